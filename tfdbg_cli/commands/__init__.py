@@ -1,0 +1,1 @@
+"""Commands: a Dump in, a Document out. They know no terminal."""

@@ -1,0 +1,371 @@
+"""What a command returns: a Document, which is a view of lines and not a text.
+
+A Document knows how many lines it has and makes them when somebody looks. Spans carry *roles*
+(what a piece of text is), never colours: the themes of the UIs turn roles into attributes.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tfdbg_cli.errors import UserError
+
+__all__ = [
+    "ROLES",
+    "ChainDocument",
+    "Document",
+    "LazyDocument",
+    "Line",
+    "Link",
+    "MenuItem",
+    "Span",
+    "TextDocument",
+    "line",
+    "write_text",
+]
+
+#: Every role a span may have. A theme gives each an attribute in colour and in monochrome.
+ROLES = (
+    "",  # plain text
+    "bold",  # a name the screen is about
+    "heading",  # column heads and section titles
+    "dim",  # framework files, line numbers, hints
+    "error",
+    "warning",
+    "info",
+    "success",
+    "link",  # a span with a link but no role of its own
+    "highlight",  # elements inside the ranges of pt -r
+    "match",  # what /regex found
+    "nan",
+    "inf",
+    "op_type",
+    "number",
+    "string",
+    "source",  # the user's own source line
+    "logo",
+)
+
+
+class Link(NamedTuple):
+    """A debugger command that runs when the span is clicked or opened by keyboard."""
+
+    command: str
+
+
+class Span(NamedTuple):
+    """A piece of text with one role and at most one link. Text holds no control characters."""
+
+    text: str
+    role: str = ""
+    link: Link | None = None
+
+
+# C0, DEL, C1, and the line separators that terminals treat as a line feed.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def _printable(text: str) -> str:
+    if _CONTROL.search(text) is None:
+        return text
+    text = text.expandtabs(8)
+    return _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}" if ord(m[0]) < 256 else "\\u2028", text)
+
+
+class Line:
+    """One line of a Document: spans, and for tensors the range of element indices it shows.
+
+    Attributes:
+        spans: the pieces, left to right.
+        indices: ``(first, last)`` element indices on the line, each a tuple of int, or ``None``.
+    """
+
+    __slots__ = ("indices", "spans")
+
+    def __init__(
+        self,
+        spans: Iterable[Span] = (),
+        indices: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
+    ) -> None:
+        self.spans: tuple[Span, ...] = tuple(spans)
+        self.indices = indices
+
+    @property
+    def text(self) -> str:
+        """The plain text of the line."""
+        return "".join(span.text for span in self.spans)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Line):
+            return NotImplemented
+        return self.spans == other.spans and self.indices == other.indices
+
+    def __hash__(self) -> int:
+        return hash((self.spans, self.indices))
+
+    def __repr__(self) -> str:
+        return f"Line({self.text!r})"
+
+
+def line(*parts: str | Span | tuple[str, str] | tuple[str, str, str]) -> Line:
+    """Build a line from strings, spans, ``(text, role)`` or ``(text, role, command)`` tuples."""
+    spans = []
+    for part in parts:
+        if isinstance(part, str):
+            span = Span(part)
+        elif isinstance(part, Span):
+            span = part
+        elif len(part) == 2:
+            span = Span(part[0], part[1])
+        else:
+            span = Span(part[0], part[1], Link(part[2]))
+        if span.text:
+            spans.append(span._replace(text=_printable(span.text)))
+    return Line(spans)
+
+
+class MenuItem(NamedTuple):
+    """An entry of a screen's menu: a caption and the command it runs."""
+
+    caption: str
+    command: str
+    enabled: bool = True
+
+
+class Document(ABC):
+    """Lines that are made on demand.
+
+    Attributes:
+        title: one line of text for the title bar; empty: the UI keeps its own.
+        title_role: ``""`` or ``"error"`` (an alert: something bad was found).
+        menu: what a user most likely does next.
+        initial_line: the line that should be on top when the Document is opened.
+    """
+
+    title: str = ""
+    title_role: str = ""
+    menu: tuple[MenuItem, ...] = ()
+    initial_line: int = 0
+
+    @property
+    @abstractmethod
+    def line_count(self) -> int:
+        """How many lines there are. Cheap: no line is formatted to know it."""
+
+    @abstractmethod
+    def lines(self, start: int, stop: int) -> list[Line]:
+        """The lines ``start`` to ``stop - 1``, clipped to what exists. Formats only those."""
+
+    def find(
+        self, pattern: re.Pattern[str], start: int, direction: int = 1, stop: int | None = None
+    ) -> int | None:
+        """The nearest line that matches.
+
+        Args:
+            pattern: searched (not matched at the start) in the text of each line.
+            start: the first line to look at.
+            direction: 1 downwards, -1 upwards.
+            stop: the line where to give up (exclusive); default: the end in that direction. A
+                caller with a clock of its own searches in slices with it.
+
+        Returns:
+            A line number, or ``None``.
+        """
+        count = self.line_count
+        block = 256
+        if direction > 0:
+            end = count if stop is None else min(stop, count)
+            at = max(start, 0)
+            while at < end:
+                upto = min(at + block, end)
+                for offset, found in enumerate(self.lines(at, upto)):
+                    if pattern.search(found.text):
+                        return at + offset
+                at = upto
+        else:
+            end = -1 if stop is None else max(stop, -1)
+            at = min(start, count - 1)
+            while at > end:
+                low = max(at - block + 1, end + 1)
+                made = self.lines(low, at + 1)
+                for offset in range(len(made) - 1, -1, -1):
+                    if pattern.search(made[offset].text):
+                        return low + offset
+                at = low - 1
+        return None
+
+    def locate(self, indices: Sequence[int]) -> int:
+        """The line that shows a tensor element.
+
+        Raises:
+            UserError: the Document shows no tensor, or not that element.
+        """
+        raise UserError("This screen shows no tensor.", "Use @[i,j] after print_tensor.")
+
+    def status(self, start: int, stop: int) -> str:
+        """What the status line says of the visible lines, e.g. ``[0,0]-[9,0]``; may be empty."""
+        return ""
+
+    def resized(self, width: int) -> Document:
+        """The same view for another terminal width (columns); itself where width doesn't matter."""
+        return self
+
+    def __iter__(self) -> Iterator[Line]:
+        at, count = 0, self.line_count
+        while at < count:
+            upto = min(at + 1024, count)
+            yield from self.lines(at, upto)
+            at = upto
+
+    @property
+    def text(self) -> str:
+        """The whole text. For tests and small Documents: it formats every line."""
+        return "\n".join(made.text for made in self)
+
+
+class TextDocument(Document):
+    """A Document over lines that exist already."""
+
+    def __init__(
+        self,
+        lines: Iterable[Line | str] = (),
+        title: str = "",
+        menu: Iterable[MenuItem] = (),
+        title_role: str = "",
+        initial_line: int = 0,
+    ) -> None:
+        self._lines = [item if isinstance(item, Line) else line(item) for item in lines]
+        self.title = title
+        self.title_role = title_role
+        self.menu = tuple(menu)
+        self.initial_line = initial_line
+
+    @property
+    def line_count(self) -> int:
+        """How many lines there are."""
+        return len(self._lines)
+
+    def lines(self, start: int, stop: int) -> list[Line]:
+        """The lines ``start`` to ``stop - 1``."""
+        return self._lines[max(start, 0) : max(stop, 0)]
+
+
+class LazyDocument(Document):
+    """A Document whose lines come from a function of the line number."""
+
+    def __init__(
+        self,
+        count: int,
+        make: Callable[[int], Line],
+        title: str = "",
+        menu: Iterable[MenuItem] = (),
+        title_role: str = "",
+        initial_line: int = 0,
+    ) -> None:
+        self._count = count
+        self._make = make
+        self.title = title
+        self.title_role = title_role
+        self.menu = tuple(menu)
+        self.initial_line = initial_line
+
+    @property
+    def line_count(self) -> int:
+        """How many lines there are."""
+        return self._count
+
+    def lines(self, start: int, stop: int) -> list[Line]:
+        """The lines ``start`` to ``stop - 1``, made now."""
+        return [self._make(i) for i in range(max(start, 0), min(stop, self._count))]
+
+
+class ChainDocument(Document):
+    """Several Documents one below the other, e.g. a header over a lazy table."""
+
+    def __init__(
+        self,
+        parts: Iterable[Document],
+        title: str = "",
+        menu: Iterable[MenuItem] = (),
+        title_role: str = "",
+        initial_line: int = 0,
+    ) -> None:
+        self.parts = list(parts)
+        self.title = title
+        self.title_role = title_role
+        self.menu = tuple(menu)
+        self.initial_line = initial_line
+        self._starts = [0]
+        for part in self.parts:
+            self._starts.append(self._starts[-1] + part.line_count)
+
+    @property
+    def line_count(self) -> int:
+        """How many lines there are in all parts."""
+        return self._starts[-1]
+
+    def lines(self, start: int, stop: int) -> list[Line]:
+        """The lines ``start`` to ``stop - 1``; only the parts they fall in are asked."""
+        start, stop = max(start, 0), min(stop, self.line_count)
+        made: list[Line] = []
+        at = bisect_right(self._starts, start) - 1
+        while start < stop and at < len(self.parts):
+            first = self._starts[at]
+            upto = min(stop, self._starts[at + 1])
+            if upto > start:
+                made.extend(self.parts[at].lines(start - first, upto - first))
+                start = upto
+            at += 1
+        return made
+
+    def locate(self, indices: Sequence[int]) -> int:
+        """The line that shows a tensor element, asked of each part in turn."""
+        error: UserError | None = None
+        for first, part in zip(self._starts, self.parts, strict=False):
+            if type(part).locate is Document.locate:
+                continue
+            try:
+                return first + part.locate(indices)
+            except UserError as err:
+                error = err
+        if error is not None:
+            raise error
+        return super().locate(indices)
+
+    def status(self, start: int, stop: int) -> str:
+        """The first non-empty status among the visible parts."""
+        for first, part in zip(self._starts, self.parts, strict=False):
+            if first < stop and first + part.line_count > start:
+                text = part.status(max(start - first, 0), min(stop - first, part.line_count))
+                if text:
+                    return text
+        return ""
+
+    def resized(self, width: int) -> Document:
+        """The chain of the resized parts."""
+        parts = [part.resized(width) for part in self.parts]
+        if all(new is old for new, old in zip(parts, self.parts, strict=True)):
+            return self
+        return ChainDocument(parts, self.title, self.menu, self.title_role, self.initial_line)
+
+
+def write_text(document: Document, write: Callable[[str], object]) -> int:
+    """Stream a Document as plain text.
+
+    Args:
+        document: what to write; its lines are made a block at a time.
+        write: called with each line and its line feed.
+
+    Returns:
+        The number of lines written.
+    """
+    count = 0
+    for made in document:
+        write(made.text + "\n")
+        count += 1
+    return count

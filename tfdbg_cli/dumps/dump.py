@@ -1,0 +1,357 @@
+"""The common face of every dump: one run's tensors, graph, sources, fetches and feeds.
+
+Three kinds of dump fulfil it: in memory (`tfdbg_cli.dumps.memory`), the original's directory
+(`tfdbg_cli.dumps.directory`) and our run folder (`tfdbg_cli.dumps.runfolder`). Every command is
+written against `Dump` alone.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.sources import Sources
+from tfdbg_cli.errors import UserError, did_you_mean
+
+__all__ = ["Datum", "Dump", "InconvertibleTensorProto", "Predicate", "RunError", "RunInfo"]
+
+
+class InconvertibleTensorProto:
+    """A value that no NumPy array can hold: uninitialized, a resource handle, a variant.
+
+    Attributes:
+        initialized: ``False`` for a variable that was read before it had a value.
+        description: what is known of it, as text.
+    """
+
+    def __init__(self, description: object = "", initialized: bool = True) -> None:
+        self.description = description
+        self.initialized = initialized
+
+    def __str__(self) -> str:
+        return str(self.description) if self.initialized else "Uninitialized tensor"
+
+    __repr__ = __str__
+
+
+class Datum:
+    """One tensor at one moment of a run.
+
+    Attributes:
+        node_name: the node that made it, under the user's name.
+        output_slot: which output of the node.
+        debug_op: ``DebugIdentity`` unless a watch asked for another.
+        timestamp: microseconds since the epoch (0 where the engine has no clock: then the order
+            of `Dump.data` is what counts).
+        device_name: may be empty.
+        execution: 0-based index among the dumps of the same tensor on the same device; set by
+            the Dump.
+    """
+
+    __slots__ = (
+        "_dtype",
+        "_load",
+        "_nbytes",
+        "_shape",
+        "debug_op",
+        "device_name",
+        "execution",
+        "node_name",
+        "output_slot",
+        "timestamp",
+    )
+
+    def __init__(
+        self,
+        node_name: str,
+        output_slot: int,
+        load: Callable[[], Any],
+        *,
+        debug_op: str = "DebugIdentity",
+        timestamp: int = 0,
+        device_name: str = "",
+        dtype: str | None = None,
+        shape: tuple[int, ...] | None = None,
+        nbytes: int | None = None,
+    ) -> None:
+        self.node_name = node_name
+        self.output_slot = output_slot
+        self.debug_op = debug_op
+        self.timestamp = timestamp
+        self.device_name = device_name
+        self.execution = 0
+        self._load = load
+        self._dtype = dtype
+        self._shape = shape
+        self._nbytes = nbytes
+
+    @property
+    def tensor_name(self) -> str:
+        """``node:slot``."""
+        return f"{self.node_name}:{self.output_slot}"
+
+    @property
+    def watch_key(self) -> str:
+        """``node:slot:debug_op``."""
+        return f"{self.node_name}:{self.output_slot}:{self.debug_op}"
+
+    @property
+    def extended_timestamp(self) -> str:
+        """The timestamp as text; directory dumps may add ``-n`` to keep equal ones apart."""
+        return str(self.timestamp)
+
+    @property
+    def file_path(self) -> str:
+        """The file that holds the value; empty in memory."""
+        return ""
+
+    @property
+    def dump_size_bytes(self) -> int | None:
+        """Size of the dump: the file's for directory dumps, else the value's."""
+        return self.nbytes
+
+    def get_tensor(self) -> Any:
+        """The value: an ndarray, or an `InconvertibleTensorProto`.
+
+        Raises:
+            DumpError: the value is missing or damaged.
+        """
+        return self._load()
+
+    def _describe(self) -> None:
+        """Fill in dtype, shape and nbytes. Subclasses do it without reading the value."""
+        value = self.get_tensor()
+        if isinstance(value, np.ndarray | np.generic):
+            self._dtype = "string" if value.dtype.kind in "OSU" else value.dtype.name
+            self._shape = tuple(value.shape)
+            self._nbytes = int(value.nbytes)
+        else:
+            self._dtype, self._shape, self._nbytes = self._dtype or "", self._shape, 0
+
+    @property
+    def dtype(self) -> str:
+        """The element type by its NumPy/ml_dtypes name, or ``string``, ``resource``, ``variant``.
+
+        Empty where nothing is known.
+        """
+        if self._dtype is None:
+            self._describe()
+        return self._dtype or ""
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape, or ``None`` where the value has none."""
+        if self._dtype is None:
+            self._describe()
+        return self._shape
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        if self._nbytes is None:
+            self._describe()
+        return self._nbytes or 0
+
+    def __repr__(self) -> str:
+        return f"{{DebugTensorDatum {self.watch_key} @ {self.timestamp}}}"
+
+    __str__ = __repr__
+
+
+#: What a tensor filter is: ``f(datum, value) -> bool``.
+Predicate = Callable[[Any, Any], bool]
+
+
+@dataclass
+class RunError:
+    """An error that the run itself raised, in the engine's words."""
+
+    type_name: str
+    message: str
+    op_name: str = ""
+
+
+@dataclass
+class RunInfo:
+    """What a run was asked for.
+
+    Attributes:
+        call_count: 1 for the first run of its session.
+        fetches: names of the fetches, flattened.
+        feeds: feed name -> value as the caller gave it.
+        engine: name of the engine, empty if unknown.
+        runner: a sentence instead of fetches and feeds, for runs made through a callable.
+        error: what the run raised.
+        kind: ``run`` or another word of the engine's for its unit of work.
+    """
+
+    call_count: int = 0
+    fetches: Sequence[str] = ()
+    feeds: Mapping[str, Any] = field(default_factory=dict)
+    engine: str = ""
+    runner: str = ""
+    error: RunError | None = None
+    kind: str = "run"
+
+
+class Dump(ABC):
+    """One run's tensors, read lazily."""
+
+    def __init__(self) -> None:
+        self._data: list[Datum] | None = None
+        self._by_tensor: dict[str, list[Datum]] | None = None
+        self._by_node: dict[str, list[Datum]] | None = None
+        #: One line for each part that is missing or damaged.
+        self.warnings: list[str] = []
+
+    @abstractmethod
+    def _make_data(self) -> list[Datum]:
+        """The dumped tensors in time order. Called once; reads no values."""
+
+    def data(self) -> list[Datum]:
+        """Every dumped tensor in time order, with `Datum.execution` set."""
+        if self._data is None:
+            made = self._make_data()
+            counts: dict[tuple[str, int, str, str], int] = {}
+            for datum in made:
+                key = (datum.node_name, datum.output_slot, datum.debug_op, datum.device_name)
+                datum.execution = counts.get(key, 0)
+                counts[key] = datum.execution + 1
+            self._data = made
+        return self._data
+
+    def graph(self) -> Graph | None:
+        """The graph, or ``None`` where the dump holds none."""
+        return None
+
+    def sources(self) -> Sources:
+        """Source text of the files that made nodes."""
+        return Sources()
+
+    def run_info(self) -> RunInfo | None:
+        """Fetches and feeds of the run, or ``None`` where unknown."""
+        return None
+
+    def profile(self) -> Any:
+        """Timings per node, where the engine measured them."""
+        return None
+
+    def close(self) -> None:
+        """Let go of files and memory."""
+
+    # What follows is the same for every kind of dump.
+
+    def value(self, datum: Datum) -> Any:
+        """The value of a datum: an ndarray, or an `InconvertibleTensorProto`."""
+        return datum.get_tensor()
+
+    def by_tensor(self, tensor_name: str) -> list[Datum]:
+        """The dumps of ``node:slot``, in time order; empty if there are none."""
+        if self._by_tensor is None:
+            table: dict[str, list[Datum]] = {}
+            for datum in self.data():
+                table.setdefault(datum.tensor_name, []).append(datum)
+            self._by_tensor = table
+        return self._by_tensor.get(tensor_name, [])
+
+    def by_node(self, node_name: str) -> list[Datum]:
+        """The dumps of all slots of a node, in time order."""
+        if self._by_node is None:
+            table: dict[str, list[Datum]] = {}
+            for datum in self.data():
+                table.setdefault(datum.node_name, []).append(datum)
+            self._by_node = table
+        return self._by_node.get(node_name, [])
+
+    def tensor_names(self) -> list[str]:
+        """The names of all dumped tensors, in the order of their first dump."""
+        self.by_tensor("")
+        return list(self._by_tensor or {})
+
+    def node_names(self) -> list[str]:
+        """The names of all nodes known: those of the graph, else those that were dumped."""
+        graph = self.graph()
+        if graph is not None:
+            return list(graph.nodes)
+        self.by_node("")
+        return list(self._by_node or {})
+
+    def t0(self) -> int:
+        """The time of the first dump in microseconds, 0 where there is none."""
+        data = self.data()
+        return min((datum.timestamp for datum in data), default=0)
+
+    def op_type(self, node_name: str) -> str:
+        """The op type of a node, empty where the dump doesn't say."""
+        graph = self.graph()
+        node = graph.nodes.get(node_name) if graph is not None else None
+        return node.op_type if node is not None else ""
+
+    def find(
+        self,
+        predicate: Predicate,
+        first_n: int = 0,
+        exclude: re.Pattern[str] | None = None,
+        on_error: Callable[[Datum, Exception], None] | None = None,
+    ) -> list[Datum]:
+        """The tensors for which a filter is true, in time order.
+
+        Args:
+            predicate: the filter.
+            first_n: stop after so many; 0: all.
+            exclude: nodes whose name this is found in are left out.
+            on_error: called when the filter or the reading of a value raises; such a tensor
+                does not pass. Without it the exception goes on.
+        """
+        return list(self.iter_find(predicate, first_n, exclude, on_error))
+
+    def iter_find(
+        self,
+        predicate: Predicate,
+        first_n: int = 0,
+        exclude: re.Pattern[str] | None = None,
+        on_error: Callable[[Datum, Exception], None] | None = None,
+    ) -> Iterator[Datum]:
+        """As `find`, one at a time: nothing is read beyond what the caller takes."""
+        count = 0
+        for datum in self.data():
+            if exclude is not None and exclude.search(datum.node_name):
+                continue
+            try:
+                passed = bool(predicate(datum, self.value(datum)))
+            except Exception as error:
+                if on_error is None:
+                    raise
+                on_error(datum, error)
+                continue
+            if passed:
+                yield datum
+                count += 1
+                if first_n and count >= first_n:
+                    return
+
+    def tensor(self, name: str) -> list[Datum]:
+        """The dumps of a tensor, or a `UserError` that says what is wrong with the name."""
+        found = self.by_tensor(name)
+        if found:
+            return found
+        node = name.rpartition(":")[0]
+        graph = self.graph()
+        if self.by_node(node):
+            slots = sorted({datum.output_slot for datum in self.by_node(node)})
+            known = ", ".join(f"{node}:{slot}" for slot in slots)
+            raise UserError(f'Tensor "{name}" did not generate any dumps.', f"There are {known}.")
+        if graph is not None and node in graph:
+            raise UserError(
+                f'Tensor "{name}" did not generate any dumps.',
+                f'Node "{node}" is in the graph, but this run did not compute or watch it.',
+            )
+        raise UserError(
+            f'Node "{node}" does not exist in the graph.', did_you_mean(name, self.tensor_names())
+        )

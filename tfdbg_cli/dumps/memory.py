@@ -1,0 +1,98 @@
+"""The dump of the live run: values held in memory, nothing copied, nothing written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo
+from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.sources import Sources
+
+__all__ = ["MemoryDump"]
+
+
+class MemoryDump(Dump):
+    """Tensors of one run in memory.
+
+    Args:
+        graph: the graph, or a function that makes it when somebody asks.
+        sources: source text; default: read from the files of this machine when asked.
+        run_info: fetches, feeds and the rest.
+    """
+
+    def __init__(
+        self,
+        graph: Graph | Callable[[], Graph | None] | None = None,
+        sources: Sources | None = None,
+        run_info: RunInfo | None = None,
+    ) -> None:
+        super().__init__()
+        self._graph = graph
+        self._sources = sources or Sources()
+        self._run_info = run_info
+        self._added: list[Datum] = []
+
+    def add(
+        self,
+        node_name: str,
+        output_slot: int,
+        value: Any,
+        *,
+        timestamp: int | None = None,
+        device_name: str = "",
+        debug_op: str = "DebugIdentity",
+    ) -> Datum:
+        """Add one tensor. Tensors are listed in the order of their time stamps, then as added.
+
+        Args:
+            node_name: the user's name of the node.
+            output_slot: which output.
+            value: an ndarray, a NumPy scalar or an `InconvertibleTensorProto`. Held by
+                reference: the engine makes sure that nobody overwrites it.
+            timestamp: microseconds since the epoch; default: now.
+            device_name: where it was computed.
+            debug_op: other than ``DebugIdentity`` only if a watch asked for it.
+        """
+        datum = Datum(
+            node_name,
+            output_slot,
+            lambda: value,
+            timestamp=time.time_ns() // 1000 if timestamp is None else timestamp,
+            device_name=device_name,
+            debug_op=debug_op,
+        )
+        self.add_datum(datum)
+        return datum
+
+    def add_datum(self, datum: Datum) -> None:
+        """Add a datum that knows how to load its own value."""
+        self._added.append(datum)
+        self._data = self._by_tensor = self._by_node = None
+
+    def _make_data(self) -> list[Datum]:
+        return sorted(self._added, key=lambda datum: datum.timestamp)
+
+    def graph(self) -> Graph | None:
+        """The graph, made on first use if the engine gave a function."""
+        if callable(self._graph):
+            self._graph = self._graph()
+        return self._graph
+
+    def sources(self) -> Sources:
+        """Source text."""
+        return self._sources
+
+    def run_info(self) -> RunInfo | None:
+        """Fetches and feeds."""
+        return self._run_info
+
+    def set_run_info(self, info: RunInfo) -> None:
+        """Say what the run was asked for (the session knows, the engine doesn't)."""
+        self._run_info = info
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all values."""
+        return sum(datum.nbytes for datum in self._added)

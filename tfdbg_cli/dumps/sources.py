@@ -1,0 +1,114 @@
+"""Where nodes came from: stack frames, and the text of the source files as they ran."""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import os
+import site
+import sysconfig
+from collections.abc import Mapping
+from types import FrameType
+from typing import NamedTuple
+
+__all__ = ["Frame", "Sources", "capture_stack", "is_library_path"]
+
+
+class Frame(NamedTuple):
+    """One frame of the stack that made a node.
+
+    Attributes:
+        file: absolute path, or a name such as ``<string>``.
+        line: line number, from 1.
+        function: name of the function, ``<module>`` for a script's own level.
+        text: the source line, stripped; empty where it isn't known.
+    """
+
+    file: str
+    line: int
+    function: str
+    text: str = ""
+
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+@functools.cache
+def _library_roots() -> tuple[str, ...]:
+    roots = set()
+    for key in ("stdlib", "platstdlib", "purelib", "platlib"):
+        path = sysconfig.get_paths().get(key)
+        if path:
+            roots.add(os.path.abspath(path) + os.sep)
+    for path in [*site.getsitepackages(), site.getusersitepackages()]:
+        roots.add(os.path.abspath(path) + os.sep)
+    return tuple(sorted(roots))
+
+
+def is_library_path(path: str) -> bool:
+    """Whether a file belongs to a framework, the standard library or this debugger.
+
+    Works for files of another machine too: any ``site-packages`` or ``dist-packages`` counts.
+    """
+    if path.startswith("<"):
+        return path.startswith("<frozen ")
+    if path.startswith(_PACKAGE):
+        return True
+    parts = path.replace("\\", "/").split("/")
+    if "site-packages" in parts or "dist-packages" in parts:
+        return True
+    return path.startswith(_library_roots())
+
+
+class Sources:
+    """The text of source files, as it was when it ran.
+
+    Args:
+        texts: path -> whole text, e.g. what a dump folder kept. Files that aren't in it are read
+            through ``linecache`` on first use and kept from then on, if ``live``.
+        live: whether files of this machine may be read.
+    """
+
+    def __init__(self, texts: Mapping[str, str] | None = None, live: bool = True) -> None:
+        self._lines: dict[str, list[str] | None] = {
+            path: text.splitlines() for path, text in (texts or {}).items()
+        }
+        self.live = live
+
+    def lines(self, path: str) -> list[str] | None:
+        """The lines of a file without their line feeds, or ``None`` where nobody has them."""
+        if path not in self._lines:
+            found: list[str] | None = None
+            if self.live:
+                got = linecache.getlines(path)
+                found = [text.rstrip("\r\n") for text in got] if got else None
+            self._lines[path] = found
+        return self._lines[path]
+
+    def line(self, path: str, number: int) -> str:
+        """One line, stripped; empty where it isn't known."""
+        lines = self.lines(path)
+        if lines is None or not 1 <= number <= len(lines):
+            return ""
+        return lines[number - 1].strip()
+
+    def paths(self) -> list[str]:
+        """The files whose text is held."""
+        return sorted(path for path, lines in self._lines.items() if lines is not None)
+
+
+def capture_stack(frame: FrameType | None, skip_prefix: str = "") -> tuple[Frame, ...]:
+    """The stack of a frame, outermost first, without source text (it is looked up later).
+
+    Args:
+        frame: the innermost frame to keep.
+        skip_prefix: frames of files under this folder are left out (the engine's own code).
+    """
+    found: list[Frame] = []
+    while frame is not None:
+        code = frame.f_code
+        if not (skip_prefix and code.co_filename.startswith(skip_prefix)):
+            found.append(Frame(code.co_filename, frame.f_lineno, code.co_name))
+        frame = frame.f_back
+    found.reverse()
+    return tuple(found)

@@ -1,0 +1,90 @@
+"""Which engines there are, and which one a session belongs to. Imports no framework."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from typing import NamedTuple
+
+from tfdbg_cli.engines.base import Engine
+from tfdbg_cli.errors import UserError, did_you_mean
+
+__all__ = ["EngineEntry", "engine_for", "entries", "load"]
+
+
+class EngineEntry(NamedTuple):
+    """An engine that may be loaded: its name, what triggers it, and where its code is.
+
+    Attributes:
+        name: as ``--engine`` takes it.
+        modules: it is loaded once any of these is in ``sys.modules``.
+        target: ``module:attribute`` of the `Engine`.
+    """
+
+    name: str
+    modules: tuple[str, ...]
+    target: str
+
+
+_BUILTIN = (
+    EngineEntry(
+        "numpy", ("tfdbg_cli.engines.numpy",), "tfdbg_cli.engines.numpy.debugging:ENGINE"
+    ),
+    EngineEntry(
+        "tensorflow",
+        ("tensorflow.python.client.session",),
+        "tfdbg_cli.engines.tensorflow.engine:ENGINE",
+    ),
+)
+
+
+@functools.cache
+def entries() -> Sequence[EngineEntry]:
+    """The built-in engines and those of the entry point group ``tfdbg_cli.engines``.
+
+    A third party's entry point is named ``NAME=TRIGGER_MODULE`` and points to its `Engine`.
+    """
+    found = list(_BUILTIN)
+    for point in entry_points(group="tfdbg_cli.engines"):
+        name, _, module = point.name.partition("=")
+        found.append(EngineEntry(name, (module or name,), point.value))
+    return tuple(found)
+
+
+@functools.cache
+def load(name: str) -> Engine:
+    """Import an engine by name.
+
+    Raises:
+        UserError: there is none of that name, or it can't be imported (the message says why).
+    """
+    for entry in entries():
+        if entry.name == name:
+            module, _, attribute = entry.target.partition(":")
+            try:
+                engine = getattr(importlib.import_module(module), attribute)
+            except ImportError as error:
+                raise UserError(
+                    f"The {name} engine can't be loaded: {error}.",
+                    f"Is {entry.modules[0].partition('.')[0]} installed?",
+                ) from error
+            assert isinstance(engine, Engine)
+            return engine
+    names = [entry.name for entry in entries()]
+    raise UserError(
+        f'There is no engine named "{name}".',
+        did_you_mean(name, names) or f"There are {', '.join(names)}.",
+    )
+
+
+def engine_for(session: object) -> Engine | None:
+    """The engine that an object is a session of; only imported frameworks are asked."""
+    for entry in entries():
+        if any(module in sys.modules for module in entry.modules):
+            engine = load(entry.name)
+            if engine.is_session(session):
+                return engine
+    return None

@@ -1,0 +1,67 @@
+"""The errors that are shown to a person as one line: what went wrong, and what to do about it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["DumpError", "UserError", "did_you_mean", "one_line"]
+
+
+class UserError(Exception):
+    """A mistake that the user can mend: a wrong name, option, slice, file.
+
+    Args:
+        message: the cause, one sentence, no traceback.
+        hint: the fix, if there is one to offer; shown after the message.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}" if self.hint else self.message
+
+
+class DumpError(UserError):
+    """A part of a dump is missing, damaged or not what its name promises."""
+
+
+def did_you_mean(name: str, candidates: Iterable[str], limit: int = 3) -> str:
+    """Names close to a mistyped one, as a sentence.
+
+    Args:
+        name: what the user wrote.
+        candidates: the names that exist; at most the first 20,000 are compared.
+        limit: how many to offer.
+
+    Returns:
+        ``"Did you mean a/b, a/c?"``, or an empty string when nothing is close. A candidate that
+        contains the name (or has it as its last part) counts as close.
+    """
+    names: list[str] = []
+    for candidate in candidates:
+        names.append(candidate)
+        if len(names) >= 20_000:
+            break
+    lowered = name.lower()
+    close = [c for c in names if lowered and lowered in c.lower()]
+    close.sort(key=len)
+    if len(close) < limit:
+        # difflib is quadratic in the length: a few thousand candidates are enough for a hint.
+        for match in difflib.get_close_matches(name, names[:5_000], n=limit, cutoff=0.6):
+            if match not in close:
+                close.append(match)
+    if not close:
+        return ""
+    return f"Did you mean {', '.join(close[:limit])}?"
+
+
+def one_line(error: BaseException, limit: int = 300) -> str:
+    """An exception as one line, ``Type: message``, cut at ``limit`` characters."""
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    text = f"{name}: {text}" if text else name
+    return text if len(text) <= limit else text[: limit - 1] + "…"

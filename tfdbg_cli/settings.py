@@ -1,0 +1,157 @@
+"""The settings that `config` shows, sets and keeps in a file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from tfdbg_cli.errors import UserError, did_you_mean
+
+__all__ = ["FIELDS", "Field", "Settings", "default_config_path"]
+
+_TRUE = {"1", "true", "t", "yes", "y", "on"}
+_FALSE = {"0", "false", "f", "no", "n", "off"}
+
+
+def _to_bool(text: str) -> bool:
+    lowered = text.strip().lower()
+    if lowered in _TRUE:
+        return True
+    if lowered in _FALSE:
+        return False
+    raise ValueError("expected on or off")
+
+
+def _to_count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError("expected a number from 1 on")
+    return value
+
+
+@dataclass(frozen=True)
+class Field:
+    """One setting.
+
+    Attributes:
+        name: as `config set` takes it.
+        default: its value when nobody set it.
+        parse: text to value; raises ValueError.
+        summary: one line for `config` and the docs.
+        choices: the only values allowed, if any.
+    """
+
+    name: str
+    default: Any
+    parse: Callable[[str], Any]
+    summary: str
+    choices: tuple[str, ...] = ()
+
+
+FIELDS = (
+    Field("graph_recursion_depth", 20, _to_count, "How deep li and lo -r go without -d."),
+    Field("mouse_mode", True, _to_bool, "Whether the full screen takes the mouse."),
+    Field("max_elements", 1000, _to_count, "pt shows tensors beyond this size with ellipses."),
+    Field(
+        "theme",
+        "auto",
+        str,
+        "Colours of the full screen and the line UI.",
+        ("auto", "dark", "light", "mono"),
+    ),
+)
+
+
+def default_config_path() -> Path:
+    """Where the settings file lives, after the customs of the platform."""
+    return Path(platformdirs.user_config_dir("tfdbg_cli", appauthor=False)) / "config.json"
+
+
+class Settings:
+    """The values of all `FIELDS`.
+
+    A file that can't be read or written is no error: the defaults, or what was set, hold for this
+    session. A damaged file is left as it is until something is set.
+
+    Args:
+        path: a JSON object of names and values; ``None``: no file.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self._fields = {field.name: field for field in FIELDS}
+        self._values: dict[str, Any] = {}
+        self._listeners: list[Callable[[str, Any], None]] = []
+        self.warning = ""
+        if path is not None and path.exists():
+            try:
+                stored = json.loads(path.read_text(encoding="utf-8"))
+                for name, value in stored.items():
+                    if name in self._fields:
+                        self._values[name] = self._parse(name, str(value))
+            except (OSError, ValueError, AttributeError, UserError) as error:
+                self.warning = f"Settings file {path} is not used: {error}"
+
+    def _parse(self, name: str, text: str) -> Any:
+        found = self._fields.get(name)
+        if found is None:
+            raise UserError(
+                f'There is no setting named "{name}".',
+                did_you_mean(name, self._fields) or f"There are {', '.join(self._fields)}.",
+            )
+        try:
+            value = found.parse(text)
+        except ValueError as error:
+            raise UserError(f'"{text}" is no value for {name}: {error}.') from None
+        if found.choices and value not in found.choices:
+            raise UserError(
+                f'"{text}" is no value for {name}.', f"It can be {', '.join(found.choices)}."
+            )
+        return value
+
+    def get(self, name: str) -> Any:
+        """The value of a setting."""
+        return self._values.get(name, self._fields[name].default)
+
+    def override(self, name: str, value: Any) -> None:
+        """Set a value for this process only (from the command line)."""
+        self._values[name] = value
+        for listener in self._listeners:
+            listener(name, value)
+
+    def set(self, name: str, text: str) -> Any:
+        """Set a value from text, tell the listeners, and keep it in the file.
+
+        Raises:
+            UserError: no such setting, or no such value.
+        """
+        value = self._parse(name, text)
+        self.override(name, value)
+        if self.path is not None:
+            stored: dict[str, Any] = {}
+            with contextlib.suppress(OSError, ValueError):
+                loaded = json.loads(self.path.read_text(encoding="utf-8"))
+                stored = loaded if isinstance(loaded, dict) else {}
+            stored[name] = value
+            with contextlib.suppress(OSError):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                temporary = self.path.with_name(self.path.name + f".{os.getpid()}")
+                temporary.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
+                temporary.replace(self.path)
+        return value
+
+    def on_change(self, listener: Callable[[str, Any], None]) -> None:
+        """Call ``listener(name, value)`` after each change."""
+        self._listeners.append(listener)
+
+    def items(self) -> Iterator[tuple[Field, Any]]:
+        """Every field with its value."""
+        for found in FIELDS:
+            yield found, self.get(found.name)
