@@ -84,9 +84,7 @@ class SessionAdapter(ABC):
         itself raised is returned in `Capture.error`; anything else is raised.
         """
 
-    def profile_run(
-        self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any
-    ) -> Capture:
+    def profile_run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Capture:
         """The same run, timed op by op; `Capture.dump` has a `Dump.profile`."""
         raise NotImplementedError(f"The {self.engine_name} engine doesn't measure op times yet.")
 

@@ -30,9 +30,7 @@ class EngineEntry(NamedTuple):
 
 
 _BUILTIN = (
-    EngineEntry(
-        "numpy", ("tfdbg_cli.engines.numpy",), "tfdbg_cli.engines.numpy.debugging:ENGINE"
-    ),
+    EngineEntry("numpy", ("tfdbg_cli.engines.numpy",), "tfdbg_cli.engines.numpy.debugging:ENGINE"),
     EngineEntry(
         "tensorflow",
         ("tensorflow.python.client.session",),

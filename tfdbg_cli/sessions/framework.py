@@ -251,9 +251,7 @@ class BaseDebugWrapperSession(ABC):
             adapter = engine.adapt(sess)
         self._sess = sess
         self._adapter = adapter
-        self._thread_name_filter = (
-            re.compile(thread_name_filter) if thread_name_filter else None
-        )
+        self._thread_name_filter = re.compile(thread_name_filter) if thread_name_filter else None
         self._pass_through_operrors = pass_through_operrors
         self._run_call_count = 0
         self._count_lock = threading.Lock()
@@ -370,9 +368,7 @@ class BaseDebugWrapperSession(ABC):
             feeds=adapter.feeds(feed_dict),
             engine=adapter.engine_name,
         )
-        request = OnRunStartRequest(
-            fetches, feed_dict, options, run_metadata, count, run_info=info
-        )
+        request = OnRunStartRequest(fetches, feed_dict, options, run_metadata, count, run_info=info)
         response = self._ask(request)
         if response.action == OnRunStartAction.NON_DEBUG_RUN:
             value, error = self._plainly(
@@ -382,9 +378,7 @@ class BaseDebugWrapperSession(ABC):
         elif response.action == OnRunStartAction.PROFILE_RUN:
             capture = adapter.profile_run(fetches, feed_dict, options, run_metadata)
         else:
-            capture = adapter.debug_run(
-                fetches, feed_dict, options, run_metadata, response.watch()
-            )
+            capture = adapter.debug_run(fetches, feed_dict, options, run_metadata, response.watch())
         return self._finish(response.action, capture, info)
 
     def _ask(self, request: OnRunStartRequest) -> OnRunStartResponse:
