@@ -1,0 +1,182 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfdbg_cli.dumps import wire
+from tfdbg_cli.dumps.attr_values import encode_text, render
+from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.graph_def import graph_chunks, graph_of, node_def_of, parse_graph_def
+from tfdbg_cli.dumps.tensor_proto import tensor_chunks
+from tfdbg_cli.errors import DumpError
+
+
+def to_bytes(graph):
+    return b"".join(graph_chunks(map(node_def_of, graph.nodes.values())))
+
+
+def read(data):
+    return graph_of(parse_graph_def(data))
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (wire.put_varint(3, -5), "-5"),
+        (wire.put_float(4, 0.1), "0.1"),
+        (wire.put_float(4, float("nan")), "nan"),
+        (wire.put_varint(5, 1), "True"),
+        (wire.put_varint(6, 14), "bfloat16"),
+        (wire.put_varint(6, 101), "float32_ref"),
+        (wire.put_text(2, "SAME"), "SAME"),
+        (wire.put_text(2, ""), '""'),
+        (wire.put_text(2, "5"), '"5"'),
+        (wire.put_text(2, "two\nlines"), '"two\\nlines"'),
+        (wire.put_bytes(2, b"\xff"), "b'\\xff'"),
+        (wire.put_bytes(7, wire.put_varint(3, 1)), "<unknown>"),
+        (wire.put_bytes(1, wire.put_packed_varints(3, [1, 2])), "[1, 2]"),
+        (wire.put_bytes(1, wire.put_text(2, "a") + wire.put_text(2, "")), '["a", ""]'),
+        (wire.put_bytes(1, wire.put_packed_varints(6, [1, 3])), "[float32, int32]"),
+        (wire.put_bytes(10, wire.put_text(1, "body")), "body"),
+        (b"", ""),
+        (b"\x0a\x70", "<damaged: Field 1 needs 112 bytes, but only 0 are there.>"),
+    ],
+)
+def test_attributes_are_readable_text(data, text):
+    assert render(data) == text
+
+
+def test_a_small_tensor_is_shown_by_its_value_and_a_large_one_by_its_size():
+    small = b"".join(tensor_chunks(np.array([[1, 2]], np.int32)))
+    assert render(wire.put_bytes(8, small)) == "int32 (1, 2): [[1, 2]]"
+    large = b"".join(map(bytes, tensor_chunks(np.zeros((100, 10)))))
+    assert render(wire.put_bytes(8, large)) == "float64 (100, 10), 8000 bytes"
+
+
+TEXTS = [
+    "5",
+    "-3",
+    "0.1",
+    "1e-08",
+    "inf",
+    "nan",
+    "True",
+    "float32",
+    "qint8",
+    "(2, 3)",
+    "(?, 2)",
+    "(4,)",
+    "()",
+    "<unknown>",
+    "[1, 2]",
+    "[1.5, 2.0]",
+    "[float32, int64]",
+    '["a", "b"]',
+    "[]",
+    "SAME",
+    "a b",
+    "05",
+    "1e400",
+    '"quoted"',
+    '"half',
+    "[a, b]",
+    "function at 0x7f",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_text_survives_as_an_attribute(text):
+    assert render(encode_text(text)) == text
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1))
+def test_any_printable_text_survives_as_an_attribute(text):
+    assert render(encode_text(text)) == text
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_rendered(data):
+    assert isinstance(render(data), str)
+
+
+def test_typed_text_becomes_a_typed_attribute():
+    assert encode_text("float32") == wire.put_varint(6, 1)
+    assert encode_text("7") == wire.put_varint(3, 7)
+    assert encode_text("True") == wire.put_varint(5, 1)
+
+
+def make_graph():
+    return Graph(
+        [
+            Node("a", "Const", attributes={"value": "[1, 2]", "dtype": "float32"}, device="/cpu:0"),
+            Node("scope/aten::mm", "mm", ["a:0", "a:1"], ["a"]),
+            Node("odd^%41", "Odd", ["scope/aten::mm:3"], ["scope/aten::mm"]),
+            Node("none", ""),
+        ]
+    )
+
+
+def test_a_graph_round_trips():
+    graph = make_graph()
+    found = read(to_bytes(graph))
+    assert list(found.nodes) == list(graph.nodes)
+    for name, node in graph.nodes.items():
+        other = found.node(name)
+        assert (other.op_type, other.device) == (node.op_type, node.device)
+        assert (other.inputs, other.control_inputs) == (node.inputs, node.control_inputs)
+        assert dict(other.attributes) == dict(node.attributes)
+    assert to_bytes(found) == to_bytes(graph)
+
+
+def test_a_graph_cut_anywhere_is_a_dump_error_or_a_part_of_it():
+    data = to_bytes(make_graph())
+    whole = set(read(data).nodes)
+    for end in range(len(data)):
+        try:
+            assert set(read(data[:end]).nodes) <= whole
+        except DumpError:
+            pass
+
+
+@pytest.mark.tensorflow
+def test_tensorflow_reads_the_graph():
+    graph_pb2 = pytest.importorskip("tensorflow.core.framework.graph_pb2")
+    found = graph_pb2.GraphDef.FromString(to_bytes(make_graph()))
+    assert [node.name for node in found.node] == ["a", "scope/aten%3A%3Amm", "odd%5E%2541", "none"]
+    assert list(found.node[1].input) == ["a", "a:1", "^a"]
+    assert found.node[0].attr["dtype"].type == 1
+    assert list(found.node[0].attr["value"].list.i) == [1, 2]
+
+
+@pytest.mark.tensorflow
+def test_a_written_graph_can_be_imported_and_run():
+    tf = pytest.importorskip("tensorflow")
+    with tf.Graph().as_default() as graph:
+        a = tf.constant([1.0, 2.0], name="a")
+        tf.split(a, 2, name="halves")
+        tf.add(a, 1.0, name="b")
+    data = graph.as_graph_def().SerializeToString()
+    written = tf.compat.v1.GraphDef.FromString(to_bytes(read(data)))
+    with tf.Graph().as_default() as again:
+        tf.import_graph_def(written, name="")
+    with tf.compat.v1.Session(graph=again) as session:
+        assert session.run("b:0").tolist() == [2.0, 3.0]
+
+
+@pytest.mark.tensorflow
+def test_reference_ops_are_those_of_tensorflow():
+    pytest.importorskip("tensorflow")
+    from tensorflow.core.framework import op_def_pb2
+    from tensorflow.python.client import pywrap_tf_session
+
+    from tfdbg_cli.dumps.partition import has_ref_output
+
+    buffer = pywrap_tf_session.TF_GetAllOpList()
+    ops = op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(buffer)).op
+    tests_own = ("RefOut", "DebugGradientRefIdentity")
+    expected = {
+        op.name
+        for op in ops
+        if op.output_arg and op.output_arg[0].is_ref and not op.name.startswith(tests_own)
+    }
+    assert {op.name for op in ops if has_ref_output(op.name)} == expected

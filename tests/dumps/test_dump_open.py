@@ -1,0 +1,53 @@
+import pytest
+
+from tfdbg_cli.dumps.directory import DebugDumpDir
+from tfdbg_cli.dumps.open import list_runs, open_dump
+from tfdbg_cli.dumps.runfolder import RunFolderDump, write_run_folder
+from tfdbg_cli.dumps.writer import write_dump_directory
+from tfdbg_cli.errors import UserError
+
+
+def test_each_kind_is_recognised(dump, tmp_path):
+    write_run_folder(dump, tmp_path / "a")
+    write_dump_directory(dump, tmp_path / "b")
+    assert isinstance(open_dump(tmp_path / "a"), RunFolderDump)
+    assert isinstance(open_dump(str(tmp_path / "b")), DebugDumpDir)
+    assert list_runs(tmp_path / "a") == [tmp_path / "a"]
+
+
+def test_a_session_root_lists_its_runs_in_time_order(dump, tmp_path):
+    names = ["run_900_2", "run_1000_3", "run_1000_10"]
+    for name in reversed(names):
+        write_dump_directory(dump, tmp_path / name)
+    (tmp_path / "notes").mkdir()
+    assert [path.name for path in list_runs(tmp_path)] == names
+    last = open_dump(tmp_path)
+    assert len(last.data()) == len(open_dump(tmp_path / names[-1]).data())
+    assert "holds 3 runs" in last.warnings[0] and "run_1000_10" in last.warnings[0]
+
+
+def test_a_root_with_one_run_opens_it(dump, tmp_path):
+    write_run_folder(dump, tmp_path / "run_1_0")
+    assert open_dump(tmp_path).warnings == []
+
+
+def test_what_is_no_dump_is_said(dump, tmp_path):
+    with pytest.raises(UserError, match="doesn't exist"):
+        open_dump(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="is empty"):
+        open_dump(tmp_path / "empty")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    with pytest.raises(UserError, match="holds no dump") as caught:
+        open_dump(tmp_path / "other")
+    assert "tensors.jsonl" in caught.value.hint
+    with pytest.raises(UserError, match="is a file"):
+        open_dump(tmp_path / "other" / "file")
+
+
+def test_a_file_of_a_dump_leads_to_its_folder(dump, tmp_path):
+    write_run_folder(dump, tmp_path / "a")
+    with pytest.raises(UserError) as caught:
+        open_dump(tmp_path / "a" / "run.json")
+    assert str(tmp_path / "a") in caught.value.hint

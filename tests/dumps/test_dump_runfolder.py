@@ -1,0 +1,345 @@
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import ml_dtypes
+import numpy as np
+import pytest
+from dump_samples import ROOT, START, make_dump, same
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from safetensors.numpy import load_file
+
+from tfdbg_cli.dumps import runfolder_writer
+from tfdbg_cli.dumps.dtypes import DTYPES, decode
+from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.runfolder import RunFolderDump, RunFolderWriter, write_run_folder
+from tfdbg_cli.errors import DumpError, UserError
+
+NUMERIC = [dtype for dtype in DTYPES if dtype.raw]
+
+
+@pytest.fixture
+def folder(dump, tmp_path):
+    write_run_folder(dump, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_a_dump_is_the_same_again(dump, folder):
+    found = RunFolderDump(folder)
+    assert found.warnings == []
+    for new, old in zip(found.data(), dump.data(), strict=True):
+        assert new.watch_key == old.watch_key
+        assert (new.timestamp, new.device_name) == (old.timestamp, old.device_name)
+        assert (new.execution, new.shape) == (old.execution, old.shape)
+        assert same(new.get_tensor(), old.get_tensor())
+    for name, node in dump.graph().nodes.items():
+        other = found.graph().node(name)
+        assert (other.op_type, other.inputs) == (node.op_type, node.inputs)
+        assert (other.control_inputs, other.device) == (node.control_inputs, node.device)
+        assert dict(other.attributes) == dict(node.attributes)
+    assert found.op_type("h/Relu") == "Relu"
+    info, expected = found.run_info(), dump.run_info()
+    assert (info.call_count, info.fetches) == (expected.call_count, expected.fetches)
+    assert (info.engine, info.kind, info.error) == ("numpy", "run", expected.error)
+    assert list(info.feeds) == ["x:0", "flag:0", "odd:0"]
+    assert info.feeds["x:0"].tolist() == [[1.0, 2.0]]
+    assert info.feeds["flag:0"].tolist() is True
+    assert isinstance(info.feeds["odd:0"], InconvertibleTensorProto)
+
+
+def test_frames_and_sources_are_kept(dump, folder):
+    found = RunFolderDump(folder)
+    frames = found.graph().node("h/Relu").frames
+    assert [(f.file, f.line, f.text) for f in frames] == [
+        ("/home/user/train.py", 3, "y = x.relu()"),
+        ("<string>", 1, "a = b"),
+    ]
+    assert found.graph().node("x").frames is None
+    assert found.sources().lines("/home/user/train.py") == ["import x", "", "y = x.relu()"]
+    assert found.sources().lines(__file__) is None
+
+
+def test_health_is_known_without_the_values(folder):
+    for part in folder.glob("tensors-*.safetensors"):
+        part.unlink()
+    found = RunFolderDump(folder)
+    (datum,) = found.by_tensor("h/MatMul:0")
+    assert datum.health == (1, 1, 1)
+    assert (datum.dtype, datum.shape, datum.nbytes) == ("float64", (2, 2), 32)
+
+
+def test_other_tools_open_the_parts(folder):
+    loaded = load_file(folder / "tensors-00000.safetensors")
+    assert loaded["w:0"].tolist() == [[1, 0], [0, 1]]
+    assert loaded["loop:0#11"] == 11
+    assert loaded["feed/x:0"].tolist() == [[1, 2]]
+    line = json.loads((folder / "strings-00000.jsonl").read_text())
+    assert line == {"key": "words:0", "shape": [3], "values": ["a", "", {"base64": "/w=="}]}
+    for line in (folder / "tensors.jsonl").read_text().splitlines():
+        json.loads(line)
+    assert json.loads((folder / "run.json").read_text())["tensors"] == 18
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60
+)
+@given(st.data())
+def test_every_type_round_trips(tmp_path_factory, data):
+    dump = MemoryDump()
+    shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5)
+    for number in range(data.draw(st.integers(1, 6))):
+        dtype = data.draw(st.sampled_from(NUMERIC))
+        shape = data.draw(shapes)
+        size = math.prod(shape) * dtype.itemsize
+        content = data.draw(st.binary(min_size=size, max_size=size))
+        raw = np.frombuffer(content, dtype.raw).reshape(shape)
+        if dtype.name == "bool":
+            raw = np.asarray(raw.view(np.uint8) & 1).view(bool)
+        value = decode(raw, dtype)
+        dump.add_datum(
+            Datum(f"n{number}", 0, lambda v=value: v, timestamp=number, dtype=dtype.name)
+        )
+    path = tmp_path_factory.mktemp("any") / "run"
+    write_run_folder(dump, path)
+    found = RunFolderDump(path)
+    assert found.warnings == []
+    for new, old in zip(found.data(), dump.data(), strict=True):
+        assert new.dtype == old.dtype
+        assert same(new.get_tensor(), old.get_tensor())
+        assert new.get_tensor().flags.aligned
+    for part in path.glob("tensors-0*.safetensors"):
+        load_file(part)
+
+
+def test_large_values_are_aligned_and_mapped(tmp_path):
+    dump = MemoryDump()
+    dump.add("odd", 0, np.zeros(3, np.uint8), timestamp=1)
+    dump.add("big", 0, np.arange(100_000, dtype=np.float32), timestamp=2)
+    dump.add("half", 0, np.ones(70, ml_dtypes.bfloat16), timestamp=3)
+    write_run_folder(dump, tmp_path / "run")
+    found = RunFolderDump(tmp_path / "run")
+    value = found.by_tensor("big:0")[0].get_tensor()
+    assert value.ctypes.data % 64 == 0
+    value[0] = 7
+    assert found.by_tensor("big:0")[0].get_tensor()[0] == 0
+    assert found.by_tensor("half:0")[0].get_tensor().dtype == ml_dtypes.bfloat16
+
+
+def test_text_stays_text(tmp_path):
+    dump = MemoryDump()
+    dump.add("u", 0, np.array(["é", "b"]), timestamp=1)
+    dump.add("s", 0, np.array([[b"x"]]), timestamp=2)
+    write_run_folder(dump, tmp_path / "run")
+    first, second = RunFolderDump(tmp_path / "run").data()
+    assert first.get_tensor().tolist() == ["é", "b"]
+    assert second.get_tensor().tolist() == [[b"x"]]
+
+
+def test_a_limit_leaves_values_out_and_says_so(tmp_path):
+    dump = MemoryDump()
+    for number in range(4):
+        dump.add(f"n{number}", 0, np.full(100, np.inf, np.float32), timestamp=number)
+    write_run_folder(dump, tmp_path / "run", limit=1000)
+    found = RunFolderDump(tmp_path / "run")
+    assert [datum.health for datum in found.data()] == [(0, 0, 100)] * 4
+    assert found.data()[1].get_tensor().shape == (100,)
+    with pytest.raises(DumpError, match="beyond the limit of 1000 bytes"):
+        found.data()[2].get_tensor()
+    assert any("2 tensors are not stored" in line for line in found.warnings)
+
+
+def test_what_cannot_be_stored_is_named(tmp_path):
+    def gone():
+        raise DumpError("It is gone.")
+
+    dump = MemoryDump()
+    dump.add_datum(Datum("lost", 0, gone, timestamp=1))
+    dump.add("objects", 0, np.array([object()]), timestamp=2)
+    dump.add("good", 0, np.array(1), timestamp=3)
+    write_run_folder(dump, tmp_path / "run")
+    found = RunFolderDump(tmp_path / "run")
+    assert len(found.data()) == 3
+    assert any("lost:0" in line for line in found.warnings)
+    assert any("objects:0" in line for line in found.warnings)
+    assert found.data()[2].get_tensor() == 1
+    with pytest.raises(DumpError, match="gone"):
+        found.data()[0].get_tensor()
+
+
+def test_nothing_is_overwritten(dump, folder):
+    with pytest.raises(UserError, match="not empty"):
+        write_run_folder(dump, folder)
+
+
+def test_an_unfinished_folder_shows_what_was_flushed(tmp_path):
+    writer = RunFolderWriter(tmp_path / "run")
+    data = make_dump().data()
+    for datum in data[:2]:
+        writer.add(datum)
+    writer.flush()
+    for datum in data[2:]:
+        writer.add(datum)
+    found = RunFolderDump(tmp_path / "run")
+    assert [datum.node_name for datum in found.data()] == ["x", "w"]
+    assert same(found.data()[1].get_tensor(), np.eye(2, dtype=np.float32))
+    assert any("run.json is missing" in line for line in found.warnings)
+
+
+def test_the_writer_is_a_context(tmp_path):
+    with RunFolderWriter(tmp_path / "run") as writer:
+        writer.add(make_dump().data()[0])
+    assert RunFolderDump(tmp_path / "run").warnings == []
+
+
+def test_several_parts_are_one_dump(dump, tmp_path, monkeypatch):
+    monkeypatch.setattr(runfolder_writer, "_PART_BYTES", 1)
+    write_run_folder(dump, tmp_path / "run")
+    assert len(list((tmp_path / "run").glob("tensors-*.safetensors"))) > 5
+    found = RunFolderDump(tmp_path / "run")
+    assert found.warnings == []
+    for new, old in zip(found.data(), dump.data(), strict=True):
+        assert same(new.get_tensor(), old.get_tensor())
+
+
+KILLED = """
+    import sys
+    sys.path.insert(0, sys.argv[2])
+    import numpy as np
+    from tfdbg_cli.dumps import runfolder_writer
+    from tfdbg_cli.dumps.dump import Datum
+    runfolder_writer._PART_BYTES = 1 << 16
+    writer = runfolder_writer.RunFolderWriter(sys.argv[1])
+    print("ready", flush=True)
+    number = 0
+    while True:
+        value = np.full(5000, number, np.float32)
+        writer.add(Datum(f"n{number}", 0, lambda: value, timestamp=number), value)
+        number += 1
+        if number == 200:
+            print("written", flush=True)
+"""
+
+
+def test_a_kill_leaves_a_readable_prefix(tmp_path):
+    command = [sys.executable, "-c", textwrap.dedent(KILLED), tmp_path / "run", ROOT]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        assert process.stdout.readline() == "written\n"
+        os.kill(process.pid, signal.SIGKILL)
+    found = RunFolderDump(tmp_path / "run")
+    data = found.data()
+    assert len(data) > 150
+    assert [datum.node_name for datum in data] == [f"n{number}" for number in range(len(data))]
+    for number, datum in enumerate(data):
+        assert (datum.get_tensor() == number).all()
+    assert any("run.json is missing" in line for line in found.warnings)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "run.json",
+        "tensors.jsonl",
+        "graph.pb",
+        "frames.json",
+        "tensors-00000.safetensors",
+        "strings-00000.jsonl",
+        "sources/index.json",
+    ],
+)
+def test_a_file_cut_anywhere_hides_nothing_else(name, dump, folder):
+    path = folder / name
+    whole = path.read_bytes()
+    step = max(1, len(whole) // 60)
+    for end in [*range(0, len(whole) - 1, step), len(whole) - 2]:
+        path.write_bytes(whole[:end])
+        found = RunFolderDump(folder)
+        graph = found.graph()
+        frames = graph.node("h/Relu").frames if graph is not None and "h/Relu" in graph else None
+        found.sources()
+        values = 0
+        for datum in found.data():
+            try:
+                value = datum.get_tensor()
+            except DumpError:
+                continue
+            values += 1
+            if datum.dtype == "float64":
+                assert same(value, dump.by_tensor("h/MatMul:0")[0].get_tensor())
+        assert any(path.name in line for line in found.warnings), (end, found.warnings)
+        assert values >= 1 or name == "tensors-00000.safetensors"
+        assert frames is not None or name in ("frames.json", "graph.pb")
+
+
+@pytest.mark.parametrize(
+    "name", ["run.json", "tensors.jsonl", "tensors-00000.safetensors", "strings-00000.jsonl"]
+)
+def test_a_missing_file_is_named(name, folder):
+    (folder / name).unlink()
+    found = RunFolderDump(folder)
+    assert any(name in line for line in found.warnings)
+    assert len(found.data()) >= 14
+
+
+def test_a_lost_index_is_replaced_by_the_parts_own_headers(dump, folder):
+    (folder / "tensors.jsonl").unlink()
+    found = RunFolderDump(folder)
+    assert same(found.by_tensor("w:0")[0].get_tensor(), np.eye(2, dtype=np.float32))
+    assert len(found.by_tensor("loop:0")) == 12
+    assert found.run_info().feeds["x:0"].tolist() == [[1.0, 2.0]]
+
+
+def test_a_damaged_line_loses_one_tensor(folder):
+    path = folder / "tensors.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    lines[2] = lines[2].replace('"node"', '"nod')
+    lines[3] = json.dumps({**json.loads(lines[3]), "file": "../../etc/passwd"}) + "\n"
+    path.write_text("".join(lines))
+    found = RunFolderDump(folder)
+    assert len(found.data()) == 16
+    assert any("line 3 is left out" in line for line in found.warnings)
+    assert any("no place in this folder" in line for line in found.warnings)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data())
+def test_a_changed_index_is_a_warning_or_a_dump_error(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("changed") / "run"
+    writer = RunFolderWriter(folder)
+    for datum in make_dump().data()[:3]:
+        writer.add(datum)
+    writer.finish()
+    path = folder / "tensors.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    key = data.draw(st.sampled_from(sorted(lines[2])))
+    junk = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.lists(st.integers(-2, 9)))
+    lines[2][key] = data.draw(junk)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = RunFolderDump(folder)
+    for datum in found.data():
+        try:
+            datum.get_tensor()
+        except DumpError:
+            pass
+
+
+def test_a_newer_version_is_said(folder):
+    path = folder / "run.json"
+    path.write_text(path.read_text().replace('"version": 1', '"version": 9'))
+    assert any("version 9" in line for line in RunFolderDump(folder).warnings)
+
+
+def test_listing_reads_no_values(folder):
+    for part in folder.glob("*-0*"):
+        part.write_bytes(b"\0" * part.stat().st_size)
+    found = RunFolderDump(folder)
+    assert [d.dtype for d in found.data()][:3] == ["float32", "float32", "float64"]
+    assert found.data()[0].timestamp == START
+    assert found.warnings == []

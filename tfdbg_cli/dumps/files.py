@@ -1,0 +1,92 @@
+"""Reading files through memory maps and writing them in one step."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+from tfdbg_cli.errors import DumpError, UserError
+
+__all__ = ["Chunk", "make_folder", "read_file", "write_error", "write_file"]
+
+#: Bytes as they come: what a file is written from without joining them first.
+Chunk = bytes | bytearray | memoryview
+
+# A read is faster than a map for anything that a few pages hold.
+_MAP_FROM = 1 << 16
+
+
+def read_file(path: str | os.PathLike[str]) -> memoryview:
+    """The bytes of a file; those of a large one are mapped, so that only what is used is read.
+
+    The view is writable, and what is written to it never reaches the file.
+
+    Raises:
+        DumpError: the file is missing or can't be read.
+    """
+    try:
+        with open(path, "rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size < _MAP_FROM:
+                return memoryview(bytearray(file.read()))
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    except FileNotFoundError:
+        raise DumpError(f"{path} is gone.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DumpError(f"{path} can't be read: {reason}.") from None
+
+
+def write_error(path: str | os.PathLike[str], error: OSError) -> UserError:
+    """What to tell a user when a file of a dump can't be written."""
+    reason = error.strerror or str(error)
+    return UserError(
+        f"Can't write {os.fspath(path)}: {reason}.",
+        "Free some space or choose another folder.",
+    )
+
+
+def make_folder(path: str | os.PathLike[str]) -> None:
+    """Make a folder and those above it.
+
+    Raises:
+        UserError: the file system doesn't allow it.
+    """
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def write_file(path: str | os.PathLike[str], chunks: Iterable[Chunk]) -> int:
+    """Write a file whole or not at all: readers never see a part of it.
+
+    Args:
+        path: where; a file of this name is replaced. Its folder must exist.
+        chunks: the bytes.
+
+    Returns:
+        How many bytes were written.
+
+    Raises:
+        UserError: the disk is full or the path can't be written to.
+    """
+    target = Path(path)
+    temporary = target.with_name(f".tmp-{os.getpid()}-{threading.get_ident()}")
+    size = 0
+    try:
+        with open(temporary, "wb") as file:
+            for chunk in chunks:
+                size += file.write(chunk)
+        os.replace(temporary, target)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError):
+            raise write_error(target, error) from error
+        raise
+    return size

@@ -1,0 +1,114 @@
+"""Opens whatever dump is in a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from tfdbg_cli.dumps.directory import DebugDumpDir
+from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.names import DEVICE_PREFIX, METADATA_PREFIX
+from tfdbg_cli.dumps.runfolder import RunFolderDump
+from tfdbg_cli.dumps.runfolder_writer import INDEX_FILE, RUN_FILE
+from tfdbg_cli.errors import DumpError, UserError
+
+__all__ = ["list_runs", "open_dump"]
+
+_RUN_NAME = re.compile(r"run_(\d+)(?:_(\d+))?")
+_HINT = (
+    f"A dump has folders called {DEVICE_PREFIX}..., or the files {RUN_FILE} and {INDEX_FILE}; "
+    "a folder of runs has one folder for each."
+)
+
+
+def _kind(path: Path) -> type[DebugDumpDir] | type[RunFolderDump] | None:
+    """Which dump a folder is, by the names in it."""
+    names: set[str] = set()
+    has_metadata = False
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.name.startswith(METADATA_PREFIX):
+                    has_metadata = True
+                else:
+                    names.add(entry.name)
+    except OSError:
+        return None
+    if has_metadata:
+        return DebugDumpDir
+    if INDEX_FILE in names or RUN_FILE in names:
+        return RunFolderDump
+    # What is left when the index is lost still holds tensors.
+    is_part = any(name.startswith("tensors-") and name.endswith(".safetensors") for name in names)
+    return RunFolderDump if is_part else None
+
+
+def _check(path: str | os.PathLike[str]) -> Path:
+    folder = Path(path).expanduser()
+    if not folder.exists():
+        raise UserError(f"There is no dump at {folder}: the folder doesn't exist.")
+    if not folder.is_dir():
+        above = next((each for each in folder.parents if _kind(each) is not None), None)
+        hint = f"Open the folder {above}." if above is not None else _HINT
+        raise UserError(f"{folder} is a file, not the folder of a dump.", hint)
+    try:
+        is_empty = next(os.scandir(folder), None) is None
+    except OSError as error:
+        raise DumpError(f"{folder} can't be listed: {error.strerror or error}.") from None
+    if is_empty:
+        raise UserError(f"{folder} is empty: there is no dump in it.", _HINT)
+    return folder
+
+
+def _run_order(folder: Path) -> tuple[int, int, str]:
+    match = _RUN_NAME.fullmatch(folder.name)
+    if match is not None:
+        return int(match[1]), int(match[2] or 0), folder.name
+    try:
+        return folder.stat().st_mtime_ns // 1000, 0, folder.name
+    except OSError:
+        return 0, 0, folder.name
+
+
+def list_runs(path: str | os.PathLike[str]) -> list[Path]:
+    """The runs in a folder, in time order: the folder itself if it is a dump, else those in it.
+
+    Args:
+        path: a dump, or the session root of a dumping wrapper (``run_<microseconds>_<n>`` each).
+
+    Returns:
+        Their folders; empty if there are none.
+
+    Raises:
+        UserError: there is no such folder, or it is a file or empty.
+    """
+    folder = _check(path)
+    if _kind(folder) is not None:
+        return [folder]
+    found = [each for each in folder.iterdir() if each.is_dir() and _kind(each) is not None]
+    return sorted(found, key=_run_order)
+
+
+def open_dump(path: str | os.PathLike[str]) -> Dump:
+    """Open a dump of either kind.
+
+    Args:
+        path: a run in the original's format, a run folder, or a folder of runs: then the last
+            one is opened, and a line of its `Dump.warnings` names it.
+
+    Raises:
+        UserError: there is no dump; the message says what is there instead.
+    """
+    runs = list_runs(path)
+    folder = Path(path).expanduser()
+    if not runs:
+        raise UserError(f"{folder} holds no dump.", _HINT)
+    last = runs[-1]
+    kind = _kind(last) or DebugDumpDir
+    dump: Dump = kind(last)
+    if len(runs) > 1:
+        dump.warnings.insert(
+            0, f"{folder} holds {len(runs)} runs; this is the last, {last.name}. Open any by name."
+        )
+    return dump

@@ -1,0 +1,234 @@
+"""The NumPy engine as the debugger sees it; docs/engines.md walks through this file."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from tfdbg_cli.dumps.dump import InconvertibleTensorProto, RunError
+from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.base import Capture, Engine, SessionAdapter, Watch, WrapSession
+from tfdbg_cli.engines.numpy import graph as framework
+from tfdbg_cli.engines.numpy.dtypes import dtype_name
+from tfdbg_cli.engines.numpy.errors import OpError
+from tfdbg_cli.engines.numpy.executor import Plan, VariableRef
+from tfdbg_cli.engines.numpy.session import (
+    Session,
+    default_session,
+    flatten_fetches,
+    intercept_runs,
+)
+
+__all__ = ["ENGINE", "NumpyAdapter", "NumpyEngine"]
+
+_DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+#: Watches whose choice of slots is remembered; a program rarely uses more than one.
+_WATCHES = 16
+
+
+class _Clock:
+    """Microseconds since the epoch that never go back, whatever is done to the system's clock."""
+
+    def __init__(self) -> None:
+        self._offset = time.time_ns() - time.perf_counter_ns()
+
+    def now(self) -> int:
+        return (self._offset + time.perf_counter_ns()) // 1000
+
+
+class _Watcher:
+    """Which outputs of which nodes a watch asks for; decided once a node."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._patterns = [
+            re.compile(text) if text else None
+            for text in (watch.node_name, watch.op_type, watch.tensor_dtype)
+        ]
+        self._slots: dict[framework.Operation, tuple[int, ...]] = {}
+
+    def slots(self, op: framework.Operation) -> tuple[int, ...]:
+        """The watched output slots of a node."""
+        found = self._slots.get(op)
+        if found is None:
+            name, op_type, dtype = self._patterns
+            found = ()
+            if (name is None or name.search(op.name)) and (
+                op_type is None or op_type.search(op.type)
+            ):
+                found = tuple(
+                    tensor.value_index
+                    for tensor in op.outputs
+                    if dtype is None or dtype.search(dtype_name(tensor.dtype))
+                )
+            self._slots[op] = found
+        return found
+
+
+class NumpyAdapter(SessionAdapter):
+    """A `Session` of the NumPy engine, for the wrapper session."""
+
+    engine_name = "numpy"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._watchers: dict[Watch, _Watcher] = {}
+        self._graph: Graph | None = None
+        self._graph_version = -1
+
+    def run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
+        """The run, untouched."""
+        return self.session.run_directly(fetches, feed_dict)
+
+    def debug_run(
+        self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any, watch: Watch
+    ) -> Capture:
+        """The same run by the same code, which tells of every node it has computed.
+
+        Nothing is copied: no kernel writes to an array that exists, and variables are replaced
+        when they change.
+        """
+        dump = MemoryDump(self.graph)
+        watcher = self._watcher(watch)
+        clock = _Clock()
+
+        def add(op: framework.Operation, slot: int, value: Any) -> None:
+            dump.add(op.name, slot, value, timestamp=clock.now(), device_name=_DEVICE)
+
+        def on_plan(plan: Plan, values: Mapping[framework.Tensor, Any]) -> None:
+            for tensor, value in values.items():
+                if tensor.value_index in watcher.slots(tensor.op):
+                    add(tensor.op, tensor.value_index, value)
+
+        def recorder(op: framework.Operation, made: Sequence[Any]) -> None:
+            for slot in watcher.slots(op):
+                value = made[slot]
+                if type(value) is VariableRef:
+                    value = _variable_value(value)
+                if value is not None:
+                    add(op, slot, value)
+
+        try:
+            result = self.session.run_directly(fetches, feed_dict, recorder, on_plan)
+        except OpError as error:
+            return Capture(None, dump, error)
+        return Capture(result, dump)
+
+    def _watcher(self, watch: Watch) -> _Watcher:
+        found = self._watchers.get(watch)
+        if found is None:
+            if len(self._watchers) >= _WATCHES:
+                self._watchers.clear()
+            found = self._watchers[watch] = _Watcher(watch)
+        return found
+
+    def fetch_names(self, fetches: Any) -> list[str]:
+        """The names of the fetches; what is no fetch appears as it prints."""
+        return [_name_of(item) for item in flatten_fetches(fetches)]
+
+    def feeds(self, feed_dict: Any) -> Mapping[str, Any]:
+        """Feed name -> value as given."""
+        if not isinstance(feed_dict, Mapping):
+            return {}
+        return {_name_of(key): value for key, value in feed_dict.items()}
+
+    def graph(self) -> Graph:
+        """The graph as it is now; its nodes are made when somebody looks, once a version."""
+        source = self.session.graph
+        if self._graph is None or self._graph_version != source.version:
+            self._graph_version = source.version
+            operations = source.get_operations()
+            self._graph = Graph(lambda: map(_node, operations))
+        return self._graph
+
+    @property
+    def framework_graph(self) -> framework.Graph:
+        """The engine's own graph."""
+        found: framework.Graph = self.session.graph
+        return found
+
+    def describe_error(self, error: BaseException) -> RunError | None:
+        """The error of an operation in plain words."""
+        if not isinstance(error, OpError):
+            return None
+        return RunError(type(error).__name__, error.message, error.node_name)
+
+    def default_session(self, wrapper: Any) -> AbstractContextManager[Any]:
+        """Make the wrapper the session of ``tensor.eval()``, and the graph the default one."""
+        return default_session(wrapper)
+
+
+class NumpyEngine(Engine):
+    """The framework in `tfdbg_cli.engines.numpy`."""
+
+    name = "numpy"
+    modules = ("tfdbg_cli.engines.numpy",)
+
+    def is_session(self, obj: Any) -> bool:
+        """Whether an object is a `Session` of the NumPy engine."""
+        return isinstance(obj, Session)
+
+    def adapt(self, session: Any) -> NumpyAdapter:
+        """An adapter for a session."""
+        return NumpyAdapter(session)
+
+    def install(self, wrap: WrapSession) -> Callable[[], None]:
+        """Send every ``Session.run`` of the program through ``wrap``.
+
+        ``Tensor.eval`` and ``make_callable`` end in ``Session.run``. Adapters call
+        ``Session.run_directly`` and so go past it.
+        """
+        return intercept_runs(wrap)
+
+
+def _variable_value(ref: VariableRef) -> Any:
+    if ref.snapshot is not None:
+        return ref.snapshot
+    return InconvertibleTensorProto(f"Uninitialized variable {ref.op.name}", initialized=False)
+
+
+def _name_of(item: Any) -> str:
+    """The name of a tensor, operation, variable or string; never raises."""
+    if isinstance(item, str):
+        return item
+    name = getattr(item, "name", None)
+    return name if isinstance(name, str) else repr(item)
+
+
+def _node(op: framework.Operation) -> Node:
+    return Node(
+        op.name,
+        op.type,
+        [tensor.name for tensor in op.inputs],
+        [control.name for control in op.control_inputs],
+        _DEVICE,
+        lambda: _attributes(op),
+        lambda: op.traceback,
+    )
+
+
+def _attributes(op: framework.Operation) -> dict[str, str]:
+    """The attributes as text, with the type and static shape of each output."""
+    found = {name: _text(value) for name, value in op.attributes.items()}
+    for tensor in op.outputs:
+        found[f"output:{tensor.value_index}"] = f"{dtype_name(tensor.dtype)} {tensor.shape}"
+    return found
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, np.dtype):
+        return dtype_name(value)
+    if isinstance(value, np.ndarray):
+        return np.array2string(value, threshold=20, edgeitems=3)
+    if isinstance(value, framework.Tensor):
+        return value.name
+    return str(value)
+
+
+ENGINE = NumpyEngine()

@@ -1,0 +1,166 @@
+"""Element types and static shapes: NumPy's dtypes under TensorFlow's names and defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Array",
+    "DType",
+    "Shape",
+    "as_dtype",
+    "as_shape",
+    "bool_",
+    "broadcast_shapes",
+    "compatible",
+    "complex64",
+    "complex128",
+    "dtype_name",
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "is_differentiable",
+    "is_fully_known",
+    "merge_shapes",
+    "string",
+    "to_array",
+    "uint8",
+]
+
+Array: TypeAlias = NDArray[Any]
+DType: TypeAlias = np.dtype[Any]
+
+#: A static shape: ``None`` for an unknown dimension, or for an unknown rank.
+Shape: TypeAlias = tuple[int | None, ...] | None
+
+float16 = np.dtype(np.float16)
+float32 = np.dtype(np.float32)
+float64 = np.dtype(np.float64)
+int8 = np.dtype(np.int8)
+int16 = np.dtype(np.int16)
+int32 = np.dtype(np.int32)
+int64 = np.dtype(np.int64)
+uint8 = np.dtype(np.uint8)
+bool_ = np.dtype(np.bool_)
+complex64 = np.dtype(np.complex64)
+complex128 = np.dtype(np.complex128)
+#: Byte strings, held in object arrays.
+string = np.dtype(object)
+
+
+def as_dtype(value: Any) -> DType:
+    """A dtype from anything that NumPy takes as one, or from the name ``string``."""
+    if isinstance(value, str) and value == "string":
+        return string
+    made: DType = np.dtype(value)
+    return string if made.kind in "SU" else made
+
+
+def dtype_name(dtype: DType) -> str:
+    """The name a person reads: ``float32``, ``string``."""
+    return "string" if dtype.kind == "O" else dtype.name
+
+
+def is_differentiable(dtype: DType) -> bool:
+    """Whether a type is real and floating-point, those of ``ml_dtypes`` included."""
+    return dtype.kind == "f" or dtype.name.startswith(("bfloat", "float"))
+
+
+def to_array(value: Any, dtype: DType | None = None) -> Array:
+    """A new array of a value; Python numbers become float32 and int32 unless a dtype is given.
+
+    Raises:
+        TypeError: the value can't be an array of that type.
+    """
+    try:
+        if dtype is not None and dtype.kind == "O":
+            return _to_strings(np.array(value, dtype=object))
+        made: Array = np.array(value, dtype=dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        wanted = f" of {dtype_name(dtype)}" if dtype is not None else ""
+        raise TypeError(f"{value!r} can't be made a tensor{wanted}: {error}.") from None
+    if made.dtype.kind in "SUO":
+        return _to_strings(made)
+    if dtype is None and not isinstance(value, np.ndarray | np.generic):
+        if made.dtype == float64:
+            return made.astype(float32)
+        if made.dtype == int64 and made.size and np.abs(made).max() < 2**31:
+            return made.astype(int32)
+    return made
+
+
+def _to_strings(made: Array) -> Array:
+    found = np.empty(made.shape, dtype=object)
+    for index, item in np.ndenumerate(made):
+        if isinstance(item, str):
+            found[index] = item.encode()
+        elif isinstance(item, bytes):
+            found[index] = item
+        else:
+            raise TypeError(f"{item!r} is neither a number nor a string; it can't be in a tensor.")
+    return found
+
+
+def as_shape(value: Any) -> Shape:
+    """A static shape from ``None``, an int, or a sequence of ints and ``None``."""
+    if value is None:
+        return None
+    if isinstance(value, int):
+        return (value,)
+    return tuple(None if size is None or size == -1 else int(size) for size in value)
+
+
+def is_fully_known(shape: Shape) -> bool:
+    """Whether the rank and every dimension are known."""
+    return shape is not None and None not in shape
+
+
+def compatible(one: Shape, other: Shape) -> bool:
+    """Whether the same array could have both static shapes."""
+    if one is None or other is None:
+        return True
+    return len(one) == len(other) and all(
+        a is None or b is None or a == b for a, b in zip(one, other, strict=True)
+    )
+
+
+def merge_shapes(one: Shape, other: Shape) -> Shape:
+    """What is known of an array that has both static shapes.
+
+    Raises:
+        ValueError: no array can have both.
+    """
+    if not compatible(one, other):
+        raise ValueError(f"Shapes {one} and {other} are not compatible.")
+    if one is None or other is None:
+        return other if one is None else one
+    return tuple(b if a is None else a for a, b in zip(one, other, strict=True))
+
+
+def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
+    """The static shape of an elementwise result.
+
+    Raises:
+        ValueError: the shapes can't be broadcast together.
+    """
+    rank = 0
+    for shape in shapes:
+        if shape is None:
+            return None
+        rank = max(rank, len(shape))
+    result: list[int | None] = []
+    for axis in range(-rank, 0):
+        sizes = {shape[axis] for shape in shapes if shape is not None and len(shape) >= -axis}
+        known = sizes - {None, 1}
+        if len(known) > 1:
+            raise ValueError(f"Shapes {', '.join(map(str, shapes))} can't be broadcast together.")
+        result.append(known.pop() if known else None if None in sizes else 1)
+    return tuple(result)

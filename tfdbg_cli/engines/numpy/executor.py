@@ -1,0 +1,320 @@
+"""Running a graph: the plan of a run, and the one loop that computes it, debugged or not.
+
+Nodes run in the order of their creation, which is a topological order because a node's inputs
+exist before it. Only loops go back, and a loop runs as a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tfdbg_cli.engines.numpy.contexts import Branch, Context, Loop
+from tfdbg_cli.engines.numpy.dtypes import Array, DType, dtype_name
+from tfdbg_cli.engines.numpy.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    OpError,
+    ResourceExhaustedError,
+)
+from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.registry import OPS
+
+__all__ = ["Block", "Plan", "Recorder", "State", "Step", "VariableRef", "make_plan"]
+
+#: Called with an operation and a value for each of its outputs (``None``: an output that the run
+#: did not make) as soon as they are computed.
+Recorder: TypeAlias = "Callable[[Operation, Sequence[Any]], None]"
+
+
+class State:
+    """What a session keeps from run to run: the values of variables, and the random streams.
+
+    A variable's array is replaced, never written to, so that whoever holds one keeps its value.
+
+    Args:
+        seed: of the random stream; ``None``: a different stream each time.
+    """
+
+    def __init__(self, seed: int | None) -> None:
+        self.variables: dict[Operation, Array] = {}
+        self._stream = np.random.default_rng(seed)
+        self._own_streams: dict[Operation, np.random.Generator] = {}
+
+    def random_stream(self, op: Operation) -> np.random.Generator:
+        """The stream that a random op draws from: its own if it has a seed, else the common one."""
+        seed = op.attributes.get("seed")
+        if seed is None:
+            return self._stream
+        if op not in self._own_streams:
+            self._own_streams[op] = np.random.default_rng(seed)
+        return self._own_streams[op]
+
+
+class VariableRef:
+    """What a variable node, and one that changes a variable, gives its consumers: the variable.
+
+    Args:
+        state: where the value is.
+        op: the variable's node.
+
+    Attributes:
+        snapshot: the value when this reference was made, ``None`` if there was none.
+    """
+
+    __slots__ = ("op", "snapshot", "state")
+
+    def __init__(self, state: State, op: Operation) -> None:
+        self.state = state
+        self.op = op
+        self.snapshot: Array | None = state.variables.get(op)
+
+    def is_initialized(self) -> bool:
+        """Whether there is a value now."""
+        return self.op in self.state.variables
+
+    def read(self, reader: Operation) -> Array:
+        """The value now.
+
+        Raises:
+            FailedPreconditionError: it has none; the error names the reader.
+        """
+        value = self.state.variables.get(self.op)
+        if value is None:
+            raise FailedPreconditionError(
+                reader,
+                f"The variable {self.op.name} has no value yet: run its initializer first "
+                "(global_variables_initializer()).",
+            )
+        return value
+
+    def write(self, value: Array) -> VariableRef:
+        """Replace the value; the result refers to the variable with its new value."""
+        self.state.variables[self.op] = value
+        return VariableRef(self.state, self.op)
+
+
+@dataclass
+class Block:
+    """The nodes of one loop or branch that a run needs, in order.
+
+    Attributes:
+        context: the loop or branch.
+        items: its nodes and the blocks within it; for a loop, those of the condition.
+        body: the nodes and blocks of a loop's body.
+        merges: a loop's Merge nodes.
+        switches: a loop's Switch nodes.
+        last: the place of its last node in the order of creation.
+    """
+
+    context: Context
+    items: list[Operation | Block]
+    body: list[Operation | Block]
+    merges: list[Operation]
+    switches: list[Operation]
+    last: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run computes, in order.
+
+    Attributes:
+        items: nodes and blocks.
+        operations: how many nodes there are in all.
+    """
+
+    items: list[Operation | Block]
+    operations: list[Operation]
+
+
+def make_plan(targets: Iterable[Operation], fed: frozenset[Tensor]) -> Plan:
+    """Find the nodes that some targets need, given that some tensors are fed.
+
+    Args:
+        targets: the operations that must run.
+        fed: tensors whose value is given; what only they need is not computed.
+    """
+
+    def is_fed(op: Operation) -> bool:
+        return bool(op.outputs) and all(tensor in fed for tensor in op.outputs)
+
+    stack = list(targets)
+    needed: set[Operation] = set()
+    while stack:
+        op = stack.pop()
+        if op in needed or (fed and is_fed(op)):
+            continue
+        needed.add(op)
+        stack.extend(tensor.op for tensor in op.inputs if tensor not in fed)
+        stack.extend(op.control_inputs)
+        context = op.context
+        while context is not None:
+            stack.extend(context.required())
+            context = context.parent
+    ordered = sorted(needed, key=lambda op: op.index)
+    top: list[Operation | Block] = []
+    blocks: dict[Context, Block] = {}
+    for op in ordered:
+        chain: list[Context] = []
+        context = op.context
+        while context is not None:
+            chain.append(context)
+            context = context.parent
+        parent: Block | None = None
+        for context in reversed(chain):
+            block = blocks.get(context)
+            if block is None:
+                block = blocks[context] = Block(context, [], [], [], [], op.index)
+                _place(block, parent, top, op)
+            block.last = op.index
+            parent = block
+        _place(op, parent, top, op)
+    # A block runs when its last node comes: what was made in between, but outside, runs before it.
+    for items in [top, *(part for block in blocks.values() for part in (block.items, block.body))]:
+        items.sort(key=lambda item: item.last if isinstance(item, Block) else item.index)
+    return Plan(top, ordered)
+
+
+def _place(
+    item: Operation | Block, parent: Block | None, top: list[Operation | Block], first: Operation
+) -> None:
+    """Append an item, whose first node is ``first``, to the part of its block that it is of."""
+    if parent is None:
+        top.append(item)
+        return
+    context = parent.context
+    if isinstance(context, Loop):
+        assert context.loop_cond is not None
+        if isinstance(item, Operation) and item in context.merges:
+            parent.merges.append(item)
+            return
+        if isinstance(item, Operation) and item in context.switches:
+            parent.switches.append(item)
+            return
+        if first.index > context.loop_cond.index:
+            parent.body.append(item)
+            return
+    parent.items.append(item)
+
+
+class Step:
+    """One run: the values computed so far.
+
+    Args:
+        state: the session's state.
+        values: the fed tensors and their values.
+        recorder: told of every node that was computed.
+        errstate: NumPy's floating-point error handling of the caller, for the caller's functions.
+
+    Attributes:
+        values: tensor -> its latest value; variables are held as `VariableRef`.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        values: dict[Tensor, Any],
+        recorder: Recorder | None,
+        errstate: Mapping[str, Any],
+    ) -> None:
+        self.state = state
+        self.values = values
+        self.errstate = errstate
+        self._fed = frozenset(values)
+        self._recorder = recorder
+
+    def variable(self, op: Operation) -> VariableRef:
+        """The variable that a variable node stands for."""
+        return VariableRef(self.state, op)
+
+    def run(self, items: Sequence[Operation | Block]) -> None:
+        """Compute nodes and blocks in order.
+
+        Raises:
+            OpError: a node failed; what came before it was recorded.
+        """
+        for item in items:
+            if type(item) is Operation:
+                self._run_op(item)
+            elif isinstance(item, Block):
+                self._run_block(item)
+
+    def _run_block(self, block: Block) -> None:
+        context = block.context
+        if isinstance(context, Branch):
+            if bool(self.values[context.pred]) == context.taken_if:
+                self.run(block.items)
+            return
+        assert isinstance(context, Loop)
+        assert context.loop_cond is not None
+        go_on = context.loop_cond.outputs[0]
+        first = True
+        while True:
+            for merge in block.merges:
+                value = self.values[merge.inputs[0 if first else 1]]
+                self._finish(merge, (value, np.asarray(0 if first else 1, np.int32)))
+            self.run(block.items)
+            going = bool(self.values[go_on])
+            for switch in block.switches:
+                value = self.values[switch.inputs[0]]
+                self._finish(switch, (None, value) if going else (value, None))
+            if not going:
+                return
+            self.run(block.body)
+            first = False
+
+    def _run_op(self, op: Operation) -> None:
+        definition = OPS[op.type]
+        values = self.values
+        inputs = [values[tensor] for tensor in op.inputs] if op.type != "Merge" else []
+        refs = definition.ref_inputs
+        for at, value in enumerate(inputs):
+            if type(value) is VariableRef:
+                if at >= refs:
+                    inputs[at] = value.read(op)
+            elif at < refs:
+                raise InvalidArgumentError(op, f"{op.inputs[at].name} is fed: it can't be changed.")
+        try:
+            result = definition.kernel(self, op, inputs)
+        except OpError:
+            raise
+        except MemoryError as error:
+            raise ResourceExhaustedError(op, f"Not enough memory: {error}.") from error
+        except (ValueError, TypeError, IndexError, ArithmeticError) as error:
+            raise InvalidArgumentError(op, _describe(op, inputs, error)) from error
+        self._finish(op, (result,) if len(op.outputs) == 1 else result)
+
+    def _finish(self, op: Operation, results: Sequence[Any]) -> None:
+        """Keep and record the outputs of a node."""
+        if not op.outputs:
+            return
+        made: list[Any] = []
+        for tensor, result in zip(op.outputs, results, strict=True):
+            value = result if result is None else _as_value(result, tensor.dtype)
+            made.append(value)
+            if value is not None and tensor not in self._fed:
+                self.values[tensor] = value
+        if self._recorder is not None:
+            self._recorder(op, made)
+
+
+def _as_value(result: Any, dtype: DType) -> Any:
+    """What a kernel returned as an array of the promised type (NumPy makes scalars of 0-d ones)."""
+    if type(result) is VariableRef or (type(result) is np.ndarray and result.dtype == dtype):
+        return result
+    return np.asarray(result, dtype=dtype)
+
+
+def _describe(op: Operation, inputs: Sequence[Any], error: Exception) -> str:
+    """The message of a failed kernel, with what it was given."""
+    text = str(error).strip().rstrip(".") or type(error).__name__
+    given = [
+        f"{tensor.name} {dtype_name(value.dtype)}{list(value.shape)}"
+        for tensor, value in zip(op.inputs, inputs, strict=False)
+        if isinstance(value, np.ndarray)
+    ]
+    return f"{text}. Inputs: {', '.join(given)}." if given else f"{text}."

@@ -1,0 +1,347 @@
+"""The graph that a program builds: operations, tensors, name scopes and control dependencies."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tfdbg_cli.engines.numpy.dtypes import DType, Shape
+from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor, raw_stack
+from tfdbg_cli.engines.numpy.registry import OPS
+from tfdbg_cli.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from tfdbg_cli.engines.numpy.contexts import Context
+    from tfdbg_cli.engines.numpy.variables import Variable
+
+__all__ = [
+    "Graph",
+    "Operation",
+    "Tensor",
+    "control_dependencies",
+    "get_default_graph",
+    "name_scope",
+    "remove_last",
+    "reset_default_graph",
+]
+
+#: The op types through which a value leaves a branch or a loop.
+_WAYS_OUT = frozenset({"Merge", "Exit"})
+
+
+class _ControlBlock:
+    """One ``control_dependencies`` block: what it waits for, and what was made in it so far."""
+
+    __slots__ = ("made", "waits_for")
+
+    def __init__(self, waits_for: tuple[Operation, ...]) -> None:
+        self.waits_for = waits_for
+        self.made: set[Operation] = set()
+
+
+class _Building(threading.local):
+    """Where in the graph a thread is building."""
+
+    def __init__(self) -> None:
+        self.scope = ""
+        self.control: tuple[_ControlBlock, ...] = ()
+        self.context: Context | None = None
+
+
+class Graph:
+    """Operations and tensors. Nodes are only ever added, so a plan made once stays right."""
+
+    def __init__(self) -> None:
+        self._operations: dict[str, Operation] = {}
+        self._names: dict[str, int] = {}
+        self._building = _Building()
+        #: Seed of sessions that were given none; see `set_random_seed`.
+        self.seed: int | None = None
+        #: Every variable, in the order of creation.
+        self.variables: list[Variable] = []
+
+    @property
+    def version(self) -> int:
+        """A number that grows with each node."""
+        return len(self._operations)
+
+    def get_operations(self) -> list[Operation]:
+        """Every operation, in the order of creation."""
+        return list(self._operations.values())
+
+    def get_operation_by_name(self, name: str) -> Operation:
+        """An operation by its name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        found = self._operations.get(name)
+        if found is None:
+            hint = did_you_mean(name, self._operations)
+            raise KeyError(f"There is no operation named {name!r} in the graph. {hint}".strip())
+        return found
+
+    def get_tensor_by_name(self, name: str) -> Tensor:
+        """A tensor by its name, ``node:slot``.
+
+        Raises:
+            ValueError: the name has no slot.
+            KeyError: there is none.
+        """
+        node, colon, slot = name.rpartition(":")
+        if not colon or not slot.isdecimal():
+            raise ValueError(f"{name!r} is no tensor name; those look like {name}:0.")
+        outputs = self.get_operation_by_name(node).outputs
+        if int(slot) >= len(outputs):
+            raise KeyError(f"{name!r} does not exist: {node!r} has {len(outputs)} output(s).")
+        return outputs[int(slot)]
+
+    def as_graph_element(self, item: Any) -> Tensor | Operation:
+        """The tensor or operation that an object or a name stands for.
+
+        Raises:
+            TypeError: it stands for neither.
+            ValueError: it is part of another graph, or there is none of that name.
+        """
+        element = item.as_graph_element() if isinstance(item, Operand) else item
+        if isinstance(element, str):
+            try:
+                if ":" in element:
+                    return self.get_tensor_by_name(element)
+                return self.get_operation_by_name(element)
+            except KeyError as error:
+                raise ValueError(error.args[0]) from None
+        if not isinstance(element, Tensor | Operation):
+            raise TypeError(f"{item!r} is no tensor, operation or name of one.")
+        if element.graph is not self:
+            raise ValueError(f"{element!r} is not an element of this graph.")
+        return element
+
+    @contextmanager
+    def as_default(self) -> Iterator[Graph]:
+        """Build into this graph within the ``with`` block."""
+        _defaults.stack.append(self)
+        try:
+            yield self
+        finally:
+            remove_last(_defaults.stack, self)
+
+    def unique_name(self, name: str) -> str:
+        """A name that no node has yet, in the current name scope; it is taken from now on.
+
+        Names that differ only by case are told apart by a number too.
+        """
+        scope = self._building.scope
+        wanted = f"{scope}/{name}" if scope else name
+        key = wanted.lower()
+        count = self._names.get(key)
+        if count is None:
+            self._names[key] = 1
+            return wanted
+        while True:
+            made = f"{wanted}_{count}"
+            count += 1
+            if made.lower() not in self._names:
+                break
+        self._names[key] = count
+        self._names[made.lower()] = 1
+        return made
+
+    @contextmanager
+    def name_scope(self, name: str | None) -> Iterator[str]:
+        """Put a prefix before the names of the nodes made in the block.
+
+        Args:
+            name: a new scope within the current one, made unique; with a slash at its end: an
+                existing scope, entered again; empty or ``None``: the top.
+
+        Yields:
+            The scope with a slash at its end (empty at the top). An op that is given this as its
+            name is called exactly like the scope.
+        """
+        building = self._building
+        before = building.scope
+        if not name:
+            scope = ""
+        elif name.endswith("/"):
+            scope = name[:-1]
+        else:
+            scope = self.unique_name(name)
+        building.scope = scope
+        try:
+            yield scope + "/" if scope else ""
+        finally:
+            building.scope = before
+
+    @contextmanager
+    def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Iterator[None]:
+        """Nodes made in the block run after the given operations and tensors.
+
+        Args:
+            control_inputs: what to wait for; ``None`` waits for nothing, not even for what the
+                blocks around this one name, and leaves loops and branches.
+        """
+        building = self._building
+        before, context = building.control, building.context
+        if control_inputs is None:
+            building.control, building.context = (), None
+        else:
+            waits_for = []
+            for item in control_inputs:
+                element = self.as_graph_element(item)
+                waits_for.append(element.op if isinstance(element, Tensor) else element)
+            building.control = (*before, _ControlBlock(tuple(waits_for)))
+        try:
+            yield
+        finally:
+            building.control, building.context = before, context
+
+    @contextmanager
+    def in_context(self, context: Context | None) -> Iterator[None]:
+        """Nodes made in the block are part of a loop or branch. For the engine's own use."""
+        building = self._building
+        before, control = building.context, building.control
+        building.context, building.control = context, ()
+        try:
+            yield
+        finally:
+            building.context, building.control = before, control
+
+    @property
+    def current_context(self) -> Context | None:
+        """The loop or branch that nodes made now are part of."""
+        return self._building.context
+
+    def create_op(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor],
+        dtypes: Sequence[DType],
+        attributes: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        shapes: Sequence[Shape] | None = None,
+    ) -> Operation:
+        """Add a node.
+
+        Args:
+            op_type: one of `registry.OPS`.
+            inputs: tensors of this graph.
+            dtypes: the element type of each output.
+            attributes: constants for the kernel.
+            name: default: the op type. With a slash at its end it is taken as it is, see
+                `name_scope`.
+            shapes: static shapes of the outputs; inferred if not given.
+
+        Raises:
+            ValueError: an input is of another graph or of another loop or branch, or the inputs'
+                shapes can't go together.
+        """
+        definition = OPS[op_type]
+        if name is None:
+            name = op_type
+        full = name[:-1] if name.endswith("/") else self.unique_name(name)
+        building = self._building
+        context = building.context
+        for tensor in inputs:
+            if tensor.op.graph is not self:
+                raise ValueError(f"{tensor!r} is not an element of this graph.")
+            source = tensor.op.context
+            if source is not None and source is not context and op_type not in _WAYS_OUT:
+                source.check_visible(tensor, full, context)
+        op = Operation(
+            self,
+            full,
+            op_type,
+            tuple(inputs),
+            self._control_inputs(inputs),
+            attributes or {},
+            context,
+            len(self._operations),
+            raw_stack(),
+        )
+        if shapes is None:
+            if definition.shape is not None:
+                try:
+                    shapes = definition.shape(inputs, op.attributes)
+                except ValueError as error:
+                    raise ValueError(f"{error} (node {full}, op type {op_type})") from None
+            else:
+                shapes = (None,) * len(dtypes)
+        op.outputs = tuple(
+            Tensor(op, slot, dtype, shape)
+            for slot, (dtype, shape) in enumerate(zip(dtypes, shapes, strict=True))
+        )
+        self._operations[full] = op
+        for block in building.control:
+            block.made.add(op)
+        return op
+
+    def _control_inputs(self, inputs: Sequence[Tensor]) -> tuple[Operation, ...]:
+        building = self._building
+        if not building.control and building.context is None:
+            return ()
+        sources = {tensor.op for tensor in inputs}
+        found: dict[Operation, None] = {}
+        context = building.context
+        if context is not None and not any(op.context is context for op in sources):
+            pivot = context.pivot
+            if pivot is not None:
+                found[pivot] = None
+        for block in building.control:
+            # An input that was made in the block has waited already.
+            if block.made.isdisjoint(sources):
+                found.update((op, None) for op in block.waits_for if op not in sources)
+        return tuple(found)
+
+    def __repr__(self) -> str:
+        return f"<Graph of {len(self._operations)} operations>"
+
+
+def remove_last(stack: list[Any], item: Any) -> None:
+    """Take the innermost occurrence of an item from a stack, whatever is above it."""
+    for at in range(len(stack) - 1, -1, -1):
+        if stack[at] is item:
+            del stack[at]
+            return
+
+
+class _Defaults(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Graph] = []
+
+
+_defaults = _Defaults()
+_global_graph = Graph()
+
+
+def get_default_graph() -> Graph:
+    """The graph that is being built into: the innermost ``as_default``, else a global one."""
+    return _defaults.stack[-1] if _defaults.stack else _global_graph
+
+
+def reset_default_graph() -> None:
+    """Start with a new global graph.
+
+    Raises:
+        RuntimeError: called within an ``as_default`` block.
+    """
+    global _global_graph
+    if _defaults.stack:
+        raise RuntimeError("reset_default_graph() can't be used within Graph.as_default().")
+    _global_graph = Graph()
+
+
+@contextmanager
+def name_scope(name: str | None) -> Iterator[str]:
+    """`Graph.name_scope` of the default graph."""
+    with get_default_graph().name_scope(name) as scope:
+        yield scope
+
+
+@contextmanager
+def control_dependencies(control_inputs: Iterable[Any] | None) -> Iterator[None]:
+    """`Graph.control_dependencies` of the default graph."""
+    with get_default_graph().control_dependencies(control_inputs):
+        yield

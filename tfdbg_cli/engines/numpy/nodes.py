@@ -1,0 +1,227 @@
+"""Tensors and operations: what a graph is made of."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from types import CodeType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tfdbg_cli.dumps.sources import Frame
+from tfdbg_cli.engines.numpy.dtypes import DType, Shape, dtype_name, merge_shapes
+
+if TYPE_CHECKING:
+    from tfdbg_cli.engines.numpy.contexts import Context
+    from tfdbg_cli.engines.numpy.graph import Graph
+
+__all__ = ["Operand", "Operation", "Tensor", "raw_stack"]
+
+_ENGINE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+#: Code objects and line numbers, innermost first.
+RawStack: TypeAlias = tuple[tuple[CodeType, int], ...]
+
+
+def raw_stack() -> RawStack:
+    """The callers' code and line numbers, innermost first; cheap enough for every node."""
+    found = []
+    frame = sys._getframe(2)
+    while frame is not None:
+        found.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back  # type: ignore[assignment]
+    return tuple(found)
+
+
+class Operand:
+    """What Python's operators and the functions of the engine take: a tensor or a variable.
+
+    The operators are put in by `tfdbg_cli.engines.numpy.operators`. ``==`` stays identity, because
+    tensors are keys of a ``feed_dict``.
+    """
+
+    __slots__ = ()
+
+    #: NumPy arrays leave ``array + tensor`` to the tensor.
+    __array_ufunc__ = None
+
+    if TYPE_CHECKING:
+
+        def __add__(self, other: Any) -> Tensor: ...
+        def __radd__(self, other: Any) -> Tensor: ...
+        def __sub__(self, other: Any) -> Tensor: ...
+        def __rsub__(self, other: Any) -> Tensor: ...
+        def __mul__(self, other: Any) -> Tensor: ...
+        def __rmul__(self, other: Any) -> Tensor: ...
+        def __truediv__(self, other: Any) -> Tensor: ...
+        def __rtruediv__(self, other: Any) -> Tensor: ...
+        def __floordiv__(self, other: Any) -> Tensor: ...
+        def __rfloordiv__(self, other: Any) -> Tensor: ...
+        def __mod__(self, other: Any) -> Tensor: ...
+        def __rmod__(self, other: Any) -> Tensor: ...
+        def __pow__(self, other: Any) -> Tensor: ...
+        def __rpow__(self, other: Any) -> Tensor: ...
+        def __matmul__(self, other: Any) -> Tensor: ...
+        def __rmatmul__(self, other: Any) -> Tensor: ...
+        def __and__(self, other: Any) -> Tensor: ...
+        def __rand__(self, other: Any) -> Tensor: ...
+        def __or__(self, other: Any) -> Tensor: ...
+        def __ror__(self, other: Any) -> Tensor: ...
+        def __lt__(self, other: Any) -> Tensor: ...
+        def __le__(self, other: Any) -> Tensor: ...
+        def __gt__(self, other: Any) -> Tensor: ...
+        def __ge__(self, other: Any) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
+        def __getitem__(self, index: Any) -> Tensor: ...
+
+    def value(self) -> Tensor:
+        """The tensor that other nodes use when they use this."""
+        raise NotImplementedError
+
+    def as_graph_element(self) -> Tensor:
+        """The tensor that fetching this fetches."""
+        raise NotImplementedError
+
+
+class Tensor(Operand):
+    """An output of an operation: a value that a run will compute.
+
+    Attributes:
+        op: the operation.
+        value_index: which of its outputs.
+        dtype: element type.
+    """
+
+    __slots__ = ("_shape", "dtype", "op", "value_index")
+
+    def __init__(self, op: Operation, value_index: int, dtype: DType, shape: Shape) -> None:
+        self.op = op
+        self.value_index = value_index
+        self.dtype = dtype
+        self._shape = shape
+
+    @property
+    def name(self) -> str:
+        """``node:slot``."""
+        return f"{self.op.name}:{self.value_index}"
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that it belongs to."""
+        return self.op.graph
+
+    @property
+    def shape(self) -> Shape:
+        """What is known of the shape before a run."""
+        return self._shape
+
+    def value(self) -> Tensor:
+        """Itself."""
+        return self
+
+    def as_graph_element(self) -> Tensor:
+        """Itself."""
+        return self
+
+    def set_shape(self, shape: Iterable[int | None] | None) -> None:
+        """Say more about the shape than the graph could find out.
+
+        Raises:
+            ValueError: it contradicts what is known.
+        """
+        given = None if shape is None else tuple(shape)
+        self._shape = merge_shapes(self._shape, given)
+
+    def eval(self, feed_dict: Mapping[Any, Any] | None = None, session: Any = None) -> Any:
+        """The value, computed by the default session or by the one given.
+
+        Raises:
+            ValueError: there is no default session.
+        """
+        from tfdbg_cli.engines.numpy.session import run_in_default_session
+
+        return run_in_default_session(self, feed_dict, session)
+
+    def __repr__(self) -> str:
+        return f"<Tensor {self.name!r} shape={self._shape} dtype={dtype_name(self.dtype)}>"
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"The tensor {self.name} has no truth value before a run; use cond() or Session.run()."
+        )
+
+    def __iter__(self) -> Iterator[Tensor]:
+        raise TypeError(f"The tensor {self.name} can't be iterated over; use split() or indexing.")
+
+
+class Operation:
+    """A node of a graph. It is never changed once it is made.
+
+    Attributes:
+        graph: where it is.
+        name: unique in the graph.
+        type: its op type.
+        inputs: the tensors it takes.
+        control_inputs: operations that must run before it.
+        outputs: the tensors it makes.
+        attributes: constants that belong to it: a shape, a dtype, a flag.
+        context: the loop or branch that it is part of, if any.
+        index: its place in the order of creation.
+    """
+
+    __slots__ = (
+        "_stack",
+        "attributes",
+        "context",
+        "control_inputs",
+        "graph",
+        "index",
+        "inputs",
+        "name",
+        "outputs",
+        "type",
+    )
+
+    def __init__(
+        self,
+        graph: Graph,
+        name: str,
+        op_type: str,
+        inputs: tuple[Tensor, ...],
+        control_inputs: tuple[Operation, ...],
+        attributes: Mapping[str, Any],
+        context: Context | None,
+        index: int,
+        stack: RawStack,
+    ) -> None:
+        self.graph = graph
+        self.name = name
+        self.type = op_type
+        self.inputs = inputs
+        self.control_inputs = control_inputs
+        self.outputs: tuple[Tensor, ...] = ()
+        self.attributes = attributes
+        self.context = context
+        self.index = index
+        self._stack = stack
+
+    @property
+    def traceback(self) -> tuple[Frame, ...]:
+        """The stack that made the operation, outermost frame first, without the engine's own."""
+        return tuple(
+            Frame(code.co_filename, line, code.co_name)
+            for code, line in reversed(self._stack)
+            if not code.co_filename.startswith(_ENGINE)
+        )
+
+    def run(self, feed_dict: Mapping[Any, Any] | None = None, session: Any = None) -> None:
+        """Run it in the default session or in the one given."""
+        from tfdbg_cli.engines.numpy.session import run_in_default_session
+
+        run_in_default_session(self, feed_dict, session)
+
+    def __repr__(self) -> str:
+        return f"<Operation {self.name!r} type={self.type}>"

@@ -1,0 +1,320 @@
+"""Sessions of TensorFlow as the wrapper session drives them."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from itertools import chain
+from typing import Any
+
+from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.client import session as tf_session
+from tensorflow.python.framework import errors_impl
+
+from tfdbg_cli.dumps.dump import RunError
+from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.base import Capture, SessionAdapter, Watch
+from tfdbg_cli.engines.tensorflow import errors, guard, recovery
+from tfdbg_cli.engines.tensorflow.assembly import Assembly
+from tfdbg_cli.engines.tensorflow.errors import attempt
+from tfdbg_cli.engines.tensorflow.graph import GraphView
+from tfdbg_cli.engines.tensorflow.plan import Entry, Plan, make_plan
+from tfdbg_cli.engines.tensorflow.requests import feed_values, fetch_labels, resolve
+from tfdbg_cli.engines.tensorflow.spool import Seen, borrow_folder, take
+from tfdbg_cli.engines.tensorflow.watch import all_watchable, debug_options, with_debug
+from tfdbg_cli.errors import one_line
+
+__all__ = ["TensorFlowAdapter"]
+
+# A program has a handful of distinct runs; more come from graphs that grow with each.
+_PLANS = 64
+# The end of the data and the end of a worker are no mistakes to look into.
+_EXPECTED = (
+    errors_impl.OutOfRangeError,
+    errors_impl.CancelledError,
+    errors_impl.AbortedError,
+    errors_impl.UnavailableError,
+    errors_impl.DeadlineExceededError,
+)
+
+_Run = Callable[[Any, Any, Any, Any], Any]
+
+
+class TensorFlowAdapter(SessionAdapter):
+    """A ``BaseSession``: ``Session``, ``InteractiveSession``, and what derives from them."""
+
+    engine_name = "tensorflow"
+
+    def __init__(self, session: Any) -> None:
+        super().__init__(session)
+        self._view: GraphView | None = None
+        self._plans: OrderedDict[Any, Plan] = OrderedDict()
+        self._lock = threading.Lock()
+        self._device: str | None = None
+        self._watching = True  # until a debug operation fails
+
+    @property
+    def framework_graph(self) -> Any:
+        """The session's ``tf.Graph``."""
+        return self.session.graph
+
+    def run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
+        """``Session.run``."""
+        run = guard.runner(self.session)
+        with guard.bypass():
+            return run(fetches, feed_dict, options, run_metadata)
+
+    def debug_run(
+        self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any, watch: Watch
+    ) -> Capture:
+        """``Session.run`` with the run's intermediate tensors among its fetches.
+
+        What can't be fetched (the inside of loops, branches and functions, variables by
+        reference) is watched by the runtime's debug operations in the same run.
+        """
+        run = guard.runner(self.session)
+        with guard.bypass():
+            return self.debug_with(run, fetches, feed_dict, options, run_metadata, watch)
+
+    def debug_with(
+        self,
+        run: _Run,
+        fetches: Any,
+        feed_dict: Any,
+        options: Any,
+        run_metadata: Any,
+        watch: Watch,
+    ) -> Capture:
+        """As `debug_run`, through a given ``run`` of the session."""
+        try:
+            plan = self._plan(fetches, feed_dict, watch)
+        except Exception as unplanned:
+            # Mostly the arguments are wrong; the run itself says best in what way.
+            value, error = attempt(lambda: run(fetches, feed_dict, options, run_metadata))
+            dump = MemoryDump(self.graph)
+            dump.warnings.append(f"The run was not watched: {one_line(unplanned)}")
+            return Capture(value, dump, error, run_metadata)
+        assembly = Assembly(self._graph_view(), plan, self._device_name())
+        if watch.debug_urls or watch.debug_ops != ("DebugIdentity",):
+            capture = self._native_run(
+                lambda opts: run(fetches, feed_dict, opts, run_metadata), options, assembly, watch
+            )
+            capture.run_metadata = run_metadata
+            return capture
+        problems: list[str] = []
+        with ExitStack() as stack:
+            debugged, folder = options, ""
+            if self._watches(plan, options):
+                try:
+                    folder = stack.enter_context(borrow_folder())
+                    debugged = with_debug(options, self._debug_options(plan, folder))
+                except OSError as full:
+                    problems.append(f"Loops and functions were not watched: {one_line(full)}")
+            values, error = attempt(
+                lambda: run([fetches, plan.extra], feed_dict, debugged, run_metadata)
+            )
+            seen = take(folder, problems.append) if folder else []
+        if error is None:
+            dump = assembly.dump(plan.entries, values[1], seen)
+            capture = Capture(values[0], dump, run_metadata=run_metadata)
+        else:
+            capture = self._failed(
+                lambda: run(fetches, feed_dict, options, run_metadata),
+                lambda tensors: run(tensors, feed_dict, None, None),
+                assembly,
+                seen,
+                error,
+            )
+            capture.run_metadata = run_metadata
+        capture.dump.warnings.extend(problems)
+        if plan.functional and not plan.everything:
+            capture.dump.warnings.append(
+                "Function bodies aren't watched: the name of a node is too long for a file."
+            )
+        return capture
+
+    def _failed(
+        self,
+        again: Callable[[], Any],
+        fetch: Callable[[list[Any]], list[Any]],
+        assembly: Assembly,
+        seen: list[Seen],
+        error: BaseException,
+    ) -> Capture:
+        """The capture of a run that has raised an ``OpError``.
+
+        Args:
+            again: the plain run, once more.
+            fetch: other tensors with the feeds of the run.
+            assembly: makes the dump.
+            seen: what the watches saw before the failure.
+            error: what was raised.
+        """
+        plan, value, survived = assembly.plan, None, False
+        own_fault = errors.is_of_watch(error)
+        failed = "" if own_fault else errors.failed_op(error)
+        reason = _reason(error)
+        expected = isinstance(error, _EXPECTED)
+        if not expected and not recovery.has_side_effects(plan):
+            # Was it one of the extra fetches? Without side effects the plain run can tell.
+            value, plain_error = attempt(again)
+            survived = plain_error is None
+            error = plain_error or error
+        entries: list[Entry] = []
+        extra: list[Any] = []
+        if (failed or own_fault) and not expected:
+            entries, extra = recovery.recompute(plan, fetch, failed, error)
+        dump = assembly.dump(entries, extra, seen)
+        if own_fault:
+            self._watching = False
+            dump.warnings.append(f"Loops and functions aren't watched any more: {reason}")
+        if not survived:
+            if entries:
+                dump.warnings.append(
+                    "The run failed: tensors that depend neither on the failure nor on side "
+                    "effects were computed once more."
+                )
+            return Capture(None, dump, error)
+        if not own_fault:
+            kept = {(entry.node, entry.slot) for entry in entries}
+            self._replace(plan, plan.without(lambda entry: (entry.node, entry.slot) not in kept))
+            dump.warnings.append(f"Tensors that the run itself doesn't need are left out: {reason}")
+        return Capture(value, dump)
+
+    def _native_run(
+        self, run: Callable[[Any], Any], options: Any, assembly: Assembly, watch: Watch
+    ) -> Capture:
+        """Let the runtime's debug operations watch everything, as the original does."""
+        plan = assembly.plan
+        tensors = [(entry.node, entry.slot) for entry in plan.entries] + plan.watched
+        filtered = watch.node_name or watch.op_type or watch.tensor_dtype
+        everything = tensors[0][0] if tensors and not filtered else None
+        with ExitStack() as stack:
+            folder = "" if watch.debug_urls else stack.enter_context(borrow_folder())
+            debug = debug_options(
+                tensors,
+                everything,
+                watch.debug_urls or (f"file://{folder}",),
+                watch.debug_ops,
+                watch.tolerate_failures,
+            )
+            value, error = attempt(lambda: run(with_debug(options, debug)))
+            problems: list[str] = []
+            seen = take(folder, problems.append) if folder else []
+        dump = assembly.dump([], [], seen, everything=True)
+        dump.warnings.extend(problems)
+        return Capture(value, dump, error)
+
+    def profile_run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Capture:
+        """``Session.run`` with full tracing; the step stats are in `Capture.run_metadata`."""
+        run = guard.runner(self.session)
+        traced = config_pb2.RunOptions()
+        if options is not None:
+            traced.CopyFrom(options)
+        traced.trace_level = config_pb2.RunOptions.FULL_TRACE
+        record = config_pb2.RunMetadata()
+        dump = MemoryDump(self.graph)
+        with guard.bypass():
+            value, error = attempt(lambda: run(fetches, feed_dict, traced, record))
+        if run_metadata is not None and error is None:
+            run_metadata.CopyFrom(record)
+            if options is None or not options.trace_level:
+                run_metadata.ClearField("step_stats")
+        return Capture(value, dump, error, record)
+
+    # Plans.
+
+    def _plan(self, fetches: Any, feed_dict: Any, watch: Watch) -> Plan:
+        graph = self.session.graph
+        request = resolve(graph, fetches, feed_dict)
+        key = (
+            graph.version,
+            *request.key(),
+            watch.node_name,
+            watch.op_type,
+            watch.tensor_dtype,
+        )
+        with self._lock:
+            plan = self._plans.get(key)
+            if plan is not None:
+                self._plans.move_to_end(key)
+                return plan
+        plan = make_plan(graph, request, watch)
+        if plan.functional:
+            inner = self._graph_view().functions.names(plan.functional.values())
+            plan.everything = all_watchable(chain((op.name for op in plan.ops), inner))
+        with self._lock:
+            self._plans[key] = plan
+            while len(self._plans) > _PLANS:
+                self._plans.popitem(last=False)
+        return plan
+
+    def _replace(self, old: Plan, new: Plan) -> None:
+        with self._lock:
+            for key, plan in self._plans.items():
+                if plan is old:
+                    self._plans[key] = new
+                    return
+
+    def _watches(self, plan: Plan, options: Any) -> bool:
+        """Whether the runtime's debug operations are needed and can be used."""
+        if not self._watching or not (plan.watched or plan.everything):
+            return False
+        if self.session.sess_str:  # a remote runtime writes to its own disk
+            return False
+        # Two watches of one tensor don't go together: the program's own come first.
+        return options is None or not options.debug_options.debug_tensor_watch_opts
+
+    def _debug_options(self, plan: Plan, folder: str) -> Any:
+        url = f"file://{folder}"
+        if url not in plan.debug_options:
+            everything = next(iter(plan.functional)) if plan.everything else None
+            plan.debug_options[url] = debug_options(plan.watched, everything, (url,))
+        return plan.debug_options[url]
+
+    def _device_name(self) -> str:
+        """The session's device where it has only one; else the graph says what it knows."""
+        if self._device is None:
+            try:
+                devices = self.session.list_devices()
+            except Exception:  # closed: the run will say so
+                return ""
+            self._device = str(devices[0].name) if len(devices) == 1 else ""
+        return self._device
+
+    # Names.
+
+    def fetch_names(self, fetches: Any) -> list[str]:
+        """The names of the fetches, as ``print_tensor`` takes them."""
+        return fetch_labels(fetches)
+
+    def feeds(self, feed_dict: Any) -> Mapping[str, Any]:
+        """The values of the feeds by the names of the tensors they go to."""
+        return feed_values(feed_dict)
+
+    def _graph_view(self) -> GraphView:
+        if self._view is None:
+            self._view = GraphView(self.session.graph)
+        return self._view
+
+    def graph(self) -> Graph:
+        """The session's graph as it is now."""
+        return self._graph_view().graph()
+
+    def describe_error(self, error: BaseException) -> RunError | None:
+        """Type, message and operation of a ``tf.errors.OpError``."""
+        return errors.describe(error)
+
+    def default_session(self, wrapper: Any) -> AbstractContextManager[Any]:
+        """A context in which ``tensor.eval()`` and ``op.run()`` go through ``wrapper``."""
+        context: AbstractContextManager[Any] = tf_session.BaseSession.as_default(wrapper)
+        return context
+
+
+def _reason(error: BaseException) -> str:
+    described = errors.describe(error)
+    text = described.message.partition("\n")[0] if described is not None else str(error)
+    return f"{type(error).__name__}: {text}"

@@ -1,0 +1,161 @@
+"""The tensors of one run, fetched and watched, put in one order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.names import parse_feed_node_name
+from tfdbg_cli.engines.tensorflow.functions import Inner
+from tfdbg_cli.engines.tensorflow.graph import GraphView
+from tfdbg_cli.engines.tensorflow.plan import Entry, Plan
+from tfdbg_cli.engines.tensorflow.spool import Seen
+from tfdbg_cli.engines.tensorflow.values import owned, plain
+from tfdbg_cli.errors import one_line
+
+__all__ = ["Assembly"]
+
+
+class Assembly:
+    """Makes the dump of a run; made when it begins.
+
+    Fetched tensors have no times: they come in the order of the graph, a microsecond apart. What
+    a watch saw has the time it was seen, and stands where its loop, branch or function stands.
+
+    Args:
+        view: the session's graph.
+        plan: what the run is to compute.
+        device: the session's only device; empty: it has several.
+    """
+
+    def __init__(self, view: GraphView, plan: Plan, device: str) -> None:
+        self._view = view
+        self.plan = plan
+        self._start = time.time_ns() // 1000
+        self._device = device
+        self._inner: dict[str, Inner] = {}
+
+    def dump(
+        self,
+        entries: Sequence[Entry],
+        extra: Sequence[Any],
+        seen: Sequence[Seen],
+        everything: bool = False,
+    ) -> MemoryDump:
+        """Put it together.
+
+        Args:
+            entries: the tensors to list, in order.
+            extra: the values of `Plan.extra`.
+            seen: what the watches saw.
+            everything: also what the runtime made itself and nobody can name.
+        """
+        dump = MemoryDump(self._graph)
+        try:
+            self._fill(dump, entries, extra, seen, everything)
+        except Exception as bug:  # the program has its result, whatever happens to the dump
+            dump.warnings.append(f"Tensors are missing: {one_line(bug)}")
+        return dump
+
+    def _fill(
+        self,
+        dump: MemoryDump,
+        entries: Sequence[Entry],
+        extra: Sequence[Any],
+        seen: Sequence[Seen],
+        everything: bool,
+    ) -> None:
+        watched = self._place(seen, entries, everything)
+        now, at = self._start, 0
+        for entry in entries:
+            while at < len(watched) and watched[at][0] <= entry.position:
+                now = max(now + 1, watched[at][1].timestamp)
+                dump.add_datum(self._seen_datum(*watched[at][1:], now))
+                at += 1
+            now += 1
+            dump.add_datum(self._fetched_datum(entry, extra, now))
+        for _, seen_one, name in watched[at:]:
+            now = max(now + 1, seen_one.timestamp)
+            dump.add_datum(self._seen_datum(seen_one, name, now))
+
+    def _graph(self) -> Any:
+        return self._view.graph(self._inner.values())
+
+    def _fetched_datum(self, entry: Entry, extra: Sequence[Any], now: int) -> Datum:
+        load: Callable[[], Any]
+        if entry.constant is not None:
+            load = entry.constant
+        else:
+            value = extra[entry.fetch]
+            value = owned(value) if entry.copied else plain(value)
+
+            def load() -> Any:
+                return value
+
+        return Datum(
+            entry.node, entry.slot, load, timestamp=now, device_name=self._device or entry.device
+        )
+
+    def _seen_datum(self, seen: Seen, name: str, now: int) -> Datum:
+        return Datum(
+            name,
+            seen.slot,
+            seen.load,
+            debug_op=seen.debug_op,
+            timestamp=now,
+            device_name=seen.device,
+            dtype=seen.dtype,
+            shape=seen.shape,
+            nbytes=seen.nbytes,
+        )
+
+    def _place(
+        self, seen: Sequence[Seen], entries: Sequence[Entry], everything: bool
+    ) -> list[tuple[float, Seen, str]]:
+        """Position, value and the user's name of what is worth listing, in the order to list it."""
+        if not seen:
+            return []
+        plan = self.plan
+        wanted = set(plan.watched)
+        listed = {(entry.node, entry.slot) for entry in entries}
+        placed: list[tuple[float, Seen, str]] = []
+        for one in seen:
+            name = one.node
+            if (name, one.slot) in wanted:
+                placed.append((plan.places[name], one, name))
+            elif everything:
+                placed.append((0, one, _without_argument(name, one.slot)))
+            elif (name, one.slot) not in listed and plan.functional:
+                inner = self._find(name)
+                if inner is not None and self._wanted(inner, one):
+                    # Before what the call hands on.
+                    placed.append((plan.places[inner.calls[0][1].name] - 0.5, one, inner.name))
+        if not everything:
+            placed.sort(key=lambda item: item[0])
+        return placed
+
+    def _find(self, name: str) -> Inner | None:
+        plan = self.plan
+        if name not in plan.inner:
+            plan.inner[name] = self._view.functions.find(name, plan.functional)
+        found = plan.inner[name]
+        if found is not None:
+            self._inner[found.prefix] = found
+        return found
+
+    def _wanted(self, inner: Inner, one: Seen) -> bool:
+        matcher = self.plan.matcher
+        return (
+            one.dtype not in ("resource", "variant")
+            and matcher.node(inner.name, inner.op.type)
+            and matcher.dtype(one.dtype)
+        )
+
+
+def _without_argument(name: str, slot: int) -> str:
+    """The user's name of a fed tensor, which the runtime calls ``_arg_<name>_<slot>_<index>``."""
+    fed = parse_feed_node_name(name)
+    return fed[0] if fed is not None else name

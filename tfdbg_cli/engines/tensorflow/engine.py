@@ -1,0 +1,52 @@
+"""The engine object that the registry loads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from tfdbg_cli.engines.base import Engine, SessionAdapter, WrapSession
+
+__all__ = ["ENGINE", "TensorFlowEngine"]
+
+_SESSION = "tensorflow.python.client.session"
+_MONITORED = "tensorflow.python.training.monitored_session"
+
+
+def _is_instance(obj: object, module: str, name: str) -> bool:
+    """Whether an object is of a class of a module that may not be imported (yet)."""
+    kind = getattr(sys.modules.get(module), name, None)
+    return kind is not None and isinstance(obj, kind)
+
+
+class TensorFlowEngine(Engine):
+    """Sessions of ``tf.compat.v1``; TensorFlow is imported by the first method that needs it."""
+
+    name = "tensorflow"
+    modules = (_SESSION,)
+
+    def is_session(self, obj: Any) -> bool:
+        """Whether it is a ``Session``, an ``InteractiveSession`` or a monitored session."""
+        return _is_instance(obj, _SESSION, "BaseSession") or _is_instance(
+            obj, _MONITORED, "_MonitoredSession"
+        )
+
+    def adapt(self, session: Any) -> SessionAdapter:
+        """An adapter for a session."""
+        from tfdbg_cli.engines.tensorflow.adapter import TensorFlowAdapter
+        from tfdbg_cli.engines.tensorflow.monitored import MonitoredAdapter
+
+        if _is_instance(session, _MONITORED, "_MonitoredSession"):
+            return MonitoredAdapter(session)
+        return TensorFlowAdapter(session)
+
+    def install(self, wrap: WrapSession) -> Callable[[], None]:
+        """Debug the runs of every session of the process; returns the way back."""
+        from tfdbg_cli.engines.tensorflow.install import install
+
+        return install(wrap)
+
+
+#: What the registry loads.
+ENGINE = TensorFlowEngine()

@@ -1,0 +1,146 @@
+"""A session's graph as the commands see it: nodes, attributes and creation stacks, all lazy."""
+
+from __future__ import annotations
+
+import linecache
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tensorflow.python.framework import dtypes, tensor_util
+
+from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.sources import Frame
+from tfdbg_cli.engines.tensorflow.functions import Functions, Inner, members, outer_input
+
+__all__ = ["GraphView"]
+
+# Constants up to this many elements show their value as an attribute.
+_SMALL = 16
+
+
+class GraphView:
+    """Makes and keeps the nodes of one ``tf.Graph``, anew when the graph has grown.
+
+    Args:
+        graph: the ``tf.Graph``.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+        self._lock = threading.RLock()
+        self._version = -1
+        self._nodes: list[Node] = []
+        self._plain: tuple[int, Graph] | None = None
+        #: The functions whose bodies the runtime may have inlined.
+        self.functions = Functions(graph)
+
+    def graph(self, inner: Iterable[Inner] = ()) -> Graph:
+        """The graph as it is now; nothing is looked at before somebody asks for a node.
+
+        Args:
+            inner: nodes of inlined function bodies that a run has shown; their whole bodies
+                become part of the graph.
+        """
+        bodies = {node.prefix: node for node in inner}
+        if bodies:
+            return Graph(lambda: [*self._all(), *_body_nodes(bodies.values())])
+        with self._lock:
+            version = self._graph.version
+            if self._plain is None or self._plain[0] != version:
+                self._plain = version, Graph(self._all)
+            return self._plain[1]
+
+    def _all(self) -> list[Node]:
+        with self._lock:
+            version = self._graph.version
+            if version != self._version:
+                self._nodes = [_node(op) for op in self._graph.get_operations()]
+                self._version = version
+            return self._nodes
+
+
+def _node(op: Any) -> Node:
+    return Node(
+        op.name,
+        op.type,
+        [tensor.name for tensor in op.inputs],
+        [source.name for source in op.control_inputs],
+        op.device,
+        lambda: _attributes(op),
+        lambda: _frames(op),
+    )
+
+
+def _body_nodes(bodies: Iterable[Inner]) -> Iterable[Node]:
+    for body in bodies:
+        for op in members(body):
+            yield Node(
+                body.prefix + op.name,
+                op.type,
+                [outer_input(body, tensor.op, tensor.value_index) for tensor in op.inputs],
+                [body.prefix + source.name for source in op.control_inputs],
+                op.device,
+                lambda op=op: _attributes(op),  # type: ignore[misc]
+                (lambda op=op: _frames(op)) if body.traced else None,  # type: ignore[misc]
+            )
+
+
+def _frames(op: Any) -> tuple[Frame, ...] | None:
+    stack = op.traceback
+    if stack is None:
+        return None
+    found = []
+    for item in stack:
+        file, line, function = item[0], item[1], item[2]
+        text = (item[3] if len(item) > 3 else "") or linecache.getline(file, line)
+        found.append(Frame(file, line, function, text.strip()))
+    return tuple(found)
+
+
+def _attributes(op: Any) -> Mapping[str, str]:
+    if op.type == "Const":
+        # The definition of a constant holds all its data: it is not unpacked for a summary.
+        tensor = op.outputs[0]
+        count = tensor.shape.num_elements()
+        if count is None or count > _SMALL:
+            kind = tensor.dtype.name
+            return {"dtype": kind, "value": f"{kind} {_shape(tensor.shape.as_list())}"}
+    return {name: _text(value) for name, value in sorted(op.node_def.attr.items())}
+
+
+def _text(value: Any) -> str:
+    """An ``AttrValue`` in a person's words."""
+    kind = value.WhichOneof("value")
+    if kind == "list":
+        items = value.list
+        for name in ("type", "shape", "s", "i", "f", "b", "func", "tensor"):
+            members = getattr(items, name)
+            if members:
+                return f"[{', '.join(_item(name, member) for member in members)}]"
+        return "[]"
+    return "" if kind is None else _item(kind, getattr(value, kind))
+
+
+def _item(kind: str, value: Any) -> str:
+    if kind == "type":
+        return str(dtypes.as_dtype(value).name)
+    if kind == "shape":
+        return "unknown" if value.unknown_rank else _shape([dim.size for dim in value.dim])
+    if kind == "s":
+        try:
+            return str(value.decode("utf-8"))
+        except UnicodeDecodeError:
+            return repr(value)
+    if kind == "func":
+        return str(value.name)
+    if kind == "tensor":
+        array = tensor_util.MakeNdarray(value)
+        name = dtypes.as_dtype(value.dtype).name
+        shown = f" {array.tolist()}" if array.size <= _SMALL else ""
+        return f"{name} {_shape(list(array.shape))}{shown}"
+    return str(value)
+
+
+def _shape(sizes: list[int | None]) -> str:
+    return f"[{', '.join('?' if size is None or size < 0 else str(size) for size in sizes)}]"

@@ -1,0 +1,93 @@
+"""What each thread is in the middle of, as far as the patched sessions have to know."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+__all__ = ["Interception", "bypass", "bypassed", "entered", "intercepted", "intercepting", "runner"]
+
+
+class Interception(NamedTuple):
+    """A run that a monitored session will ask of its own session, and what to do with it.
+
+    Attributes:
+        fetches: the object that the user asked for.
+        run: called instead, as ``run(session, plain, fetches, feed_dict, options, metadata)``
+            where ``plain`` is the framework's own ``run``.
+    """
+
+    fetches: Any
+    run: Callable[..., Any]
+
+    def matches(self, fetches: Any) -> bool:
+        """Whether a run's fetches are the monitored session's, hooks' fetches and all."""
+        return isinstance(fetches, dict) and fetches.get("caller", self) is self.fetches
+
+
+class _Entered(NamedTuple):
+    session: Any
+    plain: Callable[..., Any]
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.depth = 0
+        self.runners: list[_Entered] = []
+        self.interceptions: list[Interception] = []
+
+
+_STATE = _State()
+
+
+def bypassed() -> bool:
+    """Whether runs on this thread are the debugger's own or housekeeping within them."""
+    return _STATE.depth > 0
+
+
+@contextmanager
+def bypass() -> Iterator[None]:
+    """Runs within go straight through."""
+    _STATE.depth += 1
+    try:
+        yield
+    finally:
+        _STATE.depth -= 1
+
+
+@contextmanager
+def entered(session: Any, plain: Callable[..., Any]) -> Iterator[None]:
+    """A patched method of ``session`` was called; ``plain`` is what it was before."""
+    _STATE.runners.append(_Entered(session, plain))
+    try:
+        yield
+    finally:
+        _STATE.runners.pop()
+
+
+def runner(session: Any) -> Callable[..., Any]:
+    """The framework's ``run`` for a session: the one behind the patch it was entered through."""
+    run: Callable[..., Any] = session.run
+    for door in _STATE.runners:
+        if door.session is session:
+            run = door.plain
+    return run
+
+
+@contextmanager
+def intercepting(interception: Interception) -> Iterator[None]:
+    """Runs within that match are handed over."""
+    _STATE.interceptions.append(interception)
+    try:
+        yield
+    finally:
+        _STATE.interceptions.pop()
+
+
+def intercepted(fetches: Any) -> Interception | None:
+    """The interception that waits for these fetches, if there is one."""
+    if _STATE.interceptions and _STATE.interceptions[-1].matches(fetches):
+        return _STATE.interceptions[-1]
+    return None

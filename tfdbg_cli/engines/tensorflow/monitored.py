@@ -1,0 +1,73 @@
+"""Monitored sessions: the debugged run is the one that the session makes, hooks and all."""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from tensorflow.python.framework import errors_impl
+
+from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.tensorflow import guard
+from tfdbg_cli.engines.tensorflow.adapter import TensorFlowAdapter
+from tfdbg_cli.engines.tensorflow.install import open_doors
+
+__all__ = ["MonitoredAdapter"]
+
+
+class MonitoredAdapter(TensorFlowAdapter):
+    """A ``MonitoredSession``, ``MonitoredTrainingSession`` or ``SingularMonitoredSession``.
+
+    Its ``run`` is called as the user called it. What it then asks of the session below, the
+    user's fetches and those of the hooks, is debugged; hooks see the arguments, results and
+    metadata of a plain run, and a session that is recovered is debugged as well.
+    """
+
+    def __init__(self, session: Any) -> None:
+        super().__init__(session)
+        self._below: weakref.WeakKeyDictionary[Any, TensorFlowAdapter] = weakref.WeakKeyDictionary()
+
+    def _adapter_of(self, session: Any) -> TensorFlowAdapter:
+        with self._lock:
+            adapter = self._below.get(session)
+            if adapter is None:
+                adapter = self._below[session] = TensorFlowAdapter(weakref.proxy(session))
+            return adapter
+
+    def debug_run(
+        self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any, watch: Watch
+    ) -> Capture:
+        """``MonitoredSession.run`` with the run's intermediate tensors kept."""
+        captures: list[Capture] = []
+
+        def intercept(
+            session: Any, plain: Any, all_fetches: Any, feeds: Any, opts: Any, metadata: Any
+        ) -> Any:
+            adapter = self._adapter_of(session)
+            capture = adapter.debug_with(plain, all_fetches, feeds, opts, metadata, watch)
+            captures.append(capture)
+            if capture.error is not None:
+                raise capture.error
+            return capture.value
+
+        run = guard.runner(self.session)
+        interception = guard.Interception(fetches, intercept)
+        value, error = None, None
+        with open_doors(), guard.bypass(), guard.intercepting(interception):
+            try:
+                value = run(fetches, feed_dict, options, run_metadata)
+            except errors_impl.OpError as raised:
+                error = raised
+        dump = captures[-1].dump if captures else MemoryDump(self.graph)
+        return Capture(value, dump, error, run_metadata)
+
+    def graph(self) -> Graph:
+        """The graph of the session below, as it is now; empty when it is closed."""
+        return super().graph() if self.session.graph is not None or self._view else Graph([])
+
+    def default_session(self, wrapper: Any) -> AbstractContextManager[Any]:
+        """Nothing: a monitored session can't be the default session."""
+        return nullcontext(wrapper)

@@ -1,0 +1,1 @@
+"""Values: slicing, ranges, lazy text views and statistics of arrays of any dtype."""

@@ -1,0 +1,101 @@
+"""What the elements of an array are, for every dtype: NumPy's own and those of ml_dtypes.
+
+NumPy doesn't regard bfloat16 and the float8 family as floating: `numpy.issubdtype` is false for
+them. Everything here looks at what a dtype holds instead of at NumPy's class tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "blocks",
+    "dtype_kind",
+    "dtype_name",
+    "has_nonfinite",
+    "nan_mask",
+    "nonfinite_mask",
+    "widened",
+]
+
+# Elements a block: large enough for NumPy to be quick, small enough to stay in cache and memory.
+_BLOCK = 1 << 20
+
+
+def dtype_kind(dtype: np.dtype[Any]) -> str:
+    """``float``, ``complex``, ``int``, ``bool``, ``string`` or ``other``."""
+    kind = dtype.kind
+    if kind in "fciub":
+        return {"f": "float", "c": "complex", "b": "bool"}.get(kind, "int")
+    if kind in "OSU":
+        return "string"
+    name = dtype.name
+    if name.startswith(("bfloat", "float")):
+        return "float"
+    if name.startswith(("int", "uint")):
+        return "int"
+    if name.startswith(("complex", "bcomplex")):
+        return "complex"
+    return "other"
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """The name people know: ``float32``, ``bfloat16``, ``string``."""
+    return "string" if dtype.kind in "OSU" else dtype.name
+
+
+def widened(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same numbers in a dtype that every NumPy function knows.
+
+    bfloat16, float8 and smaller floats become float32, int4 and int2 int8; all others stay.
+    """
+    if values.dtype.kind in "fciubOSU":
+        return values
+    kind = dtype_kind(values.dtype)
+    if kind == "float":
+        return values.astype(np.float32)
+    if kind == "int":
+        return values.astype(np.uint8 if values.dtype.name.startswith("u") else np.int8)
+    if kind == "complex":
+        return values.astype(np.complex64)
+    return values
+
+
+def nonfinite_mask(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+    """Where elements are nan or ±inf; ``None`` for dtypes that can't hold either."""
+    if dtype_kind(values.dtype) not in ("float", "complex"):
+        return None
+    return ~np.isfinite(widened(values))
+
+
+def nan_mask(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+    """Where elements are nan; ``None`` for dtypes that can't hold any."""
+    if dtype_kind(values.dtype) not in ("float", "complex"):
+        return None
+    return np.isnan(widened(values))
+
+
+def blocks(values: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
+    """The elements in row-major order as 1-d pieces of bounded size, without a whole copy."""
+    if values.size <= _BLOCK:
+        yield values.reshape(-1)
+    elif values.flags.c_contiguous:
+        flat = values.reshape(-1)
+        for at in range(0, flat.size, _BLOCK):
+            yield flat[at : at + _BLOCK]
+    else:
+        for part in values:
+            yield from blocks(part)
+
+
+def has_nonfinite(value: object) -> bool:
+    """Whether an array of any dtype holds a nan or an infinity. Stops at the first block."""
+    if not isinstance(value, np.ndarray | np.generic):
+        return False
+    array = np.asarray(value)
+    if dtype_kind(array.dtype) not in ("float", "complex"):
+        return False
+    return any(not bool(np.isfinite(widened(block)).all()) for block in blocks(array))

@@ -1,0 +1,103 @@
+"""Which UI to use: by name, or by what the terminal can do."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tfdbg_cli.settings import Settings
+from tfdbg_cli.ui.base import UserInterface
+
+__all__ = ["KINDS", "make_ui"]
+
+#: What ``--ui`` takes.
+KINDS = ("auto", "screen", "line", "readline", "plain")
+
+
+def _is_tty(fd: int) -> bool:
+    try:
+        return os.isatty(fd)
+    except OSError:
+        return False
+
+
+def _screen_obstacle() -> str:
+    """Why the full screen can't be used here; empty: it can."""
+    if sys.platform == "win32":
+        return "the full screen needs a POSIX terminal"
+    for fd, name in ((0, "stdin"), (1, "stdout")):
+        if not _is_tty(fd):
+            return f"{name} is no terminal"
+    term = os.environ.get("TERM", "")
+    if term in {"", "dumb", "unknown"}:
+        return f'a terminal of type "{term}" can\'t be drawn on'
+    return ""
+
+
+def _line_obstacle() -> str:
+    """Why the line UI can't be used here; empty: it can."""
+    for fd, name in ((0, "stdin"), (1, "stdout")):
+        if not _is_tty(fd):
+            return f"{name} is no terminal"
+    return ""
+
+
+def _resolve(kind: str, batch: bool) -> str:
+    """A kind that works here, with a note on stderr where it isn't the one that was asked for."""
+    if kind == "auto":
+        if batch or _line_obstacle():
+            return "plain"
+        return "line" if _screen_obstacle() else "screen"
+    if kind == "screen" and (obstacle := _screen_obstacle()):
+        fallback = "plain" if _line_obstacle() else "line"
+        print(f"tfdbg: no full screen: {obstacle}; using --ui {fallback}.", file=sys.stderr)
+        return fallback
+    if kind in {"line", "readline"} and (obstacle := _line_obstacle()):
+        print(f"tfdbg: no {kind} UI: {obstacle}; using --ui plain.", file=sys.stderr)
+        return "plain"
+    return kind
+
+
+def make_ui(
+    kind: str,
+    settings: Settings,
+    *,
+    color: bool = True,
+    mouse: bool | None = None,
+    theme: str | None = None,
+    batch: bool = False,
+) -> UserInterface:
+    """Make a UI. urwid and prompt_toolkit are imported only for the UI that needs them.
+
+    Args:
+        kind: one of `KINDS`. ``auto``: plain in batch and without terminals, line on a terminal
+            that can't be drawn on, else screen. A kind that can't work here falls back, with a
+            note on stderr.
+        settings: theme and mouse mode, obeyed now and when they change.
+        color: False: no colours, whatever the theme.
+        mouse: whether the screen takes the mouse; ``None``: as the settings say.
+        theme: a theme for this session; ``None``: as the settings say.
+        batch: nobody is there to ask.
+    """
+    if kind not in KINDS:
+        raise ValueError(f'there is no UI called "{kind}"; there are {", ".join(KINDS)}')
+    kind = _resolve(kind, batch)
+    if theme is not None:
+        settings.override("theme", theme)
+    if mouse is not None:
+        settings.override("mouse_mode", mouse)
+    if kind == "screen":
+        from tfdbg_cli.ui.screen import ScreenUI
+
+        return ScreenUI(settings, color=color)
+    if kind == "line":
+        from tfdbg_cli.ui.line import LineUI
+
+        return LineUI(settings, color=color)
+    if kind == "readline":
+        from tfdbg_cli.ui.readline_ui import ReadlineUI
+
+        return ReadlineUI()
+    from tfdbg_cli.ui.plain import PlainUI
+
+    return PlainUI()

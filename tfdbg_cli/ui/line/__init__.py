@@ -1,0 +1,158 @@
+"""The line UI, on prompt_toolkit: the same Documents, printed in colour, never repainted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from itertools import chain, islice
+from typing import Any
+
+from prompt_toolkit import PromptSession, print_formatted_text
+from prompt_toolkit.application import get_app_session
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.input import Input
+from prompt_toolkit.output import ColorDepth, Output
+
+from tfdbg_cli.commands.reply import Leave, Service, Toast
+from tfdbg_cli.documents import Line
+from tfdbg_cli.settings import Settings
+from tfdbg_cli.ui.base import CommandQueue
+from tfdbg_cli.ui.line.adapters import HistoryAdapter, ServiceCompleter, formatted_lines
+from tfdbg_cli.ui.text import TextUI
+from tfdbg_cli.ui.themes import Theme, choose_theme
+
+__all__ = ["LineUI"]
+
+
+class LineUI(TextUI):
+    """Prints Documents and asks for commands, with editing, completion and history.
+
+    Nothing is drawn over what was printed, so that screen readers and logs can follow.
+
+    Args:
+        settings: the theme is obeyed.
+        color: False: no colours, whatever the theme.
+        input: default: the terminal's, as prompt_toolkit finds it.
+        output: default: the terminal's, as prompt_toolkit finds it.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        color: bool = True,
+        input: Input | None = None,
+        output: Output | None = None,
+    ) -> None:
+        super().__init__()
+        self._settings = settings
+        self._color = color
+        self._input = input
+        self._given_output = output
+        self._session: PromptSession[str] | None = None
+        self._session_service: Service | None = None
+        self._batch = False
+
+    @property
+    def interactive(self) -> bool:
+        """Always: `make_ui` offers this UI only to a terminal."""
+        return True
+
+    @property
+    def _output(self) -> Output:
+        return self._given_output or get_app_session().output
+
+    @property
+    def _theme(self) -> Theme:
+        return choose_theme(self._settings.get("theme"), color=self._color)
+
+    @property
+    def width(self) -> int:
+        """The columns of the terminal, as they are now."""
+        return max(self._output.get_size().columns, 1)
+
+    def interact(self, service: Service, queue: CommandQueue) -> Leave:
+        """One stop."""
+        self._batch = queue.batch
+        return super().interact(service, queue)
+
+    def print_lines(self, lines: Iterable[Line]) -> None:
+        """Print lines; after each screenful ask whether to go on."""
+        rest = iter(lines)
+        theme = self._theme
+        while block := list(islice(rest, self._screenful())):
+            self._print(formatted_lines(block, theme))
+            following = next(rest, None)
+            if following is None:
+                return
+            if not self._batch and not self._wants_more():
+                return
+            rest = chain([following], rest)
+
+    def _screenful(self) -> int:
+        return max(self._output.get_size().rows - 2, 5)
+
+    def _wants_more(self) -> bool:
+        try:
+            answer = self.read_answer("-- more -- (Enter, or q to stop) ")
+        except (EOFError, KeyboardInterrupt):
+            return False
+        return not answer.strip().lower().startswith("q")
+
+    def print_title(self, text: str, role: str) -> None:
+        """Print ``--- title ---`` in the colour of the kind of stop."""
+        style = self._theme.prompt_toolkit_style(f"title-{role}" if role else "heading")
+        self._print(FormattedText([(style, f"--- {text} ---"), ("", "\n")]))
+
+    def print_message(self, message: Toast) -> None:
+        """Print a message; errors begin with ``ERROR:``."""
+        style = self._theme.prompt_toolkit_style(message.role)
+        prefix = "ERROR: " if message.role == "error" else ""
+        self._print(FormattedText([(style, prefix + message.text), ("", "\n")]))
+
+    def _print(self, text: FormattedText) -> None:
+        print_formatted_text(text, end="", output=self._output, color_depth=self._color_depth)
+
+    @property
+    def _color_depth(self) -> ColorDepth | None:
+        return None if self._theme.colors else ColorDepth.DEPTH_1_BIT
+
+    def read_command(self, service: Service) -> str:
+        """A command line, edited, completed, from the history."""
+        if self._session is None or self._session_service is not service:
+            self._session_service = service
+            self._session = self._new_session(
+                history=HistoryAdapter(service.history),
+                completer=ServiceCompleter(service),
+                complete_while_typing=False,
+                enable_history_search=True,
+            )
+        style = self._theme.prompt_toolkit_style("prompt")
+        return self._ask(self._session, FormattedText([(style, service.prompt)]))
+
+    def read_answer(self, prompt: str) -> str:
+        """A short answer, which goes into no history."""
+        return self._ask(self._new_session(), FormattedText([("", prompt)]))
+
+    def _new_session(self, **arguments: Any) -> PromptSession[str]:
+        return PromptSession(
+            input=self._input, output=self._output, color_depth=self._color_depth, **arguments
+        )
+
+    def _ask(self, session: PromptSession[str], prompt: FormattedText) -> str:
+        # A multi-line paste becomes one line: nothing in it runs by itself.
+        text = session.prompt(prompt, in_thread=_loop_is_running())
+        return " ".join(text.split("\n"))
+
+    def on_eof(self, service: Service, queue: CommandQueue) -> Leave | None:
+        """Ctrl-D asks how to leave."""
+        return self._guarded(service, queue, "exit", from_user=True)
+
+
+def _loop_is_running() -> bool:
+    """Whether this thread runs an asyncio loop: prompt_toolkit then needs a thread of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

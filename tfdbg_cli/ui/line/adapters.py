@@ -1,0 +1,64 @@
+"""The debugger's history, completion and Documents in the terms of prompt_toolkit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document as EditedLine
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import History as PromptHistory
+
+from tfdbg_cli.commands.history import History
+from tfdbg_cli.commands.reply import Service
+from tfdbg_cli.documents import Line
+from tfdbg_cli.ui.themes import Theme
+
+__all__ = ["HistoryAdapter", "ServiceCompleter", "formatted_lines"]
+
+
+class HistoryAdapter(PromptHistory):
+    """The history that all UIs share. It is added to where commands are run, not here."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self._history = history
+
+    def load_history_strings(self) -> Iterable[str]:
+        """The commands, the most recent first."""
+        return reversed(self._history.items)
+
+    def store_string(self, string: str) -> None:
+        """Nothing: the UI keeps what was typed, whatever it was typed in."""
+
+
+class ServiceCompleter(Completer):
+    """Completions of the service; names with ``/`` and ``:`` are one word there."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def get_completions(
+        self, document: EditedLine, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        """The candidates for the word before the cursor."""
+        cursor = document.cursor_position
+        found = self._service.complete(document.text, cursor)
+        for candidate in found.candidates:
+            yield Completion(
+                candidate.text,
+                start_position=found.start - cursor,
+                display_meta=candidate.summary,
+            )
+
+
+def formatted_lines(lines: Iterable[Line], theme: Theme) -> FormattedText:
+    """Lines as styled text, each with its line feed."""
+    fragments: list[tuple[str, str]] = []
+    for made in lines:
+        for span in made.spans:
+            role = span.role or ("link" if span.link is not None else "")
+            style = theme.prompt_toolkit_style(role, link=span.link is not None)
+            fragments.append((style, span.text))
+        fragments.append(("", "\n"))
+    return FormattedText(fragments)

@@ -1,0 +1,80 @@
+"""The full screen, on urwid: title, navigation, menu, a page, status line, prompt."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from tfdbg_cli.commands.reply import Leave, Service
+from tfdbg_cli.settings import Settings
+from tfdbg_cli.ui.base import CommandQueue, UserInterface
+from tfdbg_cli.ui.plain import PlainUI
+from tfdbg_cli.ui.screen.app import App
+from tfdbg_cli.ui.screen.terminal import RealTerminal, Terminal
+from tfdbg_cli.ui.screen.view import ViewStack
+from tfdbg_cli.ui.themes import Theme, choose_theme
+
+__all__ = ["ScreenUI"]
+
+# A process has one terminal: a stop in another thread waits for the screen.
+_TERMINAL = threading.RLock()
+
+
+class ScreenUI(UserInterface):
+    """The full-screen UI. Its screens can be gone back to from later stops.
+
+    Args:
+        settings: theme and mouse mode are obeyed now and when they change.
+        color: False: no colours, whatever the theme.
+        open_terminal: makes the terminal of a stop; tests have their own.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        color: bool = True,
+        open_terminal: Callable[[], Terminal] = RealTerminal,
+    ) -> None:
+        self._settings = settings
+        self._color = color
+        self._open_terminal = open_terminal
+        self._views = ViewStack()
+        self._app: App | None = None
+        settings.on_change(self._setting_changed)
+
+    def _theme(self) -> Theme:
+        return choose_theme(self._settings.get("theme"), color=self._color)
+
+    def _setting_changed(self, name: str, value: Any) -> None:
+        if self._app is not None:
+            if name == "mouse_mode":
+                self._app.set_mouse(value)
+            elif name == "theme":
+                self._app.set_theme(self._theme())
+
+    def interact(self, service: Service, queue: CommandQueue) -> Leave:
+        """One stop. If queued commands end it, the terminal isn't touched at all."""
+        if queue.batch:  # nobody looks at a screen
+            return PlainUI().interact(service, queue)
+        with _TERMINAL:
+            if self._app is not None:
+                # A command of this very stop started a run: there is no second screen for it.
+                return _let_go(service)
+            terminal = self._open_terminal()
+            mouse = self._settings.get("mouse_mode")
+            app = self._app = App(service, queue, self._views, mouse, terminal.size())
+            try:
+                app.run_queue()
+                if app.leave is None:
+                    with terminal:
+                        app.run_loop(terminal, self._theme())
+            finally:
+                self._app = None
+            return app.leave if app.leave is not None else _let_go(service)
+
+
+def _let_go(service: Service) -> Leave:
+    reply = service.run("exit --detach")
+    return reply.leave if reply.leave is not None else Leave(None)

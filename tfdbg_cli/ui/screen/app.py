@@ -1,0 +1,255 @@
+"""One stop on the full screen: keys, clicks and Replies change the state, `paint` shows it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import urwid
+from urwid.display import raw
+
+from tfdbg_cli.commands.reply import Leave, Question, Reply, Service, Toast, UiRequest
+from tfdbg_cli.documents import Document, TextDocument, line
+from tfdbg_cli.errors import UserError
+from tfdbg_cli.ui.base import CommandQueue
+from tfdbg_cli.ui.keys import Where, find_action, keys_document
+from tfdbg_cli.ui.screen import bars
+from tfdbg_cli.ui.screen.cells import Cells, Target, clip
+from tfdbg_cli.ui.screen.editor import Prompt
+from tfdbg_cli.ui.screen.frame import Areas, Frame, areas_for
+from tfdbg_cli.ui.screen.page import page_rows, thumb
+from tfdbg_cli.ui.screen.terminal import Terminal
+from tfdbg_cli.ui.screen.view import View, ViewStack
+from tfdbg_cli.ui.text import parse_indices
+from tfdbg_cli.ui.themes import Theme
+
+__all__ = ["App"]
+
+# How often the size is looked at where no signal tells of a new one.
+_POLL_SECONDS = 0.5
+
+
+class App:
+    """The state of the screen during one stop, and what changes it.
+
+    Args:
+        service: runs the commands.
+        queue: commands given beforehand.
+        views: the screens so far; new ones are pushed.
+        mouse: whether the mouse is taken.
+        size: columns and rows of the terminal.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        queue: CommandQueue,
+        views: ViewStack,
+        mouse: bool,
+        size: tuple[int, int],
+    ) -> None:
+        self.state.service = service
+        self.queue = queue
+        self.state.views = views
+        self.state.prompt = Prompt()
+        self.state.mouse = mouse
+        self.state.message: Toast | None = None
+        self.state.details: tuple[str, ...] = ()
+        self.state.question: Question | None = None
+        self.leave: Leave | None = None
+        self.state.cols, self._rows = size
+        self.state.page_mode = False
+        self.state.menu_at: int | None = None
+        self._dragging = False
+        self._pasted: list[str] | None = None
+        self._loop: urwid.MainLoop | None = None
+        self._terminal: Terminal | None = None
+        self._colors: Any = 1
+        self._actions = self._make_actions()
+
+    # -- running
+
+    def run_queue(self) -> None:
+        """The first screen and the queued commands, as far as nobody has to be asked."""
+        if self.state.service.initial_command:
+            self.execute(self.state.service.initial_command)
+        self._drain_queue()
+
+    def _drain_queue(self) -> None:
+        while self.leave is None and self.state.question is None:
+            command = self.queue.take()
+            if command is None:
+                return
+            reply = self.execute(command)
+            if reply is None:  # interrupted: the user wants to have a say
+                return
+            if reply.failed:
+                self.queue.failed = True
+
+    def run_loop(self, terminal: Terminal, theme: Theme) -> None:
+        """Show the screen until a command gives control back."""
+        screen = terminal.screen
+        self._colors = getattr(screen, "colors", 1)
+        loop = urwid.MainLoop(Frame(self), screen=screen, handle_mouse=self.state.mouse)
+        self._loop, self._terminal = loop, terminal
+        self.set_theme(theme)
+        loop.event_loop.alarm(0, terminal.started)
+        if terminal.polls_size:
+            loop.event_loop.alarm(_POLL_SECONDS, self._poll_size)
+        wake = loop.watch_pipe(self._interrupted)
+        os.set_blocking(wake, False)
+
+        def on_interrupt() -> None:
+            with contextlib.suppress(BlockingIOError):  # full: it has been told already
+                os.write(wake, b"c")
+
+        terminal.on_interrupt = on_interrupt
+        try:
+            loop.run()
+        finally:
+            self._loop = self._terminal = None
+            terminal.on_interrupt = lambda: None
+            loop.remove_watch_pipe(wake)
+            os.close(wake)
+
+    def _interrupted(self, _data: bytes) -> None:
+        self._do("cancel")
+
+    def _poll_size(self) -> None:
+        """Where no SIGWINCH can be had: look for a new size now and then."""
+        loop = self._loop
+        if loop is None:
+            return
+        if loop.screen_size and loop.screen.get_cols_rows() != loop.screen_size:
+            loop.screen.clear()
+            loop.screen_size = None
+        loop.event_loop.alarm(_POLL_SECONDS, self._poll_size)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use other colours at once."""
+        if self._loop is not None:
+            screen = self._loop.screen
+            if isinstance(screen, raw.Screen):
+                screen.set_terminal_properties(colors=self._colors if theme.colors else 1)
+            screen.register_palette(theme.urwid_palette())
+            screen.clear()
+
+    def set_mouse(self, on: bool) -> None:
+        """Take the mouse, or leave it to the terminal."""
+        self.state.mouse = on
+        if self._loop is not None:
+            self._loop.handle_mouse = on
+            self._loop.screen.set_mouse_tracking(on)
+
+    # -- commands
+
+    def execute(self, text: str) -> Reply | None:
+        """Run a command line and apply its Reply; ``None``: it was interrupted."""
+        self.state.message, self.state.details = Toast("Processing…"), ()
+        self.state.question = self.state.menu_at = None
+        if self._loop is not None:
+            self._loop.draw_screen()
+        try:
+            with self._at_work():
+                reply = self.state.service.run(text, max(self.state.cols - 1, 1))
+                self.state.message = None
+                self.apply(reply)
+        except KeyboardInterrupt:
+            self.state.message = Toast("Cancelled.", "warning")
+            return None
+        if self.leave is not None and self._loop is not None:
+            raise urwid.ExitMainLoop
+        return reply
+
+    @contextlib.contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Ctrl-C interrupts what is done inside."""
+        terminal = self._terminal
+        if terminal is None:
+            yield
+            return
+        terminal.working(True)
+        try:
+            yield
+        finally:
+            terminal.working(False)
+
+    def apply(self, reply: Reply) -> None:
+        """Do what a Reply says."""
+        self.state.details = reply.details
+        if reply.document is not None:
+            self._push(reply.document, reply.command)
+        if reply.request is not None:
+            self._request(reply.request)
+        if reply.message is not None:
+            self.state.message = reply.message
+        self.state.question = reply.question
+        self.leave = reply.leave
+
+    def _push(self, document: Document, command: str) -> None:
+        height = areas_for(self._rows, bool(document.menu)).page_height
+        role = document.title_role or self.state.service.title_role
+        title = document.title or self.state.service.title
+        view = View(document, command, title, role, (self.state.cols, max(height, 0)))
+        self.state.views.push(view)
+        self.state.menu_at = None
+
+    def _request(self, request: UiRequest) -> None:
+        try:
+            if request.name == "prev":
+                self._move_screen(-1)
+            elif request.name == "next":
+                self._move_screen(1)
+            elif request.name == "search":
+                self._search(request.argument, 1)
+            elif request.name == "scroll":
+                self._show_element(request.argument)
+            elif request.name == "mouse":
+                self._mouse_request(request.argument)
+        except UserError as error:
+            self.state.message = Toast(str(error), "error")
+
+    def _mouse_request(self, argument: str) -> None:
+        if argument:
+            if argument not in {"on", "off"}:
+                raise UserError(f'"{argument}" is no mouse mode.', "Use mouse on or mouse off.")
+            self.set_mouse(argument == "on")
+        hint = "Shift+drag selects text" if self.state.mouse else "drag selects text"
+        self.state.message = Toast(f"Mouse mode: {'on' if self.state.mouse else 'off'} ({hint}).")
+
+    def _move_screen(self, step: int) -> None:
+        if not self.state.views.move(step):
+            which = "first" if step < 0 else "last"
+            self.state.message = Toast(f"This is the {which} screen.", "warning")
+
+    def _show_element(self, argument: str) -> None:
+        view = self.state.view
+        if view is None:
+            raise UserError("There is no screen yet.")
+        at = view.document.locate(parse_indices(argument))
+        view.mark = at
+        view.show(at)
+
+    def _search(self, regex: str, direction: int) -> None:
+        view = self.state.view
+        if view is None:
+            raise UserError("There is no screen yet.")
+        pattern = None
+        if regex:
+            try:
+                pattern = re.compile(regex)
+            except re.error as error:
+                raise UserError(f'"{regex}" is no regular expression: {error}.') from None
+        found = view.search(pattern, direction)
+        shown = view.pattern.pattern if view.pattern is not None else regex
+        if found is None:
+            raise UserError(f'Nothing matches "{shown}".')
+        text = f"/{shown}: line {found.line + 1}"
+        if found.total:
+            text += f", match {found.number} of {found.total}"
+        if found.wrapped:
+            text += "; the search went on at the " + ("top" if direction > 0 else "bottom")
+        self.state.message = Toast(text + ".")

@@ -1,0 +1,295 @@
+    # -- keys
+
+    def _places(self) -> tuple[Where, ...]:
+        if self.state.menu_at is not None:
+            return (Where.MENU, Where.ANYWHERE)
+        if self.state.page_mode:
+            return (Where.PAGE, Where.ANYWHERE)
+        if not self.state.prompt.line.text:
+            return (Where.EMPTY, Where.PROMPT, Where.ANYWHERE)
+        return (Where.PROMPT, Where.ANYWHERE)
+
+    def key(self, name: str) -> None:
+        """A key was pressed: paste, question, table, text, in this order."""
+        if name in {"begin paste", "end paste"} or self._pasted is not None:
+            self._paste_key(name)
+            return
+        if self.state.question is not None:
+            self._answer_key(name)
+            return
+        self.state.message = None
+        action = find_action(name, self._places())
+        if action is not None:
+            self.do(action)
+        elif len(name) == 1 and name.isprintable() and self.state.menu_at is None:
+            if self.state.page_mode:
+                self.state.message = Toast(f'"{name}" does nothing on the page. Esc: prompt, ?: keys.')
+            else:
+                self.state.prompt.line.insert(name)
+                self.state.prompt.touch()
+
+    def _paste_key(self, name: str) -> None:
+        """A paste never runs anything: its lines become one, which waits for Enter."""
+        if name == "begin paste":
+            self._pasted = []
+        elif name in {"end paste", "ctrl c"} or self._pasted is None:
+            text = " ".join("".join(self._pasted or ()).split("\n")).strip()
+            self._pasted = None
+            if text and name == "end paste" and self.state.question is None:
+                self.state.page_mode, self.state.menu_at = False, None
+                self.state.prompt.line.insert(text)
+                self.state.prompt.touch()
+        elif name in {"enter", "ctrl j", "ctrl m"}:
+            self._pasted.append("\n")
+        elif name == "tab":
+            self._pasted.append(" ")
+        elif len(name) == 1 and name.isprintable():
+            self._pasted.append(name)
+
+    def _answer_key(self, name: str) -> None:
+        question = self.state.question
+        assert question is not None
+        if name in {"esc", "ctrl c"}:
+            self.state.question = self.state.message = None
+        else:
+            for choice in question.choices:
+                if name.lower() == choice.key.lower():
+                    self.state.question = self.state.message = None
+                    if choice.command:
+                        self.app.execute(choice.command)
+                    break
+            else:
+                return
+        self.app.drain_queue()
+
+    def do(self, action: str) -> None:
+        self._actions[action]()
+
+    def _make_actions(self) -> dict[str, Callable[[], object]]:
+        line_editor = self.state.prompt.line
+
+        def edit(change: Callable[[], None]) -> Callable[[], None]:
+            def changed() -> None:
+                change()
+                self.state.prompt.touch()
+
+            return changed
+
+        def on_view(move: Callable[[View], object]) -> Callable[[], None]:
+            def moved() -> None:
+                if self.state.view is not None:
+                    move(self.state.view)
+
+            return moved
+
+        edits = (
+            "cursor_left cursor_right word_left word_right line_start line_end delete_left "
+            "delete_right kill_word_left kill_word_right kill_to_start kill_to_end yank"
+        )
+        return {name: edit(getattr(line_editor, name)) for name in edits.split()} | {
+            "nothing": lambda: None,
+            "submit": self._submit,
+            "complete": lambda: self._complete(1),
+            "complete_backwards": lambda: self._complete(-1),
+            "history_back": lambda: self.state.prompt.move_in_history(self.state.service.history, 1),
+            "history_forward": lambda: self.state.prompt.move_in_history(self.state.service.history, -1),
+            "history_search": self._search_history,
+            "to_page": self._to_page,
+            "to_prompt": self._to_prompt,
+            "type_search": self._type_search,
+            "line_down": on_view(lambda view: view.scroll(1)),
+            "line_up": on_view(lambda view: view.scroll(-1)),
+            "page_down": on_view(lambda view: view.scroll(max(view.height - 1, 1))),
+            "page_up": on_view(lambda view: view.scroll(-max(view.height - 1, 1))),
+            "half_page_down": on_view(lambda view: view.scroll(max(view.height // 2, 1))),
+            "half_page_up": on_view(lambda view: view.scroll(-max(view.height // 2, 1))),
+            "top": on_view(lambda view: view.go_to(0)),
+            "bottom": on_view(lambda view: view.go_to(view.last_top)),
+            "scroll_left": on_view(lambda view: view.scroll_sideways(-max(view.width // 2, 1))),
+            "scroll_right": on_view(lambda view: view.scroll_sideways(max(view.width // 2, 1))),
+            "scroll_home": on_view(lambda view: view.scroll_sideways(-view.left)),
+            "search_next": lambda: self._search_again(1),
+            "search_previous": lambda: self._search_again(-1),
+            "next_link": lambda: self._move_link(1),
+            "previous_link": lambda: self._move_link(-1),
+            "follow_link": self._follow_link,
+            "previous_screen": lambda: self.app.move_screen(-1),
+            "next_screen": lambda: self.app.move_screen(1),
+            "open_menu": self._open_menu,
+            "close_menu": self._close_menu,
+            "menu_left": lambda: self._move_in_menu(-1),
+            "menu_right": lambda: self._move_in_menu(1),
+            "menu_run": self._run_menu,
+            "show_keys": lambda: self.app.push(keys_document(), "(keys)"),
+            "show_details": self._show_details,
+            "show_output": self._show_output,
+            "redraw": self._redraw,
+            "cancel": self._cancel,
+            "leave": lambda: self.app.execute("exit"),
+        }
+
+    def _submit(self) -> None:
+        text = self.state.prompt.line.text.strip()
+        self.state.prompt.clear()
+        if text:
+            self.state.service.history.add(text)
+            self.app.execute(text)
+            self.app.drain_queue()
+
+    def _complete(self, step: int) -> None:
+        prompt = self.state.prompt
+        if prompt.completion is not None:
+            prompt.cycle(step)
+        elif not prompt.offer(self.state.service.complete(prompt.line.text, prompt.line.cursor)):
+            self.state.message = Toast("Nothing completes this.", "warning")
+
+    def _search_history(self) -> None:
+        if not self.state.prompt.search_history(self.state.service.history):
+            self.state.message = Toast("No other command contains this.", "warning")
+
+    def _to_page(self) -> None:
+        if self.state.prompt.completion is not None:
+            self.state.prompt.touch()  # Esc closes the list of candidates first
+        else:
+            self.state.page_mode = True
+
+    def _to_prompt(self) -> None:
+        self.state.page_mode = False
+
+    def _type_search(self) -> None:
+        self.state.page_mode = False
+        self.state.prompt.line.set("/")
+        self.state.prompt.touch()
+
+    def _search_again(self, direction: int) -> None:
+        try:
+            with self.app.at_work():
+                self.app.search("", direction)
+        except UserError as error:
+            self.state.message = Toast(str(error), "error")
+        except KeyboardInterrupt:
+            self.state.message = Toast("Cancelled.", "warning")
+
+    def _move_link(self, step: int) -> None:
+        view = self.state.view
+        if view is not None and not view.move_link(step):
+            self.state.message = Toast("No more links that way.", "warning")
+
+    def _follow_link(self) -> None:
+        view = self.state.view
+        place = view.focused_link() if view is not None else None
+        if place is not None:
+            self.app.execute(place.command)
+        elif self.state.page_mode:
+            self.state.message = Toast("No link has the focus: Tab moves to one.")
+
+    def _open_menu(self) -> None:
+        view = self.state.view
+        if view is None or not any(item.enabled for item in view.document.menu):
+            self.state.message = Toast("This screen has no menu.", "warning")
+            return
+        self.state.menu_at = -1
+        self._move_in_menu(1)
+
+    def _close_menu(self) -> None:
+        self.state.menu_at = None
+
+    def _move_in_menu(self, step: int) -> None:
+        view = self.state.view
+        assert view is not None
+        assert self.state.menu_at is not None
+        menu = view.document.menu
+        at = self.state.menu_at
+        for _ in menu:
+            at = (at + step) % len(menu)
+            if menu[at].enabled:
+                break
+        self.state.menu_at = at
+
+    def _run_menu(self) -> None:
+        view = self.state.view
+        assert view is not None
+        assert self.state.menu_at is not None
+        self.app.execute(view.document.menu[self.state.menu_at].command)
+
+    def _show_details(self) -> None:
+        if not self.state.details:
+            self.state.message = Toast("There was no error with details.", "warning")
+            return
+        details = [line(part) for text in self.state.details for part in text.splitlines() or [""]]
+        self.app.push(TextDocument(details, title="Details of the last error"), "(details)")
+
+    def _show_output(self) -> None:
+        text = self._terminal.output() if self._terminal is not None else ""
+        if not text:
+            self.state.message = Toast("The program printed nothing at this stop.")
+            return
+        output = [line(part) for part in text.splitlines()]
+        document = TextDocument(output, title="What the program printed at this stop")
+        self.app.push(document, "(program output)")
+
+    def _redraw(self) -> None:
+        if self._loop is not None:
+            self._loop.screen.clear()
+
+    def _cancel(self) -> None:
+        """Ctrl-C: whatever is half done is dropped, nothing more."""
+        self._pasted = self.state.question = self.state.message = self.state.menu_at = None
+        self.state.page_mode = False
+        self.state.prompt.clear()
+
+    # -- mouse
+
+    def click(self, target: Target | None, col: int, row: int) -> None:
+        """The left button went down on a target, the scroll bar, or nothing."""
+        if self.state.question is not None:
+            if target is not None and target.kind == "answer":
+                self._answer_key(target.value)
+            return
+        self.state.message = None
+        self.state.menu_at = None
+        if target is None:
+            self._click_scroll_bar(col, row)
+        elif target.kind == "command":
+            self.app.execute(target.value)
+        elif target.kind == "action":
+            self.do(target.value)
+        elif target.kind == "candidate" and self.state.prompt.completion is not None:
+            self.state.prompt.choose(int(target.value))
+            self.state.prompt.touch()
+
+    def _click_scroll_bar(self, col: int, row: int) -> None:
+        view = self.state.view
+        first_row, behind = self.state.areas.page
+        if view is None or col != self.state.cols - 1 or not first_row <= row < behind:
+            return
+        first, length = thumb(view)
+        row -= first_row
+        if not length:
+            return
+        if row < first:
+            self.do("page_up")
+        elif row >= first + length:
+            self.do("page_down")
+        else:
+            self._dragging = True
+
+    def drag(self, col: int, row: int) -> None:
+        """The scroll bar follows the mouse until the button goes up (negative places)."""
+        view = self.state.view
+        if row < 0:
+            self._dragging = False
+        elif self._dragging and view is not None:
+            first_row = self.state.areas.page[0]
+            share = (row - first_row) / max(view.height - 1, 1)
+            view.go_to(round(share * view.last_top))
+
+    def wheel(self, lines: int, columns: int) -> None:
+        """The wheel turned."""
+        view = self.state.view
+        if view is not None:
+            if lines:
+                view.scroll(lines)
+            if columns:
+                view.scroll_sideways(4 * columns)
+

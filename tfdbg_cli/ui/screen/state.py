@@ -1,0 +1,86 @@
+"""What the screen shows, as plain data, and which rows its parts take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tfdbg_cli.commands.reply import Question, Service, Toast
+from tfdbg_cli.ui.screen.editor import Prompt
+from tfdbg_cli.ui.screen.view import View, ViewStack
+
+__all__ = ["Areas", "State", "areas_for"]
+
+
+class Areas(NamedTuple):
+    """Which rows the parts of the screen take: ``(first, behind)``; equal: there is no room."""
+
+    title: tuple[int, int]
+    nav: tuple[int, int]
+    menu: tuple[int, int]
+    page: tuple[int, int]
+    status: tuple[int, int]
+    prompt: tuple[int, int]
+
+    @property
+    def page_height(self) -> int:
+        """The rows of the page."""
+        return self.page[1] - self.page[0]
+
+
+def areas_for(rows: int, has_menu: bool) -> Areas:
+    """Share out the rows. A small terminal loses, in turn, navigation, menu, title and status."""
+    status = 1 if rows >= 3 else 0
+    title = 1 if rows >= 5 else 0
+    menu = 1 if has_menu and rows >= 8 else 0
+    nav = 1 if rows >= 10 else 0
+    prompt = 1 if rows >= 2 else 0
+    page = rows - status - title - menu - nav - prompt
+    at = 0
+    places = []
+    for height in (title, nav, menu, page, status, prompt):
+        places.append((at, at + height))
+        at += height
+    return Areas(*places)
+
+
+@dataclass
+class State:
+    """The state of the screen during one stop.
+
+    Attributes:
+        service: what is debugged.
+        views: the screens so far.
+        size: columns and rows of the terminal.
+        mouse: whether clicks are ours.
+        prompt: the line that is typed.
+        message: shown until the next key.
+        details: more about the last error.
+        question: waits for an answer.
+        page_mode: whether single letters act on the page.
+        menu_at: which entry of the menu has the focus, if any.
+        program_printed: whether there is output of the program to look at.
+    """
+
+    service: Service
+    views: ViewStack
+    size: tuple[int, int]
+    mouse: bool
+    prompt: Prompt = field(default_factory=Prompt)
+    message: Toast | None = None
+    details: tuple[str, ...] = ()
+    question: Question | None = None
+    page_mode: bool = False
+    menu_at: int | None = None
+    program_printed: bool = False
+
+    @property
+    def view(self) -> View | None:
+        """The screen that is shown."""
+        return self.views.current
+
+    @property
+    def areas(self) -> Areas:
+        """The rows of the parts, now."""
+        view = self.view
+        return areas_for(self.size[1], view is not None and bool(view.document.menu))

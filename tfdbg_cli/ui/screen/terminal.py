@@ -1,0 +1,239 @@
+"""The terminal while the full screen is up: its descriptors, its signals, the program's output."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, BinaryIO, Protocol, Self, TextIO
+
+import urwid
+from urwid.display import raw
+
+__all__ = ["RealTerminal", "Terminal"]
+
+
+class Terminal(Protocol):
+    """What the screen is drawn on. A context manager: the terminal is ours inside of it.
+
+    Attributes:
+        screen: urwid's screen, inside.
+        polls_size: whether nobody tells us of a new size.
+        on_interrupt: called for a SIGINT while no command is at work; must be quick.
+    """
+
+    polls_size: bool
+    on_interrupt: Callable[[], None]
+
+    @property
+    def screen(self) -> urwid.BaseScreen:
+        """urwid's screen, to be used inside."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+    def size(self) -> tuple[int, int]:
+        """Columns and rows; known outside, too."""
+        ...
+
+    def started(self) -> None:
+        """The screen is up."""
+        ...
+
+    def working(self, busy: bool) -> None:
+        """Tell whether a command is at work, which Ctrl-C then interrupts."""
+        ...
+
+    def has_output(self) -> bool:
+        """Whether the program printed something since the screen is up."""
+        ...
+
+    def output(self) -> str:
+        """What it printed."""
+        ...
+
+
+class _Screen(raw.Screen):
+    """urwid's screen, usable outside the main thread, where no signal handlers can be set."""
+
+    def signal_init(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            super().signal_init()
+
+    def signal_restore(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            super().signal_restore()
+
+
+class _Diversion:
+    """Sends descriptors that are the terminal into a file, and replays the file afterwards.
+
+    C++ logs and other threads write past Python's streams: only the descriptors catch them all.
+    """
+
+    def __init__(self, fds: tuple[int, ...] = (1, 2)) -> None:
+        terminal = os.fstat(fds[0]).st_rdev
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        self._kept: dict[int, int] = {}
+        _flush_streams()
+        for fd in fds:
+            with contextlib.suppress(OSError):
+                if os.isatty(fd) and os.fstat(fd).st_rdev == terminal:
+                    kept = os.dup(fd)
+                    os.dup2(self._file.fileno(), fd)
+                    self._kept[fd] = kept
+
+    @property
+    def size(self) -> int:
+        """How many bytes were written."""
+        return os.fstat(self._file.fileno()).st_size
+
+    def text(self, limit: int = 1 << 24) -> str:
+        """What was written, its last ``limit`` bytes."""
+        _flush_streams()
+        start = max(self.size - limit, 0)
+        return os.pread(self._file.fileno(), limit, start).decode("utf-8", "replace")
+
+    def end(self) -> None:
+        """Give the descriptors back and write out what was held."""
+        if self._file.closed:
+            return
+        _flush_streams()
+        target = next(iter(self._kept), None)
+        for fd, kept in self._kept.items():
+            os.dup2(kept, fd)
+            os.close(kept)
+        if target is not None:
+            at = 0
+            with contextlib.suppress(OSError):
+                while chunk := os.pread(self._file.fileno(), 1 << 16, at):
+                    at += os.write(target, chunk)
+        self._file.close()
+
+
+def _flush_streams() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+
+
+class RealTerminal:
+    """The terminal of the process, by its descriptors 0 and 1.
+
+    The UI reads and writes duplicates of them; what the program prints meanwhile is held back and
+    printed when the screen is gone. In the main thread SIGINT becomes a key (or interrupts the
+    command at work), and SIGTERM and SIGHUP restore the terminal before they do what they did.
+    """
+
+    def __init__(self) -> None:
+        self.on_interrupt: Callable[[], None] = lambda: None
+        self._in_main = threading.current_thread() is threading.main_thread()
+        self.polls_size = not self._in_main
+        self._busy = False
+        self._handlers: dict[int, Any] = {}
+        self._diversion: _Diversion | None = None
+        self._files: tuple[BinaryIO, TextIO] | None = None
+        self._screen: _Screen | None = None
+
+    @property
+    def screen(self) -> _Screen:
+        """urwid's screen; it is up while urwid's loop runs."""
+        assert self._screen is not None
+        return self._screen
+
+    def size(self) -> tuple[int, int]:
+        """Columns and rows of the terminal."""
+        try:
+            size = os.get_terminal_size(1)
+        except OSError:
+            return 80, 24
+        return size.columns, size.lines
+
+    def __enter__(self) -> Self:
+        reader = os.fdopen(os.dup(0), "rb", buffering=0)
+        writer = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace", newline="")
+        self._files = reader, writer
+        self._screen = _Screen(reader, writer, bracketed_paste_mode=True, focus_reporting=False)
+        self._diversion = _Diversion()
+        if self._in_main:
+            self._set_handler(signal.SIGINT, self._interrupt)
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._set_handler(number, self._terminate)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._files is not None
+        try:
+            self.screen.stop()
+        finally:
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+            self._handlers.clear()
+            self._end_diversion()
+            for file in self._files:
+                with contextlib.suppress(OSError):
+                    file.close()
+            self._files = self._screen = None
+
+    def _set_handler(self, number: int, handler: Callable[[int, FrameType | None], None]) -> None:
+        self._handlers[number] = signal.signal(number, handler)
+
+    def _end_diversion(self) -> None:
+        if self._diversion is not None:
+            self._diversion.end()
+            self._diversion = None
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self._busy:
+            self._busy = False
+            raise KeyboardInterrupt
+        self.on_interrupt()
+
+    def _terminate(self, number: int, frame: FrameType | None) -> None:
+        """SIGTERM or SIGHUP: give the terminal back first."""
+        before = self._handlers[number]
+        self.screen.stop()
+        if callable(before):
+            before(number, frame)
+            self.screen.start()  # the program chose to live on
+            return
+        self._end_diversion()
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    def started(self) -> None:
+        """Outside the main thread Ctrl-C and Ctrl-Z become mere keys: nobody could handle them."""
+        if not self._in_main:
+            assert self._files is not None
+            fd = self._files[0].fileno()
+            self.screen.tty_signal_keys(intr="undefined", susp="undefined", fileno=fd)
+
+    def working(self, busy: bool) -> None:
+        """Tell whether a command is at work, which Ctrl-C then interrupts."""
+        self._busy = busy
+
+    def has_output(self) -> bool:
+        """Whether the program printed something since the screen is up."""
+        return self._diversion is not None and self._diversion.size > 0
+
+    def output(self) -> str:
+        """What it printed."""
+        return self._diversion.text() if self._diversion is not None else ""

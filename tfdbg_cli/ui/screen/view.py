@@ -1,0 +1,318 @@
+"""A Document on the screen: where it is scrolled to, which link has the focus, what was found."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import NamedTuple
+
+from tfdbg_cli.documents import Document, Line
+from tfdbg_cli.errors import UserError
+from tfdbg_cli.ui.screen.cells import text_width
+
+__all__ = ["Found", "LinkPlace", "View", "ViewStack"]
+
+# How far beyond the page Tab looks for a link, and how long matches are counted for.
+_LINK_REACH = 4096
+_COUNT_SECONDS = 0.05
+
+
+class LinkPlace(NamedTuple):
+    """A link of a line: its ordinal there, its command, and the span indices it covers."""
+
+    line: int
+    ordinal: int
+    command: str
+    first_span: int
+    last_span: int
+
+
+class Found(NamedTuple):
+    """A match: its line, whether the search went on at the other end, and which of how many.
+
+    ``total`` is 0 where there are too many lines to count.
+    """
+
+    line: int
+    wrapped: bool
+    number: int
+    total: int
+
+
+def links_of(made: Line, number: int) -> list[LinkPlace]:
+    """The links of one line; neighbouring spans with the same command are one link."""
+    places: list[LinkPlace] = []
+    for index, span in enumerate(made.spans):
+        if span.link is None:
+            continue
+        last = places[-1] if places else None
+        if last and last.last_span == index - 1 and last.command == span.link.command:
+            places[-1] = last._replace(last_span=index)
+        else:
+            places.append(LinkPlace(number, len(places), span.link.command, index, index))
+    return places
+
+
+class View:
+    """The state of one screen. All positions are clipped to what exists.
+
+    Args:
+        document: what it shows.
+        command: the command that made it.
+        title: for the title bar.
+        title_role: ``start``, ``end``, ``error`` or ``offline``.
+        size: columns and rows of the page.
+    """
+
+    def __init__(
+        self,
+        document: Document,
+        command: str,
+        title: str,
+        title_role: str,
+        size: tuple[int, int] = (80, 20),
+    ) -> None:
+        self.document = document
+        self.command = command
+        self.title = title
+        self.title_role = title_role
+        self.width, self.height = size
+        self.top = 0
+        self.left = 0
+        self.link: tuple[int, int] | None = None
+        self.pattern: re.Pattern[str] | None = None
+        self.match: int | None = None
+        self.mark: int | None = None
+        self._matches: list[int] | None = None
+        self._counted: re.Pattern[str] | None = None
+        self.go_to(document.initial_line)
+
+    # -- scrolling
+
+    @property
+    def last_top(self) -> int:
+        """The line on top when the last one is at the bottom."""
+        return max(self.document.line_count - self.height, 0)
+
+    @property
+    def bottom(self) -> int:
+        """The line behind the last visible one."""
+        return min(self.top + self.height, self.document.line_count)
+
+    def go_to(self, line: int) -> None:
+        """Put a line on top."""
+        self.top = min(max(line, 0), self.last_top)
+
+    def scroll(self, lines: int) -> None:
+        """Scroll by lines, downwards if positive."""
+        self.go_to(self.top + lines)
+
+    def scroll_sideways(self, columns: int) -> None:
+        """Scroll by columns, but not beyond the end of the longest visible line."""
+        widest = max((text_width(made.text) for made in self.visible()), default=0)
+        limit = max(widest - self.width + 1, 0, self.left if columns < 0 else 0)
+        self.left = min(max(self.left + columns, 0), limit)
+
+    def show(self, line: int) -> None:
+        """Scroll only if a line isn't visible; then it comes to a third of the page."""
+        if not self.top <= line < self.top + self.height:
+            self.go_to(line - self.height // 3)
+
+    def _show_columns(self, first: int, behind: int) -> None:
+        if behind <= self.width - 1:
+            self.left = 0
+        elif first < self.left or behind > self.left + self.width - 1:
+            self.left = max(first - self.width // 3, 0)
+
+    def visible(self) -> list[Line]:
+        """The lines on the page."""
+        return self.document.lines(self.top, self.top + self.height)
+
+    def resize(self, width: int, height: int) -> None:
+        """Fit the page of a resized terminal and keep the place.
+
+        A Document that breaks its lines by the width is asked anew; the place is then kept by the
+        element indices of the top line if it has any, else by its share of the whole.
+        """
+        if width != self.width:
+            old, count = self.document, self.document.line_count
+            first = old.lines(self.top, self.top + 1)
+            self.document = old.resized(width)
+            if self.document is not old:
+                self._matches = self._counted = None
+                if self.document.line_count != count:
+                    self.link = self.match = self.mark = None
+                    self.top = self._same_place(first, count)
+        self.width, self.height = width, height
+        self.go_to(self.top)
+
+    def _same_place(self, first: list[Line], count: int) -> int:
+        indices = first[0].indices if first else None
+        if indices is not None:
+            try:
+                return self.document.locate(indices[0])
+            except UserError:
+                pass
+        return self.top * self.document.line_count // max(count, 1)
+
+    # -- links
+
+    def links(self, start: int, stop: int) -> list[LinkPlace]:
+        """The links of some lines, in reading order."""
+        start = max(start, 0)
+        places: list[LinkPlace] = []
+        for offset, made in enumerate(self.document.lines(start, stop)):
+            places += links_of(made, start + offset)
+        return places
+
+    def focused_link(self) -> LinkPlace | None:
+        """The link that has the focus, if it is visible."""
+        if self.link is None or not self.top <= self.link[0] < self.bottom:
+            return None
+        for place in self.links(self.link[0], self.link[0] + 1):
+            if place.ordinal == self.link[1]:
+                return place
+        return None
+
+    def move_link(self, step: int) -> bool:
+        """Focus the next link (``step`` 1) or the one before (-1).
+
+        Starts at the edge of the page if no visible link has the focus. Goes on beyond the page,
+        some thousand lines far, and scrolls there.
+
+        Returns:
+            False if there is no such link; the focus stays.
+        """
+        focused = self.focused_link()
+        places = self.links(self.top, self.bottom)
+        if focused is not None:
+            here = (focused.line, focused.ordinal)
+            places = [p for p in places if ((p.line, p.ordinal) > here) is (step > 0)]
+            places = [p for p in places if (p.line, p.ordinal) != here]
+        place = (places[0] if step > 0 else places[-1]) if places else self._link_beyond(step)
+        if place is None:
+            return False
+        self.link = (place.line, place.ordinal)
+        self.show(place.line)
+        made = self.document.lines(place.line, place.line + 1)[0]
+        before = "".join(span.text for span in made.spans[: place.first_span])
+        inside = "".join(s.text for s in made.spans[place.first_span : place.last_span + 1])
+        first = text_width(before)
+        self._show_columns(first, first + text_width(inside))
+        return True
+
+    def _link_beyond(self, step: int) -> LinkPlace | None:
+        for block in range(0, _LINK_REACH, 256):
+            if step > 0:
+                start = self.bottom + block
+                found = self.links(start, start + 256)
+                if found:
+                    return found[0]
+            else:
+                stop = self.top - block
+                if stop <= 0:
+                    return None
+                found = self.links(stop - 256, stop)
+                if found:
+                    return found[-1]
+        return None
+
+    # -- search
+
+    def search(self, pattern: re.Pattern[str] | None, direction: int = 1) -> Found | None:
+        """Go to a match; beyond the end the search goes on at the other end.
+
+        Args:
+            pattern: a new one is looked for from the top of the page on; ``None``: the next match
+                of the old one, from the last match on if it is visible.
+            direction: 1 downwards, -1 upwards.
+
+        Returns:
+            ``None`` if nothing matches; the page stays.
+
+        Raises:
+            UserError: there was no search before.
+        """
+        count = self.document.line_count
+        if pattern is not None:
+            self.pattern, self.match = pattern, None
+        if self.pattern is None:
+            raise UserError("There was no search on this screen yet.", "Use /regex.")
+        if self.match is not None and self.top <= self.match < self.bottom:
+            start = self.match + direction
+        else:
+            start = self.top if direction > 0 else self.bottom - 1
+        found = self.document.find(self.pattern, start, direction)
+        wrapped = found is None
+        if found is None:
+            again = 0 if direction > 0 else count - 1
+            found = self.document.find(self.pattern, again, direction, start)
+        if found is None:
+            return None
+        self.match = found
+        self.show(found)
+        text = self.document.lines(found, found + 1)[0].text
+        hit = self.pattern.search(text)
+        if hit is not None:
+            first = text_width(text[: hit.start()])
+            self._show_columns(first, first + text_width(hit[0]))
+        matches = self._count()
+        if matches is None or found not in matches:
+            return Found(found, wrapped, 0, 0)
+        return Found(found, wrapped, matches.index(found) + 1, len(matches))
+
+    def _count(self) -> list[int] | None:
+        """The numbers of all matching lines, or ``None`` if counting would take long."""
+        if self.pattern is None or self._counted is self.pattern:
+            return self._matches
+        self._counted, self._matches = self.pattern, None
+        until = time.monotonic() + _COUNT_SECONDS
+        found: list[int] = []
+        for start in range(0, self.document.line_count, 256):
+            if time.monotonic() > until:
+                return None
+            for offset, made in enumerate(self.document.lines(start, start + 256)):
+                if self.pattern.search(made.text):
+                    found.append(start + offset)
+        self._matches = found
+        return found
+
+
+class ViewStack:
+    """The screens of a program, the newest last, and which of them is shown."""
+
+    def __init__(self, limit: int = 100) -> None:
+        self._views: list[View] = []
+        self._limit = limit
+        self._at = -1
+
+    def __len__(self) -> int:
+        return len(self._views)
+
+    @property
+    def position(self) -> int:
+        """The number of the screen that is shown, from 1 on."""
+        return self._at + 1
+
+    @property
+    def current(self) -> View | None:
+        """The screen that is shown."""
+        return self._views[self._at] if self._views else None
+
+    def push(self, view: View) -> None:
+        """Show a new screen behind the current one; what was behind that is dropped."""
+        del self._views[self._at + 1 :]
+        self._views.append(view)
+        del self._views[: -self._limit]
+        self._at = len(self._views) - 1
+
+    def can_move(self, step: int) -> bool:
+        """Whether there is a screen that many steps away."""
+        return 0 <= self._at + step < len(self._views)
+
+    def move(self, step: int) -> bool:
+        """Show another screen, as it was left; False: there is none."""
+        if not self.can_move(step):
+            return False
+        self._at += step
+        return True
