@@ -1,26 +1,23 @@
-"""One stop on the full screen: keys, clicks and Replies change the state, `paint` shows it."""
+"""One stop on the full screen: runs commands and urwid's loop."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import urwid
 from urwid.display import raw
 
-from tfdbg_cli.commands.reply import Leave, Question, Reply, Service, Toast, UiRequest
-from tfdbg_cli.documents import Document, TextDocument, line
+from tfdbg_cli.commands.reply import Leave, Reply, Service, Toast, UiRequest
+from tfdbg_cli.documents import Document
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.ui.base import CommandQueue
-from tfdbg_cli.ui.keys import Where, find_action, keys_document
-from tfdbg_cli.ui.screen import bars
-from tfdbg_cli.ui.screen.cells import Cells, Target, clip
-from tfdbg_cli.ui.screen.editor import Prompt
-from tfdbg_cli.ui.screen.frame import Areas, Frame, areas_for
-from tfdbg_cli.ui.screen.page import page_rows, thumb
+from tfdbg_cli.ui.screen.controls import Controls
+from tfdbg_cli.ui.screen.frame import Frame
+from tfdbg_cli.ui.screen.state import State, areas_for
 from tfdbg_cli.ui.screen.terminal import Terminal
 from tfdbg_cli.ui.screen.view import View, ViewStack
 from tfdbg_cli.ui.text import parse_indices
@@ -33,7 +30,7 @@ _POLL_SECONDS = 0.5
 
 
 class App:
-    """The state of the screen during one stop, and what changes it.
+    """Runs commands, applies their Replies to the state, and keeps the screen up.
 
     Args:
         service: runs the commands.
@@ -51,24 +48,13 @@ class App:
         mouse: bool,
         size: tuple[int, int],
     ) -> None:
-        self.state.service = service
-        self.queue = queue
-        self.state.views = views
-        self.state.prompt = Prompt()
-        self.state.mouse = mouse
-        self.state.message: Toast | None = None
-        self.state.details: tuple[str, ...] = ()
-        self.state.question: Question | None = None
+        self.state = State(service, views, size, mouse)
         self.leave: Leave | None = None
-        self.state.cols, self._rows = size
-        self.state.page_mode = False
-        self.state.menu_at: int | None = None
-        self._dragging = False
-        self._pasted: list[str] | None = None
+        self._queue = queue
+        self._controls = Controls(self)
         self._loop: urwid.MainLoop | None = None
         self._terminal: Terminal | None = None
         self._colors: Any = 1
-        self._actions = self._make_actions()
 
     # -- running
 
@@ -76,24 +62,27 @@ class App:
         """The first screen and the queued commands, as far as nobody has to be asked."""
         if self.state.service.initial_command:
             self.execute(self.state.service.initial_command)
-        self._drain_queue()
+        self.drain_queue()
 
-    def _drain_queue(self) -> None:
+    def drain_queue(self) -> None:
+        """Run queued commands until one leaves or asks."""
         while self.leave is None and self.state.question is None:
-            command = self.queue.take()
+            command = self._queue.take()
             if command is None:
                 return
             reply = self.execute(command)
             if reply is None:  # interrupted: the user wants to have a say
                 return
             if reply.failed:
-                self.queue.failed = True
+                self._queue.failed = True
 
     def run_loop(self, terminal: Terminal, theme: Theme) -> None:
         """Show the screen until a command gives control back."""
         screen = terminal.screen
         self._colors = getattr(screen, "colors", 1)
-        loop = urwid.MainLoop(Frame(self), screen=screen, handle_mouse=self.state.mouse)
+        loop = urwid.MainLoop(
+            Frame(self.state, self._controls), screen=screen, handle_mouse=self.state.mouse
+        )
         self._loop, self._terminal = loop, terminal
         self.set_theme(theme)
         loop.event_loop.alarm(0, terminal.started)
@@ -116,7 +105,7 @@ class App:
             os.close(wake)
 
     def _interrupted(self, _data: bytes) -> None:
-        self._do("cancel")
+        self._controls.do("cancel")
 
     def _poll_size(self) -> None:
         """Where no SIGWINCH can be had: look for a new size now and then."""
@@ -144,6 +133,15 @@ class App:
             self._loop.handle_mouse = on
             self._loop.screen.set_mouse_tracking(on)
 
+    def redraw(self) -> None:
+        """Repaint everything."""
+        if self._loop is not None:
+            self._loop.screen.clear()
+
+    def program_output(self) -> str:
+        """What the program printed since the screen is up."""
+        return self._terminal.output() if self._terminal is not None else ""
+
     # -- commands
 
     def execute(self, text: str) -> Reply | None:
@@ -153,19 +151,21 @@ class App:
         if self._loop is not None:
             self._loop.draw_screen()
         try:
-            with self._at_work():
-                reply = self.state.service.run(text, max(self.state.cols - 1, 1))
+            with self.at_work():
+                reply = self.state.service.run(text, max(self.state.size[0] - 1, 1))
                 self.state.message = None
                 self.apply(reply)
         except KeyboardInterrupt:
             self.state.message = Toast("Cancelled.", "warning")
             return None
+        if self._terminal is not None:
+            self.state.program_printed = self._terminal.has_output()
         if self.leave is not None and self._loop is not None:
             raise urwid.ExitMainLoop
         return reply
 
     @contextlib.contextmanager
-    def _at_work(self) -> Iterator[None]:
+    def at_work(self) -> Iterator[None]:
         """Ctrl-C interrupts what is done inside."""
         terminal = self._terminal
         if terminal is None:
@@ -181,7 +181,7 @@ class App:
         """Do what a Reply says."""
         self.state.details = reply.details
         if reply.document is not None:
-            self._push(reply.document, reply.command)
+            self.push(reply.document, reply.command)
         if reply.request is not None:
             self._request(reply.request)
         if reply.message is not None:
@@ -189,22 +189,23 @@ class App:
         self.state.question = reply.question
         self.leave = reply.leave
 
-    def _push(self, document: Document, command: str) -> None:
-        height = areas_for(self._rows, bool(document.menu)).page_height
+    def push(self, document: Document, command: str) -> None:
+        """Show a Document as a new screen."""
+        height = areas_for(self.state.size[1], bool(document.menu)).page_height
         role = document.title_role or self.state.service.title_role
         title = document.title or self.state.service.title
-        view = View(document, command, title, role, (self.state.cols, max(height, 0)))
+        view = View(document, command, title, role, (self.state.size[0], max(height, 0)))
         self.state.views.push(view)
         self.state.menu_at = None
 
     def _request(self, request: UiRequest) -> None:
         try:
             if request.name == "prev":
-                self._move_screen(-1)
+                self.move_screen(-1)
             elif request.name == "next":
-                self._move_screen(1)
+                self.move_screen(1)
             elif request.name == "search":
-                self._search(request.argument, 1)
+                self.search(request.argument, 1)
             elif request.name == "scroll":
                 self._show_element(request.argument)
             elif request.name == "mouse":
@@ -220,7 +221,8 @@ class App:
         hint = "Shift+drag selects text" if self.state.mouse else "drag selects text"
         self.state.message = Toast(f"Mouse mode: {'on' if self.state.mouse else 'off'} ({hint}).")
 
-    def _move_screen(self, step: int) -> None:
+    def move_screen(self, step: int) -> None:
+        """Go back (-1) or forward (1) in the screens."""
         if not self.state.views.move(step):
             which = "first" if step < 0 else "last"
             self.state.message = Toast(f"This is the {which} screen.", "warning")
@@ -233,7 +235,12 @@ class App:
         view.mark = at
         view.show(at)
 
-    def _search(self, regex: str, direction: int) -> None:
+    def search(self, regex: str, direction: int) -> None:
+        """Go to a match of a regular expression; an empty one stands for the last.
+
+        Raises:
+            UserError: it is none, or nothing matches.
+        """
         view = self.state.view
         if view is None:
             raise UserError("There is no screen yet.")

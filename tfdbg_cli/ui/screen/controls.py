@@ -1,3 +1,76 @@
+"""Keys and the mouse: what they do to the state of the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from tfdbg_cli.commands.reply import Reply, Toast
+from tfdbg_cli.documents import Document, TextDocument, line
+from tfdbg_cli.errors import UserError
+from tfdbg_cli.ui.keys import Where, find_action, keys_document
+from tfdbg_cli.ui.screen.cells import Target
+from tfdbg_cli.ui.screen.page import thumb
+from tfdbg_cli.ui.screen.state import State
+from tfdbg_cli.ui.screen.view import View
+
+__all__ = ["Commander", "Controls"]
+
+
+class Commander(Protocol):
+    """What keys and clicks can ask for besides changing the state (see `App`)."""
+
+    state: State
+
+    def execute(self, text: str) -> Reply | None:
+        """Run a command line and apply its Reply."""
+        ...
+
+    def drain_queue(self) -> None:
+        """Run the commands that are still queued."""
+        ...
+
+    def push(self, document: Document, command: str) -> None:
+        """Show a Document as a new screen."""
+        ...
+
+    def move_screen(self, step: int) -> None:
+        """Go back (-1) or forward (1) in the screens."""
+        ...
+
+    def search(self, regex: str, direction: int) -> None:
+        """Go to a match; an empty regex is the last one."""
+        ...
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """Ctrl-C interrupts what is done inside."""
+        ...
+
+    def program_output(self) -> str:
+        """What the program printed at this stop."""
+        ...
+
+    def redraw(self) -> None:
+        """Repaint everything."""
+        ...
+
+
+class Controls:
+    """Dispatches keys through the key table, and clicks by their targets."""
+
+    def __init__(self, app: Commander) -> None:
+        self._app = app
+        self.state = app.state
+        self._dragging = False
+        self._pasted: list[str] | None = None
+        self._actions = self._make_actions()
+
+    @property
+    def actions(self) -> frozenset[str]:
+        """Every action that a key can have."""
+        return frozenset(self._actions)
+
     # -- keys
 
     def _places(self) -> tuple[Where, ...]:
@@ -23,7 +96,9 @@
             self.do(action)
         elif len(name) == 1 and name.isprintable() and self.state.menu_at is None:
             if self.state.page_mode:
-                self.state.message = Toast(f'"{name}" does nothing on the page. Esc: prompt, ?: keys.')
+                self.state.message = Toast(
+                    f'"{name}" does nothing on the page. Esc: prompt, ?: keys.'
+                )
             else:
                 self.state.prompt.line.insert(name)
                 self.state.prompt.touch()
@@ -56,13 +131,14 @@
                 if name.lower() == choice.key.lower():
                     self.state.question = self.state.message = None
                     if choice.command:
-                        self.app.execute(choice.command)
+                        self._app.execute(choice.command)
                     break
             else:
                 return
-        self.app.drain_queue()
+        self._app.drain_queue()
 
     def do(self, action: str) -> None:
+        """Do what the key table calls by that name."""
         self._actions[action]()
 
     def _make_actions(self) -> dict[str, Callable[[], object]]:
@@ -91,8 +167,12 @@
             "submit": self._submit,
             "complete": lambda: self._complete(1),
             "complete_backwards": lambda: self._complete(-1),
-            "history_back": lambda: self.state.prompt.move_in_history(self.state.service.history, 1),
-            "history_forward": lambda: self.state.prompt.move_in_history(self.state.service.history, -1),
+            "history_back": lambda: self.state.prompt.move_in_history(
+                self.state.service.history, 1
+            ),
+            "history_forward": lambda: self.state.prompt.move_in_history(
+                self.state.service.history, -1
+            ),
             "history_search": self._search_history,
             "to_page": self._to_page,
             "to_prompt": self._to_prompt,
@@ -113,19 +193,19 @@
             "next_link": lambda: self._move_link(1),
             "previous_link": lambda: self._move_link(-1),
             "follow_link": self._follow_link,
-            "previous_screen": lambda: self.app.move_screen(-1),
-            "next_screen": lambda: self.app.move_screen(1),
+            "previous_screen": lambda: self._app.move_screen(-1),
+            "next_screen": lambda: self._app.move_screen(1),
             "open_menu": self._open_menu,
             "close_menu": self._close_menu,
             "menu_left": lambda: self._move_in_menu(-1),
             "menu_right": lambda: self._move_in_menu(1),
             "menu_run": self._run_menu,
-            "show_keys": lambda: self.app.push(keys_document(), "(keys)"),
+            "show_keys": lambda: self._app.push(keys_document(), "(keys)"),
             "show_details": self._show_details,
             "show_output": self._show_output,
-            "redraw": self._redraw,
+            "redraw": self._app.redraw,
             "cancel": self._cancel,
-            "leave": lambda: self.app.execute("exit"),
+            "leave": lambda: self._app.execute("exit"),
         }
 
     def _submit(self) -> None:
@@ -133,8 +213,8 @@
         self.state.prompt.clear()
         if text:
             self.state.service.history.add(text)
-            self.app.execute(text)
-            self.app.drain_queue()
+            self._app.execute(text)
+            self._app.drain_queue()
 
     def _complete(self, step: int) -> None:
         prompt = self.state.prompt
@@ -163,8 +243,8 @@
 
     def _search_again(self, direction: int) -> None:
         try:
-            with self.app.at_work():
-                self.app.search("", direction)
+            with self._app.at_work():
+                self._app.search("", direction)
         except UserError as error:
             self.state.message = Toast(str(error), "error")
         except KeyboardInterrupt:
@@ -179,7 +259,7 @@
         view = self.state.view
         place = view.focused_link() if view is not None else None
         if place is not None:
-            self.app.execute(place.command)
+            self._app.execute(place.command)
         elif self.state.page_mode:
             self.state.message = Toast("No link has the focus: Tab moves to one.")
 
@@ -210,27 +290,23 @@
         view = self.state.view
         assert view is not None
         assert self.state.menu_at is not None
-        self.app.execute(view.document.menu[self.state.menu_at].command)
+        self._app.execute(view.document.menu[self.state.menu_at].command)
 
     def _show_details(self) -> None:
         if not self.state.details:
             self.state.message = Toast("There was no error with details.", "warning")
             return
         details = [line(part) for text in self.state.details for part in text.splitlines() or [""]]
-        self.app.push(TextDocument(details, title="Details of the last error"), "(details)")
+        self._app.push(TextDocument(details, title="Details of the last error"), "(details)")
 
     def _show_output(self) -> None:
-        text = self._terminal.output() if self._terminal is not None else ""
+        text = self._app.program_output()
         if not text:
             self.state.message = Toast("The program printed nothing at this stop.")
             return
         output = [line(part) for part in text.splitlines()]
         document = TextDocument(output, title="What the program printed at this stop")
-        self.app.push(document, "(program output)")
-
-    def _redraw(self) -> None:
-        if self._loop is not None:
-            self._loop.screen.clear()
+        self._app.push(document, "(program output)")
 
     def _cancel(self) -> None:
         """Ctrl-C: whatever is half done is dropped, nothing more."""
@@ -251,7 +327,7 @@
         if target is None:
             self._click_scroll_bar(col, row)
         elif target.kind == "command":
-            self.app.execute(target.value)
+            self._app.execute(target.value)
         elif target.kind == "action":
             self.do(target.value)
         elif target.kind == "candidate" and self.state.prompt.completion is not None:
@@ -261,7 +337,7 @@
     def _click_scroll_bar(self, col: int, row: int) -> None:
         view = self.state.view
         first_row, behind = self.state.areas.page
-        if view is None or col != self.state.cols - 1 or not first_row <= row < behind:
+        if view is None or col != self.state.size[0] - 1 or not first_row <= row < behind:
             return
         first, length = thumb(view)
         row -= first_row
@@ -275,14 +351,16 @@
             self._dragging = True
 
     def drag(self, col: int, row: int) -> None:
-        """The scroll bar follows the mouse until the button goes up (negative places)."""
+        """The scroll bar follows the mouse."""
         view = self.state.view
-        if row < 0:
-            self._dragging = False
-        elif self._dragging and view is not None:
+        if self._dragging and view is not None:
             first_row = self.state.areas.page[0]
             share = (row - first_row) / max(view.height - 1, 1)
             view.go_to(round(share * view.last_top))
+
+    def release(self) -> None:
+        """A button went up."""
+        self._dragging = False
 
     def wheel(self, lines: int, columns: int) -> None:
         """The wheel turned."""
@@ -292,4 +370,3 @@
                 view.scroll(lines)
             if columns:
                 view.scroll_sideways(4 * columns)
-

@@ -1,0 +1,108 @@
+"""What can stand at a place of a command line."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable
+
+from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.parsing import quoted
+from tfdbg_cli.commands.reply import Candidate
+
+__all__ = [
+    "commands",
+    "expression",
+    "feeds",
+    "files",
+    "filters",
+    "nodes",
+    "settings",
+    "source_files",
+    "tensors",
+]
+
+# Names are offered up to the next slash beyond so many, so that a popup stays readable.
+_MANY = 400
+
+
+def _by_scope(names: Iterable[str], typed: str) -> list[Candidate]:
+    """Names that begin with what is typed; where they are very many, their next scopes."""
+    found = [name for name in names if name.startswith(typed)]
+    if len(found) <= _MANY:
+        return [Candidate(quoted(name)) for name in found]
+    scopes: dict[str, int] = {}
+    for name in found:
+        head, slash, _ = name[len(typed) :].partition("/")
+        scopes[typed + head + slash] = scopes.get(typed + head + slash, 0) + 1
+    return [
+        Candidate(quoted(scope), f"{count} names" if count > 1 else "")
+        for scope, count in scopes.items()
+    ]
+
+
+def tensors(context: Context, typed: str) -> Iterable[Candidate]:
+    """Dumped tensors, ``node:slot``."""
+    dump = context.dump
+    return _by_scope(dump.tensor_names(), typed) if dump is not None else ()
+
+
+def nodes(context: Context, typed: str) -> Iterable[Candidate]:
+    """Nodes of the graph."""
+    dump = context.dump
+    return _by_scope(dump.node_names(), typed) if dump is not None else ()
+
+
+def filters(context: Context, typed: str) -> Iterable[Candidate]:
+    """Tensor filters."""
+    return [Candidate(n, "tensor filter") for n in context.filters.names() if n.startswith(typed)]
+
+
+def feeds(context: Context, typed: str) -> Iterable[Candidate]:
+    """Feeds of the run."""
+    return [Candidate(quoted(n), "feed") for n in context.run_info.feeds if n.startswith(typed)]
+
+
+def commands(context: Context, typed: str) -> Iterable[Candidate]:
+    """Commands and aliases of this stop."""
+    found = []
+    for command in context.registry.available(context.mode):
+        for name in (command.name, *command.aliases):
+            if name.startswith(typed):
+                found.append(Candidate(name, command.summary))
+    return found
+
+
+def settings(context: Context, typed: str) -> Iterable[Candidate]:
+    """The words of `config`, and the names of the settings."""
+    words = [Candidate("show", "all settings"), Candidate("set", "change one")]
+    words += [Candidate(item.name, item.summary) for item, _ in context.settings.items()]
+    return [word for word in words if word.text.startswith(typed)]
+
+
+def files(context: Context, typed: str) -> Iterable[Candidate]:
+    """Files and folders on this machine."""
+    found = []
+    for path in sorted(glob.glob(glob.escape(os.path.expanduser(typed)) + "*"))[:_MANY]:
+        found.append(Candidate(quoted(path + os.sep if os.path.isdir(path) else path)))
+    return found
+
+
+def source_files(context: Context, typed: str) -> Iterable[Candidate]:
+    """Source files that made nodes, by path or by name."""
+    from tfdbg_cli.commands.source import user_files
+
+    if context.dump is None:
+        return ()
+    paths = user_files(context.dump)
+    names = [*paths, *(os.path.basename(path) for path in paths)]
+    return [Candidate(quoted(name)) for name in dict.fromkeys(names) if name.startswith(typed)]
+
+
+def expression(context: Context, typed: str) -> Iterable[Candidate]:
+    """Tensor names inside an open backtick of an expression."""
+    head, tick, name = typed.rpartition("`")
+    if not tick or head.count("`") % 2:
+        return ()
+    known = [*(context.dump.tensor_names() if context.dump else ()), *context.run_info.feeds]
+    return [Candidate(f"{head}`{n}`") for n in dict.fromkeys(known) if n.startswith(name)][:_MANY]

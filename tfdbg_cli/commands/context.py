@@ -1,0 +1,75 @@
+"""What a command sees besides its arguments."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tfdbg_cli.dumps.dump import Dump, RunInfo
+from tfdbg_cli.errors import UserError
+from tfdbg_cli.filters.registry import FilterRegistry
+from tfdbg_cli.settings import Settings
+
+if TYPE_CHECKING:
+    from tfdbg_cli.commands.registry import CommandRegistry
+
+__all__ = ["ALL_MODES", "Context", "compile_regex"]
+
+#: The kinds of stops.
+ALL_MODES = frozenset({"run-start", "run-end", "offline"})
+
+
+@dataclass
+class Context:
+    """One stop, as its commands see it.
+
+    Attributes:
+        mode: ``run-start``, ``run-end`` or ``offline``.
+        registry: all commands.
+        filters: all tensor filters.
+        settings: what `config` shows.
+        run_info: fetches and feeds of the run.
+        dump: the run's tensors; ``None`` at run-start and after an undebugged run.
+        width: columns of the screen that asked.
+        is_first_stop: whether nothing was shown before.
+        extra: what plug-ins and sessions keep from command to command.
+    """
+
+    mode: str
+    registry: CommandRegistry
+    filters: FilterRegistry
+    settings: Settings
+    run_info: RunInfo = field(default_factory=RunInfo)
+    dump: Dump | None = None
+    width: int = 80
+    is_first_stop: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def need_dump(self) -> Dump:
+        """The dump.
+
+        Raises:
+            UserError: this stop has none.
+        """
+        if self.dump is None:
+            raise UserError(
+                "There are no tensors at this stop.", "run executes the run and keeps them."
+            )
+        return self.dump
+
+
+def compile_regex(text: str, what: str) -> re.Pattern[str]:
+    """A regex of the user's, searched anywhere in a name.
+
+    Args:
+        text: the pattern.
+        what: the option it came from, for the message.
+
+    Raises:
+        UserError: it is malformed.
+    """
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise UserError(f'{what}: "{text}" is no regular expression: {error}.') from None

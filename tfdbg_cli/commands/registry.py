@@ -1,0 +1,205 @@
+"""Commands as data: names, arguments, help and the function that makes the Document."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Any, NoReturn
+
+from tfdbg_cli.commands.context import ALL_MODES, Context
+from tfdbg_cli.commands.reply import Candidate, Leave, Question, Toast, UiRequest
+from tfdbg_cli.documents import Document
+from tfdbg_cli.errors import UserError, did_you_mean, one_line
+
+__all__ = ["Argument", "Command", "CommandRegistry", "Completer", "Result"]
+
+#: What a command may return.
+Result = Document | Leave | UiRequest | Question | Toast
+
+#: Candidates for the word that is being typed.
+Completer = Callable[[Context, str], Iterable[Candidate]]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a command.
+
+    Attributes:
+        flags: ``("-n", "--number")``, or one name for a positional.
+        summary: one line of help.
+        metavar: how its value is shown; empty: the argument is a switch.
+        default: when it isn't given.
+        kind: from text to value (raises ValueError); e.g. ``int``.
+        nargs: as argparse's, for positionals.
+        complete: candidates for its value.
+        choices: the only values allowed.
+    """
+
+    flags: tuple[str, ...]
+    summary: str
+    metavar: str = ""
+    default: Any = None
+    kind: Callable[[str], Any] | None = None
+    nargs: str | None = None
+    complete: Completer | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def is_option(self) -> bool:
+        """Whether it starts with a dash."""
+        return self.flags[0].startswith("-")
+
+    @property
+    def takes_value(self) -> bool:
+        """Whether a value follows it."""
+        return not self.is_option or bool(self.metavar)
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command.
+
+    Attributes:
+        name: long name.
+        aliases: short names.
+        group: the heading it stands under in the help.
+        summary: one line.
+        run: makes the result from the context and the parsed arguments.
+        arguments: in the order of the help.
+        modes: at which stops it exists.
+        examples: ``(command line, what it does)``.
+        details: more help, paragraphs.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    group: str
+    summary: str
+    run: Callable[[Context, argparse.Namespace], Result]
+    arguments: tuple[Argument, ...] = ()
+    modes: frozenset[str] = ALL_MODES
+    examples: tuple[tuple[str, str], ...] = ()
+    details: str = ""
+
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
+        """Parse the words behind the command's name.
+
+        Raises:
+            UserError: they don't fit; the message says what is wrong.
+        """
+        return self._parser().parse_args(list(words))
+
+    def _parser(self) -> _Parser:
+        parser = _Parser(self)
+        for argument in self.arguments:
+            options: dict[str, Any] = {"default": argument.default}
+            if argument.is_option and not argument.metavar:
+                options = {"action": "store_true"}
+            else:
+                if argument.kind is not None:
+                    options["type"] = argument.kind
+                if argument.choices:
+                    options["choices"] = argument.choices
+                if argument.nargs:
+                    options["nargs"] = argument.nargs
+                options["metavar"] = argument.metavar or argument.flags[0]
+            parser.add_argument(*argument.flags, **options)
+        return parser
+
+    @property
+    def usage(self) -> str:
+        """The command with its arguments, on one line."""
+        parts = [self.name]
+        for argument in self.arguments:
+            if argument.is_option:
+                value = f" {argument.metavar}" if argument.metavar else ""
+                parts.append(f"[{argument.flags[0]}{value}]")
+            else:
+                shown = argument.metavar or argument.flags[0]
+                optional = argument.nargs in ("?", "*")
+                parts.append(f"[{shown}]" if optional else shown)
+        return " ".join(parts)
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse that raises a `UserError` instead of writing to stderr and leaving."""
+
+    def __init__(self, command: Command) -> None:
+        super().__init__(prog=command.name, add_help=False, allow_abbrev=True)
+        self._command = command
+
+    def error(self, message: str) -> NoReturn:
+        command = self._command
+        hint = f"Usage: {command.usage}"
+        if message.startswith("unrecognized arguments: "):
+            word = message.partition(": ")[2].split()[0]
+            flags = [flag for a in command.arguments if a.is_option for flag in a.flags]
+            if word.startswith("-"):
+                hint = did_you_mean(word, flags) or hint
+                message = f"there is no option {word}"
+            elif not any(not a.is_option for a in command.arguments):
+                message = f'"{word}" is one word too many'
+            else:
+                message = f'"{word}" is one word too many; quote names with blanks'
+        raise UserError(f"{command.name}: {message}.", hint)
+
+
+@dataclass
+class CommandRegistry:
+    """The commands by name and alias.
+
+    Args:
+        commands: the built-in ones, in the order of the help. Those of installed packages (entry
+            point group ``tfdbg_cli.commands``, each a `Command`) come after them; one that can't
+            be imported becomes a command that says why.
+    """
+
+    commands: list[Command] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for point in entry_points(group="tfdbg_cli.commands"):
+            try:
+                self.commands.append(point.load())
+            except Exception as error:
+                self.commands.append(_missing(point.name, one_line(error)))
+        self._by_name: dict[str, Command] = {}
+        for command in self.commands:
+            for name in (command.name, *command.aliases):
+                self._by_name.setdefault(name, command)
+
+    def available(self, mode: str) -> list[Command]:
+        """The commands of a stop."""
+        return [command for command in self.commands if mode in command.modes]
+
+    def get(self, name: str, mode: str) -> Command:
+        """A command by name or alias.
+
+        Raises:
+            UserError: there is none, or not at this stop.
+        """
+        found = self._by_name.get(name)
+        if found is None:
+            known = [n for n, c in self._by_name.items() if mode in c.modes]
+            raise UserError(
+                f'There is no command "{name}".',
+                did_you_mean(name, known) or "Type help for all commands.",
+            )
+        if mode not in found.modes:
+            raise UserError(f"{found.name} is not available at {mode}.", _WHEN.get(mode, ""))
+        return found
+
+
+_WHEN = {
+    "run-start": "It needs a run's tensors: run executes the run.",
+    "offline": "It needs a live program.",
+}
+
+
+def _missing(name: str, why: str) -> Command:
+    def run(context: Context, arguments: argparse.Namespace) -> Result:
+        raise UserError(f'The command "{name}" can\'t be loaded: {why}.')
+
+    rest = Argument(("arguments",), "anything", nargs="*")
+    return Command(name, (), "plug-ins", f"(not loaded: {why})", run, (rest,))

@@ -1,0 +1,299 @@
+"""Run control: what the next run does, and what this one was asked for."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field
+
+from tfdbg_cli.commands import completers
+from tfdbg_cli.commands.context import Context, compile_regex
+from tfdbg_cli.commands.parsing import quoted
+from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.reply import Choice, Leave, Question
+from tfdbg_cli.documents import Line, MenuItem, TextDocument, line
+from tfdbg_cli.errors import UserError
+from tfdbg_cli.version import __version__
+
+__all__ = ["COMMANDS", "ExitChoice", "RunChoice", "describe_run", "error_document"]
+
+
+@dataclass(frozen=True)
+class RunChoice:
+    """What `run` asks of the session.
+
+    Attributes:
+        times: the run that counts is the N-th from now; those before it go undebugged.
+        is_debug: whether that run is debugged; if not, the next stop is the run-start after it.
+        filter_name: debug run after run until a tensor passes this filter; empty: no filter.
+        exclude: nodes whose name this is found in don't count for the filter.
+        node_name, op_type, tensor_dtype: which tensors to watch; ``None``: all.
+    """
+
+    times: int = 1
+    is_debug: bool = True
+    filter_name: str = ""
+    exclude: str = ""
+    node_name: str | None = None
+    op_type: str | None = None
+    tensor_dtype: str | None = None
+
+
+@dataclass(frozen=True)
+class ExitChoice:
+    """What `exit` asks of the session: to let the program go on, or to end it."""
+
+    ends_program: bool = False
+    extra: dict[str, str] = field(default_factory=dict)
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+_positive.__name__ = "number of runs (1 or more)"
+
+
+def _run(context: Context, arguments: argparse.Namespace) -> Result:
+    if arguments.no_debug and arguments.till_filter_pass:
+        raise UserError(
+            "-n runs without the debugger, so the filter of -f would see nothing.",
+            "Use -t N with -f to skip runs first.",
+        )
+    if arguments.filter_exclude_node_names and not arguments.till_filter_pass:
+        raise UserError("-fenn is valid only together with -f FILTER.")
+    watch = (
+        ("--node_name_filter", arguments.node_name_filter),
+        ("--op_type_filter", arguments.op_type_filter),
+        ("--tensor_dtype_filter", arguments.tensor_dtype_filter),
+        ("-fenn", arguments.filter_exclude_node_names or None),
+    )
+    for option, regex in watch:
+        if regex is not None:
+            compile_regex(regex, option)
+            if arguments.no_debug:
+                raise UserError(f"{option} has no effect together with -n.")
+    if arguments.till_filter_pass:
+        context.filters.get(arguments.till_filter_pass)
+    return Leave(
+        RunChoice(
+            times=arguments.times,
+            is_debug=not arguments.no_debug,
+            filter_name=arguments.till_filter_pass,
+            exclude=arguments.filter_exclude_node_names,
+            node_name=arguments.node_name_filter,
+            op_type=arguments.op_type_filter,
+            tensor_dtype=arguments.tensor_dtype_filter,
+        )
+    )
+
+
+def _plural(count: int, word: str, many: str | None = None) -> str:
+    return f"{count} {word if count == 1 else many or word + 's'}"
+
+
+def describe_run(context: Context) -> str:
+    """A run in a few words: ``run #2: 1 fetch (train/Adam); 2 feeds``."""
+    info = context.run_info
+    head = f"{info.kind} #{info.call_count}: " if info.call_count else ""
+    if info.runner:
+        return head + info.runner
+    fetches = _plural(len(info.fetches), "fetch", "fetches")
+    if len(info.fetches) == 1:
+        fetches += f" ({info.fetches[0]})"
+    feeds = _plural(len(info.feeds), "feed")
+    if len(info.feeds) == 1:
+        feeds += f" ({next(iter(info.feeds))})"
+    return f"{head}{fetches}; {feeds}"
+
+
+def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
+    info = context.run_info
+    lines: list[Line] = []
+    if context.is_first_stop:
+        lines += [line((text, "logo")) for text in _LOGO.splitlines()]
+        lines += [line((f"tfdbg_cli {__version__}", "dim")), line()]
+    bar = "=" * 38
+    lines.append(line(bar))
+    if info.call_count:
+        lines.append(line((f"Session.run() call #{info.call_count}:", "bold")))
+    if info.runner:
+        lines += [line(), line(f"  {info.runner}")]
+    else:
+        lines += [line(), line("Fetch(es):")]
+        lines += [line(f"  {name}") for name in info.fetches] or [line("  (None)")]
+        lines += [line(), line("Feed dict:")]
+        for name in info.feeds:
+            lines.append(line("  ", (name, "link", f"pf {quoted(name)}")))
+        if not info.feeds:
+            lines.append(line("  (Empty)"))
+    if info.error is not None:
+        lines += [line(), line(("The run failed: ", "error"), info.error.message)]
+    lines.append(line(bar))
+    live = context.mode != "offline"
+    if live:
+        lines += [line(), line("Select one of the following commands to proceed ---->")]
+        for command, text in (
+            ("run", "Execute the run with tensors watched"),
+            ("run -n", "Execute the run without the debugger"),
+        ):
+            lines += [line("  ", (command, "link", command)), line(f"    {text}")]
+        lines += [
+            line("  ", ("run -t <T>", "bold")),
+            line("    Execute T-1 runs without the debugger, then one with it"),
+            line("  ", ("run -f <filter_name>", "bold")),
+            line("    Keep executing runs until a dumped tensor passes a filter."),
+            line("    Registered filter(s):"),
+        ]
+        for name in context.filters.names():
+            lines.append(line("      * ", (f"run -f {name}", "link", f"run -f {quoted(name)}")))
+    lines += [line(), line("For all commands, see ", ("help", "link", "help"), ".")]
+    menu = [MenuItem("run", "run"), MenuItem("exit", "exit")] if live else []
+    if context.dump is not None:
+        menu.insert(0, MenuItem("list_tensors", "list_tensors"))
+    return TextDocument(lines, title=describe_run(context), menu=menu)
+
+
+def error_document(context: Context) -> TextDocument:
+    """The screen after a run that failed: which op, what it said, where to look."""
+    error = context.run_info.error
+    assert error is not None
+    lines = [
+        line(("!!! An error occurred during the run !!!", "error")),
+        line(),
+        line("The error is raised in the program when you leave this stop with run or exit."),
+        line(),
+    ]
+    if error.op_name:
+        op = quoted(error.op_name)
+        lines.append(line("You may use the following commands to find out more:"))
+        for command, text in (
+            (f"ni -a -d -t {op}", "information about the failing op, where it was made"),
+            (f"li -r {op}", "its inputs, recursively"),
+            ("lt", "the tensors that were computed before"),
+        ):
+            lines.append(line("  * ", (command, "link", command), f"  {text}"))
+    else:
+        lines.append(
+            line(("The error names no op.", "warning"), " ", ("lt", "link", "lt"))
+            if context.dump is not None
+            else line(("The error names no op.", "warning"))
+        )
+    lines += [line(), line("Op name:    ", (error.op_name or "(unknown)", "bold"))]
+    lines += [line("Error type: ", (error.type_name, "bold")), line(), line("Details:")]
+    lines += [line(f"  {text}") for text in error.message.splitlines() or [""]]
+    return TextDocument(
+        lines,
+        title=f"An error occurred: {error.type_name}",
+        title_role="error",
+        menu=[MenuItem("list_tensors", "lt"), MenuItem("run_info", "run_info")],
+    )
+
+
+def _show_error(context: Context, arguments: argparse.Namespace) -> Result:
+    if context.run_info.error is None:
+        raise UserError("This run did not fail.")
+    return error_document(context)
+
+
+def _exit(context: Context, arguments: argparse.Namespace) -> Result:
+    if context.mode == "offline":
+        return Leave(ExitChoice())
+    if arguments.end:
+        return Leave(ExitChoice(ends_program=True))
+    if arguments.detach:
+        return Leave(ExitChoice())
+    return Question(
+        "Leave the debugger?",
+        (
+            Choice("c", "continue the program without the debugger", "exit --detach"),
+            Choice("e", "end the program", "exit --end"),
+            Choice("s", "stay", ""),
+        ),
+    )
+
+
+_LIVE = frozenset({"run-start", "run-end"})
+
+RUN = Command(
+    "run",
+    ("r",),
+    "run control",
+    "Execute this run, or the next ones, with or without watching tensors.",
+    _run,
+    (
+        Argument(
+            ("-t", "--times"), "stop after the N-th run from now", "N", default=1, kind=_positive
+        ),
+        Argument(("-n", "--no_debug"), "execute the run without the debugger"),
+        Argument(
+            ("-f", "--till_filter_pass"),
+            "execute runs until a tensor passes this filter",
+            "FILTER",
+            default="",
+            complete=completers.filters,
+        ),
+        Argument(
+            ("-fenn", "--filter_exclude_node_names"),
+            "with -f: nodes whose name matches this regex don't count",
+            "REGEX",
+            default="",
+        ),
+        Argument(("--node_name_filter",), "watch only nodes whose name matches", "REGEX"),
+        Argument(("--op_type_filter",), "watch only ops whose type matches", "REGEX"),
+        Argument(("--tensor_dtype_filter",), "watch only tensors whose dtype matches", "REGEX"),
+    ),
+    modes=_LIVE,
+    examples=(
+        ("run", "execute the run and look at its tensors"),
+        ("run -f has_inf_or_nan", "go on until something becomes nan or infinite"),
+        ("run -t 10", "nine runs undebugged, then one with the debugger"),
+        ("run -n", "execute the run undebugged and stop before the next one"),
+        ("run --node_name_filter hidden", "watch only the nodes of one scope"),
+    ),
+)
+
+RUN_INFO = Command(
+    "run_info",
+    ("ri",),
+    "run control",
+    "Show the fetches and feeds of this run, and how to go on.",
+    _run_info,
+    examples=(("ri", "what was asked of this run"),),
+)
+
+ERROR = Command(
+    "error",
+    ("err",),
+    "run control",
+    "Show the error of this run again.",
+    _show_error,
+    modes=frozenset({"run-end", "offline"}),
+    examples=(("error", "the failing op, its error and where to look"),),
+)
+
+EXIT = Command(
+    "exit",
+    ("quit", "q"),
+    "run control",
+    "Leave the debugger: let the program go on without it, or end the program.",
+    _exit,
+    (
+        Argument(("-d", "--detach"), "let the program go on without the debugger"),
+        Argument(("--end",), "end the program (exit status 1)"),
+    ),
+    examples=(
+        ("exit", "asks whether the program should go on or end"),
+        ("exit --detach", "let the program go on without further stops"),
+    ),
+)
+
+COMMANDS = (RUN, RUN_INFO, ERROR, EXIT)
+
+_LOGO = r"""TTTTTT FFFF DDD  BBBB   GGG
+  TT   F    D  D B   B G
+  TT   FFF  D  D BBBB  G  GG
+  TT   F    D  D B   B G   G
+  TT   F    DDD  BBBB   GGG"""

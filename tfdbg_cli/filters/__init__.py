@@ -1,0 +1,1 @@
+"""Tensor filters: ``f(datum, tensor) -> bool``, by name."""

@@ -1,0 +1,114 @@
+"""Named filters: the built-in ones, the user's, and those of installed packages."""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+from importlib.metadata import entry_points
+from typing import Any
+
+from tfdbg_cli.dumps.dump import Predicate
+from tfdbg_cli.errors import UserError, did_you_mean, one_line
+from tfdbg_cli.filters.builtin import BUILTIN
+
+__all__ = ["FilterRegistry", "load_filters"]
+
+
+class FilterRegistry:
+    """Name -> filter. `has_inf_or_nan` is always there.
+
+    Filters of installed packages (entry point group ``tfdbg_cli.filters``) are imported when they
+    are first used.
+    """
+
+    def __init__(self) -> None:
+        self._filters: dict[str, Predicate] = dict(BUILTIN)
+        self._points = {point.name: point for point in entry_points(group="tfdbg_cli.filters")}
+
+    def add(self, name: str, tensor_filter: Predicate) -> None:
+        """Add a filter, or replace the one of that name.
+
+        Args:
+            name: as ``run -f`` takes it.
+            tensor_filter: ``f(datum, tensor) -> bool``.
+
+        Raises:
+            TypeError: the name is no str, or the filter can't be called.
+            ValueError: the name is empty.
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"Input argument filter_name is expected to be str, but is {name!r}.")
+        if not name:
+            raise ValueError("Input argument filter_name cannot be empty.")
+        if not callable(tensor_filter):
+            raise TypeError(
+                f"Input argument filter_callable is expected to be callable, but is "
+                f"{tensor_filter!r}."
+            )
+        self._filters[name] = tensor_filter
+
+    def names(self) -> list[str]:
+        """All names, the built-in ones first."""
+        return list(dict.fromkeys([*self._filters, *self._points]))
+
+    def get(self, name: str) -> Predicate:
+        """A filter by name.
+
+        Raises:
+            UserError: there is none, or its package can't be imported.
+        """
+        if name not in self._filters and name in self._points:
+            try:
+                self._filters[name] = self._points[name].load()
+            except Exception as error:
+                raise UserError(
+                    f'The filter "{name}" can\'t be loaded: {one_line(error)}.'
+                ) from error
+        found = self._filters.get(name)
+        if found is None:
+            raise UserError(
+                f'There is no tensor filter named "{name}".',
+                did_you_mean(name, self.names()) or f"There are {', '.join(self.names())}.",
+            )
+        return found
+
+
+def load_filters(path: str, registry: FilterRegistry) -> list[str]:
+    """Add every public function of two arguments that a Python file defines.
+
+    Args:
+        path: the file; it is run once.
+        registry: where the filters go, under the names of the functions.
+
+    Returns:
+        The names that were added.
+
+    Raises:
+        UserError: the file can't be read or run, or defines no filter.
+    """
+    try:
+        names: dict[str, Any] = runpy.run_path(path, run_name="tfdbg_filters")
+    except OSError as error:
+        raise UserError(f"The filters file {path} can't be read: {error.strerror or error}.") from (
+            error
+        )
+    except Exception as error:
+        raise UserError(f"The filters file {path} failed: {one_line(error)}.") from error
+    added = []
+    for name, value in names.items():
+        if name.startswith("_") or not inspect.isfunction(value):
+            continue
+        if value.__globals__.get("__name__") != "tfdbg_filters":  # imported, not defined here
+            continue
+        try:
+            inspect.signature(value).bind(None, None)
+        except TypeError:
+            continue
+        registry.add(name, value)
+        added.append(name)
+    if not added:
+        raise UserError(
+            f"The filters file {path} defines no filter.",
+            "A filter is a function f(datum, tensor) -> bool at the top level of the file.",
+        )
+    return added

@@ -1,0 +1,342 @@
+"""Runs a script or module as python would, with the debugger on the frameworks it imports."""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoader
+from types import CodeType, ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tfdbg_cli.errors import one_line
+from tfdbg_cli.import_hook import ImportHook
+
+if TYPE_CHECKING:
+    from tfdbg_cli.sessions.debugger import Debugger
+
+__all__ = ["CANNOT_OPEN", "note", "run_module", "run_script"]
+
+#: Exit status when the script can't be opened, python's own.
+CANNOT_OPEN = 2
+
+_UNUSED_SHOWN = 3
+
+
+def note(text: str) -> None:
+    """One line from the debugger on the stderr that the process was started with."""
+    stream = sys.__stderr__
+    try:
+        if stream is not None:
+            print(f"tfdbg: {' '.join(text.split())}", file=stream, flush=True)
+    except (OSError, ValueError):
+        pass  # It is closed: there is nobody to tell.
+
+
+def run_script(
+    path: str, args: Sequence[str], debugger: Debugger, engines: Sequence[str] | None = None
+) -> int:
+    """Run a file, or a directory or zip file with a ``__main__.py``, as ``python path args``.
+
+    Like python's, the process is the program's from here on: ``sys.argv``, ``sys.path`` and
+    ``__main__`` stay as the program left them. The engines are uninstalled and the debugger is
+    closed when the interpreter ends, after the program's threads and exit handlers.
+
+    Args:
+        path: as the user wrote it.
+        args: the program's arguments.
+        debugger: what the sessions of the program are wrapped with.
+        engines: only debug these; ``None``: all that are known.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        KeyboardInterrupt: the program ended with it, and its traceback has been printed.
+    """
+    from pkgutil import get_importer
+
+    sys.argv = [path, *args]
+    filename = path if os.path.isabs(path) else os.path.join(os.getcwd(), path.removeprefix("./"))
+    if get_importer(filename) is not None:
+        # Python puts it in front even with -P, else its __main__ could not be found.
+        _set_path0(filename, insert=sys.flags.safe_path)
+        return _run(lambda: _find_module("__main__", in_path0=True), debugger, engines)
+
+    try:
+        with io.open_code(filename) as file:
+            source = b"" if filename.endswith(".pyc") else file.read()
+    except OSError as error:
+        sys.argv = [path, *args]
+        note(f"can't open file {filename!r}: [Errno {error.errno}] {error.strerror}")
+        return CANNOT_OPEN
+    _set_path0(os.path.dirname(os.path.realpath(filename)))
+    return _run(lambda: _load_file(filename, source), debugger, engines)
+
+
+def run_module(
+    name: str, args: Sequence[str], debugger: Debugger, engines: Sequence[str] | None = None
+) -> int:
+    """Run a module or package as ``python -m name args``; otherwise as `run_script`."""
+    sys.argv = ["-m", *args]
+    _set_path0(os.getcwd())
+    return _run(lambda: _find_module(name), debugger, engines)
+
+
+# What python does before the program's first line.
+
+
+def _set_path0(directory: str, insert: bool = False) -> None:
+    """Replace the entry that python made for the debugger; with ``-P`` it has made none."""
+    if insert:
+        sys.path.insert(0, directory)
+    elif not sys.flags.safe_path:
+        sys.path[:1] = [directory]
+
+
+def _load_file(filename: str, source: bytes) -> tuple[CodeType, ModuleType]:
+    main = _new_main()
+    main.__file__ = filename
+    code: CodeType | None
+    if filename.endswith(".pyc"):
+        sourceless = SourcelessFileLoader("__main__", filename)
+        main.__loader__, code = sourceless, sourceless.get_code("__main__")
+    else:
+        main.__loader__ = SourceFileLoader("__main__", filename)
+        code = compile(source, filename, "exec", dont_inherit=True)
+    assert code is not None
+    return code, main
+
+
+class _NotFoundError(Exception):
+    """There is no such module, or it can't be run; the message is python's."""
+
+
+def _find_module(name: str, in_path0: bool = False) -> tuple[CodeType, ModuleType]:
+    # The two functions are what `python -m` itself and pdb use; with them the rules and the
+    # messages are those of the python that runs.
+    import runpy
+
+    main = _new_main()
+    if in_path0:
+        _, spec, code = runpy._get_main_module_details(_NotFoundError)  # type: ignore[attr-defined]
+    else:
+        _, spec, code = runpy._get_module_details(name, _NotFoundError)  # type: ignore[attr-defined]
+        sys.argv[0] = spec.origin
+    _describe(main, spec)
+    return code, main
+
+
+def _describe(main: ModuleType, spec: ModuleSpec) -> None:
+    main.__spec__ = spec
+    main.__loader__ = spec.loader
+    main.__package__ = spec.parent
+    main.__file__ = spec.origin
+    main.__dict__["__cached__"] = spec.cached
+
+
+def _new_main() -> ModuleType:
+    """An empty ``__main__``, with the names that python gives it, in its place."""
+    main = ModuleType("__main__")
+    main.__dict__.update(__builtins__=builtins, __cached__=None)
+    if sys.version_info < (3, 14):
+        main.__dict__["__annotations__"] = {}
+    sys.modules["__main__"] = main
+    return main
+
+
+# The run.
+
+
+def _run(
+    load: Callable[[], tuple[CodeType, ModuleType]],
+    debugger: Debugger,
+    engines: Sequence[str] | None,
+) -> int:
+    watch = _EngineWatch(debugger, engines)
+    # Registered before the program can register anything, so it runs last.
+    atexit.register(watch.finish)
+    watch.start()
+    try:
+        code, main = load()
+        watch.program_started = True
+        exec(code, main.__dict__)
+        status = 0
+    except _NotFoundError as error:
+        print(f"{sys.executable}: {error}", file=sys.stderr)
+        return 1
+    except SystemExit as error:
+        status = _exit_status(error)
+    except BaseException as error:
+        status = _print_uncaught(error)
+        if isinstance(error, KeyboardInterrupt) and status == 1:
+            raise
+    return int(debugger.queue.failed and debugger.queue.batch) if status == 0 else status
+
+
+def _exit_status(error: SystemExit) -> int:
+    """What python makes of a SystemExit; a code that is no number is printed."""
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code
+    stream = sys.stderr
+    if stream is not None:
+        print(error.code, file=stream, flush=True)
+    return 1
+
+
+def _print_uncaught(error: BaseException) -> int:
+    """Print the end of the program through the hook that it may have set, as python does."""
+    remove_frames(error)
+    kind, trace = type(error), error.__traceback__
+    sys.last_type, sys.last_value, sys.last_traceback = kind, error, trace
+    if sys.version_info >= (3, 12):
+        sys.last_exc = error
+    if sys.stdout is not None:
+        try:
+            sys.stdout.flush()
+        except (OSError, ValueError):
+            pass
+    hook = getattr(sys, "excepthook", None)
+    if hook is None:
+        print("sys.excepthook is missing", file=sys.stderr)
+        hook = sys.__excepthook__
+    try:
+        hook(kind, error, trace)
+    except SystemExit as exit_:
+        return _exit_status(exit_)
+    except BaseException as second:
+        remove_frames(second)
+        print("Error in sys.excepthook:", file=sys.stderr)
+        sys.__excepthook__(type(second), second, second.__traceback__)
+        print("\nOriginal exception was:", file=sys.stderr)
+        sys.__excepthook__(kind, error, trace)
+    return 1
+
+
+class _EngineWatch:
+    """Installs each engine when the program imports its framework, and undoes it at the end."""
+
+    def __init__(self, debugger: Debugger, only: Sequence[str] | None) -> None:
+        from tfdbg_cli.engines.registry import entries
+
+        self._debugger = debugger
+        self._only = only
+        self._triggers = {
+            module: entry.name
+            for entry in entries()
+            if only is None or entry.name in only
+            for module in entry.modules
+        }
+        self._hook = ImportHook(tuple(self._triggers), self._imported)
+        self._seen: set[str] = set()
+        self._undo: list[Callable[[], None]] = []
+        self._process = os.getpid()
+        self.program_started = False
+
+    def start(self) -> None:
+        self._hook.install()
+
+    def _imported(self, module: str) -> None:
+        from tfdbg_cli.engines.registry import load
+
+        name = self._triggers[module]
+        if name in self._seen:
+            return
+        self._seen.add(name)
+        try:
+            self._undo.append(load(name).install(self._debugger.wrap))
+        except Exception as error:
+            note(f"the {name} engine can't be used, its runs go undebugged: {one_line(error)}")
+
+    def finish(self) -> None:
+        """Uninstall, close the debugger, and say what didn't happen."""
+        if os.getpid() != self._process:
+            return  # A forked child ends; the debugger is its parent's.
+        self._hook.uninstall()
+        try:
+            for undo in reversed(self._undo):
+                undo()
+            self._debugger.close()
+        except Exception as error:
+            note(one_line(error))
+        if self.program_started:
+            for text in self._remarks():
+                note(text)
+
+    def _remarks(self) -> Iterator[str]:
+        queue = self._debugger.queue
+        names = ", ".join(dict.fromkeys(self._triggers.values()))
+        only = "" if self._only is None else f" (only {names} was watched)"
+        if not self._debugger.run_count:
+            if self._seen:
+                yield f"the program ended without a run to stop at{only}."
+            else:
+                known = only or f" (it knows {names})"
+                yield f"the program imported no framework that the debugger knows{known}."
+        elif not self._debugger.stops and not queue.batch:
+            yield f"the program's {self._debugger.run_count} run(s) gave no occasion to stop{only}."
+        unused = list(iter(queue.take, None))
+        if unused:
+            shown = "; ".join(unused[:_UNUSED_SHOWN])
+            more = "; …" if len(unused) > _UNUSED_SHOWN else ""
+            yield f"{len(unused)} command(s) were not run: {shown}{more}"
+
+
+# Tracebacks without the debugger.
+
+
+def remove_frames(error: BaseException) -> None:
+    """Take the debugger's frames out of an exception, its causes, contexts and group members."""
+    pending: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while pending:
+        current = pending.pop()
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        current.__traceback__ = _without_ours(current.__traceback__)
+        pending += [current.__cause__, current.__context__]
+        if isinstance(current, BaseExceptionGroup):
+            pending += current.exceptions
+
+
+def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+    kept: list[TracebackType] = []
+    while trace is not None:
+        if not _is_ours(trace):
+            kept.append(trace)
+        elif trace.tb_frame.f_globals.get("__name__") == ImportHook.__module__:
+            # Python hides the import machinery, but not where our hook divides it.
+            while kept and kept[-1].tb_frame.f_code.co_filename.startswith("<frozen importlib"):
+                kept.pop()
+        trace = trace.tb_next
+    for current, following in zip(kept, [*kept[1:], None], strict=True):
+        current.tb_next = following
+    return kept[0] if kept else None
+
+
+_PACKAGE = __name__.partition(".")[0]
+_FRAMEWORK = f"{_PACKAGE}.engines.numpy"
+
+
+def _is_ours(trace: TracebackType) -> bool:
+    """Whether a frame is the debugger's; the embedded NumPy framework is the program's."""
+    name: Any = trace.tb_frame.f_globals.get("__name__")
+    if not isinstance(name, str):
+        return False
+    if name == _FRAMEWORK or name.startswith(f"{_FRAMEWORK}."):
+        return name == f"{_FRAMEWORK}.debugging"
+    # The import of the program's modules runs through runpy only where we call it.
+    return name == _PACKAGE or name.startswith(f"{_PACKAGE}.") or name == "runpy"
+
+
+def die_of_interrupt() -> NoReturn:
+    """End the process as python ends after an uncaught KeyboardInterrupt, once it is printed."""
+    # Python alone can do it: it finalizes first and then sends itself the signal.
+    sys.excepthook = lambda kind, error, trace: None
+    raise KeyboardInterrupt

@@ -1,0 +1,286 @@
+"""The text of single elements: one format for all elements of an array, chosen as NumPy does.
+
+NumPy's rules (`numpy.set_printoptions` with its defaults: at most 8 digits after the point, never
+more than it takes to tell a number from its neighbours) are applied to a sample of the elements. An
+element that the sample did not foresee is written in full, even if it sticks out of its column.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from tfdbg_cli.tensors.numeric import dtype_kind, widened
+from tfdbg_cli.tensors.ranges import Ranges
+
+__all__ = ["Cells", "cells_for", "roles_of", "sample_of"]
+
+_Array = np.ndarray[Any, Any]
+
+_DIGITS = 8  # NumPy's print option "precision"
+_LONGEST = 200  # characters of a string among others
+
+# A sample: all of a small array, else both ends and short runs in between (each a page or two).
+_SAMPLE_ALL = 6000
+_SAMPLE_EDGE = 512
+_SAMPLE_RUNS = 32
+_SAMPLE_RUN = 48
+
+
+class Cells(ABC):
+    """Writes elements in a common format.
+
+    Attributes:
+        width: columns of a cell; of the longest one of the sample where cells are not padded.
+    """
+
+    width: int
+
+    @abstractmethod
+    def texts(self, row: _Array) -> list[str]:
+        """The text of each element of a 1-d array."""
+
+
+def sample_of(values: _Array) -> _Array:
+    """Up to some thousand elements, 1-d; of a large array from a few dozen places only."""
+    if values.size <= _SAMPLE_ALL:
+        return values.reshape(-1)
+    flat: Any = values.reshape(-1) if values.flags.c_contiguous else values.flat
+    last = values.size - _SAMPLE_EDGE
+    starts = np.linspace(_SAMPLE_EDGE, last - _SAMPLE_RUN, _SAMPLE_RUNS).astype(np.int64).tolist()
+    return np.concatenate(
+        [
+            flat[:_SAMPLE_EDGE],
+            *(flat[start : start + _SAMPLE_RUN] for start in starts),
+            flat[last:],
+        ]
+    )
+
+
+def cells_for(sample: _Array, alone: bool = False) -> Cells:
+    """The format that suits a sample.
+
+    Args:
+        sample: 1-d, not empty, of the array's dtype.
+        alone: the sample is the only element of a 0-d or one-element array: a string is not cut.
+    """
+    kind = dtype_kind(sample.dtype)
+    if kind == "bool":
+        return _BoolCells()
+    if kind == "int":
+        return _IntCells(widened(sample))
+    if kind == "float":
+        return _FloatCells(widened(sample))
+    if kind == "complex":
+        return _ComplexCells(widened(sample))
+    if sample.dtype.kind in "mM":
+        return _TimeCells(sample)
+    return _ObjectCells(sample, alone)
+
+
+def roles_of(row: _Array, ranges: Ranges | None) -> list[str] | None:
+    """The role of each element of a 1-d array: ``nan``, ``inf``, ``highlight`` or none.
+
+    Returns:
+        ``None`` where all elements are plain.
+    """
+    roles: list[str] | None = None
+    if ranges is not None:
+        inside = ranges.mask(row)
+        if inside.any():
+            roles = ["highlight" if found else "" for found in inside.tolist()]
+    if dtype_kind(row.dtype) in ("float", "complex"):
+        numbers = widened(row)
+        if not np.isfinite(numbers).all():
+            roles = roles or [""] * row.size
+            for at in np.flatnonzero(np.isinf(numbers)).tolist():
+                roles[at] = "inf"
+            for at in np.flatnonzero(np.isnan(numbers)).tolist():
+                roles[at] = "nan"
+    return roles
+
+
+class _BoolCells(Cells):
+    width = 5
+
+    def texts(self, row: _Array) -> list[str]:
+        return [" True" if value else "False" for value in row.tolist()]
+
+
+class _IntCells(Cells):
+    def __init__(self, sample: _Array) -> None:
+        self.width = max(len(str(sample.max())), len(str(sample.min())))
+
+    def texts(self, row: _Array) -> list[str]:
+        width = self.width
+        return [f"{value:{width}d}" for value in widened(row).tolist()]
+
+
+class _FloatCells(Cells):
+    """Real numbers, positional or scientific.
+
+    Args:
+        sample: float16, float32, float64 or longdouble.
+        plus: positive numbers have a sign (the imaginary part of complex ones).
+    """
+
+    def __init__(self, sample: _Array, plus: bool = False) -> None:
+        self._plus = plus
+        finite = sample[np.isfinite(sample)]
+        self._limit = 10.0 ** min(8, int(np.finfo(sample.dtype).precision))
+        self._scientific = self._wants_scientific(finite)
+        self._left = self._right = self._exponent = 0
+        if self._scientific:
+            parts = [self._in_scientific(value).partition("e") for value in finite]
+            self._exponent = max(len(exponent) for _, _, exponent in parts) - 1
+            texts = [digits for digits, _, _ in parts]
+        else:
+            texts = [self._in_positional(value) for value in finite]
+        if texts:
+            points = [text.index(".") for text in texts]
+            self._left = max(points)
+            self._right = max(
+                len(text) - at - 1 for text, at in zip(texts, points, strict=True)
+            )
+        self._fraction = self._right
+        if self._scientific:
+            self._right += self._exponent + 2
+        if finite.size != sample.size:
+            # Room for "nan", and for the sign of "-inf" where there is one.
+            signed = plus or bool(np.isneginf(sample).any())
+            self._left = max(self._left, 3 + signed - 1 - self._right)
+        self.width = self._left + 1 + self._right
+
+    def _wants_scientific(self, finite: _Array) -> bool:
+        sizes = np.absolute(finite[finite != 0])
+        if not sizes.size:
+            return False
+        largest, smallest = sizes.max(), sizes.min()
+        with np.errstate(over="ignore"):
+            return bool(
+                largest >= self._limit or smallest < 0.0001 or largest / smallest > 1000.0
+            )
+
+    def _in_scientific(self, value: Any, left: int = 0, exponent: int = 0) -> str:
+        return np.format_float_scientific(
+            value,
+            precision=_DIGITS,
+            trim=".",
+            sign=self._plus,
+            pad_left=left or None,
+            exp_digits=exponent or None,
+        )
+
+    def _in_positional(self, value: Any, left: int = 0, right: int = 0) -> str:
+        return np.format_float_positional(
+            value,
+            precision=_DIGITS,
+            trim=".",
+            sign=self._plus,
+            pad_left=left or None,
+            pad_right=right or None,
+        )
+
+    def texts(self, row: _Array) -> list[str]:
+        numbers = widened(row)
+        finite = np.isfinite(numbers)
+        # Beyond what fits a positional column; only elements outside the sample can be.
+        sizes = np.absolute(numbers)
+        odd = (sizes >= self._limit) | ((sizes < 0.0001) & (sizes != 0)) | ~finite
+        if self._scientific:
+            written = [
+                self._padded_scientific(value) if fits else self._word(value)
+                for value, fits in zip(numbers, finite.tolist(), strict=True)
+            ]
+        elif odd.any():
+            written = [
+                self._in_positional(value, self._left, self._right)
+                if not is_odd
+                else self._in_scientific(value).rjust(self.width)
+                if fits
+                else self._word(value)
+                for value, is_odd, fits in zip(numbers, odd.tolist(), finite.tolist(), strict=True)
+            ]
+        else:
+            left, right = self._left, self._right
+            written = [self._in_positional(value, left, right) for value in numbers]
+        return written
+
+    def _padded_scientific(self, value: Any) -> str:
+        text = self._in_scientific(value, self._left, self._exponent)
+        digits, _, exponent = text.partition("e")
+        return f"{digits.ljust(digits.index('.') + 1 + self._fraction, '0')}e{exponent}"
+
+    def _word(self, value: Any) -> str:
+        sign = "-" if value < 0 else "+" if self._plus else ""
+        word = sign + ("nan" if np.isnan(value) else "inf")
+        return word.rjust(self.width)
+
+
+class _ComplexCells(Cells):
+    def __init__(self, sample: _Array) -> None:
+        self._real = _FloatCells(sample.real)
+        self._imag = _FloatCells(sample.imag, plus=True)
+        self.width = self._real.width + self._imag.width + 1
+
+    def texts(self, row: _Array) -> list[str]:
+        numbers = widened(row)
+        made = []
+        pairs = zip(
+            self._real.texts(numbers.real), self._imag.texts(numbers.imag), strict=True
+        )
+        for real, imag in pairs:
+            digits = imag.rstrip()
+            made.append(f"{real}{digits}j{imag[len(digits) :]}")
+        return made
+
+
+class _TimeCells(Cells):
+    """Dates in ISO 8601 and durations as counts of the dtype's unit; ``'NaT'`` for neither."""
+
+    def __init__(self, sample: _Array) -> None:
+        self.width = 0
+        self.width = max(len(text) for text in self.texts(sample))
+
+    def texts(self, row: _Array) -> list[str]:
+        if row.dtype.kind == "M":
+            made = [f"'{text}'" for text in np.datetime_as_string(row).tolist()]
+        else:
+            counts = row.astype(np.int64).tolist()
+            missing = np.isnat(row).tolist()
+            made = [
+                "'NaT'" if absent else str(count)
+                for count, absent in zip(counts, missing, strict=True)
+            ]
+        return [text.rjust(self.width) for text in made]
+
+
+class _ObjectCells(Cells):
+    """Strings by `repr`, anything else by `str`, each on one line and not padded."""
+
+    def __init__(self, sample: _Array, alone: bool) -> None:
+        self._alone = alone
+        self.width = max(len(text) for text in self.texts(sample))
+
+    def texts(self, row: _Array) -> list[str]:
+        # str() of a structured element is that of its tuple with the dtype's own formats.
+        items = row.tolist() if row.dtype.kind != "V" else list(row)
+        return [self._text(item) for item in items]
+
+    def _text(self, item: object) -> str:
+        if isinstance(item, bytes | str):
+            # Nobody looks at the rest of a long one, so it is not escaped either.
+            text = repr(item) if self._alone else repr(item[: _LONGEST + 1])
+        else:
+            try:
+                text = str(item)
+            except Exception as error:  # the object's own fault: the others can still be shown
+                text = f"<{type(item).__name__}: {type(error).__name__} in str()>"
+            text = " ".join(text.split())
+            if not text.isprintable():
+                text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+        if self._alone or len(text) <= _LONGEST:
+            return text
+        return text[: _LONGEST - 1] + "…"
