@@ -12,7 +12,6 @@ from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.units import node_menu
 from tfdbg_cli.documents import ChainDocument, LazyDocument, Line, Link, Span, TextDocument, line
 from tfdbg_cli.dumps.graph import node_name_of
-from tfdbg_cli.errors import UserError
 
 __all__ = ["COMMANDS"]
 
@@ -30,10 +29,9 @@ _depth.__name__ = "depth (1 or more)"
 def _list(context: Context, arguments: argparse.Namespace, *, outputs: bool) -> Result:
     graph = need_graph(context.need_dump())
     name = graph.node(node_name_of(arguments.node_name)).name
-    if arguments.depth is not None and not arguments.recursive:
-        raise UserError("-d is valid only together with -r.")
+    recursive = arguments.recursive or arguments.depth is not None
     limit = arguments.depth or int(context.settings.get("graph_recursion_depth"))
-    depth = limit if arguments.recursive else 1
+    depth = limit if recursive else 1
     visits = list(
         graph.walk(name, outputs=outputs, control=arguments.control, depth=depth)
     )
@@ -43,7 +41,7 @@ def _list(context: Context, arguments: argparse.Namespace, *, outputs: bool) -> 
     rows: list[tuple[int, bool]] = []
     for number, visit in enumerate(visits):
         rows.append((number, False))
-        if visit.cut and arguments.recursive:
+        if visit.cut and recursive:
             rows.append((number, True))
 
     def row(at: int) -> Line:
@@ -66,7 +64,7 @@ def _list(context: Context, arguments: argparse.Namespace, *, outputs: bool) -> 
 
     what = "Recipients of" if outputs else "Inputs to"
     notes = []
-    if arguments.recursive:
+    if recursive:
         notes.append(f"Depth limit = {limit}")
     if arguments.control:
         notes.append("control " + ("recipients" if outputs else "inputs") + " included")
@@ -99,7 +97,7 @@ _ARGUMENTS = (
     Argument(("node_name",), "a node or one of its tensors", "NODE", complete=completers.nodes),
     Argument(("-c", "--control"), "control edges too"),
     Argument(
-        ("-d", "--depth"), "with -r: how deep (config graph_recursion_depth)", "N", kind=_depth
+        ("-d", "--depth"), "as a tree, so deep; with -r alone: config graph_recursion_depth", "N", kind=_depth
     ),
     Argument(("-r", "--recursive"), "as a tree, each node expanded once"),
     Argument(("-t", "--op_type"), "show the op types"),

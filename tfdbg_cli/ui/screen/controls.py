@@ -209,7 +209,9 @@ class Controls:
         }
 
     def _submit(self) -> None:
-        text = self.state.prompt.line.text.strip()
+        text = self.state.prompt.line.text.lstrip()
+        if not text.startswith("/"):  # a blank at the end of a regular expression counts
+            text = text.rstrip()
         self.state.prompt.clear()
         if text:
             self.state.service.history.add(text)

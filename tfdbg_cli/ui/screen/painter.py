@@ -35,14 +35,15 @@ def paint(state: State) -> tuple[list[Cells], tuple[int, int] | None]:
         rows.append(row)
         if not state.page_mode and state.menu_at is None and state.question is None:
             cursor = (column, areas.prompt[0])
-    over = _overlay(state)[: areas.page_height]
-    behind = areas.page[1]
+    # One row of message covers the status line and nothing of the page.
+    behind = areas.status[1]
+    over = _overlay(state)[: behind - areas.page[0]]
     rows[behind - len(over) : behind] = over
     return rows, cursor
 
 
 def _overlay(state: State) -> list[Cells]:
-    """A question, a message or candidates: they cover the last rows of the page."""
+    """A question, a message or candidates: they cover the status line and the rows above it."""
     cols = state.size[0]
     if state.question is not None:
         return bars.question_rows(state.question, cols)

@@ -1,4 +1,4 @@
-"""A program with stops, for tests on a real terminal: ``program.py KIND [--thread] [COMMAND…]``."""
+"""A program with stops, to run on a real terminal: ``ui_program.py KIND [--thread] [COMMAND…]``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import signal
 import sys
 import threading
 
-from tests.ui.service import SmallService
+from ui_service import SmallService
+
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.choose import make_ui
 

@@ -1,0 +1,188 @@
+"""Help, settings, the version, and what only a UI can do."""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+from tfdbg_cli.commands import completers
+from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.reply import UiRequest
+from tfdbg_cli.documents import Line, TextDocument, line
+from tfdbg_cli.errors import UserError
+from tfdbg_cli.version import __version__
+
+__all__ = ["COMMANDS", "command_help"]
+
+
+def command_help(command: Command) -> list[Line]:
+    """The help of one command."""
+    names = [command.name, *command.aliases]
+    lines = [
+        line((command.name, "bold"), "  ", (command.summary, "")),
+        line(f"Aliases: {', '.join(names[1:]) or '(none)'}"),
+        line(),
+        line("Usage: ", (command.usage, "bold")),
+    ]
+    if command.arguments:
+        lines.append(line())
+    heads = []
+    for argument in command.arguments:
+        head = ", ".join(argument.flags) if argument.is_option else ""
+        if argument.metavar:
+            head = f"{head} {argument.metavar}".strip()
+        heads.append(head or argument.flags[0])
+    width = min(max((len(head) for head in heads), default=0), 44)
+    for head, argument in zip(heads, command.arguments, strict=True):
+        default = argument.default
+        shown = argument.metavar and argument.is_option and default not in (None, "", False)
+        note = f" (default: {default})" if shown else ""
+        lines.append(line((f"  {head:<{width}}", "bold"), f"  {argument.summary}{note}"))
+    if command.details:
+        lines += [line(), *(line(text) for text in command.details.splitlines())]
+    if command.examples:
+        lines += [line(), line(("Examples:", "heading"))]
+        lines += [
+            line("  ", (text, "link", f"help {command.name}"), f"    {what}")
+            if "<" in text
+            else line("  ", (text, "bold"), f"    {what}")
+            for text, what in command.examples
+        ]
+    return lines
+
+
+def _help(context: Context, arguments: argparse.Namespace) -> Result:
+    if arguments.command:
+        wanted = arguments.command
+        found = next(
+            (c for c in context.registry.commands if wanted in (c.name, *c.aliases)), None
+        )
+        if found is None:
+            context.registry.get(wanted, context.mode)  # says what is wrong
+            raise AssertionError("unreachable")
+        return TextDocument(command_help(found), title=f"help: {found.name}")
+    lines = [
+        line(("tfdbg_cli", "bold"), f" {__version__}: find the operation that made the first NaN"),
+        line(),
+    ]
+    groups: dict[str, list[Command]] = {}
+    for command in context.registry.available(context.mode):
+        groups.setdefault(command.group, []).append(command)
+    for group, commands in groups.items():
+        lines.append(line((group.capitalize(), "heading")))
+        for command in commands:
+            names = ", ".join([command.name, *command.aliases])
+            lines.append(
+                line(
+                    "  ",
+                    (names, "link", f"help {command.name}"),
+                    " " * max(1, 24 - len(names)),
+                    command.summary,
+                )
+            )
+        lines.append(line())
+    lines += [
+        line(("Also", "heading")),
+        line("  /regex                  Search the screen; / alone: the next match."),
+        line("  @[10,0]                 Scroll to an element of the tensor on the screen."),
+        line("  COMMAND > FILE          Write the output of a command to a file."),
+        line(),
+        line("help COMMAND says more, with examples. Tab completes commands, options and names."),
+    ]
+    return TextDocument(lines, title="help")
+
+
+def _config(context: Context, arguments: argparse.Namespace) -> Result:
+    words = arguments.words
+    changed = ""
+    if words and words[0] == "set":
+        if len(words) != 3:
+            raise UserError("config set takes a name and a value.", "config set mouse_mode off")
+        context.settings.set(words[1], words[2])
+        changed = words[1]
+    elif words and words != ["show"]:
+        raise UserError(f'config has no "{words[0]}".', "Use config show or config set NAME VALUE.")
+    lines = [line(("Command-line configuration:", "bold")), line()]
+    for item, value in context.settings.items():
+        shown = f"{item.name}: {value}"
+        choices = f" One of {', '.join(item.choices)}." if item.choices else ""
+        role = "bold" if item.name == changed else ""
+        lines.append(line("  ", (f"{shown:<28}", role), (f"{item.summary}{choices}", "dim")))
+    lines += [line(), line((f"Kept in {context.settings.path}", "dim"))]
+    if context.settings.warning:
+        lines.append(line((context.settings.warning, "warning")))
+    return TextDocument(lines, title="config")
+
+
+def _version(context: Context, arguments: argparse.Namespace) -> Result:
+    lines = [line(f"tfdbg_cli {__version__}"), line(f"NumPy {np.__version__}")]
+    return TextDocument(lines, title="version")
+
+
+def _mouse(context: Context, arguments: argparse.Namespace) -> Result:
+    return UiRequest("mouse", arguments.mode or "")
+
+
+def _prev(context: Context, arguments: argparse.Namespace) -> Result:
+    return UiRequest("prev")
+
+
+def _next(context: Context, arguments: argparse.Namespace) -> Result:
+    return UiRequest("next")
+
+
+HELP = Command(
+    "help",
+    ("h",),
+    "general",
+    "Show all commands, or one.",
+    _help,
+    (Argument(("command",), "a command", "COMMAND", nargs="?", complete=completers.commands),),
+    examples=(("help", "all commands"), ("help pt", "one command, with examples")),
+)
+
+CONFIG = Command(
+    "config",
+    ("cfg",),
+    "general",
+    "Show the settings, or change one; changes are kept.",
+    _config,
+    (
+        Argument(
+            ("words",),
+            "show, or set NAME VALUE",
+            "show | set NAME VALUE",
+            nargs="*",
+            complete=completers.settings,
+        ),
+    ),
+    examples=(
+        ("config", "all settings"),
+        ("config set graph_recursion_depth 5", "li -r goes five levels deep"),
+    ),
+)
+
+VERSION = Command(
+    "version", ("ver",), "general", "Show the versions.", _version, examples=(("version", ""),)
+)
+
+MOUSE = Command(
+    "mouse",
+    ("m",),
+    "screen",
+    "Show or set whether the full screen takes the mouse.",
+    _mouse,
+    (Argument(("mode",), "on or off", "on | off", nargs="?", choices=("on", "off")),),
+    examples=(("mouse off", "select text with the terminal's own mouse"),),
+)
+
+PREV = Command(
+    "prev", ("p",), "screen", "Go back to the previous screen.", _prev, examples=(("prev", ""),)
+)
+NEXT = Command(
+    "next", ("n",), "screen", "Go forward to the next screen.", _next, examples=(("next", ""),)
+)
+
+COMMANDS = (HELP, CONFIG, VERSION, MOUSE, PREV, NEXT)
