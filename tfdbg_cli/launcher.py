@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoader
 from types import CodeType, ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.errors import one_line
 from tfdbg_cli.import_hook import ImportHook
@@ -70,7 +70,6 @@ def run_script(
         with io.open_code(filename) as file:
             source = b"" if filename.endswith(".pyc") else file.read()
     except OSError as error:
-        sys.argv = [path, *args]
         note(f"can't open file {filename!r}: [Errno {error.errno}] {error.strerror}")
         return CANNOT_OPEN
     _set_path0(os.path.dirname(os.path.realpath(filename)))
@@ -307,10 +306,14 @@ def remove_frames(error: BaseException) -> None:
 
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:
     kept: list[TracebackType] = []
+    in_launcher = False
     while trace is not None:
-        if not _is_ours(trace):
+        module = trace.tb_frame.f_globals.get("__name__")
+        # runpy is ours where it finds the module to run, and the program's where that calls it.
+        in_launcher = module == __name__ or (in_launcher and module == "runpy")
+        if not in_launcher and not _is_ours(module):
             kept.append(trace)
-        elif trace.tb_frame.f_globals.get("__name__") == ImportHook.__module__:
+        elif module == ImportHook.__module__:
             # Python hides the import machinery, but not where our hook divides it.
             while kept and kept[-1].tb_frame.f_code.co_filename.startswith("<frozen importlib"):
                 kept.pop()
@@ -324,19 +327,10 @@ _PACKAGE = __name__.partition(".")[0]
 _FRAMEWORK = f"{_PACKAGE}.engines.numpy"
 
 
-def _is_ours(trace: TracebackType) -> bool:
-    """Whether a frame is the debugger's; the embedded NumPy framework is the program's."""
-    name: Any = trace.tb_frame.f_globals.get("__name__")
-    if not isinstance(name, str):
+def _is_ours(module: Any) -> bool:
+    """Whether a module is the debugger's; the embedded NumPy framework is the program's."""
+    if not isinstance(module, str):
         return False
-    if name == _FRAMEWORK or name.startswith(f"{_FRAMEWORK}."):
-        return name == f"{_FRAMEWORK}.debugging"
-    # The import of the program's modules runs through runpy only where we call it.
-    return name == _PACKAGE or name.startswith(f"{_PACKAGE}.") or name == "runpy"
-
-
-def die_of_interrupt() -> NoReturn:
-    """End the process as python ends after an uncaught KeyboardInterrupt, once it is printed."""
-    # Python alone can do it: it finalizes first and then sends itself the signal.
-    sys.excepthook = lambda kind, error, trace: None
-    raise KeyboardInterrupt
+    if module == _FRAMEWORK or module.startswith(f"{_FRAMEWORK}."):
+        return module == f"{_FRAMEWORK}.debugging"
+    return module == _PACKAGE or module.startswith(f"{_PACKAGE}.")

@@ -149,7 +149,8 @@ def test_many_candidates_scroll_with_the_choice() -> None:
     def script(screen: Player) -> Keys:
         yield ["x", "backspace", "tab"]  # empty: Tab is for links
         yield [" ", "ctrl a", "tab"]  # before the blank: all commands
-        assert "of 20" in screen.text or "of 2" in screen.text
+        count = len(SmallService().complete("", 0).candidates)
+        assert f"1-2 of {count}" in screen.text
         yield ["shift tab"]
         assert screen.rows[-1] == "tfdbg> wide"
         assert screen.attribute(" wide") == "popup-focus"

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tfdbg_cli.documents import Line, line
 from tfdbg_cli.dumps.dump import Dump, RunInfo
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.filters.registry import FilterRegistry
@@ -45,6 +46,11 @@ class Context:
     width: int = 80
     is_first_stop: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> list[Line]:
+        """What the session has to say at this stop, one warning a line."""
+        return [line((text, "warning")) for text in self.extra.get("notes", ())]
 
     def need_dump(self) -> Dump:
         """The dump.

@@ -40,7 +40,8 @@ def find_reference(dump: Dump, text: str) -> Datum:
     match = _REFERENCE.match(text.strip())
     if match is None:
         raise UserError(
-            f"`{text}` names no tensor.", "Write `node:slot`, `node:slot:DebugOp` or `node:slot[2]`."
+            f"`{text}` names no tensor.",
+            "Write `node:slot`, `node:slot:DebugOp` or `node:slot[2]`.",
         )
     node, slot = match["node"], match["slot"]
     if slot is None:

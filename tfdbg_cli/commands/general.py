@@ -56,9 +56,7 @@ def command_help(command: Command) -> list[Line]:
 def _help(context: Context, arguments: argparse.Namespace) -> Result:
     if arguments.command:
         wanted = arguments.command
-        found = next(
-            (c for c in context.registry.commands if wanted in (c.name, *c.aliases)), None
-        )
+        found = next((c for c in context.registry.commands if wanted in (c.name, *c.aliases)), None)
         if found is None:
             context.registry.get(wanted, context.mode)  # says what is wrong
             raise AssertionError("unreachable")

@@ -153,7 +153,7 @@ def _list_tensors(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     found, failures = _select(context, arguments)
     passing = f' passing filter "{arguments.tensor_filter}"' if arguments.tensor_filter else ""
-    header = [line((f"{len(found)} dumped tensor(s){passing}:", "bold"))]
+    header = [*context.notes, line((f"{len(found)} dumped tensor(s){passing}:", "bold"))]
     if arguments.op_type_filter:
         header.append(line(f'Op type regex filter: "{arguments.op_type_filter}"'))
     if arguments.node_name_filter:

@@ -32,9 +32,7 @@ def _list(context: Context, arguments: argparse.Namespace, *, outputs: bool) -> 
     recursive = arguments.recursive or arguments.depth is not None
     limit = arguments.depth or int(context.settings.get("graph_recursion_depth"))
     depth = limit if recursive else 1
-    visits = list(
-        graph.walk(name, outputs=outputs, control=arguments.control, depth=depth)
-    )
+    visits = list(graph.walk(name, outputs=outputs, control=arguments.control, depth=depth))
     short = "lo" if outputs else "li"
 
     # A cut node is one line, and "..." under it another where the walk was to go on.
@@ -97,7 +95,10 @@ _ARGUMENTS = (
     Argument(("node_name",), "a node or one of its tensors", "NODE", complete=completers.nodes),
     Argument(("-c", "--control"), "control edges too"),
     Argument(
-        ("-d", "--depth"), "as a tree, so deep; with -r alone: config graph_recursion_depth", "N", kind=_depth
+        ("-d", "--depth"),
+        "as a tree, so deep; with -r alone: config graph_recursion_depth",
+        "N",
+        kind=_depth,
     ),
     Argument(("-r", "--recursive"), "as a tree, each node expanded once"),
     Argument(("-t", "--op_type"), "show the op types"),

@@ -98,19 +98,19 @@ def value_document(
         text = f" Highlighted({ranges.description}): {count} of {total} element(s) ({share:.2f}%)"
         title.append((text, "highlight"))
     shape = "(" + ", ".join(map(str, array.shape)) + ("," if array.ndim == 1 else "") + ")"
-    lines: list[Line] = [
+    header: list[Line] = [
         line(*title),
         line(f"  dtype: {dtype or dtype_name(array.dtype)}"),
         line(f"  shape: {shape}"),
         line(),
     ]
     if arguments.write_path:
-        lines += [line((_write(array, arguments.write_path), "success")), line()]
+        header += [line((_write(array, arguments.write_path), "success")), line()]
     if arguments.numeric_summary or force_summary:
-        lines += [line(("Numeric summary:", "heading")), *summary_lines(summarize(array)), line()]
+        header += [line(("Numeric summary:", "heading")), *summary_lines(summarize(array)), line()]
     threshold = 0 if arguments.all else int(context.settings.get("max_elements"))
     view = TensorView(array, context.width, threshold=threshold, ranges=ranges)
-    parts: list[Document] = [TextDocument(lines), view]
+    parts: list[Document] = [TextDocument(header), view]
     if threshold and array.size > threshold:
         hint = f"(… stands for elements left out of {array.size}; -a shows all, [i:j] a part)"
         parts.append(TextDocument([line(), line((hint, "dim"))]))

@@ -141,9 +141,7 @@ class _FloatCells(Cells):
         if texts:
             points = [text.index(".") for text in texts]
             self._left = max(points)
-            self._right = max(
-                len(text) - at - 1 for text, at in zip(texts, points, strict=True)
-            )
+            self._right = max(len(text) - at - 1 for text, at in zip(texts, points, strict=True))
         self._fraction = self._right
         if self._scientific:
             self._right += self._exponent + 2
@@ -159,9 +157,7 @@ class _FloatCells(Cells):
             return False
         largest, smallest = sizes.max(), sizes.min()
         with np.errstate(over="ignore"):
-            return bool(
-                largest >= self._limit or smallest < 0.0001 or largest / smallest > 1000.0
-            )
+            return bool(largest >= self._limit or smallest < 0.0001 or largest / smallest > 1000.0)
 
     def _in_scientific(self, value: Any, left: int = 0, exponent: int = 0) -> str:
         return np.format_float_scientific(
@@ -228,9 +224,7 @@ class _ComplexCells(Cells):
     def texts(self, row: _Array) -> list[str]:
         numbers = widened(row)
         made = []
-        pairs = zip(
-            self._real.texts(numbers.real), self._imag.texts(numbers.imag), strict=True
-        )
+        pairs = zip(self._real.texts(numbers.real), self._imag.texts(numbers.imag), strict=True)
         for real, imag in pairs:
             digits = imag.rstrip()
             made.append(f"{real}{digits}j{imag[len(digits) :]}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -261,8 +260,8 @@ class TensorView(Document):
             else:
                 part = row[segment[0] : segment[1]]
                 texts = self._cells.texts(part)
-                if not self._shape and isinstance(texts[0], str):
-                    texts[0] = texts[0].strip() if part.dtype.kind == "b" else texts[0]
+                if not self._shape:  # there is no column to pad for
+                    texts = [text.strip() for text in texts]
                 roles = roles_of(part, self._ranges)
                 if roles is None:
                     plain += separator + ", ".join(texts)

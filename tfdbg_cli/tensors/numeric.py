@@ -30,7 +30,7 @@ def dtype_kind(dtype: np.dtype[Any]) -> str:
     kind = dtype.kind
     if kind in "fciub":
         return {"f": "float", "c": "complex", "b": "bool"}.get(kind, "int")
-    if kind in "OSU":
+    if kind in "OSUT":
         return "string"
     name = dtype.name
     if name.startswith(("bfloat", "float")):
@@ -44,7 +44,7 @@ def dtype_kind(dtype: np.dtype[Any]) -> str:
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """The name people know: ``float32``, ``bfloat16``, ``string``."""
-    return "string" if dtype.kind in "OSU" else dtype.name
+    return "string" if dtype.kind in "OSUT" else dtype.name
 
 
 def widened(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -52,7 +52,7 @@ def widened(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
     bfloat16, float8 and smaller floats become float32, int4 and int2 int8; all others stay.
     """
-    if values.dtype.kind in "fciubOSU":
+    if values.dtype.kind in "fciubOSUT":
         return values
     kind = dtype_kind(values.dtype)
     if kind == "float":
@@ -68,14 +68,16 @@ def nonfinite_mask(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
     """Where elements are nan or ±inf; ``None`` for dtypes that can't hold either."""
     if dtype_kind(values.dtype) not in ("float", "complex"):
         return None
-    return ~np.isfinite(widened(values))
+    mask: np.ndarray[Any, Any] = ~np.isfinite(widened(values))
+    return mask
 
 
 def nan_mask(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
     """Where elements are nan; ``None`` for dtypes that can't hold any."""
     if dtype_kind(values.dtype) not in ("float", "complex"):
         return None
-    return np.isnan(widened(values))
+    mask: np.ndarray[Any, Any] = np.isnan(widened(values))
+    return mask
 
 
 def blocks(values: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
@@ -87,8 +89,14 @@ def blocks(values: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
         for at in range(0, flat.size, _BLOCK):
             yield flat[at : at + _BLOCK]
     else:
-        for part in values:
-            yield from blocks(part)
+        row = values.size // len(values)
+        if row > _BLOCK:
+            for part in values:
+                yield from blocks(part)
+            return
+        step = _BLOCK // row
+        for at in range(0, len(values), step):
+            yield values[at : at + step].reshape(-1)
 
 
 def has_nonfinite(value: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -45,6 +46,8 @@ class Ranges:
             low, high = (float(part) for part in text.split(","))
         except ValueError:
             raise self._error() from None
+        if math.isnan(low) or math.isnan(high):
+            raise UserError(f"The range {text} is no range: nan is no bound.")
         if low > high:
             raise UserError(f"The range {text} is empty: {low:g} is above {high:g}.")
         return low, high
@@ -53,6 +56,9 @@ class Ranges:
     def description(self) -> str:
         """As it is shown: ``[0, 1e-08]``."""
         return " or ".join(f"[{low:g}, {high:g}]" for low, high in self.pairs)
+
+    def _beyond(self, limit: float) -> bool:
+        return any(limit < abs(bound) < math.inf for pair in self.pairs for bound in pair)
 
     def mask(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Which elements lie in one of the ranges; complex ones by their absolute value.
@@ -63,9 +69,12 @@ class Ranges:
         kind = dtype_kind(values.dtype)
         if kind in ("string", "other"):
             raise UserError("Ranges need numbers.", "This tensor holds none.")
-        numbers = np.abs(values) if kind == "complex" else widened(values)
-        found = np.zeros(numbers.shape, dtype=bool)
-        with np.errstate(invalid="ignore"):
+        found = np.zeros(values.shape, dtype=bool)
+        with np.errstate(over="ignore", invalid="ignore"):
+            numbers = np.abs(widened(values)) if kind == "complex" else widened(values)
+            if numbers.dtype.kind == "f" and self._beyond(float(np.finfo(numbers.dtype).max)):
+                # In a narrow dtype a large bound would become inf, and include it.
+                numbers = numbers.astype(np.float64)
             for low, high in self.pairs:
                 found |= (numbers >= low) & (numbers <= high)
         return found

@@ -14,7 +14,7 @@ __all__ = ["Index", "apply_slice", "parse_indices", "parse_slice", "split_slice"
 #: What a parsed slice is made of.
 Index = tuple[Any, ...]
 
-_INTEGER = re.compile(r"[+-]?\d+\Z")
+_INTEGER = re.compile(r"[+-]?\d{1,18}\Z")
 
 
 def split_slice(text: str) -> tuple[str, str]:

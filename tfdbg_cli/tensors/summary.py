@@ -35,6 +35,10 @@ class Summary:
     note: str = ""
 
 
+def _is_empty(item: object) -> bool:
+    return isinstance(item, bytes | str) and not item
+
+
 def summarize(value: np.ndarray[Any, Any]) -> Summary:
     """Count and measure the elements in one pass over bounded blocks, in float64."""
     kind = dtype_kind(value.dtype)
@@ -42,7 +46,7 @@ def summarize(value: np.ndarray[Any, Any]) -> Summary:
         true = int(np.count_nonzero(value))
         return Summary({"False": value.size - true, "True": true}, int(value.size))
     if kind in ("string", "other"):
-        empty = sum(1 for item in value.flat if not item) if kind == "string" else 0
+        empty = sum(1 for item in value.flat if _is_empty(item)) if kind == "string" else 0
         counts = {"empty": empty, "non-empty": int(value.size) - empty} if kind == "string" else {}
         note = "strings" if kind == "string" else f"no statistics of {value.dtype}"
         return Summary(counts, int(value.size), note=note)

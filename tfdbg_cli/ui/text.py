@@ -98,7 +98,9 @@ class TextUI(UserInterface):
             self._flush_title(service)
         self._was_left = False
         leave = None
-        if not quiet and service.initial_command:
+        # Without a person the first screen is printed only where it is news: a filter that fired,
+        # an error of the run.
+        if service.initial_command and (not quiet or service.title_role == "error"):
             leave = self._run(service, queue, service.initial_command, from_user=False)
         while leave is None:
             command = queue.take()

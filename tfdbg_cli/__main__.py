@@ -1,0 +1,303 @@
+"""The command line: ``python -m tfdbg_cli``, and ``tfdbg`` where it is installed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from tfdbg_cli.errors import UserError, did_you_mean
+
+if TYPE_CHECKING:
+    from tfdbg_cli.sessions.debugger import Debugger
+
+__all__ = ["main"]
+
+_USAGE = """tfdbg [options] SCRIPT [args ...]
+       tfdbg [options] -m MODULE [args ...]
+       tfdbg [options] --dump-dir DIR"""
+
+_DESCRIPTION = """\
+Runs a program as python does and stops before and after each run of its sessions, to look at the
+tensors, the graph and the source lines that made them. Everything after SCRIPT or MODULE belongs
+to the program."""
+
+_EXAMPLES = """\
+examples:
+  tfdbg train.py --steps 100
+      stop at each run; there, "run -f has_inf_or_nan" goes on to the first one with a bad tensor
+  tfdbg --batch -c "run -f has_inf_or_nan" -c lt train.py
+      the same without a terminal: print the tensors of that run, then let the program go on
+"""
+
+# As tfdbg_cli.ui.choose has them; importing it would slow --help down.
+_UIS = ("auto", "screen", "line", "readline", "plain")
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+_WRONG_USE = 2
+
+
+def _size(text: str) -> int:
+    """Bytes from ``500M``, ``4G``, ``1.5GiB`` or a plain number; the units are powers of 1024."""
+    match = _SIZE.fullmatch(text.strip())
+    size = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
+    if size < 1:
+        raise argparse.ArgumentTypeError(
+            f'"{text}" is no size; write 500M, 4G or a number of bytes'
+        )
+    return size
+
+
+class _Version(argparse.Action):
+    """Prints the version, which takes a while to find out, only when asked for it."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            found = version("tfdbg_cli")
+        except PackageNotFoundError:
+            found = "(not installed)"
+        print(f"tfdbg_cli {found}")
+        parser.exit()
+
+
+class _Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(_WRONG_USE, f"tfdbg: {message} (tfdbg --help lists the options)\n")
+
+
+class _CommandLine(NamedTuple):
+    """What was asked for.
+
+    Attributes:
+        options: ours, parsed.
+        script: a path, or ``None``.
+        module: a module's name after ``-m``, or ``None``.
+        args: the program's own.
+    """
+
+    options: argparse.Namespace
+    script: str | None
+    module: str | None
+    args: list[str]
+
+
+def _make_parser() -> tuple[_Parser, dict[str, bool]]:
+    """The parser, and for each of its option strings whether it takes a value."""
+    parser = _Parser(
+        prog="tfdbg",
+        usage=_USAGE,
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    actions = [
+        add("-m", dest="module", metavar="MODULE", help="run a module or package as a program"),
+        add(
+            *("-c", "--command"),
+            action="append",
+            default=[],
+            metavar="CMD",
+            help="run this debugger command; repeatable: each stop takes commands from the queue"
+            " until one lets the program go on",
+        ),
+        add(
+            "--batch",
+            action="store_true",
+            help="ask nobody: when the commands are used up, the program runs on",
+        ),
+        add("--ui", choices=_UIS, default="auto", help="how to show things (default: %(default)s)"),
+        add("--engine", metavar="NAME", help="debug only this framework (default: all in use)"),
+        add("--dump-dir", metavar="DIR", help="look at dumps of earlier runs; runs no program"),
+        add("--dump-root", metavar="DIR", help="where dumps go"),
+        add("--keep-dumps", action="store_true", help="keep dumps when the program ends"),
+        add(
+            "--dump-limit",
+            type=_size,
+            metavar="SIZE",
+            help="how large the values of a run may grow, such as 500M or 4G",
+        ),
+        add(
+            "--filters",
+            action="append",
+            default=[],
+            metavar="FILE.py",
+            help="load tensor filters from a file; repeatable",
+        ),
+        add("--no-color", action="store_true", help="no colours; NO_COLOR does the same"),
+        add("--no-mouse", action="store_true", help="leave the mouse to the terminal"),
+        add("--theme", metavar="NAME", help="colours of the screen"),
+        add("--version", action=_Version, nargs=0, help="print the version"),
+        add("-h", "--help", action="help", help="print this"),
+    ]
+    takes_value = {name: a.nargs != 0 for a in actions for name in a.option_strings}
+    return parser, takes_value
+
+
+def _ours(argv: Sequence[str], takes_value: dict[str, bool]) -> int:
+    """How many arguments are the debugger's: up to SCRIPT, ``--`` or the module of ``-m``.
+
+    Raises:
+        UserError: an option that isn't there.
+    """
+    index = 0
+    while index < len(argv):
+        text = argv[index]
+        if not text.startswith("-") or text in {"-", "--"}:
+            return index
+        name, equals, _ = text.partition("=")
+        attached = bool(equals)
+        if not text.startswith("--"):
+            name, attached = text[:2], len(text) > 2
+        if name == "--listen":
+            raise UserError("--listen: a program can't be attached to from another terminal yet.")
+        if name not in takes_value:
+            known = [option for option in takes_value if option.startswith("--")]
+            raise UserError(f"there is no option {name}.", did_you_mean(name, known))
+        index += 1 if attached or not takes_value[name] else 2
+        if name == "-m":
+            return min(index, len(argv))
+    return min(index, len(argv))
+
+
+def _parse(parser: _Parser, takes_value: dict[str, bool], argv: Sequence[str]) -> _CommandLine:
+    split = _ours(argv, takes_value)
+    rest = list(argv[split:])
+    options = parser.parse_args(_attached(argv[:split], takes_value))
+    if options.module is None and rest[:1] == ["--"]:
+        del rest[0]
+    script = rest.pop(0) if options.module is None and rest else None
+    return _CommandLine(options, script, options.module, rest)
+
+
+def _attached(argv: Sequence[str], takes_value: dict[str, bool]) -> list[str]:
+    """The same with each option and its value in one, so that a value may start with a dash."""
+    joined: list[str] = []
+    arguments = iter(argv)
+    for text in arguments:
+        value = next(arguments, None) if takes_value.get(text) else None
+        if value is None:
+            joined.append(text)
+        else:
+            joined.append(f"{text}={value}" if text.startswith("--") else f"{text}{value}")
+    return joined
+
+
+def _check_names(options: argparse.Namespace) -> None:
+    """Names that only other modules know; these are imported when a name has to be checked.
+
+    Raises:
+        UserError: there is no such engine or theme.
+    """
+    if options.engine is not None:
+        from tfdbg_cli.engines.registry import entries
+
+        names = [entry.name for entry in entries()]
+        if options.engine not in names:
+            raise UserError(
+                f'there is no engine named "{options.engine}".',
+                did_you_mean(options.engine, names) or f"There are {', '.join(names)}.",
+            )
+    if options.theme is not None:
+        from tfdbg_cli.settings import FIELDS
+
+        themes = next(field.choices for field in FIELDS if field.name == "theme")
+        if options.theme not in themes:
+            raise UserError(
+                f'there is no theme named "{options.theme}".',
+                did_you_mean(options.theme, themes) or f"There are {', '.join(themes)}.",
+            )
+
+
+def _make_debugger(options: argparse.Namespace) -> Debugger:
+    from tfdbg_cli.sessions.debugger import Debugger
+
+    return Debugger(
+        ui=options.ui,
+        commands=options.command,
+        batch=options.batch,
+        color=not (options.no_color or os.environ.get("NO_COLOR")),
+        mouse=False if options.no_mouse else None,
+        theme=options.theme,
+        dump_root=options.dump_root,
+        keep_dumps=options.keep_dumps,
+        dump_limit=options.dump_limit,
+        filters=options.filters,
+    )
+
+
+def _look(directory: str, debugger: Debugger) -> int:
+    from tfdbg_cli.sessions.offline import look
+
+    try:
+        look(directory, debugger)
+    finally:
+        debugger.close()
+    return int(debugger.queue.failed and debugger.queue.batch)
+
+
+def _die_of_interrupt() -> NoReturn:
+    """End as python does after an uncaught KeyboardInterrupt whose traceback was printed."""
+    # The interpreter alone can do it: it finalizes first and then sends itself the signal.
+    sys.excepthook = lambda kind, error, trace: None
+    raise KeyboardInterrupt
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line.
+
+    Args:
+        argv: the arguments after the program's name; ``None``: those of the process.
+
+    Returns:
+        The exit status: the program's own; 2 for a wrong command line or a script that can't be
+        opened; with ``--batch`` 1 when a debugger command failed and the program did not.
+
+    Raises:
+        SystemExit: ``--help``, ``--version``, or a wrong command line.
+        KeyboardInterrupt: the program ended with one; its traceback has been printed.
+    """
+    parser, takes_value = _make_parser()
+    try:
+        line = _parse(parser, takes_value, sys.argv[1:] if argv is None else argv)
+        options = line.options
+        wants_program = line.script is not None or line.module is not None
+        if options.dump_dir is None and not wants_program:
+            print(f"usage: {_USAGE}\ntfdbg --help tells more.", file=sys.stderr)
+            return _WRONG_USE
+        if options.dump_dir is not None and wants_program:
+            raise UserError("--dump-dir looks at dumps and runs no program.")
+        if line.script == "attach" and not os.path.exists(line.script):
+            raise UserError("attach: a program can't be attached to from another terminal yet.")
+        _check_names(options)
+        debugger = _make_debugger(options)
+        if options.dump_dir is not None:
+            return _look(options.dump_dir, debugger)
+    except UserError as error:
+        parser.exit(_WRONG_USE, f"tfdbg: {' '.join(str(error).split())}\n")
+
+    from tfdbg_cli.launcher import run_module, run_script
+
+    engines = None if options.engine is None else (options.engine,)
+    try:
+        if line.module is not None:
+            return run_module(line.module, line.args, debugger, engines)
+        assert line.script is not None
+        return run_script(line.script, line.args, debugger, engines)
+    except KeyboardInterrupt:
+        _die_of_interrupt()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""The explicit list of the built-in commands, in the order of the help."""
+
+from __future__ import annotations
+
+from tfdbg_cli.commands import (
+    evaluate,
+    general,
+    list_tensors,
+    neighbours,
+    node_info,
+    print_tensor,
+    run,
+    source,
+)
+from tfdbg_cli.commands.registry import Command, CommandRegistry
+
+__all__ = ["BUILTIN", "make_registry"]
+
+BUILTIN: tuple[Command, ...] = (
+    *run.COMMANDS,
+    *list_tensors.COMMANDS,
+    *print_tensor.COMMANDS,
+    *evaluate.COMMANDS,
+    *node_info.COMMANDS,
+    *neighbours.COMMANDS,
+    *source.COMMANDS,
+    *general.COMMANDS,
+)
+
+
+def make_registry() -> CommandRegistry:
+    """A registry of the built-in commands and those of installed packages."""
+    return CommandRegistry(list(BUILTIN))

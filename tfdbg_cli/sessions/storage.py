@@ -1,0 +1,137 @@
+"""Where dumps go: memory, or run folders for what is large or meant to stay."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.errors import UserError
+
+__all__ = ["DEFAULT_LIMIT", "DumpStore", "check_dump_root"]
+
+
+def _default_limit() -> int:
+    """Half of the machine's memory, 4 GiB where that isn't known."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, OSError, ValueError):
+        return 4 << 30
+
+
+#: Bytes of tensors that one run may hold in memory.
+DEFAULT_LIMIT = _default_limit()
+
+
+def check_dump_root(path: str) -> None:
+    """Whether a folder may be used for dumps.
+
+    Raises:
+        ValueError: it is a file, or a folder that isn't empty.
+    """
+    if os.path.isfile(path):
+        raise ValueError(f"dump_root path points to a file: {path}")
+    if os.path.isdir(path) and os.listdir(path):
+        raise ValueError(f"dump_root path points to a non-empty directory: {path}")
+
+
+class DumpStore:
+    """Keeps the dumps of a program's runs within bounds.
+
+    Args:
+        root: where run folders are made; default: a temporary folder, made when first needed.
+        keep: whether the dumps of runs that stopped stay after the program's end.
+        limit: bytes of tensors held in memory per run; default: `DEFAULT_LIMIT`.
+
+    Raises:
+        UserError: ``root`` is a file.
+    """
+
+    def __init__(
+        self, root: str | None = None, keep: bool = False, limit: int | None = None
+    ) -> None:
+        if root is not None and os.path.exists(root) and not os.path.isdir(root):
+            raise UserError(f"--dump-root {root} is a file.", "Name a folder.")
+        self.root = root
+        self.keep = keep
+        self.limit = DEFAULT_LIMIT if limit is None else limit
+        self._temporary: str | None = None
+        self._spilled: list[Path] = []
+        self._count = 0
+
+    def _folder(self) -> Path:
+        base = self.root
+        if base is None and self.keep:
+            base = "tfdbg_dumps"
+        if base is None:
+            if self._temporary is None:
+                self._temporary = tempfile.mkdtemp(prefix="tfdbg_")
+            base = self._temporary
+        os.makedirs(base, exist_ok=True)
+        while True:
+            self._count += 1
+            path = Path(base) / f"run_{self._count:06d}"
+            if not path.exists():
+                return path
+
+    def bound(self, dump: MemoryDump) -> tuple[Dump, str]:
+        """The dump, in memory if it is small enough, else as a run folder.
+
+        Returns:
+            The dump to go on with, and a note for the user where one is due.
+        """
+        size = dump.nbytes
+        if size <= self.limit:
+            return dump, ""
+        from tfdbg_cli.dumps.runfolder import RunFolderDump, write_run_folder
+
+        try:
+            path = self._folder()
+            write_run_folder(dump, path)
+            found = RunFolderDump(path)
+        except (OSError, UserError) as error:
+            return dump, f"The dump of {size} bytes stays in memory: {error}"
+        self._spilled.append(path)
+        return found, f"The dump of {size} bytes is above --dump-limit and lies in {path}."
+
+    def retain(self, dump: Dump) -> str:
+        """Keep the dump of a run that stopped, if dumps are to stay; says where, or why not."""
+        if not self.keep:
+            return ""
+        from tfdbg_cli.dumps.runfolder import RunFolderDump, write_run_folder
+
+        if isinstance(dump, RunFolderDump):
+            return ""
+        try:
+            path = self._folder()
+            write_run_folder(dump, path)
+        except (OSError, UserError) as error:
+            return f"The dump could not be kept: {error}"
+        return f"The dump is kept in {path}."
+
+    def release(self, dump: Dump | None) -> None:
+        """A dump is no longer asked for: a spilled one that needn't stay is removed."""
+        folder = getattr(dump, "path", None)
+        if dump is not None:
+            with contextlib.suppress(Exception):
+                dump.close()
+        if self.keep or folder is None:
+            return
+        for path in list(self._spilled):
+            if Path(folder) == path:
+                self._spilled.remove(path)
+                shutil.rmtree(path, ignore_errors=True)
+
+    def close(self) -> None:
+        """Remove what was only temporary."""
+        if not self.keep:
+            for path in self._spilled:
+                shutil.rmtree(path, ignore_errors=True)
+        self._spilled.clear()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
