@@ -7,9 +7,10 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from tfdbg_cli.errors import UserError, did_you_mean
+from tfdbg_cli.version import __version__
 
 if TYPE_CHECKING:
     from tfdbg_cli.sessions.debugger import Debugger
@@ -51,20 +52,6 @@ def _size(text: str) -> int:
             f'"{text}" is no size; write 500M, 4G or a number of bytes'
         )
     return size
-
-
-class _Version(argparse.Action):
-    """Prints the version, which takes a while to find out, only when asked for it."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            found = version("tfdbg_cli")
-        except PackageNotFoundError:
-            found = "(not installed)"
-        print(f"tfdbg_cli {found}")
-        parser.exit()
 
 
 class _Parser(argparse.ArgumentParser):
@@ -138,7 +125,12 @@ def _make_parser() -> tuple[_Parser, dict[str, bool]]:
         add("--no-color", action="store_true", help="no colours; NO_COLOR does the same"),
         add("--no-mouse", action="store_true", help="leave the mouse to the terminal"),
         add("--theme", metavar="NAME", help="colours of the screen"),
-        add("--version", action=_Version, nargs=0, help="print the version"),
+        add(
+            "--version",
+            action="version",
+            version=f"tfdbg_cli {__version__}",
+            help="print the version",
+        ),
         add("-h", "--help", action="help", help="print this"),
     ]
     takes_value = {name: a.nargs != 0 for a in actions for name in a.option_strings}

@@ -26,7 +26,7 @@ class ImportHook:
 
     def install(self) -> None:
         """Start watching. Modules that are imported already are reported at once."""
-        sys.meta_path.insert(0, self)  # type: ignore[arg-type]  # find_spec is all importlib asks for
+        sys.meta_path.insert(0, self)
         for name in sorted(self._modules):
             if name in sys.modules:
                 self._report(name)

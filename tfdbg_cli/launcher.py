@@ -140,9 +140,10 @@ def _describe(main: ModuleType, spec: ModuleSpec) -> None:
 def _new_main() -> ModuleType:
     """An empty ``__main__``, with the names that python gives it, in its place."""
     main = ModuleType("__main__")
-    main.__dict__.update(__builtins__=builtins, __cached__=None)
+    names: dict[str, Any] = {"__builtins__": builtins, "__cached__": None}
     if sys.version_info < (3, 14):
-        main.__dict__["__annotations__"] = {}
+        names["__annotations__"] = {}
+    main.__dict__.update(names)
     sys.modules["__main__"] = main
     return main
 

@@ -153,7 +153,7 @@ def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
     menu = [MenuItem("run", "run"), MenuItem("exit", "exit")] if live else []
     if context.dump is not None:
         menu.insert(0, MenuItem("list_tensors", "list_tensors"))
-    return TextDocument(lines, title=describe_run(context), menu=menu)
+    return TextDocument(lines, menu=menu)
 
 
 def error_document(context: Context) -> TextDocument:

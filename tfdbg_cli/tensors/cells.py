@@ -22,11 +22,13 @@ _Array = np.ndarray[Any, Any]
 _DIGITS = 8  # NumPy's print option "precision"
 _LONGEST = 200  # characters of a string among others
 
-# A sample: all of a small array, else both ends and short runs in between (each a page or two).
+# A sample: all of a small array, else both ends and short runs in between. Each run of a mapped file
+# costs a page fault, with megabytes of read-ahead: a large array gets fewer and longer ones.
 _SAMPLE_ALL = 6000
 _SAMPLE_EDGE = 512
-_SAMPLE_RUNS = 32
-_SAMPLE_RUN = 48
+_SAMPLE_BETWEEN = 1536
+_SAMPLE_RUNS, _SAMPLE_RUNS_LARGE = 32, 8
+_LARGE = 1 << 28  # bytes
 
 
 class Cells(ABC):
@@ -49,11 +51,13 @@ def sample_of(values: _Array) -> _Array:
         return values.reshape(-1)
     flat: Any = values.reshape(-1) if values.flags.c_contiguous else values.flat
     last = values.size - _SAMPLE_EDGE
-    starts = np.linspace(_SAMPLE_EDGE, last - _SAMPLE_RUN, _SAMPLE_RUNS).astype(np.int64).tolist()
+    runs = _SAMPLE_RUNS if values.nbytes < _LARGE else _SAMPLE_RUNS_LARGE
+    length = _SAMPLE_BETWEEN // runs
+    starts = np.linspace(_SAMPLE_EDGE, last - length, runs).astype(np.int64).tolist()
     return np.concatenate(
         [
             flat[:_SAMPLE_EDGE],
-            *(flat[start : start + _SAMPLE_RUN] for start in starts),
+            *(flat[start : start + length] for start in starts),
             flat[last:],
         ]
     )
@@ -150,6 +154,10 @@ class _FloatCells(Cells):
             signed = plus or bool(np.isneginf(sample).any())
             self._left = max(self._left, 3 + signed - 1 - self._right)
         self.width = self._left + 1 + self._right
+        sign = "+" if plus else ""
+        self._nan, self._inf, self._negative_inf = (
+            word.rjust(self.width) for word in (f"{sign}nan", f"{sign}inf", "-inf")
+        )
 
     def _wants_scientific(self, finite: _Array) -> bool:
         sizes = np.absolute(finite[finite != 0])
@@ -205,14 +213,25 @@ class _FloatCells(Cells):
         return written
 
     def _padded_scientific(self, value: Any) -> str:
-        text = self._in_scientific(value, self._left, self._exponent)
-        digits, _, exponent = text.partition("e")
-        return f"{digits.ljust(digits.index('.') + 1 + self._fraction, '0')}e{exponent}"
+        if self._fraction < _DIGITS:
+            full = self._in_scientific(value, self._left, self._exponent)
+            if full.index("e") - full.index(".") - 1 > self._fraction:
+                return full  # unforeseen digits
+        # As NumPy does, a shorter number is filled up with its exact digits, not with zeros.
+        return np.format_float_scientific(
+            value,
+            precision=self._fraction,
+            min_digits=self._fraction,
+            trim="k",
+            sign=self._plus,
+            pad_left=self._left,
+            exp_digits=self._exponent,
+        )
 
     def _word(self, value: Any) -> str:
-        sign = "-" if value < 0 else "+" if self._plus else ""
-        word = sign + ("nan" if np.isnan(value) else "inf")
-        return word.rjust(self.width)
+        if np.isnan(value):
+            return self._nan
+        return self._inf if value > 0 else self._negative_inf
 
 
 class _ComplexCells(Cells):

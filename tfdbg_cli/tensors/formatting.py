@@ -101,7 +101,8 @@ class TensorView(Document):
             np.r_[:edge, n - edge : n] if short else np.arange(n)
             for n, short in zip(self._shape, self._shortened, strict=True)
         ]
-        return self._values[np.ix_(*kept)]
+        shown: _Array = self._values[np.ix_(*kept)]
+        return shown
 
     # The lines. A sub-array of dimension ``axis`` takes ``_heights[axis]`` lines; blank lines
     # separate sub-arrays of two and more dimensions.
@@ -288,10 +289,10 @@ class TensorView(Document):
         for axis, index in enumerate(indices[:-1]):
             gap = self._gap(axis)
             unit = self._heights[axis + 1] + gap
-            if self._shortened[axis] and index >= self._edge:
-                number += 1 + gap
-                index -= self._shape[axis] - 2 * self._edge
             number += index * unit
+            if self._shortened[axis] and index >= self._edge:
+                hidden = self._shape[axis] - 2 * self._edge
+                number += 1 + gap - hidden * unit
         column = indices[-1]
         if not self._pieces:
             return number + column // self._per_line

@@ -101,7 +101,7 @@ def _table(heads: list[str], cells: list[str], roles: list[str]) -> list[Line]:
     for head, cell, role, width in zip(heads, cells, roles, widths, strict=True):
         top.append(Span(f" {head:>{width}}", "bold"))
         row.append(Span(f" {cell:>{width}}", role))
-        if head in ("+inf", "total", "std") or head is heads[-1]:
+        if head == heads[-1] or (head == heads[-2] and heads[-1] == "total"):
             top.append(Span(" |"))
             row.append(Span(" |"))
     return [Line(top), Line(row)]

@@ -1,0 +1,198 @@
+"""A program can't tell that it runs under the debugger."""
+
+import re
+import zipfile
+
+import pytest
+
+IDENTITY = """\
+import os, sys
+print(sys.argv, sys.path[0], os.getcwd())
+print(__name__, __file__, __package__, __cached__, __doc__)
+print(type(__loader__), __spec__ and (__spec__.name, __spec__.origin, __spec__.parent))
+print(sorted(globals()), sys.modules["__main__"].__dict__ is globals())
+print(type(__builtins__), sys.flags, sys.warnoptions)
+import signal, warnings
+print(signal.getsignal(signal.SIGINT), len(warnings.filters), sys.excepthook)
+"""
+
+
+@pytest.mark.parametrize("path", ["s.py", "./s.py", "sub/../s.py", "link.py", "abs"])
+def test_a_script_sees_the_same_world(runner, path):
+    runner.write("real/s.py", IDENTITY)
+    runner.write("s.py", IDENTITY)
+    (runner.folder / "sub").mkdir()
+    (runner.folder / "link.py").symlink_to(runner.folder / "real" / "s.py")
+    if path == "abs":
+        path = runner.folder / "s.py"
+    runner.same(path, "-c", "--batch", "--", "x y", "--help")
+
+
+def test_a_directory_and_a_zip_file(runner):
+    runner.write("app/__main__.py", IDENTITY + "import part\n")
+    runner.write("app/part.py", "print(__file__)")
+    with zipfile.ZipFile(runner.folder / "app.zip", "w") as archive:
+        archive.writestr("__main__.py", IDENTITY + "import part\n")
+        archive.writestr("part.py", "print(__file__)")
+    runner.same("app", "a")
+    runner.same("./app/", "-m")
+    runner.same("app.zip", "a")
+
+
+def test_a_directory_without_main(runner):
+    (runner.folder / "empty").mkdir()
+    assert runner.same("empty").status == 1
+
+
+def test_modules_and_packages(runner):
+    runner.write("alone.py", IDENTITY)
+    runner.write("pack/__init__.py", "")
+    runner.write("pack/__main__.py", IDENTITY + "from . import other\n")
+    runner.write("pack/other.py", "print(__name__, __package__)")
+    runner.write("pack/inner.py", IDENTITY)
+    runner.write("bare/__init__.py", "")
+    for name in ("alone", "pack", "pack.inner", "bare", "absent", "pack.absent", "alone.py"):
+        runner.same("-m", name, "-c", "-m", "--batch")
+
+
+def test_a_compiled_script(runner):
+    path = runner.write("s.py", "import sys; print(sys.argv, __file__)")
+    runner.python("-c", f"import py_compile; py_compile.compile({str(path)!r}, 's.pyc')")
+    assert "s.pyc" in runner.same("s.pyc").stdout
+
+
+def test_encodings_and_source_lines(runner):
+    path = runner.folder / "s.py"
+    path.write_bytes(b"# coding: latin-1\nprint(ascii('\xe9'))\nname_\xe9 = 1 / 0  # \xe9\n")
+    done = runner.same("s.py")
+    assert "'\\xe9'" in done.stdout
+    assert "ZeroDivisionError" in done.stderr
+
+
+def test_names_of_ours_do_not_shadow_those_of_the_script(runner):
+    for name in ("commands", "ui", "filters", "settings", "errors", "launcher", "engines"):
+        runner.write(f"{name}.py", f"MINE = {name!r}")
+    runner.write(
+        "s.py",
+        "import commands, ui, filters, settings, errors, launcher, engines\n"
+        "print([m.MINE for m in (commands, ui, filters, settings, errors, launcher, engines)])",
+    )
+    runner.same("s.py")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "import sys; sys.exit()",
+        "import sys; sys.exit(3)",
+        "import sys; sys.exit(-2)",
+        "import sys; sys.exit(True)",
+        "import sys; sys.exit('that is why')",
+        "import sys; sys.exit(['a', 1])",
+        "import os, sys; print('x'); sys.stdout.flush(); os._exit(7)",
+        "import atexit; atexit.register(print, 'bye'); print('here')",
+        "import threading\n"
+        "done = threading.Event()\n"
+        "def work():\n"
+        "    done.wait()\n"
+        "    print('thread done')\n"
+        "threading.Thread(target=work).start()\n"
+        "threading.Timer(0.1, done.set).start()\n"
+        "print('main done')\n",
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "ThreadPoolExecutor(2).submit(print, 'in a pool')\n",
+        "import os\nif os.fork():\n    os.wait()\nelse:\n    raise SystemExit(0)\n",
+        "raise KeyboardInterrupt",
+        "raise KeyError('k')",
+        "raise SystemExit",
+    ],
+)
+def test_ends(runner, text):
+    runner.write("s.py", text)
+    runner.write("m.py", text)
+    runner.same("s.py")
+    plain, debugged = runner.python("-m", "m"), runner.tfdbg("-m", "m")
+    assert (debugged.status, debugged.stdout) == (plain.status, plain.stdout)
+    # What python itself shows of runpy is no news to anybody.
+    runpy_frames = r'(  File "<frozen runpy>".*\n)+'
+    assert debugged.own_stderr == re.sub(runpy_frames, "", plain.stderr)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x):\n    return 1 / x\n\ndef g():\n    try:\n        f(0)\n"
+        "    except ZeroDivisionError as error:\n        raise ValueError('v') from error\n"
+        "try:\n    g()\nfinally:\n    {}['late']\n",
+        "def f(n):\n    raise TypeError(n)\n"
+        "errors = []\nfor n in range(2):\n    try:\n        f(n)\n"
+        "    except TypeError as error:\n        errors.append(error)\n"
+        "raise ExceptionGroup('both', errors)\n",
+        "import runpy\nrunpy.run_path('bad.py')\n",
+        "import broken\n",
+        "import absent_module\n",
+        "import json\njson.loads('{')\n",
+        "import sys\nsys.excepthook = lambda *a: print('mine', a[1], a[2].tb_lineno)\n1 / 0\n",
+        "import sys\ndef hook(*a):\n    sys.exit(5)\nsys.excepthook = hook\n1 / 0\n",
+        "import sys\ndef hook(*a):\n    raise OSError('hook')\nsys.excepthook = hook\n1 / 0\n",
+        "import sys, atexit\n"
+        "atexit.register(lambda: print(sys.last_type, sys.last_value, sys.last_traceback.tb_lineno))\n"
+        "1 / 0\n",
+        "def f(:\n    pass\n",
+        "if 1:\nprint()\n",
+        "class E(Exception):\n    __module__ = '__main__'\nerror = E('with notes')\n"
+        "error.add_note('one')\nraise error\n",
+        "import threading\n"
+        "t = threading.Thread(target=lambda: 1 / 0, name='T')\nt.start()\nt.join()\n",
+    ],
+)
+def test_tracebacks_are_those_of_python(runner, text):
+    runner.write("bad.py", "print(1)\n\nundefined\n")
+    runner.write("broken.py", "def f():\n    raise RuntimeError('import')\nf()\n")
+    runner.write("s.py", text)
+    done = runner.same("s.py")
+    assert "tfdbg_cli" not in done.stderr
+
+
+def test_pickle_of_a_class_of_main(runner):
+    runner.write(
+        "s.py",
+        "import pickle\nclass C:\n    x = 4\n"
+        "print(pickle.loads(pickle.dumps(C())).x, C.__module__)\n",
+    )
+    assert runner.same("s.py").stdout == "4 __main__\n"
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_multiprocessing(runner, method):
+    runner.write(
+        "s.py",
+        "import multiprocessing\n"
+        "def square(x):\n    return x * x\n"
+        "if __name__ == '__main__':\n"
+        f"    with multiprocessing.get_context('{method}').Pool(1) as pool:\n"
+        "        print(pool.map(square, [1, 2, 3]))\n",
+    )
+    assert runner.same("s.py").stdout == "[1, 4, 9]\n"
+
+
+def test_stdin_is_the_programs(runner):
+    runner.write("s.py", "print(input(), input())")
+    assert runner.tfdbg("s.py", stdin="a\nb\n").stdout == "a b\n"
+
+
+def test_a_missing_script(runner):
+    done = runner.tfdbg("absent.py")
+    path = runner.folder / "absent.py"
+    assert done == (
+        2,
+        "",
+        f"tfdbg: can't open file '{path}': [Errno 2] No such file or directory\n",
+    )
+
+
+def test_under_p_nothing_is_put_on_the_path(runner):
+    runner.write("s.py", "import sys; print(sys.path[0])")
+    plain = runner.python("-P", "s.py")
+    assert runner.python("-P", "-m", "tfdbg_cli", "s.py").stdout == plain.stdout

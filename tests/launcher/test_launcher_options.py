@@ -1,0 +1,111 @@
+"""The command line itself: what it takes, what it refuses and how it says so."""
+
+import pytest
+
+SCRIPT = "import sys; print(sys.argv)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--bach", "s.py"], "there is no option --bach. Did you mean --batch?"),
+        (["-z", "s.py"], "there is no option -z."),
+        (["--ui", "curses", "s.py"], "'curses'"),
+        (["--engine", "nmpy", "s.py"], 'no engine named "nmpy". Did you mean numpy?'),
+        (["--theme", "drak", "s.py"], 'no theme named "drak". Did you mean dark?'),
+        (["--dump-limit", "5X", "s.py"], '"5X" is no size'),
+        (["--dump-limit", "0", "s.py"], '"0" is no size'),
+        (["--dump-limit=-1", "s.py"], '"-1" is no size'),
+        (["--batch=1", "s.py"], "--batch"),
+        (["-c"], "expected one argument"),
+        (["-m"], "expected one argument"),
+        (["--listen", "6006", "s.py"], "can't be attached to"),
+        (["attach", "6006"], "can't be attached to"),
+        (["--dump-dir", ".", "s.py"], "runs no program"),
+        (["--filters", "absent.py", "s.py"], "absent.py"),
+        (["--dump-dir", "absent"], "absent"),
+    ],
+)
+def test_mistakes_are_one_line(runner, arguments, message):
+    runner.write("s.py", SCRIPT)
+    done = runner.tfdbg(*arguments)
+    assert (done.status, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("tfdbg: ")
+    assert message in done.stderr
+
+
+def test_no_script(runner):
+    done = runner.tfdbg()
+    assert (done.status, done.stdout) == (2, "")
+    assert done.stderr.startswith("usage: tfdbg [options] SCRIPT")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--batch", "--"],
+        ["-cexit", "--command=lt > x", "-c", "-n"],
+        ["--ui=plain", "--engine", "numpy", "--theme", "dark", "--no-color", "--no-mouse"],
+        ["--dump-limit", "1.5GiB", "--dump-root", ".", "--keep-dumps"],
+        ["--dump-limit=500m"],
+        ["--dump-limit", "123"],
+    ],
+)
+def test_options_end_at_the_script(runner, options):
+    runner.write("s.py", SCRIPT)
+    done = runner.tfdbg(*options, "s.py", "--batch", "-c", "x", "--", "-m", "s.py", "--nonsense")
+    assert done.status == 0, done.stderr
+    assert done.stdout == "['s.py', '--batch', '-c', 'x', '--', '-m', 's.py', '--nonsense']\n"
+
+
+def test_options_end_at_the_module(runner):
+    runner.write("mod.py", SCRIPT)
+    for arguments in (["-m", "mod"], ["-mmod"], ["--batch", "-m", "mod"]):
+        done = runner.tfdbg(*arguments, "--batch", "--", "-m")
+        assert done.status == 0, done.stderr
+        assert done.stdout.endswith("mod.py', '--batch', '--', '-m']\n")
+
+
+def test_a_script_called_attach(runner):
+    runner.write("attach", SCRIPT)
+    assert runner.tfdbg("attach", "3").stdout == "['attach', '3']\n"
+
+
+def test_help_and_version_import_nothing_heavy(runner):
+    heavy = ("numpy", "urwid", "prompt_toolkit", "platformdirs")
+    for option, expected in (("--help", "examples:\n"), ("--version", "tfdbg_cli 0.")):
+        done = runner.python(
+            "-c",
+            "import sys, tfdbg_cli.__main__ as m\n"
+            f"try:\n    m.main(['{option}'])\nexcept SystemExit as end:\n    print(end.code)\n"
+            f"print([name for name in {heavy} if name in sys.modules])",
+        )
+        assert expected in done.stdout
+        assert done.stdout.endswith("0\n[]\n")
+        assert done.stderr == ""
+
+
+def test_commands_that_were_never_run_are_named(runner):
+    runner.write("s.py", "")
+    commands = [part for name in "abcd" for part in ("-c", f"pt {name}:0")]
+    assert runner.tfdbg(*commands, "s.py").notes == [
+        "tfdbg: the program imported no framework that the debugger knows"
+        " (it knows numpy, tensorflow).",
+        "tfdbg: 4 command(s) were not run: pt a:0; pt b:0; pt c:0; …",
+    ]
+
+
+def test_no_note_about_a_program_that_never_began(runner):
+    runner.write("s.py", "def (")
+    assert runner.tfdbg("s.py").notes == []
+    assert runner.tfdbg("-m", "absent").notes == []
+
+
+def test_notes_come_after_the_traceback(runner):
+    runner.write("s.py", "1 / 0")
+    lines = runner.tfdbg("--engine", "numpy", "s.py").stderr.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[-1] == (
+        "tfdbg: the program imported no framework that the debugger knows (only numpy was watched)."
+    )
