@@ -60,7 +60,7 @@ def run_script(
     from pkgutil import get_importer
 
     sys.argv = [path, *args]
-    filename = path if os.path.isabs(path) else os.path.join(os.getcwd(), path.removeprefix("./"))
+    filename = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
     if get_importer(filename) is not None:
         # Python puts it in front even with -P, else its __main__ could not be found.
         _set_path0(filename, insert=sys.flags.safe_path)
@@ -160,20 +160,24 @@ def _run(
     # Registered before the program can register anything, so it runs last.
     atexit.register(watch.finish)
     watch.start()
+    uncaught: BaseException | None = None
+    status = 0
     try:
         code, main = load()
         watch.program_started = True
         exec(code, main.__dict__)
-        status = 0
     except _NotFoundError as error:
         print(f"{sys.executable}: {error}", file=sys.stderr)
         return 1
     except SystemExit as error:
         status = _exit_status(error)
     except BaseException as error:
-        status = _print_uncaught(error)
-        if isinstance(error, KeyboardInterrupt) and status == 1:
-            raise
+        uncaught = error
+    if uncaught is not None:
+        # Out here, what a hook of the program's raises doesn't get our context.
+        status = _print_uncaught(uncaught)
+        if isinstance(uncaught, KeyboardInterrupt) and status == 1:
+            raise uncaught
     return int(debugger.queue.failed and debugger.queue.batch) if status == 0 else status
 
 
@@ -319,9 +323,11 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
             while kept and kept[-1].tb_frame.f_code.co_filename.startswith("<frozen importlib"):
                 kept.pop()
         trace = trace.tb_next
-    for current, following in zip(kept, [*kept[1:], None], strict=True):
+    following = None
+    for current in reversed(kept):
         current.tb_next = following
-    return kept[0] if kept else None
+        following = current
+    return following
 
 
 _PACKAGE = __name__.partition(".")[0]

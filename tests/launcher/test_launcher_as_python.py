@@ -13,6 +13,7 @@ print(type(__loader__), __spec__ and (__spec__.name, __spec__.origin, __spec__.p
 print(sorted(globals()), sys.modules["__main__"].__dict__ is globals())
 print(type(__builtins__), sys.flags, sys.warnoptions)
 import signal, warnings
+import numpy  # which adds filters, here or in the debugger
 print(signal.getsignal(signal.SIGINT), len(warnings.filters), sys.excepthook)
 """
 
@@ -137,7 +138,8 @@ def test_ends(runner, text):
         "import sys\ndef hook(*a):\n    sys.exit(5)\nsys.excepthook = hook\n1 / 0\n",
         "import sys\ndef hook(*a):\n    raise OSError('hook')\nsys.excepthook = hook\n1 / 0\n",
         "import sys, atexit\n"
-        "atexit.register(lambda: print(sys.last_type, sys.last_value, sys.last_traceback.tb_lineno))\n"
+        "show = lambda: print(sys.last_type, sys.last_value, sys.last_traceback.tb_lineno)\n"
+        "atexit.register(show)\n"
         "1 / 0\n",
         "def f(:\n    pass\n",
         "if 1:\nprint()\n",

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "debug_mnist.py"
 STORY = ("--batch", "-c", "run -f has_inf_or_nan", "-c", "lt")
 
@@ -76,7 +75,7 @@ def test_runs_in_threads_and_exit_handlers_are_debugged(runner):
         "atexit.register(run, 'exit handler')\n"
         "threading.Thread(target=run, args=('thread',)).start()\n",
     )
-    commands = ("-c", "run", "-c", "run_info", "-c", "run")
+    commands = ("-c", "run", "-c", "lt")
     done = runner.tfdbg("--batch", *commands, *commands, "s.py")
     assert done.status == 0, done.stderr
     assert done.stdout.count("--- run-end") == 2

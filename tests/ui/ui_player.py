@@ -121,7 +121,7 @@ class PlayedTerminal:
     polls_size = False
 
     def __init__(self, script: Script, size: tuple[int, int]) -> None:
-        self.on_interrupt: Callable[[], None] = lambda: None
+        self.on_signal: Callable[[int], None] = lambda number: None
         self.screen = Player(script, size)
 
     def __enter__(self) -> PlayedTerminal:
@@ -134,6 +134,9 @@ class PlayedTerminal:
         return self.screen.size
 
     def started(self) -> None:
+        pass
+
+    def terminate(self, number: int) -> None:
         pass
 
     def working(self, busy: bool) -> None:

@@ -13,7 +13,7 @@ from tfdbg_cli.commands.units import node_menu
 from tfdbg_cli.documents import Line, TextDocument, line
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Edge, Graph, node_name_of
-from tfdbg_cli.dumps.sources import Frame, Sources, is_library_path
+from tfdbg_cli.dumps.sources import Frame, Sources, is_debugger_path, is_library_path
 from tfdbg_cli.errors import UserError
 
 __all__ = ["COMMANDS", "need_graph"]
@@ -93,10 +93,10 @@ def _traceback(dump: Dump, graph: Graph, name: str) -> list[Line]:
     if not frames:
         return [*lines, line(("  (Unavailable: nobody recorded where this node was made)", "dim"))]
     shown = [f for f in frames if not is_library_path(f.file)] or list(frames)
-    hidden = len(frames) - len(shown)
+    hidden = sum(1 for f in frames if not is_debugger_path(f.file)) - len(shown)
     for depth, frame in enumerate(shown):
         lines += _frame_lines(depth, frame, dump.sources())
-    if hidden:
+    if hidden > 0:
         lines.append(line((f"({hidden} frame(s) inside libraries left out)", "dim")))
     return lines
 

@@ -187,7 +187,8 @@ class CommandRegistry:
                 did_you_mean(name, known) or "Type help for all commands.",
             )
         if mode not in found.modes:
-            raise UserError(f"{found.name} is not available at {mode}.", _WHEN.get(mode, ""))
+            where = "offline" if mode == "offline" else f"at {mode}"
+            raise UserError(f"{found.name} is not available {where}.", _WHEN.get(mode, ""))
         return found
 
 

@@ -14,7 +14,7 @@ from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.documents import LazyDocument, Line, Link, Span, TextDocument, line
 from tfdbg_cli.dumps.dump import Dump
-from tfdbg_cli.dumps.sources import is_library_path
+from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
 from tfdbg_cli.errors import UserError, did_you_mean
 
 __all__ = ["COMMANDS", "user_files"]
@@ -35,7 +35,7 @@ def _files(dump: Dump) -> dict[str, _File]:
     for node in need_graph(dump).nodes.values():
         seen = set()
         for frame in node.frames or ():
-            if frame.file in seen:
+            if frame.file in seen or is_debugger_path(frame.file):
                 continue
             seen.add(frame.file)
             entry = found.setdefault(frame.file, _File(frame.file, frame.line))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import NamedTuple
 
-__all__ = ["Frame", "Sources", "capture_stack", "is_library_path"]
+__all__ = ["Frame", "Sources", "capture_stack", "is_debugger_path", "is_library_path"]
 
 
 class Frame(NamedTuple):
@@ -31,6 +31,7 @@ class Frame(NamedTuple):
 
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_EMBEDDED = os.path.join(_PACKAGE, "engines", "numpy") + os.sep
 
 
 @functools.cache
@@ -58,6 +59,16 @@ def is_library_path(path: str) -> bool:
     if "site-packages" in parts or "dist-packages" in parts:
         return True
     return path.startswith(_library_roots())
+
+
+def is_debugger_path(path: str) -> bool:
+    """Whether a file is one of ours that only runs because the program is debugged.
+
+    The embedded NumPy engine is a framework of its own and does not count.
+    """
+    if path.startswith("<frozen "):
+        return True
+    return path.startswith(_PACKAGE) and not path.startswith(_EMBEDDED)
 
 
 class Sources:

@@ -22,8 +22,8 @@ _Array = np.ndarray[Any, Any]
 _DIGITS = 8  # NumPy's print option "precision"
 _LONGEST = 200  # characters of a string among others
 
-# A sample: all of a small array, else both ends and short runs in between. Each run of a mapped file
-# costs a page fault, with megabytes of read-ahead: a large array gets fewer and longer ones.
+# A sample: all of a small array, else both ends and short runs in between. Each run of a mapped
+# file costs a page fault, with megabytes of read-ahead: a large array gets fewer, longer ones.
 _SAMPLE_ALL = 6000
 _SAMPLE_EDGE = 512
 _SAMPLE_BETWEEN = 1536

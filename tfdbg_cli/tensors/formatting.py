@@ -13,8 +13,9 @@ import numpy as np
 from tfdbg_cli.documents import Document, Line, Span
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.tensors.cells import cells_for, roles_of, sample_of
-from tfdbg_cli.tensors.numeric import dtype_kind, widened
+from tfdbg_cli.tensors.numeric import dtype_kind
 from tfdbg_cli.tensors.ranges import Ranges
+from tfdbg_cli.tensors.search import find_word, words_of
 
 __all__ = ["TensorView"]
 
@@ -22,16 +23,6 @@ _Array = np.ndarray[Any, Any]
 
 _OPEN = "array("
 _IMPLIED = ("float64", "int64", "bool", "complex128")
-
-# Patterns that only the words of non-finite elements can match, and which of them they match.
-_NAN, _INF, _NEGATIVE_INF = "nan", "inf", "-inf"
-_WORDS = {
-    "nan": _NAN,
-    "inf": _INF,
-    "-inf": _NEGATIVE_INF,
-    **dict.fromkeys((r"\+?inf", "-?inf", "[+-]?inf", "[-+]?inf"), _INF),
-}
-_FIRST_BLOCK, _LARGEST_BLOCK = 1 << 12, 1 << 20  # elements that a search reads at once
 
 
 class _Place(NamedTuple):
@@ -390,7 +381,7 @@ class TensorView(Document):
             return None
         begin = int(np.ravel_multi_index(first[0], self._shape))
         end = int(np.ravel_multi_index(last[1], self._shape)) + 1
-        found = self._find_value(wanted, begin, end, direction)
+        found = find_word(self._values, wanted, begin, end, direction)
         if found is None:
             return None
         return self._line_of([int(i) for i in np.unravel_index(found, self._shape)])
@@ -398,50 +389,15 @@ class TensorView(Document):
     def _wanted(self, pattern: re.Pattern[str]) -> set[str] | None:
         """The words that a pattern is for; ``None``: it has to be searched in the text."""
         kind = dtype_kind(self._values.dtype)
-        plain_flags = not pattern.flags & ~(re.UNICODE | re.IGNORECASE)
         if (
             self._ellipsized
             or not self._shape
             or not self._values.size
             or kind in ("string", "other")
-            or not plain_flags
             or pattern.search(self._extras)
         ):
             return None
-        text = pattern.pattern.lower() if pattern.flags & re.IGNORECASE else pattern.pattern
-        group = re.fullmatch(r"\((?:\?:)?([^()]*)\)", text)
-        words = {_WORDS.get(word) for word in (group[1] if group else text).split("|")}
-        return None if None in words else {word for word in words if word is not None}
-
-    def _find_value(self, wanted: set[str], begin: int, end: int, direction: int) -> int | None:
-        """The nearest wanted element among ``begin`` to ``end - 1`` in row-major order."""
-        values = self._values
-        flat: Any = values.reshape(-1) if values.flags.c_contiguous else values.flat
-        size = _FIRST_BLOCK
-        while begin < end:
-            low = begin if direction > 0 else max(begin, end - size)
-            high = min(end, begin + size) if direction > 0 else end
-            hits = np.flatnonzero(_mask(flat[low:high], wanted))
-            if hits.size:
-                return low + int(hits[0] if direction > 0 else hits[-1])
-            if direction > 0:
-                begin = high
-            else:
-                end = low
-            size = min(2 * size, _LARGEST_BLOCK)
-        return None
-
-
-def _mask(block: _Array, wanted: set[str]) -> _Array:
-    numbers = widened(block)
-    mask = np.zeros(numbers.shape, dtype=bool)
-    if _NAN in wanted:
-        mask |= np.isnan(numbers.real) | np.isnan(numbers.imag)
-    if _INF in wanted:
-        mask |= np.isinf(numbers.real) | np.isinf(numbers.imag)
-    elif _NEGATIVE_INF in wanted:
-        mask |= np.isneginf(numbers.real) | np.isneginf(numbers.imag)
-    return mask
+        return words_of(pattern)
 
 
 def _count_while(conditions: Any) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -88,24 +89,29 @@ class App:
         loop.event_loop.alarm(0, terminal.started)
         if terminal.polls_size:
             loop.event_loop.alarm(_POLL_SECONDS, self._poll_size)
-        wake = loop.watch_pipe(self._interrupted)
+        wake = loop.watch_pipe(self._signalled)
         os.set_blocking(wake, False)
 
-        def on_interrupt() -> None:
-            with contextlib.suppress(BlockingIOError):  # full: it has been told already
-                os.write(wake, b"c")
+        def on_signal(number: int) -> None:
+            with contextlib.suppress(BlockingIOError):  # full: it has been told often enough
+                os.write(wake, bytes([number]))
 
-        terminal.on_interrupt = on_interrupt
+        before, terminal.on_signal = terminal.on_signal, on_signal
         try:
             loop.run()
         finally:
             self._loop = self._terminal = None
-            terminal.on_interrupt = lambda: None
+            terminal.on_signal = before
             loop.remove_watch_pipe(wake)
             os.close(wake)
 
-    def _interrupted(self, _data: bytes) -> None:
-        self._controls.do("cancel")
+    def _signalled(self, numbers: bytes) -> None:
+        """Signals that waited for the loop."""
+        for number in numbers:
+            if number == signal.SIGINT:
+                self._controls.do("cancel")
+            elif self._terminal is not None:
+                self._terminal.terminate(number)
 
     def _poll_size(self) -> None:
         """Where no SIGWINCH can be had: look for a new size now and then."""

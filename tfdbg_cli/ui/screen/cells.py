@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import urwid
@@ -59,36 +59,34 @@ def text_width(text: str) -> int:
     return len(text) if text.isascii() else urwid.calc_width(text, 0, len(text))
 
 
-def _cut(text: str, first: int, behind: int) -> tuple[str, int, bool]:
-    """The part of a text in columns ``first`` to ``behind - 1``, padded where a wide one is cut.
-
-    Returns:
-        The part, the columns up to its end (``behind`` at most), whether there is more.
-    """
-    if text.isascii():
-        return text[first:behind], min(len(text), behind), len(text) > behind
-    size = len(text)
-    begin, column = urwid.calc_text_pos(text, 0, size, first)
-    padding = ""
-    if column < first and begin < size:
-        begin = urwid.move_next_char(text, begin, size)
-        _, column = urwid.calc_text_pos(text, 0, begin, behind)
-        padding = " " * min(column - first, behind - first)
-    if column >= behind:
-        return padding, behind, begin < size
-    end, taken = urwid.calc_text_pos(text, begin, size, behind - column)
-    if end >= size:
-        return padding + text[begin:end], column + taken, False
-    # A wide character that doesn't fit leaves one column free.
-    part = padding + text[begin:end] + " " * (behind - column - taken)
-    return part, behind, True
-
-
 def _encodable(text: str, encoding: str) -> str:
-    return text.encode(encoding, "replace").decode(encoding)
+    """A text that the terminal can show: no lone surrogates, no joiners that join nothing."""
+    return text.encode(encoding, "replace").decode(encoding).replace("\u200d", "")
 
 
-def clip(segments: Iterable[Segment], left: int, width: int, fill: str = "text") -> Cells:
+class _Window(NamedTuple):
+    """Which characters a window of columns shows, and the blanks where wide ones are cut."""
+
+    begin: int
+    end: int
+    before: int
+    more: bool
+
+
+def _window(text: str, left: int, width: int) -> _Window:
+    size = len(text)
+    if text.isascii():
+        return _Window(min(left, size), min(left + width, size), 0, size > left + width)
+    begin, column = urwid.calc_text_pos(text, 0, size, left)
+    before = 0
+    if column < left and begin < size:  # the left half of a wide character is cut off
+        begin = urwid.move_next_char(text, begin, size)
+        before = min(1, width)
+    end, _ = urwid.calc_text_pos(text, begin, size, width - before)
+    return _Window(begin, end, before, end < size)
+
+
+def clip(segments: Sequence[Segment], left: int, width: int, fill: str = "text") -> Cells:
     """The part of a row of segments that a window of columns shows.
 
     Args:
@@ -98,40 +96,34 @@ def clip(segments: Iterable[Segment], left: int, width: int, fill: str = "text")
         fill: the attribute behind the end of the text.
     """
     encoding = urwid.util.get_encoding()
-    pieces: list[bytes] = []
-    runs: list[tuple[str, int]] = []
+    # Characters may combine across segments: columns are counted over the whole row.
+    text = "".join([segment.text for segment in segments])
+    if not text.isascii():
+        segments = [s._replace(text=_encodable(s.text, encoding)) for s in segments]
+        text = "".join([segment.text for segment in segments])
+    window = _window(text, left, width)
+    data = b" " * window.before
+    runs: list[tuple[str, int]] = [(fill, window.before)] if window.before else []
     targets: list[tuple[int, int, Target]] = []
-    column, more, plain = 0, False, True
-    right = left + width
+    at = 0
     for segment in segments:
-        if column >= right:
-            more = more or bool(segment.text)
-            break
-        text = segment.text
-        if not text.isascii():
-            text = _encodable(text, encoding)
-            plain = False
-        part, end, more = _cut(text, max(left - column, 0), right - column)
-        end += column
-        if part:
-            data = part.encode(encoding)
-            pieces.append(data)
-            if runs and runs[-1][0] == segment.attribute:
-                runs[-1] = (segment.attribute, runs[-1][1] + len(data))
-            else:
-                runs.append((segment.attribute, len(data)))
+        first, behind = max(at, window.begin), min(at + len(segment.text), window.end)
+        if first < behind:
+            part = segment.text[first - at : behind - at].encode(encoding)
+            data += part
+            runs.append((segment.attribute, len(part)))
             if segment.target is not None:
-                targets.append((max(column, left) - left, end - left, segment.target))
-        column = end
-        if more:
+                column = window.before + text_width(text[window.begin : first])
+                end = window.before + text_width(text[window.begin : behind])
+                targets.append((column, end, segment.target))
+        at += len(segment.text)
+        if at >= window.end:
             break
-    data = b"".join(pieces)
-    # Characters that combine across segments make the whole narrower than its parts.
-    shown = len(data) if plain else urwid.calc_width(data, 0, len(data))
-    if shown < width:
-        data += b" " * (width - shown)
-        runs.append((fill, width - shown))
-    return Cells(data, runs, targets, more)
+    blanks = width - window.before - text_width(text[window.begin : window.end])
+    if blanks > 0:
+        data += b" " * blanks
+        runs.append((fill, blanks))
+    return Cells(data, runs, targets, window.more)
 
 
 def canvas_of(

@@ -24,11 +24,11 @@ class Terminal(Protocol):
     Attributes:
         screen: urwid's screen, inside.
         polls_size: whether nobody tells us of a new size.
-        on_interrupt: called for a SIGINT while no command is at work; must be quick.
+        on_signal: called in the handler of a signal that waits for the loop; must be quick.
     """
 
     polls_size: bool
-    on_interrupt: Callable[[], None]
+    on_signal: Callable[[int], None]
 
     @property
     def screen(self) -> urwid.BaseScreen:
@@ -50,6 +50,10 @@ class Terminal(Protocol):
 
     def started(self) -> None:
         """The screen is up."""
+        ...
+
+    def terminate(self, number: int) -> None:
+        """Give the terminal back, then let a signal do what it would have done."""
         ...
 
     def working(self, busy: bool) -> None:
@@ -129,6 +133,10 @@ def _flush_streams() -> None:
             stream.flush()
 
 
+def _ignore(number: int) -> None:
+    """Before the loop runs, and after it, signals have nobody to wait for."""
+
+
 class RealTerminal:
     """The terminal of the process, by its descriptors 0 and 1.
 
@@ -138,7 +146,7 @@ class RealTerminal:
     """
 
     def __init__(self) -> None:
-        self.on_interrupt: Callable[[], None] = lambda: None
+        self.on_signal: Callable[[int], None] = _ignore
         self._in_main = threading.current_thread() is threading.main_thread()
         self.polls_size = not self._in_main
         self._busy = False
@@ -168,10 +176,9 @@ class RealTerminal:
         self._screen = _Screen(reader, writer, bracketed_paste_mode=True, focus_reporting=False)
         self._diversion = _Diversion()
         if self._in_main:
-            self._set_handler(signal.SIGINT, self._interrupt)
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._set_handler(number, self._terminate)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
+                    self._handlers[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(
@@ -193,26 +200,27 @@ class RealTerminal:
                     file.close()
             self._files = self._screen = None
 
-    def _set_handler(self, number: int, handler: Callable[[int, FrameType | None], None]) -> None:
-        self._handlers[number] = signal.signal(number, handler)
-
     def _end_diversion(self) -> None:
         if self._diversion is not None:
             self._diversion.end()
             self._diversion = None
 
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self._busy:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        """A signal: at once if a command is at work, else by the loop, never amid a redraw."""
+        if not self._busy:
+            self.on_signal(number)
+        elif number == signal.SIGINT:
             self._busy = False
             raise KeyboardInterrupt
-        self.on_interrupt()
+        else:
+            self.terminate(number)
 
-    def _terminate(self, number: int, frame: FrameType | None) -> None:
-        """SIGTERM or SIGHUP: give the terminal back first."""
+    def terminate(self, number: int) -> None:
+        """Give the terminal back, then let a SIGTERM or SIGHUP do what it would have done."""
         before = self._handlers[number]
         self.screen.stop()
         if callable(before):
-            before(number, frame)
+            before(number, None)
             self.screen.start()  # the program chose to live on
             return
         self._end_diversion()
