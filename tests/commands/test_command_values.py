@@ -31,7 +31,7 @@ def test_a_node_name_or_a_watch_key_will_do(shell):
 
 def test_several_slots_are_offered(shell):
     document = shell.document("pt uniq")
-    assert "2 output slots" in document.text()
+    assert "2 output slots" in document.text
     assert shell.lines(link_of(document, "uniq:1"))[-1] == "array([0, 0, 1], dtype=int32)"
 
 
@@ -89,7 +89,7 @@ def test_large_tensors_have_ellipses_unless_all_is_asked_for(shell):
     assert "-a shows all" in short[-1]
     full = shell.lines("pt big:0 -a")
     assert not any("..." in text for text in full)
-    assert "2999." in full[-1]
+    assert "2.999e+03]])" in full[-1]
     shell.settings.override("max_elements", 10_000)
     assert shell.lines("pt big:0") == full
 
@@ -119,7 +119,8 @@ def test_ranges_of_all_kinds(shell, command, share):
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
-        ("bad/Log:0", ["-inf", "nan", "total"]),
+        ("bad/Log:0", ["-inf", "total"]),
+        ("bad/Mul:0", ["nan", "total"]),
         ("cplx:0", ["nan", "total"]),
         ("flags:0", ["False", "True", "total"]),
         ("empty:0", []),
@@ -141,7 +142,7 @@ def test_a_saved_value_can_be_loaded(shell, tmp_path):
     np.testing.assert_array_equal(np.load(path), np.arange(30.0, 60.0))
     assert [entry.name for entry in tmp_path.iterdir() if entry.suffix == ".npy"] == ["a b.npy"]
     shell.document(f"pt text:0 -w {tmp_path}/text.npy")
-    assert np.load(tmp_path / "text.npy", allow_pickle=True).tolist() == [b"abc", b"\xff\x00"]
+    assert np.load(tmp_path / "text.npy", allow_pickle=True).tolist() == [b"abc", b"\xff"]
 
 
 def test_bfloat16_is_shown_by_its_name():
@@ -163,8 +164,8 @@ def test_what_is_no_array_is_said_to_be_none():
     assert "no array" in shell.error("eval `v:0`")
     for command in ("pt v:0 -s", "pt q:0 -r 0,1", "lt", "ni -d v", "lt -f has_inf_or_nan"):
         shell.document(command)
-    assert "a queue" in shell.error("pt q:0[0]") or "no array" in shell.error("pt q:0[0]")
-    assert "array" in shell.error("pt q:0 -w /dev/null")
+    assert "a queue" in shell.text("pt q:0[0]")
+    assert "no array" in shell.error("pt q:0 -w /dev/null")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_what_is_no_array_is_said_to_be_none():
     [
         ("pt", ["required", "TENSOR[SLICE]"]),
         ("pt a:0 b:0", ['"b:0" is one word too many']),
-        ("pt hidden/Matmul", ['"hidden/Matmul"', "Did you mean hidden/MatMul:0?"]),
+        ("pt hidden/Matmul", ['"hidden/Matmul"', "Did you mean hidden/MatMul:0"]),
         ("pt hidden/MatMull:0", ["hidden/MatMull", "Did you mean hidden/MatMul:0"]),
         ("pt hidden/MatMul:3", ["did not generate any dumps", "hidden/MatMul:0"]),
         ("pt init", ["did not generate any dumps", "did not compute"]),
@@ -192,10 +193,10 @@ def test_what_is_no_array_is_said_to_be_none():
         ("pt ints:0 -w /no/such/place/x.npy", ["/no/such/place/x.npy", "can't be written"]),
         ("pt ints:0 -q", ["no option -q"]),
         ("pf a", ["does not contain", "input/x:0"]),
-        ("pf input/y:0", ["does not contain", "Did you mean input/x:0?"]),
+        ("pf input/y:0", ["does not contain", "Did you mean input/x:0"]),
         ("pf input/x:0 -n 1", ["no option -n"]),
         ("eval", ["required", "EXPRESSION"]),
-        ("eval `hidden/Matmul:0`", ["hidden/Matmul", "Did you mean hidden/MatMul:0?"]),
+        ("eval `hidden/Matmul:0`", ["hidden/Matmul", "Did you mean hidden/MatMul:0"]),
         ("eval `a:0", ["backtick", "partner"]),
         ("eval `a:b:c:d`", ["names no tensor"]),
         ("eval `uniq`", ["several output slots", "`uniq:0`"]),
@@ -246,7 +247,7 @@ def test_odd_feeds():
 @pytest.mark.parametrize(
     ("expression", "last"),
     [
-        ("np.sum(`ints:0`)", "array(31, dtype=int64)"),
+        ("np.sum(`ints:0`)", "array(31)"),
         ('"`ints:0` > 3"', "       [False,  True]])"),
         ("`ints:0`+`ints:0`", "       [ 6, 10]], dtype=int32)"),
         ("`loop/body:0[2]`", "array(3, dtype=int32)"),
@@ -258,7 +259,7 @@ def test_odd_feeds():
         ("`input/x:0`.shape", None),
         ("`ints:0`[1,0]", "array(3, dtype=int32)"),
         ("`ints:0`[1, 0]", "array(3, dtype=int32)"),
-        ("np.sum( `ints:0` )", "array(31, dtype=int64)"),
+        ("np.sum( `ints:0` )", "array(31)"),
         ('"-`ints:0`"', "       [ -3,  -5]], dtype=int32)"),
         ("-1", "-1"),
         ("'{}'.format(3)", "'3'"),

@@ -7,7 +7,9 @@ import io
 from collections.abc import Iterator
 
 import pytest
+from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.data_structures import Size
+from prompt_toolkit.document import Document as EditedLine
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
@@ -16,6 +18,7 @@ from ui_service import SmallService
 from tfdbg_cli.commands.reply import Leave
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.line import LineUI
+from tfdbg_cli.ui.line.adapters import ServiceCompleter
 from tfdbg_cli.ui.readline_ui import make_completer
 
 
@@ -79,9 +82,14 @@ def test_history_is_shared_and_searched_by_prefix(session: Session) -> None:
     assert session.service.history.items == ["pick 4 1", "numbers 2", "pick 4 1", "exit --detach"]
 
 
-def test_completion(session: Session) -> None:
-    session.run("pick lo\t\rexit --detach\r")
-    assert "pick loss:0" in session.service.ran
+def test_names_with_slashes_and_colons_are_one_word() -> None:
+    completer = ServiceCompleter(SmallService())
+    found = list(completer.get_completions(EditedLine("pick hidden/R"), CompleteEvent()))
+    assert [(c.text, c.start_position) for c in found] == [
+        ("hidden/Relu:0", -len("hidden/R")),
+        ("hidden/Relu:1", -len("hidden/R")),
+    ]
+    assert found[0].display_meta_text == "a tensor"
 
 
 def test_a_long_document_stops_after_each_screenful() -> None:

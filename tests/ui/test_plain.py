@@ -69,14 +69,24 @@ def test_batch_without_output_prints_nothing() -> None:
 def test_the_stop_that_a_command_leads_to_is_named() -> None:
     out = io.StringIO()
     ui = PlainUI(io.StringIO(), out, io.StringIO())
-    queue = CommandQueue(["run -f nan", "pick 1 1"], batch=True)
-    assert ui.interact(SmallService(), queue) == Leave("run -f nan")
+    queue = CommandQueue(["run", "pick 1 1"], batch=True)
+    assert ui.interact(SmallService(), queue) == Leave("run")
     assert out.getvalue() == ""
-    assert ui.interact(SmallService("run-end: run #4", "error"), queue) == Leave("detach")
+    assert ui.interact(SmallService("run-end: run #1", "end"), queue) == Leave("detach")
     assert out.getvalue().splitlines() == [
-        "--- run-end: run #4 ---",
+        "--- run-end: run #1 ---",
         "--- pick 1 1 ---",
         "picked 1 1",
+    ]
+
+
+def test_a_stop_for_a_bad_reason_prints_its_first_screen() -> None:
+    run = Run(service=SmallService("run-end: run #4", "error"))
+    assert run.out.splitlines() == [
+        "--- run-end: run #4 ---",
+        "--- info ---",
+        "Run 1",
+        "Next: numbers",
     ]
 
 

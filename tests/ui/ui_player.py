@@ -121,7 +121,7 @@ class PlayedTerminal:
     polls_size = False
 
     def __init__(self, script: Script, size: tuple[int, int]) -> None:
-        self.on_signal: Callable[[int], None] = lambda number: None
+        self.on_signal: Callable[[], None] = lambda: None
         self.screen = Player(script, size)
 
     def __enter__(self) -> PlayedTerminal:
@@ -135,6 +135,9 @@ class PlayedTerminal:
 
     def started(self) -> None:
         pass
+
+    def waiting_signals(self) -> list[int]:
+        return []
 
     def terminate(self, number: int) -> None:
         pass

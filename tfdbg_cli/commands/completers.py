@@ -74,9 +74,12 @@ def commands(context: Context, typed: str) -> Iterable[Candidate]:
 
 
 def settings(context: Context, typed: str) -> Iterable[Candidate]:
-    """The words of `config`, and the names of the settings."""
+    """The words of `config`, the names of the settings, and their values."""
     words = [Candidate("show", "all settings"), Candidate("set", "change one")]
     words += [Candidate(item.name, item.summary) for item, _ in context.settings.items()]
+    for item, value in context.settings.items():
+        values = ("on", "off") if isinstance(value, bool) else item.choices
+        words += [Candidate(text, f"a value of {item.name}") for text in values]
     return [word for word in words if word.text.startswith(typed)]
 
 

@@ -64,6 +64,20 @@ def _argument_at(command: Command, words: list[Word]) -> Argument | None:
 def complete(context: Context, text: str) -> Completion:
     """Candidates for the last word of ``text``."""
     words, start, typed = _last_word(text)
+    found = _complete(context, words, start, typed)
+    if not text[:start].endswith(("'", '"')):
+        return found
+    # The quote that is open already is not repeated.
+    bare = [Candidate(_unquoted(item.text), item.summary) for item in found.candidates]
+    return Completion(start, bare)
+
+
+def _unquoted(text: str) -> str:
+    words = tokenize(text)
+    return words[0].text if len(words) == 1 and words[0].is_quoted else text
+
+
+def _complete(context: Context, words: list[Word], start: int, typed: str) -> Completion:
     if not words:
         return Completion(start, list(completers.commands(context, typed)))
     if words[-1].text == ">":

@@ -27,7 +27,8 @@ _depth.__name__ = "depth (1 or more)"
 
 
 def _list(context: Context, arguments: argparse.Namespace, *, outputs: bool) -> Result:
-    graph = need_graph(context.need_dump())
+    dump = context.need_dump()
+    graph = need_graph(dump)
     name = graph.node(node_name_of(arguments.node_name)).name
     recursive = arguments.recursive or arguments.depth is not None
     limit = arguments.depth or int(context.settings.get("graph_recursion_depth"))
@@ -54,8 +55,9 @@ def _list(context: Context, arguments: argparse.Namespace, *, outputs: bool) -> 
             spans.append(Span("(Ctrl) ", "dim"))
         if arguments.op_type:
             spans.append(Span(f"[{node.op_type if node else '?'}] ", "op_type"))
-        target = quoted(visit.edge.node)
-        spans.append(Span(visit.edge.node, "link", Link(f"{short} -c -r {target}")))
+        link = Link(f"{short} -c -r {quoted(visit.edge.node)}")
+        # A damaged graph may lack a node that others name.
+        spans.append(Span(visit.edge.node, *(("link", link) if node is not None else ())))
         if visit.repeated:
             spans.append(Span(" (see above)", "dim"))
         return Line(spans)
@@ -79,7 +81,7 @@ def _list(context: Context, arguments: argparse.Namespace, *, outputs: bool) -> 
         legend.append(line("  (see above): its own neighbours are listed further up."))
     return ChainDocument(
         [TextDocument(head), LazyDocument(len(rows), row), TextDocument(legend)],
-        menu=node_menu(name, "list_outputs" if outputs else "list_inputs"),
+        menu=node_menu(dump, name, "list_outputs" if outputs else "list_inputs"),
     )
 
 

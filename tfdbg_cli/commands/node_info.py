@@ -45,10 +45,11 @@ def _neighbours(graph: Graph, edges: list[Edge], what: str) -> list[Line]:
         yield line(f"    {len(group)} {head}(s):")
         for edge in group:
             node = graph.nodes.get(edge.node)
-            op = f"[{node.op_type}] " if node is not None else "[?] "
-            yield line(
-                "      ", (op, "op_type"), (edge.node, "link", f"ni -a -d -t {quoted(edge.node)}")
-            )
+            if node is None:  # a damaged graph
+                yield line("      ", ("[?] ", "op_type"), edge.node)
+                continue
+            link = f"ni -a -d -t {quoted(edge.node)}"
+            yield line("      ", (f"[{node.op_type}] ", "op_type"), (edge.node, "link", link))
 
     lines += rows(data, what)
     lines += rows(control, f"control {what}")
@@ -64,10 +65,10 @@ def _attributes(graph: Graph, name: str) -> list[Line]:
 
 
 def _dumps(dump: Dump, name: str) -> list[Line]:
-    data = dump.by_node(name)
+    data, t0 = dump.by_node(name), dump.t0()
     lines = [line(), line((f"{len(data)} dumped tensor(s):", "heading"))]
     for datum in data:
-        when = (datum.timestamp - dump.t0()) / 1000
+        when = (datum.timestamp - t0) / 1000
         text = f"Slot {datum.output_slot} @ {datum.debug_op} @ {when:.3f} ms"
         number = f" -n {datum.execution}" if len(dump.by_tensor(datum.tensor_name)) > 1 else ""
         lines.append(line("  ", (text, "link", f"pt {quoted(datum.tensor_name)}{number}")))
@@ -120,7 +121,7 @@ def _node_info(context: Context, arguments: argparse.Namespace) -> Result:
         lines += _dumps(dump, name)
     if arguments.traceback:
         lines += _traceback(dump, graph, name)
-    return TextDocument(lines, menu=node_menu(name, "node_info"))
+    return TextDocument(lines, menu=node_menu(dump, name, "node_info"))
 
 
 NODE_INFO = Command(

@@ -116,7 +116,12 @@ def split_redirect(line: str) -> tuple[str, str | None]:
 
 
 def quoted(text: str) -> str:
-    """A word as it must be written so that it is read back as this text."""
-    if text and split_words(text) == [text] and split_redirect(text)[1] is None:
+    """A word as it must be written so that it is read back as this text.
+
+    Only a text with both kinds of quotes can't be written.
+    """
+    # What stands behind the word must not be drawn into it by a quote or bracket left open.
+    is_whole = split_words(f"{text} ]'\"`")[:1] == [text]
+    if text and is_whole and not text.startswith("-") and split_redirect(text)[1] is None:
         return text
     return f'"{text}"' if '"' not in text else f"'{text}'"

@@ -77,6 +77,8 @@ def value_document(
         force_summary: show the numeric summary without ``-s``.
     """
     if isinstance(value, InconvertibleTensorProto):
+        if arguments.write_path:
+            raise UserError(f'"{name}" holds no array that could be saved.')
         head = "Uninitialized tensor:" if not value.initialized else "Not a tensor of numbers:"
         lines = [
             line("Tensor ", (f'"{name}{suffix}"', "bold"), ":"),
@@ -179,7 +181,7 @@ def _dumps_of(dump: Dump, name: str) -> list[Datum] | Document:
     for index in slots:
         tensor = f"{node}:{index}"
         lines.append(line("  ", (tensor, "link", f"pt {quoted(tensor)}")))
-    return TextDocument(lines, menu=node_menu(node, "print_tensor"))
+    return TextDocument(lines, menu=node_menu(dump, node, "print_tensor"))
 
 
 def _flags(arguments: argparse.Namespace) -> str:
@@ -191,8 +193,10 @@ def _flags(arguments: argparse.Namespace) -> str:
     return "".join(f" {part}" for part in parts)
 
 
-def _choose_dump(name: str, data: list[Datum], arguments: argparse.Namespace, t0: int) -> Document:
-    shown = data[0].tensor_name
+def _choose_dump(
+    dump: Dump, name: str, data: list[Datum], arguments: argparse.Namespace
+) -> Document:
+    shown, t0 = data[0].tensor_name, dump.t0()
     lines = [line(f'Tensor "{shown}" generated {len(data)} dumps:')]
     for number, datum in enumerate(data):
         when = f"{(datum.timestamp - t0) / 1000:.3f} ms"
@@ -203,7 +207,7 @@ def _choose_dump(name: str, data: list[Datum], arguments: argparse.Namespace, t0
         line("You can use the -n (--number) flag to specify which dump to print."),
         line(f"For example: print_tensor {quoted(name)} -n 0"),
     ]
-    return TextDocument(lines, menu=node_menu(data[0].node_name, "print_tensor"))
+    return TextDocument(lines, menu=node_menu(dump, data[0].node_name, "print_tensor"))
 
 
 def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
@@ -215,7 +219,7 @@ def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
     number = arguments.number
     tensor = found[0].tensor_name
     if number is None and len(found) > 1:
-        return _choose_dump(name + slicing, found, arguments, dump.t0())
+        return _choose_dump(dump, name + slicing, found, arguments)
     if number is not None and not -len(found) <= number < len(found):
         if len(found) == 1:
             raise UserError(
@@ -236,7 +240,7 @@ def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
         suffix=f":{datum.debug_op}",
         slicing=slicing,
         dtype=datum.dtype,
-        menu=node_menu(datum.node_name, "print_tensor"),
+        menu=node_menu(dump, datum.node_name, "print_tensor"),
     )
 
 

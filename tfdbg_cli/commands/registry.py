@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, NoReturn
 
 from tfdbg_cli.commands.context import ALL_MODES, Context
+from tfdbg_cli.commands.parsing import Word
 from tfdbg_cli.commands.reply import Candidate, Leave, Question, Toast, UiRequest
 from tfdbg_cli.documents import Document
 from tfdbg_cli.errors import UserError, did_you_mean, one_line
 
 __all__ = ["Argument", "Command", "CommandRegistry", "Completer", "Result"]
+
+# In front of a word that argparse would take for an option.
+_NO_OPTION = "\N{SYMBOL FOR NULL}"
 
 #: What a command may return.
 Result = Document | Leave | UiRequest | Question | Toast
@@ -83,13 +88,17 @@ class Command:
     examples: tuple[tuple[str, str], ...] = ()
     details: str = ""
 
-    def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """Parse the words behind the command's name.
+    def parse(self, words: Sequence[Word]) -> argparse.Namespace:
+        """Parse the words behind the command's name; a word in quotes is never an option.
 
         Raises:
             UserError: they don't fit; the message says what is wrong.
         """
-        return self._parser().parse_args(list(words))
+        texts = [
+            _NO_OPTION + word.text if word.is_quoted and word.text.startswith("-") else word.text
+            for word in words
+        ]
+        return self._parser().parse_args(texts)
 
     def _parser(self) -> _Parser:
         parser = _Parser(self)
@@ -98,8 +107,7 @@ class Command:
             if argument.is_option and not argument.metavar:
                 options = {"action": "store_true"}
             else:
-                if argument.kind is not None:
-                    options["type"] = argument.kind
+                options["type"] = _reader(argument.kind or str)
                 if argument.choices:
                     options["choices"] = argument.choices
                 if argument.nargs:
@@ -123,6 +131,16 @@ class Command:
         return " ".join(parts)
 
 
+def _reader(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    """The same function for a word that may bear the mark of `_NO_OPTION`."""
+
+    @functools.wraps(kind, updated=())
+    def read(text: str) -> Any:
+        return kind(text.removeprefix(_NO_OPTION))
+
+    return read
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse that raises a `UserError` instead of writing to stderr and leaving."""
 
@@ -133,6 +151,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         command = self._command
         hint = f"Usage: {command.usage}"
+        message = message.replace(_NO_OPTION, "")
         if message.startswith("unrecognized arguments: "):
             word = message.partition(": ")[2].split()[0]
             flags = [flag for a in command.arguments if a.is_option for flag in a.flags]

@@ -119,9 +119,10 @@ class CommandService:
         if not words:
             raise UserError("There is no command in front of the >.")
         found = self.context.registry.get(words[0].text, self.context.mode)
-        rest = [word.text for word in words[1:]]
-        if rest in (["-h"], ["--help"]):
-            found, rest = self.context.registry.get("help", self.context.mode), [found.name]
+        rest = words[1:]
+        if [word.text for word in rest] in (["-h"], ["--help"]):
+            rest = words[:1]
+            found = self.context.registry.get("help", self.context.mode)
         result = found.run(self.context, found.parse(rest))
         if path is None:
             return self._reply(command, result)

@@ -112,7 +112,8 @@ def _resolve(dump: Dump, files: dict[str, _File], path: str) -> str:
         return absolute
     raise UserError(
         f'No source file "{path}" made a node in this run, and it can\'t be read.',
-        did_you_mean(os.path.basename(path), user_files(dump)),
+        did_you_mean(os.path.basename(path), [os.path.basename(p) for p in user_files(dump)])
+        or "ls lists the files.",
     )
 
 

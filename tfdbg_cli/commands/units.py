@@ -1,4 +1,4 @@
-"""Numbers for people: sizes and times."""
+"""Sizes for people, and the menu that screens about a node share."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ __all__ = ["bytes_text", "node_menu"]
 
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.documents import MenuItem
+from tfdbg_cli.dumps.dump import Dump
 
 
 def bytes_text(count: int, unit: str = "") -> str:
@@ -18,13 +19,20 @@ def bytes_text(count: int, unit: str = "") -> str:
     raise AssertionError
 
 
-def node_menu(node: str, current: str) -> tuple[MenuItem, ...]:
-    """The menu of a screen about one node; the command it shows is disabled."""
+def node_menu(dump: Dump, node: str, current: str) -> tuple[MenuItem, ...]:
+    """The menu of a screen about one node.
+
+    The command that it shows is disabled, and those that the dump has nothing for.
+    """
+    graph = dump.graph()
+    is_known = graph is not None and node in graph
     items = (
-        ("node_info", f"ni -a -d -t {quoted(node)}"),
-        ("print_tensor", f"pt {quoted(node)}"),
-        ("list_inputs", f"li -c -r {quoted(node)}"),
-        ("list_outputs", f"lo -c -r {quoted(node)}"),
-        ("list_tensors", "lt"),
+        ("node_info", f"ni -a -d -t {quoted(node)}", is_known),
+        ("print_tensor", f"pt {quoted(node)}", bool(dump.by_node(node))),
+        ("list_inputs", f"li -c -r {quoted(node)}", is_known),
+        ("list_outputs", f"lo -c -r {quoted(node)}", is_known),
+        ("list_tensors", "lt", True),
     )
-    return tuple(MenuItem(name, command, name != current) for name, command in items)
+    return tuple(
+        MenuItem(name, command, enabled and name != current) for name, command, enabled in items
+    )

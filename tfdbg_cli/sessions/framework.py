@@ -490,17 +490,25 @@ class BaseDebugWrapperSession(ABC):
         return default(self) if default is not None else self._sess.as_default()
 
     def __enter__(self) -> BaseDebugWrapperSession:
+        # The wrapped session's own with statement (its graph, its closing, the exceptions that a
+        # monitored session swallows), and inside it the wrapper as the default session.
+        if hasattr(type(self._sess), "__enter__"):
+            self._sess.__enter__()
         context = self._enter_default()
         context.__enter__()
         self._default_contexts.append(context)
         return self
 
-    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
-        # A session that a with statement entered is closed at its end, as the plain one is.
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> bool:
+        swallowed = False
         try:
             self._default_contexts.pop().__exit__(exc_type, exc_value, traceback)
         finally:
-            self.close()
+            if hasattr(type(self._sess), "__exit__"):
+                swallowed = bool(self._sess.__exit__(exc_type, exc_value, traceback))
+            else:
+                self.close()
+        return swallowed
 
     def close(self) -> None:
         """Close the wrapped session."""

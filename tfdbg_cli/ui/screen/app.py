@@ -92,9 +92,9 @@ class App:
         wake = loop.watch_pipe(self._signalled)
         os.set_blocking(wake, False)
 
-        def on_signal(number: int) -> None:
+        def on_signal() -> None:
             with contextlib.suppress(BlockingIOError):  # full: it has been told often enough
-                os.write(wake, bytes([number]))
+                os.write(wake, b"s")
 
         before, terminal.on_signal = terminal.on_signal, on_signal
         try:
@@ -105,13 +105,21 @@ class App:
             loop.remove_watch_pipe(wake)
             os.close(wake)
 
-    def _signalled(self, numbers: bytes) -> None:
-        """Signals that waited for the loop."""
-        for number in numbers:
+    def _signalled(self, _data: bytes) -> None:
+        """Signals wait for the loop."""
+        try:
+            self._take_signals()
+        except KeyboardInterrupt:
+            self._controls.do("cancel")
+
+    def _take_signals(self) -> None:
+        terminal = self._terminal
+        if terminal is None:
+            return
+        for number in terminal.waiting_signals():
             if number == signal.SIGINT:
-                self._controls.do("cancel")
-            elif self._terminal is not None:
-                self._terminal.terminate(number)
+                raise KeyboardInterrupt
+            terminal.terminate(number)
 
     def _poll_size(self) -> None:
         """Where no SIGWINCH can be had: look for a new size now and then."""
@@ -179,6 +187,7 @@ class App:
             return
         terminal.working(True)
         try:
+            self._take_signals()  # one that came just before would wait until the end
             yield
         finally:
             terminal.working(False)

@@ -24,11 +24,11 @@ class Terminal(Protocol):
     Attributes:
         screen: urwid's screen, inside.
         polls_size: whether nobody tells us of a new size.
-        on_signal: called in the handler of a signal that waits for the loop; must be quick.
+        on_signal: called in the handler of a signal that now waits; must be quick.
     """
 
     polls_size: bool
-    on_signal: Callable[[int], None]
+    on_signal: Callable[[], None]
 
     @property
     def screen(self) -> urwid.BaseScreen:
@@ -50,6 +50,10 @@ class Terminal(Protocol):
 
     def started(self) -> None:
         """The screen is up."""
+        ...
+
+    def waiting_signals(self) -> list[int]:
+        """Signals that came while no command was at work; each is returned once."""
         ...
 
     def terminate(self, number: int) -> None:
@@ -133,8 +137,8 @@ def _flush_streams() -> None:
             stream.flush()
 
 
-def _ignore(number: int) -> None:
-    """Before the loop runs, and after it, signals have nobody to wait for."""
+def _ignore() -> None:
+    """Before the loop runs, and after it, there is nobody to tell of a signal."""
 
 
 class RealTerminal:
@@ -146,7 +150,8 @@ class RealTerminal:
     """
 
     def __init__(self) -> None:
-        self.on_signal: Callable[[int], None] = _ignore
+        self.on_signal: Callable[[], None] = _ignore
+        self._waiting: list[int] = []
         self._in_main = threading.current_thread() is threading.main_thread()
         self.polls_size = not self._in_main
         self._busy = False
@@ -208,12 +213,18 @@ class RealTerminal:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         """A signal: at once if a command is at work, else by the loop, never amid a redraw."""
         if not self._busy:
-            self.on_signal(number)
+            self._waiting.append(number)
+            self.on_signal()
         elif number == signal.SIGINT:
             self._busy = False
             raise KeyboardInterrupt
         else:
             self.terminate(number)
+
+    def waiting_signals(self) -> list[int]:
+        """Signals that came while no command was at work; each is returned once."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
 
     def terminate(self, number: int) -> None:
         """Give the terminal back, then let a SIGTERM or SIGHUP do what it would have done."""

@@ -1,0 +1,388 @@
+"""The service: command lines, redirects, help, settings, history, completion."""
+
+import json
+import os
+import stat
+import sys
+
+import pytest
+from command_kit import Shell
+
+from tfdbg_cli.commands.builtin import BUILTIN
+from tfdbg_cli.commands.history import History, default_history_path
+from tfdbg_cli.commands.parsing import quoted, split_redirect, split_words
+from tfdbg_cli.commands.reply import Reply, UiRequest
+from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.settings import Settings, default_config_path
+
+# Command lines.
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", []),
+        ("   ", []),
+        ("lt -n  a", ["lt", "-n", "a"]),
+        ("pt a:0[0, :] -s", ["pt", "a:0[0, :]", "-s"]),
+        ("pt x -r [[1, 2], [3, 4]]", ["pt", "x", "-r", "[[1, 2], [3, 4]]"]),
+        ("pt 'a b' \"c d\"", ["pt", "a b", "c d"]),
+        ("eval `a b:0`*2", ["eval", "`a b:0`*2"]),
+        ("lt -n it's", ["lt", "-n", "it's"]),
+        ("lt -n [a", ["lt", "-n", "[a"]),
+        ("lt -n a]b", ["lt", "-n", "a]b"]),
+        ("eval \"f('x')\"", ["eval", "f('x')"]),
+        ("lt -n ''", ["lt", "-n", ""]),
+    ],
+)
+def test_words(line, words):
+    assert split_words(line) == words
+
+
+@pytest.mark.parametrize(
+    ("line", "command", "path"),
+    [
+        ("lt", "lt", None),
+        ("lt > a.txt", "lt", "a.txt"),
+        ("lt >a.txt", "lt", "a.txt"),
+        ("lt> a.txt", "lt", "a.txt"),
+        ('lt > "a b.txt"', "lt", "a b.txt"),
+        ('eval "`y:0` > 3"', 'eval "`y:0` > 3"', None),
+        ('eval "`y:0` > 3" > out', 'eval "`y:0` > 3"', "out"),
+        ("eval 'a > b'", "eval 'a > b'", None),
+        ("lt -n x>y", "lt -n x>y", None),
+        ("lt -n [a > b]", "lt -n [a > b]", None),
+        ("lp -e >100us", "lp -e >100us", None),
+        ("lp -e >100us > out", "lp -e >100us", "out"),
+    ],
+)
+def test_redirects_stand_outside_quotes(line, command, path):
+    assert split_redirect(line) == (command, path)
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "a b", "", 'a"b', "it's", "a[", "a]b", "a`b", "a > b", ">x", "-x", "a[0, 1]", "ü"]
+)
+def test_a_quoted_word_is_read_back_wherever_it_stands(text):
+    for line in (f"lt {quoted(text)}", f"lt {quoted(text)} -t \"]'` x\" > out"):
+        assert split_words(line)[1] == text
+
+
+def test_words_in_quotes_are_no_options(shell):
+    assert shell.lines('lt -n "-s"')[0] == "0 dumped tensor(s):"
+    assert shell.lines("eval '-1'")[-1] == "-1"
+    assert "invalid int value: '-x'" in shell.error('pt ints:0 -n "-x"')
+    assert "-s" in shell.error("lt -n -s")
+
+
+def test_an_empty_line_does_nothing(shell):
+    assert shell.reply("") == Reply() == shell.reply("  \t ")
+
+
+def test_search_and_scroll_are_left_to_the_screen(shell):
+    assert shell.reply("/a > b").request == UiRequest("search", "a > b")
+    assert shell.reply("/").request == UiRequest("search", "")
+    assert shell.reply("@[1, 0]").request == UiRequest("scroll", "[1, 0]")
+    assert shell.reply("@ 1,0").request == UiRequest("scroll", "1,0")
+    assert shell.reply("prev").request == UiRequest("prev")
+    assert shell.reply("n").request == UiRequest("next")
+    assert shell.reply("mouse").request == UiRequest("mouse", "")
+    assert shell.reply("m off").request == UiRequest("mouse", "off")
+    assert "'maybe'" in shell.error("mouse maybe")
+
+
+def test_long_options_may_be_abbreviated_where_they_are_unique(shell):
+    assert shell.lines("lt --node hidden/Relu") == shell.lines("lt -n hidden/Relu")
+    assert "ambiguous" in Shell(None).error("run --t 3")
+
+
+def test_a_bug_of_ours_is_one_line_with_the_traceback_on_request(shell, monkeypatch, capfd):
+    def broken():
+        raise RuntimeError("two\nlines")
+
+    monkeypatch.setattr(shell.dump, "t0", broken)
+    reply = shell.reply("lt")
+    assert reply.failed
+    assert reply.message.text == "Error in the debugger: RuntimeError: two lines"
+    assert reply.details[0].startswith("Traceback")
+    assert capfd.readouterr() == ("", "")
+
+
+# Redirects.
+
+
+def test_a_screen_goes_to_a_file_as_plain_text(shell, tmp_path):
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+    reply = shell.reply(f"lt -n hidden > {path}")
+    expected = shell.lines("lt -n hidden")
+    assert reply.message.text == f"{len(expected)} line(s) written to {path}"
+    assert reply.message.role == "success"
+    assert reply.document is None
+    assert path.read_text().splitlines() == expected
+    assert [entry.name for entry in tmp_path.iterdir() if entry.is_file()] == ["out.txt"]
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
+
+
+def test_a_link_stays_a_link(shell, tmp_path):
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    assert not shell.reply(f"lt > {link}").failed
+    assert link.is_symlink()
+    assert target.read_text().splitlines() == shell.lines("lt")
+
+
+def test_what_is_no_file_is_written_to_directly(shell, tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert not shell.reply(f"version > {fifo}").failed
+        assert os.read(reader, 1000).decode().splitlines() == shell.lines("version")
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(fifo.stat().st_mode)
+
+
+def test_a_screen_that_breaks_off_leaves_the_old_file(shell, tmp_path, monkeypatch):
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+    monkeypatch.setattr(type(shell.dump), "op_type", lambda self, name: name.missing)
+    assert shell.reply(f"lt > {path}").failed
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir() if entry.is_file()] == ["out.txt"]
+
+
+@pytest.mark.parametrize(
+    ("command", "parts"),
+    [
+        ("lt >", ["redirect file path is empty", "lt > tensors.txt"]),
+        ("lt >> out", [">> is not supported", "Use >"]),
+        ("> out", ["no command in front of the >"]),
+        ("lt > /no/such/folder/out", ["/no/such/folder/out can't be written", "No such file"]),
+        ("lt > {folder}", ["{folder} can't be written", "directory"]),
+        ("mouse > out", ["mouse has no output"]),
+        ("list_tensor", ['no command "list_tensor"', "Did you mean list_tensors"]),
+        ("xyzzy", ['no command "xyzzy"', "Type help"]),
+        ("help lts", ['no command "lts"', "Did you mean"]),
+        ("help a b", ['"b" is one word too many']),
+        ("version 3", ['"3" is one word too many']),
+        ("config set mouse 3", ['no setting named "mouse"', "Did you mean mouse_mode?"]),
+        ("config set mouse_mode", ["a name and a value", "config set mouse_mode off"]),
+        ("config set mouse_mode maybe", ['"maybe" is no value for mouse_mode', "on or off"]),
+        ("config set graph_recursion_depth x", ['"x" is no value for graph_recursion_depth']),
+        ("config set graph_recursion_depth 0", ["from 1 on"]),
+        ("config set theme pink", ['"pink" is no value for theme', "It can be auto"]),
+        ("config drop", ['config has no "drop"', "config show"]),
+    ],
+)
+def test_mistakes_are_one_line_with_cause_and_fix(shell, capfd, tmp_path, command, parts):
+    text = shell.error(command.replace("{folder}", str(tmp_path)))
+    for part in parts:
+        assert part.replace("{folder}", str(tmp_path)) in text
+    assert capfd.readouterr() == ("", "")
+
+
+# Help.
+
+
+@pytest.mark.parametrize("command", BUILTIN, ids=lambda command: command.name)
+def test_every_command_has_help_by_every_name(shell, command, capfd):
+    text = shell.text(f"help {command.name}")
+    assert command.summary in text
+    assert f"Usage: {command.name}" in text
+    for argument in command.arguments:
+        assert argument.summary in text
+    for name in (command.name, *command.aliases):
+        assert shell.text(f"help {name}") == text
+        if "run-end" in command.modes:
+            assert shell.text(f"{name} -h") == text
+            assert shell.text(f"{name} --help") == text
+    assert capfd.readouterr() == ("", "")
+
+
+def test_help_lists_the_commands_of_the_stop(shell, start):
+    assert "list_tensors, lt" in shell.text("help")
+    assert "list_tensors, lt" not in start.text("h")
+    for command in shell.links("help"):
+        shell.document(command)
+
+
+def test_every_example_is_understood(shell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for command in BUILTIN:
+        for text, _ in command.examples:
+            words = split_words(split_redirect(text)[0])
+            assert words[0] in (command.name, *command.aliases)
+            reply = shell.reply(text)
+            if reply.failed:  # it names a node of another program
+                assert "Usage" not in reply.message.text, text
+                assert "Error in the debugger" not in reply.message.text, text
+
+
+# Settings and history.
+
+
+def test_settings_are_kept(tmp_path):
+    path = tmp_path / "deep" / "config.json"
+    shell = Shell(None, settings=Settings(path))
+    assert "graph_recursion_depth: 20" in shell.text("config")
+    assert shell.lines("config show") == shell.lines("cfg")
+    document = shell.document("config set graph_recursion_depth 5")
+    assert any(s.role == "bold" and "depth: 5" in s.text for line in document for s in line.spans)
+    shell.document("config set mouse_mode no")
+    again = Shell(None, settings=Settings(path))
+    assert "graph_recursion_depth: 5" in again.text("config")
+    assert "mouse_mode: False" in again.text("config")
+    assert json.loads(path.read_text()) == {"graph_recursion_depth": 5, "mouse_mode": False}
+    assert os.listdir(path.parent) == ["config.json"]
+
+
+@pytest.mark.parametrize("damage", ["{", "[1]", '{"max_elements": "many"}', "\udcff"])
+def test_a_damaged_settings_file_is_reported_and_left_alone(tmp_path, damage):
+    path = tmp_path / "config.json"
+    data = damage.encode("utf-8", "surrogateescape")
+    path.write_bytes(data)
+    shell = Shell(None, settings=Settings(path))
+    assert "is not used" in shell.text("config")
+    assert "max_elements: 1000" in shell.text("config")
+    assert path.read_bytes() == data
+    shell.document("config set max_elements 7")
+    assert "max_elements: 7" in Shell(None, settings=Settings(path)).text("config")
+
+
+def test_settings_that_cannot_be_written_hold_for_the_session(tmp_path):
+    (tmp_path / "file").write_text("")
+    shell = Shell(None, settings=Settings(tmp_path / "file" / "config.json"))
+    assert "max_elements: 7" in shell.text("config set max_elements 7")
+
+
+def test_the_default_files_follow_the_customs_of_the_platform(tmp_path):
+    if sys.platform.startswith("linux"):
+        assert default_config_path() == tmp_path / "config" / "tfdbg_cli" / "config.json"
+        assert default_history_path() == tmp_path / "state" / "tfdbg_cli" / "history"
+
+
+def test_history_is_kept_without_repetitions(tmp_path):
+    path = tmp_path / "deep" / "history"
+    history = History(path)
+    for text in ("lt", "lt", "pt a:0", "  ", "lt", "two\nlines"):
+        history.add(text)
+    assert History(path).items == ["lt", "pt a:0", "lt", "two lines"]
+    assert History(path).matching("lt") == ["lt"]
+    assert history.matching("") == ["two lines", "lt", "pt a:0"]
+
+
+def test_history_is_cut_and_bad_files_are_no_error(tmp_path):
+    path = tmp_path / "history"
+    path.write_text("".join(f"pt a:{n}\n" for n in range(50)))
+    history = History(path, limit=10)
+    assert history.items == [f"pt a:{n}" for n in range(40, 50)]
+    assert len(path.read_text().splitlines()) == 10
+    path.write_bytes(b"\xff\xfe")
+    assert History(path).items == []
+    unwritable = History(path / "below" / "history")
+    unwritable.add("lt")
+    assert unwritable.items == ["lt"]
+
+
+# Completion.
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("list_t", ["list_tensors"]),
+        ("conf", ["config"]),
+        ("pt hidden/M", ["pt hidden/MatMul:0"]),
+        ("print_tensor -s hidden/R", ["print_tensor -s hidden/Relu:0"]),
+        ("ni -a hidden/M", ["ni -a hidden/MatMul"]),
+        ("li hidden/Re", ["li hidden/Relu"]),
+        ("lo hidden/Re", ["lo hidden/Relu"]),
+        ("lt -f has", ["lt -f has_inf_or_nan"]),
+        ("lt --tensor_filter has", ["lt --tensor_filter has_inf_or_nan"]),
+        ("run -f has", ["run -f has_inf_or_nan"]),
+        ("lt --no", ["lt --node_name_filter"]),
+        ("lt -s dump", ["lt -s dump_size"]),
+        ("lt -n x -s ti", ["lt -n x -s timestamp"]),
+        ("pf input/w", ["pf input/words:0"]),
+        ("eval np.sum(`hidden/M", ["eval np.sum(`hidden/MatMul:0`"]),
+        ('eval "np.sum(`hidden/M', ['eval "np.sum(`hidden/MatMul:0`']),
+        ("eval `ints:0`+`numb", ["eval `ints:0`+`numbers:0`"]),
+        ('pt "hidden/M', ['pt "hidden/MatMul:0']),
+        ("config set mouse", ["config set mouse_mode"]),
+        ("config sh", ["config show"]),
+        ("config set theme da", ["config set theme dark"]),
+        ("config set mouse_mode of", ["config set mouse_mode off"]),
+        ("help list_t", ["help list_tensors"]),
+        ("ps command_k", ["ps command_kit.py"]),
+        ("mouse of", ["mouse off"]),
+        ("lt -n hid", []),
+        ("nonsense ab", []),
+        ("pt 'a' 'b' c", []),
+    ],
+)
+def test_completion_at_every_place(shell, text, expected):
+    assert shell.complete(text) == expected
+
+
+def test_completion_offers_all_where_nothing_is_typed(shell, dump, start):
+    names = [name for command in BUILTIN for name in (command.name, *command.aliases)]
+    assert sorted(shell.complete("")) == sorted(names)
+    assert "lt" not in start.complete("")
+    assert shell.complete("pt ") == [f"pt {name}" for name in dump.tensor_names()]
+    assert shell.complete("ni ") == [f"ni {name}" for name in dump.graph().nodes]
+    assert "lt --sort_by" in shell.complete("lt -")
+    assert shell.complete("lt -f ") == ["lt -f has_inf_or_nan"]
+    assert shell.complete("lt -s ") == [
+        f"lt -s {key}" for key in ("timestamp", "dump_size", "op_type", "tensor_name")
+    ]
+    assert start.complete("eval `input/") == ["eval `input/x:0`", "eval `input/words:0`"]
+
+
+def test_completion_in_the_middle_of_the_line(shell):
+    assert shell.complete("pt hidden/M -s", 11) == ["pt hidden/MatMul:0 -s"]
+
+
+def test_files_are_completed_where_a_path_is_expected(shell, tmp_path, monkeypatch):
+    (tmp_path / "out folder").mkdir()
+    (tmp_path / "out.npy").write_text("")
+    (tmp_path / "[odd]*").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert shell.complete("pt a:0 -w out.") == ["pt a:0 -w out.npy"]
+    assert shell.complete("lt > out.") == ["lt > out.npy"]
+    assert shell.complete("lt > out") == [f'lt > "out folder{os.sep}"', "lt > out.npy"]
+    assert shell.complete('lt > "out f') == [f'lt > "out folder{os.sep}']
+    assert shell.complete("lt > [o") == ["lt > [odd]*"]
+
+
+def test_many_names_are_offered_by_scope():
+    names = [f"tower_{t}/layer_{n}/op" for t in range(4) for n in range(200)]
+    dump = MemoryDump(Graph(Node(name, "Op") for name in names))
+    shell = Shell(dump)
+    assert shell.complete("ni ") == [f"ni tower_{t}/" for t in range(4)]
+    assert shell.service.complete("ni tow", 6).common_prefix == "tower_"
+    assert len(shell.complete("ni tower_1/")) == 200
+
+
+def test_every_completed_name_is_a_valid_argument(dump):
+    odd = MemoryDump(Graph([Node("a b", "Op"), Node("it's", "Op"), Node("x>y", "Op")]))
+    for number, name in enumerate(("a b", "it's", "x>y")):
+        odd.add(name, 0, b"", timestamp=number)
+    for shell in (Shell(dump), Shell(odd)):
+        for line in [*shell.complete("ni "), *shell.complete("li ")]:
+            shell.document(line)
+        for line in shell.complete("pt "):
+            shell.document(line)
+        for line in shell.complete("eval `"):
+            assert not shell.reply(line).failed, line
+
+
+def test_completion_never_raises(shell):
+    for line in ("pt [", "pt \"'", "eval `", "lt -s", "> ", "lt > ", "config set ", "-", "'", "@["):
+        for cursor in range(len(line) + 1):
+            shell.service.complete(line, cursor)
