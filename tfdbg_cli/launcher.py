@@ -284,6 +284,17 @@ class _EngineWatch:
                 yield f"the program imported no framework that the debugger knows{known}."
         elif not self._debugger.stops and not queue.batch:
             yield f"the program's {self._debugger.run_count} run(s) gave no occasion to stop{only}."
+        choice = self._debugger.choice
+        if choice is not None and choice.filter_name:
+            yield (
+                f"no tensor passed {choice.filter_name} up to the program's end, "
+                f"run {self._debugger.run_count}."
+            )
+        elif choice is not None and choice.times > 1 and self._debugger.countdown > 0:
+            yield (
+                f"the program ended after run {self._debugger.run_count}, "
+                f"{self._debugger.countdown} before the one that run -t {choice.times} asked for."
+            )
         unused = list(iter(queue.take, None))
         if unused:
             shown = "; ".join(unused[:_UNUSED_SHOWN])

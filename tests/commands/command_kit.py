@@ -121,7 +121,7 @@ class Shell:
         assert text == " ".join(text.split("\n")).strip()
         assert "Error in the debugger" not in text, reply.details
         assert "Traceback" not in text
-        
+
         return text
 
     def links(self, command):

@@ -151,7 +151,17 @@ def test_an_error_without_an_op():
     lines = shell.lines("error")
     assert "Op name:    (unknown)" in lines
     assert lines[-2:] == ["  no memory", "    left"]
-    assert Shell(None, "run-end", info=info).lines("error")[-2:] == lines[-2:]
+    assert any("names no op" in text for text in lines)
+    assert shell.links("error") == ["lt", "lt", "run_info"]
+
+
+def test_an_error_of_an_undebugged_run_offers_nothing_that_is_not_there(failed_dump):
+    shell = Shell(None, "run-end", info=failed_dump.run_info())
+    lines = shell.lines("error")
+    assert "Op name:    check" in lines
+    assert any("was not debugged" in text for text in lines)
+    for command in shell.links("error"):
+        shell.document(command)
 
 
 def test_a_run_that_did_not_fail_has_no_error(shell):

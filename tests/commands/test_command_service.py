@@ -65,7 +65,7 @@ def test_redirects_stand_outside_quotes(line, command, path):
     "text", ["a", "a b", "", 'a"b', "it's", "a[", "a]b", "a`b", "a > b", ">x", "-x", "a[0, 1]", "ü"]
 )
 def test_a_quoted_word_is_read_back_wherever_it_stands(text):
-    for line in (f"lt {quoted(text)}", f"lt {quoted(text)} -t \"]'` x\" > out"):
+    for line in (f"lt {quoted(text)}", f'lt {quoted(text)} -t "]\'` x" > out'):
         assert split_words(line)[1] == text
 
 

@@ -166,7 +166,10 @@ def error_document(context: Context) -> TextDocument:
         line("The error is raised in the program when you leave this stop with run or exit."),
         line(),
     ]
-    if error.op_name:
+    graph = context.dump.graph() if context.dump is not None else None
+    if context.dump is None:
+        lines.append(line(("This run was not debugged, so its tensors are not known.", "warning")))
+    elif error.op_name and graph is not None and error.op_name in graph:
         op = quoted(error.op_name)
         lines.append(line("You may use the following commands to find out more:"))
         for command, text in (
@@ -176,11 +179,8 @@ def error_document(context: Context) -> TextDocument:
         ):
             lines.append(line("  * ", (command, "link", command), f"  {text}"))
     else:
-        lines.append(
-            line(("The error names no op.", "warning"), " ", ("lt", "link", "lt"))
-            if context.dump is not None
-            else line(("The error names no op.", "warning"))
-        )
+        what = "The error names no op that the graph has."
+        lines.append(line((what, "warning"), " ", ("lt", "link", "lt"), " lists the tensors."))
     lines += [line(), line("Op name:    ", (error.op_name or "(unknown)", "bold"))]
     lines += [line("Error type: ", (error.type_name, "bold")), line(), line("Details:")]
     lines += [line(f"  {text}") for text in error.message.splitlines() or [""]]
@@ -188,7 +188,10 @@ def error_document(context: Context) -> TextDocument:
         lines,
         title=f"An error occurred: {error.type_name}",
         title_role="error",
-        menu=[MenuItem("list_tensors", "lt"), MenuItem("run_info", "run_info")],
+        menu=[
+            MenuItem("list_tensors", "lt", enabled=context.dump is not None),
+            MenuItem("run_info", "run_info"),
+        ],
     )
 
 

@@ -92,7 +92,7 @@ def load_filters(path: str, registry: FilterRegistry) -> list[str]:
         raise UserError(f"The filters file {path} can't be read: {error.strerror or error}.") from (
             error
         )
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(f"The filters file {path} failed: {one_line(error)}.") from error
     added = []
     for name, value in names.items():

@@ -150,21 +150,21 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             if not failed and (not is_debug or choice is None):
                 return response
             dump: Dump | None = request.dump
-            if isinstance(dump, MemoryDump):
-                dump, note = debugger.store.bound(dump)
-                if note:
-                    debugger.note(note)
             initial, role = "lt", "end"
             if failed:
                 initial, role = "error", "error"
             elif choice is not None and choice.filter_name:
                 assert dump is not None
                 if not self._passes(choice, dump):
-                    debugger.store.release(dump)
                     return response
                 initial, role = f"lt -f {quoted(choice.filter_name)}", "error"
                 if choice.exclude:
                     initial += f" -fenn {quoted(choice.exclude)}"
+            # Only what somebody is going to look at is ever written.
+            if isinstance(dump, MemoryDump):
+                dump, note = debugger.store.bound(dump)
+                if note:
+                    debugger.note(note)
             if dump is not None:
                 kept = debugger.store.retain(dump)
                 if kept:

@@ -60,7 +60,7 @@ class DumpStore:
         self.keep = keep
         self.limit = DEFAULT_LIMIT if limit is None else limit
         self._temporary: str | None = None
-        self._spilled: list[Path] = []
+        self._spilled: list[tuple[Dump, Path]] = []
         self._count = 0
 
     def _folder(self) -> Path:
@@ -95,7 +95,7 @@ class DumpStore:
             found = RunFolderDump(path)
         except (OSError, UserError) as error:
             return dump, f"The dump of {size} bytes stays in memory: {error}"
-        self._spilled.append(path)
+        self._spilled.append((found, path))
         return found, f"The dump of {size} bytes is above --dump-limit and lies in {path}."
 
     def retain(self, dump: Dump) -> str:
@@ -115,21 +115,23 @@ class DumpStore:
 
     def release(self, dump: Dump | None) -> None:
         """A dump is no longer asked for: a spilled one that needn't stay is removed."""
-        folder = getattr(dump, "path", None)
-        if dump is not None:
-            with contextlib.suppress(Exception):
-                dump.close()
-        if self.keep or folder is None:
+        if dump is None:
             return
-        for path in list(self._spilled):
-            if Path(folder) == path:
-                self._spilled.remove(path)
-                shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(Exception):
+            dump.close()
+        for entry in list(self._spilled):
+            spilled, path = entry
+            if spilled is dump:
+                self._spilled.remove(entry)
+                if not self.keep:
+                    shutil.rmtree(path, ignore_errors=True)
 
     def close(self) -> None:
         """Remove what was only temporary."""
         if not self.keep:
-            for path in self._spilled:
+            for dump, path in self._spilled:
+                with contextlib.suppress(Exception):
+                    dump.close()
                 shutil.rmtree(path, ignore_errors=True)
         self._spilled.clear()
         if self._temporary is not None:

@@ -12,6 +12,7 @@ from tfdbg_cli.commands.reply import Leave, Question, Reply, Service, Toast, UiR
 from tfdbg_cli.documents import Document, Line, Span, line
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
+from tfdbg_cli.ui.marks import cut_at, match_places
 
 __all__ = ["TextUI", "parse_indices"]
 
@@ -266,19 +267,7 @@ class TextUI(UserInterface):
 
 def _marked(made: Line, pattern: re.Pattern[str]) -> Iterator[Span]:
     """The spans of a line, with what the pattern found cut out as spans of role ``match``."""
-    places = [m.span() for m in pattern.finditer(made.text) if m.end() > m.start()]
-    at = 0
-    for span in made.spans:
-        begin, end = at, at + len(span.text)
-        at = end
-        cut = begin
-        for first, last in places:
-            low, high = max(first, cut), min(last, end)
-            if low >= high:
-                continue
-            if low > cut:
-                yield span._replace(text=span.text[cut - begin : low - begin])
-            yield span._replace(text=span.text[low - begin : high - begin], role="match")
-            cut = high
-        if cut < end:
-            yield span._replace(text=span.text[cut - begin :])
+    places = match_places(pattern, made.text)
+    for index, text, found in cut_at([span.text for span in made.spans], places):
+        span = made.spans[index]
+        yield span._replace(text=text, role="match" if found else span.role)

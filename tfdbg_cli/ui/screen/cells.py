@@ -86,7 +86,13 @@ def _window(text: str, left: int, width: int) -> _Window:
     return _Window(begin, end, before, end < size)
 
 
-def clip(segments: Sequence[Segment], left: int, width: int, fill: str = "text") -> Cells:
+def clip(
+    segments: Sequence[Segment],
+    left: int,
+    width: int,
+    fill: str = "text",
+    marker: Segment | None = None,
+) -> Cells:
     """The part of a row of segments that a window of columns shows.
 
     Args:
@@ -94,6 +100,7 @@ def clip(segments: Sequence[Segment], left: int, width: int, fill: str = "text")
         left: the first column of the window.
         width: the columns of the window.
         fill: the attribute behind the end of the text.
+        marker: takes the last column if the text goes on behind it.
     """
     encoding = urwid.util.get_encoding()
     # Characters may combine across segments: columns are counted over the whole row.
@@ -102,6 +109,10 @@ def clip(segments: Sequence[Segment], left: int, width: int, fill: str = "text")
         segments = [s._replace(text=_encodable(s.text, encoding)) for s in segments]
         text = "".join([segment.text for segment in segments])
     window = _window(text, left, width)
+    marked = marker is not None and window.more and width > 1
+    if marked:
+        width -= 1
+        window = _window(text, left, width)
     data = b" " * window.before
     runs: list[tuple[str, int]] = [(fill, window.before)] if window.before else []
     targets: list[tuple[int, int, Target]] = []
@@ -123,6 +134,9 @@ def clip(segments: Sequence[Segment], left: int, width: int, fill: str = "text")
     if blanks > 0:
         data += b" " * blanks
         runs.append((fill, blanks))
+    if marked and marker is not None:
+        data += marker.text.encode(encoding)
+        runs.append((marker.attribute, len(marker.text)))
     return Cells(data, runs, targets, window.more)
 
 

@@ -1,0 +1,62 @@
+"""A counter program, once with the NumPy engine and once with TensorFlow."""
+
+import importlib.util
+import os
+from types import SimpleNamespace
+
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
+
+ENGINES = [
+    "numpy",
+    pytest.param(
+        "tensorflow",
+        marks=[
+            pytest.mark.tensorflow,
+            pytest.mark.skipif(not HAS_TENSORFLOW, reason="TensorFlow is not installed"),
+        ],
+    ),
+]
+
+
+def framework(engine):
+    if engine == "numpy":
+        from tfdbg_cli.engines import numpy as tf
+
+        return tf
+    import tensorflow.compat.v1 as tf
+
+    return tf
+
+
+@pytest.fixture(params=ENGINES)
+def program(request):
+    """``add`` counts up; ``ratio`` is x / (3 - count): infinite where the count reaches 3."""
+    tf = framework(request.param)
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [2], name="x")
+        # Variables by reference, so that the same nodes are there with both engines.
+        kind = {"use_resource": False} if request.param == "tensorflow" else {}
+        count = tf.Variable(tf.constant(0.0, name="zero"), name="count", **kind)
+        add = tf.assign_add(count, tf.constant(1.0, name="one"), name="add")
+        with tf.name_scope("ratio"):
+            left = tf.subtract(tf.constant(3.0, name="three"), add, name="left")
+            ratio = tf.divide(x, left, name="div")
+        checked = tf.check_numerics(ratio, "bad ratio", name="checked")
+        whole = tf.cast(ratio, tf.int32, name="whole")
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            yield SimpleNamespace(
+                tf=tf,
+                engine=request.param,
+                session=session,
+                x=x,
+                count=count,
+                add=add,
+                ratio=ratio,
+                checked=checked,
+                whole=whole,
+                feed={x: [6.0, 3.0]},
+            )

@@ -1,0 +1,74 @@
+"""A user that follows a script: one list of command lines for each stop."""
+
+from collections import deque
+
+from tfdbg_cli.commands.reply import Leave
+from tfdbg_cli.commands.run import RunChoice
+from tfdbg_cli.sessions.debugger import Debugger
+from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
+from tfdbg_cli.ui.base import UserInterface
+
+
+class Stop:
+    """What was seen at one stop."""
+
+    def __init__(self, service):
+        self.service = service
+        self.context = service.context
+        self.title, self.role = service.title, service.title_role
+        self.initial = service.initial_command
+        self.mode = self.context.mode
+        self.dump = self.context.dump
+        self.names = [] if self.dump is None else self.dump.tensor_names()
+        first = service.run(self.initial)
+        assert not first.failed, first
+        self.first_screen = first.document.text
+        self.replies = {}
+
+    def __repr__(self):
+        return self.title
+
+
+class Script(UserInterface):
+    """Runs the commands of each stop; a stop that the script doesn't have is left with ``run``.
+
+    A command may be a function, which is called with the `Stop`.
+    """
+
+    def __init__(self, *script):
+        self.script = deque([part] if isinstance(part, str) else part for part in script)
+        self.stops = []
+        self.closed = False
+
+    def interact(self, service, queue):
+        stop = Stop(service)
+        self.stops.append(stop)
+        for command in self.script.popleft() if self.script else ["run"]:
+            if callable(command):
+                command(stop)
+                continue
+            reply = service.run(command)
+            stop.replies[command] = reply
+            if reply.leave is not None:
+                return reply.leave
+        return Leave(RunChoice())
+
+    def close(self):
+        self.closed = True
+
+    @property
+    def modes(self):
+        """``s`` for each run-start, ``e`` for each run-end."""
+        return "".join(stop.mode.removeprefix("run-")[0] for stop in self.stops)
+
+
+def make_debugger(ui, **options):
+    debugger = Debugger(ui="plain", **options)
+    debugger._ui = ui
+    return debugger
+
+
+def wrap(session, *script, **options):
+    """A wrapped session, and the user that looks at its stops."""
+    ui = Script(*script)
+    return LocalCLIDebugWrapperSession(session, debugger=make_debugger(ui, **options)), ui

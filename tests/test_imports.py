@@ -1,0 +1,147 @@
+"""The walls of the house: who imports whom, and what importing the package costs."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tfdbg_cli
+from tfdbg_cli.commands.builtin import BUILTIN
+
+ROOT = Path(tfdbg_cli.__file__).parent
+MODULES = sorted(ROOT.rglob("*.py"))
+FRAMEWORKS = {
+    "tensorflow": "tensorflow",
+    "torch": "torch",
+    "jax": "jax",
+    "jaxlib": "jax",
+    "onnxruntime": "onnxruntime",
+    "onnx": "onnxruntime",
+    "keras": "tensorflow",
+}
+#: Room -> the rooms it may import from, its own included.
+FOUNDATION = {"errors", "documents", "settings", "version"}
+MAY_USE = {
+    **dict.fromkeys(FOUNDATION, FOUNDATION),
+    "dumps": FOUNDATION | {"dumps"},
+    "tensors": FOUNDATION | {"tensors", "dumps"},
+    "filters": FOUNDATION | {"filters", "tensors", "dumps"},
+    "commands": FOUNDATION | {"commands", "filters", "tensors", "dumps"},
+    "ui": FOUNDATION | {"ui", "commands", "filters", "tensors", "dumps"},
+    "engines": FOUNDATION | {"engines", "tensors", "dumps"},
+    "sessions": FOUNDATION
+    | {"sessions", "engines", "ui", "commands", "filters", "tensors", "dumps"},
+}
+#: They start everything, so they may use everything.
+FRONT_DOORS = {"__main__", "__init__", "launcher", "import_hook"}
+
+
+def imports_of(path):
+    """The modules that a file imports anywhere, in functions and for type checkers too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            assert node.module is not None
+            for alias in node.names:
+                # `from tfdbg_cli.commands import completers` imports a module of that room.
+                yield f"{node.module}.{alias.name}"
+
+
+def room_of(path):
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def name_of(path):
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_rooms_import_downwards_only(path):
+    room = room_of(path)
+    if room in FRONT_DOORS:
+        return
+    for module in imports_of(path):
+        parts = module.split(".")
+        if parts[0] == "tfdbg_cli" and len(parts) > 1:
+            assert parts[1] in MAY_USE[room], f"{room} must not import {module}"
+
+
+def test_nobody_imports_the_launcher():
+    for path in MODULES:
+        if room_of(path) not in FRONT_DOORS:
+            used = {module.split(".")[1] for module in imports_of(path) if module.count(".")}
+            assert not used & {"launcher", "import_hook"}, path
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_frameworks_are_imported_in_their_engine_only(path):
+    parts = path.relative_to(ROOT).parts
+    engine = parts[1] if parts[0] == "engines" and len(parts) > 2 else None
+    for module in imports_of(path):
+        framework = FRAMEWORKS.get(module.split(".")[0])
+        assert framework in (None, engine), f"{module} is imported outside its engine"
+        if module.startswith("tfdbg_cli.engines.") and parts[0] == "engines" and engine:
+            other = module.split(".")[2]
+            assert other in (engine, "base", "registry"), f"{module} belongs to another engine"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_every_module_says_what_it_is_and_what_it_offers(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree)
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            names = ast.literal_eval(node.value)
+            assert len(names) == len(set(names))
+
+
+def loaded_by(code):
+    program = f"import json, sys\n{code}\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=ROOT.parent
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_importing_the_package_imports_next_to_nothing():
+    loaded = loaded_by("import tfdbg_cli")
+    heavy = {"numpy", "urwid", "prompt_toolkit", "ml_dtypes", "safetensors", *FRAMEWORKS}
+    assert not loaded & heavy
+    assert {name for name in loaded if name.startswith("tfdbg_cli.")} == {"tfdbg_cli.version"}
+
+
+def test_the_public_names_import_no_ui_library_and_no_framework():
+    loaded = loaded_by("import tfdbg_cli\nfor name in tfdbg_cli.__all__: getattr(tfdbg_cli, name)")
+    assert not loaded & {"urwid", "prompt_toolkit", "readline", *FRAMEWORKS}
+
+
+def test_the_public_names_are_all_there():
+    for name in tfdbg_cli.__all__:
+        value = getattr(tfdbg_cli, name)
+        assert getattr(value, "__name__", name) == name
+    assert set(tfdbg_cli.__all__) <= set(dir(tfdbg_cli))
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = tfdbg_cli.no_such_name
+
+
+@pytest.mark.parametrize("command", BUILTIN, ids=lambda command: command.name)
+def test_every_command_is_described(command):
+    assert command.summary.endswith(".")
+    assert "\n" not in command.summary
+    assert command.group
+    assert command.examples
+    for argument in command.arguments:
+        assert argument.summary
+        assert argument.metavar or argument.is_option
+        if argument.is_option:
+            assert all(flag.startswith("-") for flag in argument.flags)
+
+
+def test_no_two_commands_share_a_name():
+    names = [name for command in BUILTIN for name in (command.name, *command.aliases)]
+    assert len(names) == len(set(names))

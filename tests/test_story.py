@@ -1,0 +1,210 @@
+"""The story of the README: a loss becomes NaN, and its user finds the line that did it."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLE = ROOT / "examples" / "debug_mnist.py"
+LOG_LINE = next(
+    number
+    for number, text in enumerate(EXAMPLE.read_text(encoding="utf-8").splitlines(), 1)
+    if "tf.log(y)" in text
+)
+ENGINES = [
+    "numpy",
+    pytest.param(
+        "tensorflow",
+        marks=[
+            pytest.mark.tensorflow,
+            pytest.mark.skipif(
+                importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed"
+            ),
+        ],
+    ),
+]
+
+
+def python(*arguments):
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "COLUMNS": "200",
+    }
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert "Traceback (most" not in done.stderr
+    return done
+
+
+def debug(commands, *arguments):
+    """The output of the example in batch mode."""
+    options = [part for command in commands for part in ("-c", command)]
+    return python("-m", "tfdbg_cli", "--batch", *options, EXAMPLE, *arguments)
+
+
+def screens(output):
+    """Command -> the lines that it printed."""
+    pieces = re.split(r"^--- (.*) ---$", output, flags=re.M)
+    return dict(
+        zip(pieces[1::2], (piece.strip("\n").splitlines() for piece in pieces[2::2]), strict=True)
+    )
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def story(request, tmp_path_factory):
+    """The whole hunt in one run of the program."""
+    saved = tmp_path_factory.mktemp("story") / "log.npy"
+    done = debug(
+        [
+            "run -f has_inf_or_nan",
+            "lt",
+            "ri",
+            "ni -t cross_entropy/Log",
+            "pt -s cross_entropy/Log:0",
+            "pt -s -a cross_entropy/Log:0",
+            'eval "np.argwhere(np.isinf(`cross_entropy/Log:0`))"',
+            "li -r -t cross_entropy/Log",
+            f"pt cross_entropy/Log:0 -w {saved}",
+            "ps debug_mnist.py",
+            "pt -r 0,0 Softmax:0",
+        ],
+        "--engine",
+        request.param,
+        "--max-steps",
+        "8",
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, screens(done.stdout), saved
+
+
+def test_the_breakpoint_stops_at_the_first_bad_tensor(story):
+    _, shown, _ = story
+    lines = shown["lt -f has_inf_or_nan"]
+    count = int(lines[0].split()[0])
+    assert lines[0] == f'{count} dumped tensor(s) passing filter "has_inf_or_nan":'
+    assert lines[2].endswith("Tensor name ")
+    assert lines[3].endswith(" cross_entropy/Log:0")
+    assert len(lines) == 3 + count
+    assert not any("Softmax:0" in text for text in lines)
+
+
+def test_the_run_is_the_same_before_and_after(story):
+    output, shown, _ = story
+    title = re.search(
+        r"^--- run-end: run #(\d+): 1 fetch \(train/Adam\); 2 feeds ---$", output, re.M
+    )
+    number = int(title[1])
+    assert f"Session.run() call #{number}:" in shown["ri"]
+    # One run makes the variables, and each step asks for the accuracy before it trains.
+    assert output[: title.start()].count("Accuracy at step") == (number - 1) // 2
+    assert len(re.findall(r"^Accuracy at step", output, re.M)) == 8
+
+
+def test_every_tensor_of_the_run_is_listed(story):
+    _, shown, _ = story
+    lines = shown["lt"]
+    count = int(lines[0].split()[0])
+    assert len(lines) == 3 + count
+    names = [text.split()[-1] for text in lines[3:]]
+    assert {"input/x-input:0", "hidden/Relu:0", "Softmax:0", "cross_entropy/Log:0"} <= set(names)
+    assert names.index("Softmax:0") < names.index("cross_entropy/Log:0")
+
+
+def test_the_value_holds_minus_infinity(story):
+    _, shown, _ = story
+    lines = shown["pt -s cross_entropy/Log:0"]
+    assert lines[0] == 'Tensor "cross_entropy/Log:0:DebugIdentity":'
+    assert lines[1:3] == ["  dtype: float32", "  shape: (100, 10)"]
+    at = lines.index("Numeric summary:")
+    heads, counts = (text.strip("| ").split() for text in lines[at + 1 : at + 3])
+    table = dict(zip([h for h in heads if h != "|"], [c for c in counts if c != "|"], strict=True))
+    assert int(table["-inf"]) > 0
+    assert "nan" not in table
+    assert int(table["total"]) == 1000
+    full = "\n".join(shown["pt -s -a cross_entropy/Log:0"])
+    assert full.partition("array(")[2].count("-inf") == int(table["-inf"])
+    places = shown['eval "np.argwhere(np.isinf(`cross_entropy/Log:0`))"']
+    assert f"  shape: ({table['-inf']}, 2)" in places
+
+
+def test_the_node_leads_to_the_line_of_the_program(story):
+    _, shown, _ = story
+    lines = shown["ni -t cross_entropy/Log"]
+    assert "Node cross_entropy/Log" in lines
+    assert "  Op: Log" in lines
+    assert "      [Softmax] Softmax" in lines
+    at = lines.index(f"  Line:     {LOG_LINE}")
+    assert lines[at - 1].endswith("examples/debug_mnist.py")
+    assert lines[at + 1 : at + 3] == [
+        "  Function: build_model",
+        "  Text:     diff = -(y_ * tf.log(y))",
+    ]
+
+
+def test_the_source_names_the_node_under_its_line(story):
+    _, shown, _ = story
+    lines = shown[f"source: {EXAMPLE}"]
+    at = next(n for n, text in enumerate(lines) if text.split()[:1] == [f"L{LOG_LINE}"])
+    assert lines[at].endswith("diff = -(y_ * tf.log(y))")
+    assert "cross_entropy/Log" in [text.strip() for text in lines[at + 1 : at + 8]]
+
+
+def test_its_inputs_lead_to_the_softmax_that_underflows(story):
+    _, shown, _ = story
+    lines = shown["li -r -t cross_entropy/Log"]
+    assert lines[1] == "|- (1) [Softmax] Softmax"
+    assert any("[MatMul] logits/Wx_plus_b/MatMul" in text for text in lines)
+    head = shown["pt -r 0,0 Softmax:0"][0]
+    assert int(re.search(r"Highlighted\(\[0, 0\]\): (\d+) of 1000", head)[1]) > 0
+
+
+def test_a_saved_value_is_a_numpy_file(story):
+    import numpy as np
+
+    _, _, saved = story
+    assert np.isneginf(np.load(saved)).any()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_in_the_fixed_program_the_breakpoint_never_fires(engine):
+    arguments = ("--engine", engine, "--stable")
+    plain = python(EXAMPLE, *arguments)
+    done = debug(["run -f has_inf_or_nan", "lt"], *arguments)
+    assert done.returncode == plain.returncode == 0
+    ours = [text for text in done.stdout.splitlines() if text.startswith("tfdbg:")]
+    rest = [text for text in done.stdout.splitlines() if text not in ours]
+    assert rest == plain.stdout.splitlines()
+    assert float(rest[-1].split()[-1]) > 0.85
+
+
+def test_searching_works_without_a_screen():
+    done = debug(["run -f has_inf_or_nan", "pt -a cross_entropy/Log:0", "/inf"], "--max-steps", "6")
+    assert done.returncode == 0
+    lines = screens(done.stdout)["pt -a cross_entropy/Log:0"]
+    found = [text for text in lines if re.match(r" *\d+:", text)]
+    assert found
+    assert all("inf" in text for text in found)
+    bad = [text for text in lines if "-inf" in text and text not in found]
+    assert len(found) == len(bad)
+
+
+def test_a_command_that_fails_changes_the_exit_status_only():
+    plain = python(EXAMPLE, "--max-steps", "2")
+    done = debug(["pt nothing:0"], "--max-steps", "2")
+    assert done.returncode == 1
+    assert done.stderr.count("ERROR") == 1
+    assert [t for t in done.stdout.splitlines() if "Accuracy" in t] == plain.stdout.splitlines()
