@@ -1,6 +1,6 @@
 """How long the first screen takes as tensors and lists grow.
 
-    .venv/bin/python benchmarks/screens.py
+.venv/bin/python benchmarks/screens.py
 """
 
 import time

@@ -1,6 +1,6 @@
 """One training run of a small classifier: plain, under `run -f`, and with the original's wrapper.
 
-    .venv/bin/python benchmarks/tensorflow_runs.py [RUNS]
+.venv/bin/python benchmarks/tensorflow_runs.py [RUNS]
 """
 
 import os

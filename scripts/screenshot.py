@@ -1,6 +1,6 @@
 """Runs the debugger on the example in a terminal emulator and draws its screen as docs/screen.svg.
 
-    .venv/bin/python scripts/screenshot.py
+.venv/bin/python scripts/screenshot.py
 """
 
 import html

@@ -386,3 +386,9 @@ def test_completion_never_raises(shell):
     for line in ("pt [", "pt \"'", "eval `", "lt -s", "> ", "lt > ", "config set ", "-", "'", "@["):
         for cursor in range(len(line) + 1):
             shell.service.complete(line, cursor)
+
+
+@pytest.mark.parametrize("text", ["<string>", "a > b", "plain", "-x", "it's", "a b", "x[0, 1]"])
+def test_a_quoted_word_is_read_back(text: str) -> None:
+    assert split_words(f"ps {quoted(text)} -b 3") == ["ps", text, "-b", "3"]
+    assert split_redirect(f"ps {quoted(text)} -b 3")[1] is None

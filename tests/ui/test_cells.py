@@ -21,7 +21,11 @@ def _width(data: bytes) -> int:
     st.integers(1, 30),
 )
 def test_a_row_is_as_wide_as_asked_for(parts: list[tuple[str, str]], left: int, width: int) -> None:
-    cells = clip([Segment(*part) for part in parts], left, width)
+    segments = [Segment(*part) for part in parts]
+    marked = clip(segments, left, width, marker=Segment(">"))
+    assert _width(marked.data) == width
+    assert marked.data.endswith(b">") is (marked.more and width > 1)
+    cells = clip(segments, left, width)
     assert _width(cells.data) == width
     assert sum(length for _, length in cells.runs) == len(cells.data)
     cells.data.decode()

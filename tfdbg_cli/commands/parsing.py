@@ -10,6 +10,7 @@ from tfdbg_cli.errors import UserError
 __all__ = ["Word", "quoted", "split_redirect", "split_words", "tokenize"]
 
 _INTERVAL = re.compile(r">=?\s*\d+(\.\d*)?\s*(us|ms|s|[kMG]?B?)\Z")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?\Z")
 _CLOSING = {"[": "]", "'": "'", '"': '"', "`": "`"}
 
 
@@ -87,7 +88,8 @@ def split_redirect(line: str) -> tuple[str, str | None]:
     """Split ``lt -n a > out.txt`` into the command and the path; ``None`` without a redirect.
 
     ``>`` counts outside quotes, backticks and brackets, with a blank on one side at least, and
-    followed by exactly one word. The value of an option (``-e >100us``) is no redirect.
+    followed by exactly one word that is no number. The value of an option (``-e >100us``) is no
+    redirect.
 
     Raises:
         UserError: nothing follows the ``>``.
@@ -110,7 +112,7 @@ def split_redirect(line: str) -> tuple[str, str | None]:
     words = split_words(after)
     if not words:
         raise UserError("The redirect file path is empty.", "Write for example: lt > tensors.txt")
-    if len(words) > 1:
+    if len(words) > 1 or _NUMBER.match(words[0]):
         return line, None
     return before.rstrip(), words[0]
 
@@ -122,6 +124,6 @@ def quoted(text: str) -> str:
     """
     # What stands behind the word must not be drawn into it by a quote or bracket left open.
     is_whole = split_words(f"{text} ]'\"`")[:1] == [text]
-    if text and is_whole and not text.startswith("-") and split_redirect(text)[1] is None:
+    if text and is_whole and not text.startswith("-") and ">" not in text:
         return text
     return f'"{text}"' if '"' not in text else f"'{text}'"

@@ -46,13 +46,14 @@ class Capture:
 
     Attributes:
         value: what the plain run would have returned; meaningless if ``error`` is set.
-        dump: the tensors; after an error, those that were computed before it.
+        dump: the tensors; after an error, those that were computed before it; ``None`` after an
+            undebugged run.
         error: the exception of the run itself, to be raised after it was shown.
         run_metadata: the engine's own record of the run, if it has one.
     """
 
     value: Any
-    dump: MemoryDump
+    dump: MemoryDump | None
     error: BaseException | None = None
     run_metadata: Any = None
 

@@ -374,7 +374,7 @@ class BaseDebugWrapperSession(ABC):
             value, error = self._plainly(
                 lambda: adapter.run(fetches, feed_dict, options, run_metadata)
             )
-            capture = Capture(value, None, error)  # type: ignore[arg-type]
+            capture = Capture(value, None, error)
         elif response.action == OnRunStartAction.PROFILE_RUN:
             capture = adapter.profile_run(fetches, feed_dict, options, run_metadata)
         else:
@@ -404,15 +404,15 @@ class BaseDebugWrapperSession(ABC):
                 raise capture.error
         if capture.dump is not None:
             capture.dump.set_run_info(info)
-        self.on_run_end(
-            OnRunEndRequest(
-                action,
-                run_metadata=capture.run_metadata,
-                tf_error=capture.error,
-                dump=capture.dump,
-                error=info.error,
-            )
+        request = OnRunEndRequest(
+            action,
+            run_metadata=capture.run_metadata,
+            tf_error=capture.error,
+            dump=capture.dump,
+            error=info.error,
         )
+        capture.dump = None  # the request alone holds it: who spills it to disk frees the memory
+        self.on_run_end(request)
         if capture.error is not None:
             raise capture.error
         return capture.value
@@ -443,7 +443,7 @@ class BaseDebugWrapperSession(ABC):
             if response.action == OnRunStartAction.NON_DEBUG_RUN
             else MemoryDump(self._adapter.graph)
         )
-        return self._finish(response.action, Capture(value, dump, error), info)  # type: ignore[arg-type]
+        return self._finish(response.action, Capture(value, dump, error), info)
 
     def _run_callable_options(self, callable_options: Any, args: Sequence[Any] | None) -> Any:
         raise NotImplementedError("Runs from CallableOptions are not debugged yet.")

@@ -163,6 +163,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             # Only what somebody is going to look at is ever written.
             if isinstance(dump, MemoryDump):
                 dump, note = debugger.store.bound(dump)
+                request.dump = None
                 if note:
                     debugger.note(note)
             if dump is not None:

@@ -129,6 +129,7 @@ class TensorFlowAdapter(SessionAdapter):
                 error,
             )
             capture.run_metadata = run_metadata
+        assert capture.dump is not None
         capture.dump.warnings.extend(problems)
         if plan.functional and not plan.everything:
             capture.dump.warnings.append(
