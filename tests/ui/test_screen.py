@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from ui_player import Input, Player, enter, play, play_stops
+from ui_player import Input, PlayedTerminal, Player, enter, play, play_stops
 from ui_service import SmallService
 
-from tfdbg_cli.commands.reply import Leave
+from tfdbg_cli.commands.reply import Leave, Reply, Toast
+from tfdbg_cli.documents import LazyDocument, Line, line
+from tfdbg_cli.errors import DumpError
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.keys import KEYS, Where
+from tfdbg_cli.ui.screen import ScreenUI
 from tfdbg_cli.ui.screen.app import App
 from tfdbg_cli.ui.screen.controls import Controls
 from tfdbg_cli.ui.screen.view import ViewStack
@@ -585,11 +588,6 @@ def test_a_stop_inside_a_command_of_a_stop_is_passed_over() -> None:
         yield enter("nested")
         assert "inner left with detach" in screen.text
 
-    from ui_player import PlayedTerminal
-
-    from tfdbg_cli.commands.reply import Reply, Toast
-    from tfdbg_cli.ui.screen import ScreenUI
-
     ui = ScreenUI(service.settings, open_terminal=lambda: PlayedTerminal(script, (80, 24)))
 
     def nested(text: str, rest: str) -> Reply:
@@ -610,6 +608,31 @@ def test_bad_numbers_differ_without_colour() -> None:
     play(script)
 
 
+def test_a_document_that_breaks_spoils_its_own_screen_only() -> None:
+    service = SmallService()
+
+    def broken(text: str, rest: str) -> Reply:
+        def make(number: int) -> Line:
+            if number >= 30:
+                raise DumpError("The file a_0 is damaged.")
+            return line(f"line {number} ", ("link", "link", "pick 1 1"))
+
+        return Reply(text, LazyDocument(100, make))
+
+    service.do_broken = broken  # type: ignore[attr-defined]
+
+    def script(screen: Player) -> Keys:
+        yield enter("broken")
+        yield ["end", "tab"]
+        assert "This part can't be shown: DumpError: The file a_0 is damaged." in screen.text
+        yield enter("/nowhere")
+        assert "ERROR: The file a_0 is damaged." in screen.text
+        yield ["home", "tab", "enter"]
+        assert service.ran[-1] == "pick 1 1"
+
+    play(script, service)
+
+
 def test_ten_million_lines_open_and_jump_at_once() -> None:
     def script(screen: Player) -> Keys:
         yield enter("numbers 10000000")
@@ -620,3 +643,13 @@ def test_ten_million_lines_open_and_jump_at_once() -> None:
         assert "line 4001." in screen.text
 
     play(script, size=(200, 60))
+
+
+def test_in_batch_nothing_is_drawn(capfd: pytest.CaptureFixture[str]) -> None:
+    def script(screen: Player) -> Keys:
+        raise AssertionError("the screen was drawn")
+        yield []
+
+    leave = play(script, queue=CommandQueue(["pick 1 1"], batch=True))
+    assert leave == Leave("detach")
+    assert capfd.readouterr().out.splitlines()[-1] == "picked 1 1"

@@ -47,10 +47,9 @@ class Context:
     is_first_stop: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def notes(self) -> list[Line]:
-        """What the session has to say at this stop, one warning a line."""
-        return [line((text, "warning")) for text in self.extra.get("notes", ())]
+    def take_notes(self) -> list[Line]:
+        """What the session has to say at this stop, one warning a line; said once."""
+        return [line((text, "warning")) for text in self.extra.pop("notes", ())]
 
     def need_dump(self) -> Dump:
         """The dump.

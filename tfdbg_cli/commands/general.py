@@ -177,10 +177,10 @@ MOUSE = Command(
 )
 
 PREV = Command(
-    "prev", ("p",), "screen", "Go back to the previous screen.", _prev, examples=(("prev", ""),)
+    "prev", (), "screen", "Go back to the previous screen.", _prev, examples=(("prev", ""),)
 )
 NEXT = Command(
-    "next", ("n",), "screen", "Go forward to the next screen.", _next, examples=(("next", ""),)
+    "next", (), "screen", "Go forward to the next screen.", _next, examples=(("next", ""),)
 )
 
 COMMANDS = (HELP, CONFIG, VERSION, MOUSE, PREV, NEXT)

@@ -49,7 +49,7 @@ def _select(context: Context, arguments: argparse.Namespace) -> tuple[list[Datum
     op = compile_regex(arguments.op_type_filter, "-t") if arguments.op_type_filter else None
     predicate = exclude = None
     if arguments.tensor_filter:
-        predicate = context.filters.get(arguments.tensor_filter)
+        predicate = context.filters.predicate(arguments.tensor_filter)
         if arguments.filter_exclude_node_names:
             exclude = compile_regex(arguments.filter_exclude_node_names, "-fenn")
     found = []
@@ -153,7 +153,7 @@ def _list_tensors(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     found, failures = _select(context, arguments)
     passing = f' passing filter "{arguments.tensor_filter}"' if arguments.tensor_filter else ""
-    header = [*context.notes, line((f"{len(found)} dumped tensor(s){passing}:", "bold"))]
+    header = [*context.take_notes(), line((f"{len(found)} dumped tensor(s){passing}:", "bold"))]
     if arguments.op_type_filter:
         header.append(line(f'Op type regex filter: "{arguments.op_type_filter}"'))
     if arguments.node_name_filter:

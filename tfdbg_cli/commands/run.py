@@ -111,7 +111,7 @@ def describe_run(context: Context) -> str:
 
 def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
     info = context.run_info
-    lines: list[Line] = list(context.notes)
+    lines: list[Line] = context.take_notes()
     if context.is_first_stop:
         lines += [line((text, "logo")) for text in _LOGO.splitlines()]
         lines += [line((f"tfdbg_cli {__version__}", "dim")), line()]

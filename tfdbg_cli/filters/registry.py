@@ -7,7 +7,7 @@ import runpy
 from importlib.metadata import entry_points
 from typing import Any
 
-from tfdbg_cli.dumps.dump import Predicate
+from tfdbg_cli.dumps.dump import InconvertibleTensorProto, Predicate
 from tfdbg_cli.errors import UserError, did_you_mean, one_line
 from tfdbg_cli.filters.builtin import BUILTIN
 
@@ -71,6 +71,31 @@ class FilterRegistry:
                 did_you_mean(name, self.names()) or f"There are {', '.join(self.names())}.",
             )
         return found
+
+    def predicate(self, name: str) -> Predicate:
+        """A filter by name, as `run -f` and `lt -f` apply it.
+
+        Uninitialized variables and resource handles reach it as `InconvertibleTensorProto`; where
+        that makes the filter raise, the tensor doesn't pass.
+
+        Raises:
+            UserError: as `get`.
+        """
+        return _lenient(self.get(name))
+
+
+def _lenient(predicate: Predicate) -> Predicate:
+    """A filter for which values that are no arrays simply don't pass if it can't take them."""
+
+    def passes(datum: Any, tensor: Any) -> bool:
+        try:
+            return bool(predicate(datum, tensor))
+        except Exception:
+            if isinstance(tensor, InconvertibleTensorProto):
+                return False
+            raise
+
+    return passes
 
 
 def load_filters(path: str, registry: FilterRegistry) -> list[str]:

@@ -66,6 +66,7 @@ class Debugger:
         self.store = DumpStore(dump_root, keep_dumps, dump_limit)
         self.stops = 0
         self.run_count = 0
+        self.session_count = 0
         self.lock = threading.RLock()
         self._ui_options = {"color": color, "mouse": mouse, "theme": theme, "batch": batch}
         self._ui_kind = ui
@@ -86,7 +87,9 @@ class Debugger:
         with self.lock:
             found = getattr(session, "_tfdbg_wrapper", None)
             if found is None or found.debugger is not self:
+                self.session_count += 1
                 found = LocalCLIDebugWrapperSession(session, debugger=self)
+                found.number = self.session_count
                 # On the session and not in a table of ours: they live and die together.
                 session._tfdbg_wrapper = found
             return found
@@ -96,13 +99,13 @@ class Debugger:
         if len(self._notes) < 20:
             self._notes.append(text)
 
-    def report_filter(self, name: str, failures: Sequence[str]) -> None:
-        """A filter raised: say so at once, the first time, and at the next stop."""
+    def report_filter(self, name: str, run: str, failures: Sequence[str]) -> None:
+        """A filter raised in a run: say so at once, the first time, and at the next stop."""
         if name in self._reported_filters:
             return
         self._reported_filters.add(name)
         more = f" (and {len(failures) - 1} more tensors)" if len(failures) > 1 else ""
-        text = f'The filter "{name}" raised at {failures[0]}{more}; the run goes on.'
+        text = f'The filter "{name}" raised in {run} at {failures[0]}{more}; the run goes on.'
         print(f"tfdbg: {text}", file=sys.stderr)
         self.note(text)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import threading
 from typing import Any
 
 from tfdbg_cli.commands.context import Context, compile_regex
@@ -74,6 +75,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             atexit.register(debugger.close)
         self.debugger = debugger
         self._last_dump: Dump | None = None
+        #: Which session of the program this is; 0: wrapped by hand.
+        self.number = 0
         super().__init__(
             sess,
             thread_name_filter=thread_name_filter,
@@ -111,7 +114,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
                 debugger.choose(
                     debugger.stop(
                         context,
-                        title=f"run-start: {describe_run(context)}",
+                        title=f"run-start: {self._label()}{describe_run(context)}",
                         title_role="start",
                         initial_command="run_info",
                     )
@@ -184,7 +187,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         debugger.choose(
             debugger.stop(
                 context,
-                title=f"run-end: {describe_run(context)}",
+                title=f"run-end: {self._label()}{describe_run(context)}",
                 title_role=role,
                 initial_command=initial,
             )
@@ -198,15 +201,27 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             failures.append(f"{datum.tensor_name}: {one_line(error)}")
 
         try:
-            predicate = self.debugger.filters.get(choice.filter_name)
+            predicate = self.debugger.filters.predicate(choice.filter_name)
             exclude = compile_regex(choice.exclude, "-fenn") if choice.exclude else None
             found = dump.find(predicate, first_n=1, exclude=exclude, on_error=failed)
         except UserError as error:
             self.debugger.note(str(error))
             return True
         if failures:
-            self.debugger.report_filter(choice.filter_name, failures)
+            info = dump.run_info()
+            run = f"run #{info.call_count}" if info is not None else "a run"
+            self.debugger.report_filter(choice.filter_name, run, failures)
         return bool(found)
+
+    def _label(self) -> str:
+        """Which session and thread a stop belongs to, where there is more than one."""
+        parts = []
+        if self.debugger.session_count > 1:
+            parts.append(f"session {self.number}")
+        thread = threading.current_thread()
+        if thread is not threading.main_thread():
+            parts.append(thread.name)
+        return f"{', '.join(parts)}: " if parts else ""
 
     def _context(self, mode: str, info: RunInfo, dump: Dump | None = None) -> Context:
         debugger = self.debugger

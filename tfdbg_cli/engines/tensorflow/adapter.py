@@ -131,6 +131,14 @@ class TensorFlowAdapter(SessionAdapter):
             capture.run_metadata = run_metadata
         assert capture.dump is not None
         capture.dump.warnings.extend(problems)
+        if capture.error is None and plan.functional and watch == Watch():
+            names = {datum.node_name for datum in capture.dump.data()}
+            for caller in plan.functional:
+                if not any(name.startswith(f"{caller}/") for name in names):
+                    capture.dump.warnings.append(
+                        f"The body of {caller} left no tensors: TensorFlow computed it ahead of "
+                        "the run (constant folding) or kept it as one op."
+                    )
         if plan.functional and not plan.everything:
             capture.dump.warnings.append(
                 "Function bodies aren't watched: the name of a node is too long for a file."

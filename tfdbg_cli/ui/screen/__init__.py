@@ -42,6 +42,7 @@ class ScreenUI(UserInterface):
         self._open_terminal = open_terminal
         self._views = ViewStack()
         self._app: App | None = None
+        self._plain: PlainUI | None = None
         settings.on_change(self._setting_changed)
 
     def _theme(self) -> Theme:
@@ -57,7 +58,9 @@ class ScreenUI(UserInterface):
     def interact(self, service: Service, queue: CommandQueue) -> Leave:
         """One stop. If queued commands end it, the terminal isn't touched at all."""
         if queue.batch:  # nobody looks at a screen
-            return PlainUI().interact(service, queue)
+            if self._plain is None:
+                self._plain = PlainUI()
+            return self._plain.interact(service, queue)
         with _TERMINAL:
             if self._app is not None:
                 # A command of this very stop started a run: there is no second screen for it.

@@ -14,7 +14,7 @@ from urwid.display import raw
 
 from tfdbg_cli.commands.reply import Leave, Reply, Service, Toast, UiRequest
 from tfdbg_cli.documents import Document
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.screen.controls import Controls
 from tfdbg_cli.ui.screen.frame import Frame
@@ -265,7 +265,12 @@ class App:
                 pattern = re.compile(regex)
             except re.error as error:
                 raise UserError(f'"{regex}" is no regular expression: {error}.') from None
-        found = view.search(pattern, direction)
+        try:
+            found = view.search(pattern, direction)
+        except UserError:
+            raise
+        except Exception as error:  # lines that can't be made can't be searched
+            raise UserError(f"The search ended: {one_line(error)}") from error
         shown = view.pattern.pattern if view.pattern is not None else regex
         if found is None:
             raise UserError(f'Nothing matches "{shown}".')

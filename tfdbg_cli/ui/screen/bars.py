@@ -76,7 +76,7 @@ def status_row(state: State, width: int) -> Cells:
     if view is not None:
         count = view.document.line_count
         left.append(f"Scroll (PgUp/PgDn): {_percent(view)}")
-        if status := view.document.status(view.top, view.bottom):
+        if status := view.status():
             left.append(status)
         if count:
             left.append(f"{view.top + 1}-{view.bottom}/{count}")

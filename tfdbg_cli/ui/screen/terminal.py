@@ -176,10 +176,12 @@ class RealTerminal:
 
     def __enter__(self) -> Self:
         reader = os.fdopen(os.dup(0), "rb", buffering=0)
-        writer = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace", newline="")
+        encoding = urwid.util.get_encoding()
+        writer = os.fdopen(os.dup(1), "w", encoding=encoding, errors="replace", newline="")
         self._files = reader, writer
         self._screen = _Screen(reader, writer, bracketed_paste_mode=True, focus_reporting=False)
-        self._diversion = _Diversion()
+        with contextlib.suppress(OSError):  # no room for a temporary file: do without
+            self._diversion = _Diversion()
         if self._in_main:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:

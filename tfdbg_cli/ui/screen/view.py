@@ -6,8 +6,8 @@ import re
 import time
 from typing import NamedTuple
 
-from tfdbg_cli.documents import Document, Line
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.documents import Document, Line, line
+from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.ui.screen.cells import text_width
 
 __all__ = ["Found", "LinkPlace", "View", "ViewStack"]
@@ -99,9 +99,9 @@ class View:
         """The line behind the last visible one."""
         return min(self.top + self.height, self.document.line_count)
 
-    def go_to(self, line: int) -> None:
+    def go_to(self, number: int) -> None:
         """Put a line on top."""
-        self.top = min(max(line, 0), self.last_top)
+        self.top = min(max(number, 0), self.last_top)
 
     def scroll(self, lines: int) -> None:
         """Scroll by lines, downwards if positive."""
@@ -113,10 +113,10 @@ class View:
         limit = max(widest - self.width + 1, 0, self.left if columns < 0 else 0)
         self.left = min(max(self.left + columns, 0), limit)
 
-    def show(self, line: int) -> None:
+    def show(self, number: int) -> None:
         """Scroll only if a line isn't visible; then it comes to a third of the page."""
-        if not self.top <= line < self.top + self.height:
-            self.go_to(line - self.height // 3)
+        if not self.top <= number < self.top + self.height:
+            self.go_to(number - self.height // 3)
 
     def _show_columns(self, first: int, behind: int) -> None:
         if behind <= self.width - 1:
@@ -124,9 +124,24 @@ class View:
         elif first < self.left or behind > self.left + self.width - 1:
             self.left = max(first - self.width // 3, 0)
 
+    def lines(self, start: int, stop: int) -> list[Line]:
+        """Lines of the Document; one that says why, if it can't make them."""
+        try:
+            return self.document.lines(start, stop)
+        except Exception as error:
+            # A damaged dump, a bug of ours: this screen is spoilt, the others aren't.
+            return [line((f"This part can't be shown: {one_line(error)}", "error"))]
+
+    def status(self) -> str:
+        """What the Document says of the visible lines."""
+        try:
+            return self.document.status(self.top, self.bottom)
+        except Exception as error:
+            return one_line(error)
+
     def visible(self) -> list[Line]:
         """The lines on the page."""
-        return self.document.lines(self.top, self.top + self.height)
+        return self.lines(self.top, self.top + self.height)
 
     def resize(self, width: int, height: int) -> None:
         """Fit the page of a resized terminal and keep the place.
@@ -136,7 +151,7 @@ class View:
         """
         if width != self.width:
             old, count = self.document, self.document.line_count
-            first = old.lines(self.top, self.top + 1)
+            first = self.lines(self.top, self.top + 1)
             self.document = old.resized(width)
             if self.document is not old:
                 self._matches = self._counted = None
@@ -161,7 +176,7 @@ class View:
         """The links of some lines, in reading order."""
         start = max(start, 0)
         places: list[LinkPlace] = []
-        for offset, made in enumerate(self.document.lines(start, stop)):
+        for offset, made in enumerate(self.lines(start, stop)):
             places += links_of(made, start + offset)
         return places
 
@@ -194,7 +209,7 @@ class View:
             return False
         self.link = (place.line, place.ordinal)
         self.show(place.line)
-        made = self.document.lines(place.line, place.line + 1)[0]
+        made = self.lines(place.line, place.line + 1)[0]
         before = "".join(span.text for span in made.spans[: place.first_span])
         inside = "".join(s.text for s in made.spans[place.first_span : place.last_span + 1])
         first = text_width(before)
@@ -251,7 +266,7 @@ class View:
             return None
         self.match = found
         self.show(found)
-        text = self.document.lines(found, found + 1)[0].text
+        text = self.lines(found, found + 1)[0].text
         hit = self.pattern.search(text)
         if hit is not None:
             first = text_width(text[: hit.start()])
@@ -271,7 +286,7 @@ class View:
         for start in range(0, self.document.line_count, 256):
             if time.monotonic() > until:
                 return None
-            for offset, made in enumerate(self.document.lines(start, start + 256)):
+            for offset, made in enumerate(self.lines(start, start + 256)):
                 if self.pattern.search(made.text):
                     found.append(start + offset)
         self._matches = found
