@@ -86,7 +86,7 @@ def test_search_and_scroll_are_left_to_the_screen(shell):
     assert shell.reply("@[1, 0]").request == UiRequest("scroll", "[1, 0]")
     assert shell.reply("@ 1,0").request == UiRequest("scroll", "1,0")
     assert shell.reply("prev").request == UiRequest("prev")
-    assert shell.reply("n").request == UiRequest("next")
+    assert shell.reply("next").request == UiRequest("next")
     assert shell.reply("mouse").request == UiRequest("mouse", "")
     assert shell.reply("m off").request == UiRequest("mouse", "off")
     assert "'maybe'" in shell.error("mouse maybe")

@@ -163,7 +163,7 @@ def test_one_debugger_for_several_sessions(session):
     first.run(y)
     second.run(y)
     assert ui.modes == "se"
-    assert ui.stops[1].title.startswith("run-end: run #1: 1 fetch (y:0)")
+    assert ui.stops[1].title.startswith("run-end: session 2: run #1: 1 fetch (y:0)")
     other.close()
 
 

@@ -245,7 +245,7 @@ def test_a_filter_that_raises_is_reported_once_and_the_run_goes_on(program, caps
     assert ui.modes == "se"
     stderr = capsys.readouterr().err
     assert stderr.count("tfdbg:") == 1 == stderr.count("\n")
-    assert 'The filter "fussy" raised at add:0' in stderr
+    assert 'The filter "fussy" raised in run #1 at add:0' in stderr
     assert "ValueError: cannot say anything" in stderr
     assert "fussy" in ui.stops[1].first_screen
     assert "add:0" in ui.stops[1].first_screen

@@ -346,10 +346,10 @@ def test_search_forwards_backwards_and_around() -> None:
         yield enter("numbers 300")
         yield enter("/line 1?50 ")
         assert screen.attribute("line 50 ") == "match-current"
-        assert "line 51, match 1 of 2." in screen.text
+        assert "line 51, matching line 1 of 2." in screen.text
         yield ["esc", "n"]
         assert screen.attribute("line 150 ") == "match-current"
-        assert "match 2 of 2" in screen.text
+        assert "matching line 2 of 2" in screen.text
         yield ["n"]
         assert screen.attribute("line 50 ") == "match-current"
         assert "the search went on at the top" in screen.text
@@ -357,11 +357,11 @@ def test_search_forwards_backwards_and_around() -> None:
         assert screen.attribute("line 150 ") == "match-current"
         assert "the search went on at the bottom" in screen.text
         yield ["N"]
-        assert "match 1 of 2" in screen.text
+        assert "matching line 1 of 2" in screen.text
         yield ["/", *"150", "enter"]
         assert screen.attribute("150") == "match-current"
         yield enter("/")
-        assert "match 1 of 1" in screen.text
+        assert "matching line 1 of 1" in screen.text
 
     play(script)
 
@@ -453,11 +453,14 @@ def test_a_question_waits_for_its_answer() -> None:
         yield ["esc"]
         assert "Really?" not in screen.text
         yield enter("ask")
-        yield ["n"]
+        yield enter("yonder")  # a command of somebody who didn't look is no answer
+        assert "Really?" in screen.text
+        yield enter("n")
         assert "Really?" not in screen.text
         assert service.ran[-1] == "ask"
         yield enter("ask")
-        yield ["y"]
+        yield [*"nx", "backspace", "backspace"]
+        yield enter("yes")
         assert service.ran[-1] == "say yes it is"
         assert "yes it is" in screen.text
         yield enter("ask")
@@ -471,7 +474,7 @@ def test_leaving_asks_first() -> None:
     def script(screen: Player) -> Keys:
         yield ["ctrl d"]
         assert "Leave the debugger?" in screen.text
-        yield ["e"]
+        yield enter("e")
         raise AssertionError("still there")
 
     assert play(script) == Leave("end")
@@ -567,7 +570,7 @@ def test_the_queue_goes_on_after_a_question() -> None:
     def script(screen: Player) -> Keys:
         assert "Really?" in screen.text
         assert service.ran == ["info", "ask"]
-        yield ["n"]
+        yield enter("n")
         assert service.ran == ["info", "ask", "pick 1 1"]
 
     play(script, service, queue=CommandQueue(["ask", "pick 1 1"]))

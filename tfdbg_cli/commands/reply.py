@@ -64,6 +64,19 @@ class Question(NamedTuple):
     text: str
     choices: tuple[Choice, ...]
 
+    def choice(self, answer: str) -> Choice | None:
+        """The choice that an answer means: its key, or the first word of its caption; else none.
+
+        Nothing else counts, so that a command typed by somebody who didn't see the question is
+        not taken for an answer.
+        """
+        wanted = answer.strip().lower()
+        for choice in self.choices:
+            words = choice.caption.lower().split()
+            if wanted and wanted in (choice.key.lower(), *words[:1]):
+                return choice
+        return None
+
 
 @dataclass(frozen=True)
 class Reply:

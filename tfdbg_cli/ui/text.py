@@ -84,12 +84,23 @@ class TextUI(UserInterface):
         """Ask for the answer to a question; raises like `read_command`."""
 
     def on_eof(self, service: Service, queue: CommandQueue) -> Leave | None:
-        """No more commands will come: the program runs on without the debugger.
+        """No more commands will come: a person is asked, else the program runs on.
 
         Returns:
             ``None`` to ask on.
         """
-        return self._let_go(service)
+        if not self.interactive or queue.batch:
+            return self._let_go(service)
+        question = service.run("exit", self.width).question
+        if question is None:
+            return self._let_go(service)
+        try:
+            command = self._ask_choice(question)
+        except EOFError:  # twice: the terminal is gone
+            return self._let_go(service)
+        except KeyboardInterrupt:
+            command = ""
+        return self._guarded(service, queue, command, from_user=True) if command else None
 
     def interact(self, service: Service, queue: CommandQueue) -> Leave:
         """One stop: the queue's commands, then the user's."""
@@ -194,15 +205,25 @@ class TextUI(UserInterface):
             chosen = question.choices[0]
             self.print_message(Toast(f"{question.text} {chosen.caption}."))
             return chosen.command
-        keys = "  ".join(f"[{choice.key}] {choice.caption}" for choice in question.choices)
-        self.print_lines([line((question.text, "bold")), line(keys)])
         try:
-            key = self.read_answer("? ").strip().lower()
+            return self._ask_choice(question)
         except (EOFError, KeyboardInterrupt):
             return ""
-        for choice in question.choices:
-            if key and choice.key.lower() == key[0]:
+
+    def _ask_choice(self, question: Question) -> str:
+        """Ask until the answer is one of the choices; an empty one means: never mind.
+
+        Raises:
+            EOFError, KeyboardInterrupt: instead of an answer.
+        """
+        keys = "  ".join(f"[{choice.key}] {choice.caption}" for choice in question.choices)
+        self.print_lines([line((question.text, "bold")), line(keys)])
+        while answer := self.read_answer("? ").strip():
+            choice = question.choice(answer)
+            if choice is not None:
                 return choice.command
+            letters = ", ".join(choice.key for choice in question.choices)
+            self.print_message(Toast(f'"{answer}" is no answer: {letters}, or Enter to stay.'))
         return ""
 
     def _request(self, service: Service, queue: CommandQueue, request: UiRequest) -> None:

@@ -52,6 +52,7 @@ class LineUI(TextUI):
         self._session: PromptSession[str] | None = None
         self._session_service: Service | None = None
         self._batch = False
+        self._typed_ahead = ""
 
     @property
     def interactive(self) -> bool:
@@ -97,7 +98,11 @@ class LineUI(TextUI):
             answer = self.read_answer("-- more -- (Enter, or q to stop) ")
         except (EOFError, KeyboardInterrupt):
             return False
-        return not answer.strip().lower().startswith("q")
+        if answer.strip().lower() in {"", "q"}:
+            return not answer.strip()
+        # Whoever types a command here has seen enough, and wants it run.
+        self._typed_ahead = answer
+        return False
 
     def print_title(self, text: str, role: str) -> None:
         """Print ``--- title ---`` in the colour of the kind of stop."""
@@ -119,6 +124,9 @@ class LineUI(TextUI):
 
     def read_command(self, service: Service) -> str:
         """A command line, edited, completed, from the history."""
+        if self._typed_ahead:
+            command, self._typed_ahead = self._typed_ahead, ""
+            return command
         if self._session is None or self._session_service is not service:
             self._session_service = service
             self._session = self._new_session(
@@ -143,10 +151,6 @@ class LineUI(TextUI):
         # A multi-line paste becomes one line: nothing in it runs by itself.
         text = session.prompt(prompt, in_thread=_loop_is_running())
         return " ".join(text.split("\n"))
-
-    def on_eof(self, service: Service, queue: CommandQueue) -> Leave | None:
-        """Ctrl-D asks how to leave."""
-        return self._guarded(service, queue, "exit", from_user=True)
 
 
 def _loop_is_running() -> bool:

@@ -276,7 +276,7 @@ class App:
             raise UserError(f'Nothing matches "{shown}".')
         text = f"/{shown}: line {found.line + 1}"
         if found.total:
-            text += f", match {found.number} of {found.total}"
+            text += f", matching line {found.number} of {found.total}"
         if found.wrapped:
             text += "; the search went on at the " + ("top" if direction > 0 else "bottom")
         self.state.message = Toast(text + ".")

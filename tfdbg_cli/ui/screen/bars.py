@@ -135,11 +135,11 @@ def message_rows(message: Toast, has_details: bool, width: int) -> list[Cells]:
     ]
 
 
-def question_rows(question: Question, width: int) -> list[Cells]:
-    """A question, and the keys that answer it; they can be clicked, too."""
+def question_rows(question: Question, answer: str, width: int) -> list[Cells]:
+    """A question, what was typed for an answer, and the choices; they can be clicked, too."""
     rows = [
         clip([Segment(" " + part, "question")], 0, width, fill="question")
-        for part in _wrapped(question.text, width)
+        for part in _wrapped(f"{question.text} (type a letter, then Enter) {answer}", width)
     ]
     segments: list[Segment] = [Segment(" ", "question")]
     used = 1

@@ -125,16 +125,22 @@ class Controls:
         question = self.state.question
         assert question is not None
         if name in {"esc", "ctrl c"}:
-            self.state.question = self.state.message = None
-        else:
-            for choice in question.choices:
-                if name.lower() == choice.key.lower():
-                    self.state.question = self.state.message = None
-                    if choice.command:
-                        self._app.execute(choice.command)
-                    break
-            else:
-                return
+            self._answered("")
+        elif name in {"enter", "ctrl j", "ctrl m"}:
+            choice = question.choice(self.state.answer)
+            self.state.answer = ""
+            if choice is not None:
+                self._answered(choice.command)
+        elif name in {"backspace", "ctrl h"}:
+            self.state.answer = self.state.answer[:-1]
+        elif len(name) == 1 and name.isprintable():
+            self.state.answer += name
+
+    def _answered(self, command: str) -> None:
+        self.state.question = self.state.message = None
+        self.state.answer = ""
+        if command:
+            self._app.execute(command)
         self._app.drain_queue()
 
     def do(self, action: str) -> None:
@@ -322,7 +328,8 @@ class Controls:
         """The left button went down on a target, the scroll bar, or nothing."""
         if self.state.question is not None:
             if target is not None and target.kind == "answer":
-                self._answer_key(target.value)
+                choice = self.state.question.choice(target.value)
+                self._answered(choice.command if choice is not None else "")
             return
         self.state.message = None
         self.state.menu_at = None

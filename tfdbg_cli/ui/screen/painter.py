@@ -46,7 +46,7 @@ def _overlay(state: State) -> list[Cells]:
     """A question, a message or candidates: they cover the status line and the rows above it."""
     cols = state.size[0]
     if state.question is not None:
-        return bars.question_rows(state.question, cols)
+        return bars.question_rows(state.question, state.answer, cols)
     if state.message is not None:
         return bars.message_rows(state.message, bool(state.details), cols)
     if state.prompt.completion is not None:

@@ -57,6 +57,7 @@ class State:
         message: shown until the next key.
         details: more about the last error.
         question: waits for an answer.
+        answer: what was typed of it.
         page_mode: whether single letters act on the page.
         menu_at: which entry of the menu has the focus, if any.
         program_printed: whether there is output of the program to look at.
@@ -70,6 +71,7 @@ class State:
     message: Toast | None = None
     details: tuple[str, ...] = ()
     question: Question | None = None
+    answer: str = ""
     page_mode: bool = False
     menu_at: int | None = None
     program_printed: bool = False
