@@ -126,7 +126,7 @@ def test_the_terminal_is_given_back(terminal: Make, thread: list[str]) -> None:
     shown.until("run-end: run #1")
     shown.type("exit\r")
     shown.until("Leave the debugger?")
-    shown.type("c")
+    shown.type("c\r")
     shown.until("handlers restored")
     assert modes(shown.child.child_fd) == before
     assert shown.ends() == 0
