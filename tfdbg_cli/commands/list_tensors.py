@@ -22,9 +22,12 @@ from tfdbg_cli.documents import (
     line,
 )
 from tfdbg_cli.dumps.dump import Datum, Dump
-from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.errors import DumpError, UserError, one_line
 
 __all__ = ["COMMANDS"]
+
+# A dump with hundreds of damaged files must not push its good tensors off the screen.
+_WARNINGS = 6
 
 _SORT_KEYS = ("timestamp", "dump_size", "op_type", "tensor_name")
 
@@ -64,6 +67,10 @@ def _select(context: Context, arguments: argparse.Namespace) -> tuple[list[Datum
             try:
                 if not predicate(datum, dump.value(datum)):
                     continue
+            except DumpError as error:
+                if not dump.warnings:  # most dumps have said it themselves
+                    failures.append(f"{datum.tensor_name}: {error}")
+                continue
             except Exception as error:
                 failures.append(f"{datum.tensor_name}: {one_line(error)}")
                 continue
@@ -158,7 +165,11 @@ def _list_tensors(context: Context, arguments: argparse.Namespace) -> Result:
         header.append(line(f'Op type regex filter: "{arguments.op_type_filter}"'))
     if arguments.node_name_filter:
         header.append(line(f'Node name regex filter: "{arguments.node_name_filter}"'))
-    header += [line((f"Warning: {text}", "warning")) for text in dump.warnings]
+    header += [line((f"Warning: {text}", "warning")) for text in dump.warnings[:_WARNINGS]]
+    if len(dump.warnings) > _WARNINGS:
+        header.append(
+            line((f"Warning: {len(dump.warnings) - _WARNINGS} more like these", "warning"))
+        )
     if failures:
         count = len(failures)
         header.append(
