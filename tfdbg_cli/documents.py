@@ -144,12 +144,15 @@ class Document(ABC):
         title_role: ``""`` or ``"error"`` (an alert: something bad was found).
         menu: what a user most likely does next.
         initial_line: the line that should be on top when the Document is opened.
+        initial_search: a regex that a UI searches for at once, so that its keys for the next and
+            the previous match work from the first moment; empty: none.
     """
 
     title: str = ""
     title_role: str = ""
     menu: tuple[MenuItem, ...] = ()
     initial_line: int = 0
+    initial_search: str = ""
 
     @property
     @abstractmethod
@@ -182,6 +185,7 @@ class Document(ABC):
             at = max(start, 0)
             while at < end:
                 upto = min(at + block, end)
+                self.settle(at, upto)
                 for offset, found in enumerate(self.lines(at, upto)):
                     if pattern.search(found.text):
                         return at + offset
@@ -191,12 +195,27 @@ class Document(ABC):
             at = min(start, count - 1)
             while at > end:
                 low = max(at - block + 1, end + 1)
+                self.settle(low, at + 1)
                 made = self.lines(low, at + 1)
                 for offset in range(len(made) - 1, -1, -1):
                     if pattern.search(made[offset].text):
                         return low + offset
                 at = low - 1
         return None
+
+    @property
+    def pending(self) -> bool:
+        """Whether some line that was made holds a placeholder for what is still computed.
+
+        A UI that can redraw asks for the visible lines again now and then, until it is false.
+        """
+        return False
+
+    def settle(self, start: int, stop: int) -> None:
+        """Wait until the lines ``start`` to ``stop - 1`` need no placeholder any more.
+
+        Whoever takes lines for good (a file, a pipe, a search) calls it; a screen never does.
+        """
 
     def locate(self, indices: Sequence[int]) -> int:
         """The line that shows a tensor element.
@@ -218,6 +237,7 @@ class Document(ABC):
         at, count = 0, self.line_count
         while at < count:
             upto = min(at + 1024, count)
+            self.settle(at, upto)
             yield from self.lines(at, upto)
             at = upto
 
@@ -322,6 +342,17 @@ class ChainDocument(Document):
             at += 1
         return made
 
+    @property
+    def pending(self) -> bool:
+        """Whether some part waits for something."""
+        return any(part.pending for part in self.parts)
+
+    def settle(self, start: int, stop: int) -> None:
+        """Settle what falls into each part."""
+        for first, part in zip(self._starts, self.parts, strict=False):
+            if first < stop and first + part.line_count > start:
+                part.settle(max(start - first, 0), min(stop - first, part.line_count))
+
     def locate(self, indices: Sequence[int]) -> int:
         """The line that shows a tensor element, asked of each part in turn."""
         error: UserError | None = None
@@ -350,7 +381,9 @@ class ChainDocument(Document):
         parts = [part.resized(width) for part in self.parts]
         if all(new is old for new, old in zip(parts, self.parts, strict=True)):
             return self
-        return ChainDocument(parts, self.title, self.menu, self.title_role, self.initial_line)
+        made = ChainDocument(parts, self.title, self.menu, self.title_role, self.initial_line)
+        made.initial_search = self.initial_search
+        return made
 
 
 def write_text(document: Document, write: Callable[[str], object]) -> int:

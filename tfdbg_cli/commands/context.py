@@ -15,10 +15,26 @@ from tfdbg_cli.settings import Settings
 if TYPE_CHECKING:
     from tfdbg_cli.commands.registry import CommandRegistry
 
-__all__ = ["ALL_MODES", "Context", "compile_regex"]
+__all__ = [
+    "ALL_MODES",
+    "DUMP_MODES",
+    "LIVE_MODES",
+    "PROFILE_MODES",
+    "TENSOR_MODES",
+    "Context",
+    "compile_regex",
+]
 
+#: The stops of a living program: before a run, after it, after a run that was timed (``run -p``).
+LIVE_MODES = frozenset({"run-start", "run-end", "profile"})
+#: The stops with tensors to look at.
+TENSOR_MODES = frozenset({"run-end", "offline"})
+#: The stops with op timings to look at.
+PROFILE_MODES = frozenset({"profile", "offline-profile"})
+#: The stops with a dump: graph and sources are known.
+DUMP_MODES = TENSOR_MODES | PROFILE_MODES
 #: The kinds of stops.
-ALL_MODES = frozenset({"run-start", "run-end", "offline"})
+ALL_MODES = LIVE_MODES | DUMP_MODES
 
 
 @dataclass
@@ -26,7 +42,8 @@ class Context:
     """One stop, as its commands see it.
 
     Attributes:
-        mode: ``run-start``, ``run-end`` or ``offline``.
+        mode: one of `ALL_MODES`: ``run-start``, ``run-end``, ``profile``, ``offline`` or
+            ``offline-profile``.
         registry: all commands.
         filters: all tensor filters.
         settings: what `config` shows.
@@ -34,7 +51,8 @@ class Context:
         dump: the run's tensors; ``None`` at run-start and after an undebugged run.
         width: columns of the screen that asked.
         is_first_stop: whether nothing was shown before.
-        extra: what plug-ins and sessions keep from command to command.
+        extra: what plug-ins and sessions keep from command to command of this stop.
+        names: results stored by ``eval -o NAME``; kept from stop to stop.
     """
 
     mode: str
@@ -46,6 +64,12 @@ class Context:
     width: int = 80
     is_first_stop: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
+    names: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a program that waits."""
+        return self.mode in LIVE_MODES
 
     def take_notes(self) -> list[Line]:
         """What the session has to say at this stop, one warning a line; said once."""

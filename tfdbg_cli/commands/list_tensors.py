@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfdbg_cli.commands import completers
-from tfdbg_cli.commands.context import Context, compile_regex
+from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.units import bytes_text
@@ -221,7 +221,7 @@ LIST_TENSORS = Command(
         ),
         Argument(("-r", "--reverse"), "in descending order"),
     ),
-    modes=frozenset({"run-end", "offline"}),
+    modes=TENSOR_MODES,
     examples=(
         ("lt", "every tensor, the first one on top"),
         ("lt -f has_inf_or_nan", "only those with a nan or an infinity"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tfdbg_cli.commands import completers
-from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.context import DUMP_MODES, Context
 from tfdbg_cli.commands.node_info import need_graph
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
@@ -113,7 +113,7 @@ LIST_INPUTS = Command(
     "List the inputs of a node.",
     _inputs,
     _ARGUMENTS,
-    modes=frozenset({"run-end", "offline"}),
+    modes=DUMP_MODES,
     examples=(
         ("li hidden/Relu", "its direct inputs"),
         ("li -r -t cross_entropy/Log", "what it was computed from, with op types"),
@@ -128,7 +128,7 @@ LIST_OUTPUTS = Command(
     "List the recipients of a node's outputs.",
     _outputs,
     _ARGUMENTS,
-    modes=frozenset({"run-end", "offline"}),
+    modes=DUMP_MODES,
     examples=(("lo Softmax", "who uses it"), ("lo -r Softmax", "and who uses those")),
 )
 

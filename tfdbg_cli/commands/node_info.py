@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 
 from tfdbg_cli.commands import completers
-from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.context import DUMP_MODES, Context
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.units import node_menu
@@ -136,7 +136,7 @@ NODE_INFO = Command(
         Argument(("-d", "--dumps"), "its dumped tensors"),
         Argument(("-t", "--traceback"), "the Python lines that made it"),
     ),
-    modes=frozenset({"run-end", "offline"}),
+    modes=DUMP_MODES,
     examples=(
         ("ni hidden/Relu", "op type, device and neighbours"),
         ("ni -t cross_entropy/Log", "the line of your program that made the node"),

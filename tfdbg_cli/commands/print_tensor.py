@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.commands import completers
-from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.context import TENSOR_MODES, Context
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.units import bytes_text, node_menu
@@ -295,7 +295,7 @@ PRINT_TENSOR = Command(
         ),
         *value_arguments(with_number=True),
     ),
-    modes=frozenset({"run-end", "offline"}),
+    modes=TENSOR_MODES,
     examples=(
         ("pt hidden/Relu:0", "the value; big ones with ellipses"),
         ("pt hidden/Relu:0[0:5, :]", "a slice, as in NumPy"),

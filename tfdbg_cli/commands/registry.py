@@ -183,10 +183,11 @@ class CommandRegistry:
                 self.commands.append(point.load())
             except Exception as error:
                 self.commands.append(_missing(point.name, one_line(error)))
-        self._by_name: dict[str, Command] = {}
+        # Two commands may share a name at different stops, as ``ps`` does.
+        self._by_name: dict[str, list[Command]] = {}
         for command in self.commands:
             for name in (command.name, *command.aliases):
-                self._by_name.setdefault(name, command)
+                self._by_name.setdefault(name, []).append(command)
 
     def available(self, mode: str) -> list[Command]:
         """The commands of a stop."""
@@ -198,22 +199,39 @@ class CommandRegistry:
         Raises:
             UserError: there is none, or not at this stop.
         """
-        found = self._by_name.get(name)
+        found = self.lookup(name, mode)
         if found is None:
-            known = [n for n, c in self._by_name.items() if mode in c.modes]
+            known = [
+                n for n, all_of in self._by_name.items() if any(mode in c.modes for c in all_of)
+            ]
             raise UserError(
                 f'There is no command "{name}".',
                 did_you_mean(name, known) or "Type help for all commands.",
             )
         if mode not in found.modes:
-            where = "offline" if mode == "offline" else f"at {mode}"
-            raise UserError(f"{found.name} is not available {where}.", _WHEN.get(mode, ""))
+            raise UserError(
+                f"{found.name} is not available {_WHERE.get(mode, f'at {mode}')}.",
+                _WHEN.get(mode, ""),
+            )
         return found
 
+    def lookup(self, name: str, mode: str) -> Command | None:
+        """A command by name or alias: the one of this stop, else one of another, else ``None``."""
+        all_of = self._by_name.get(name, [])
+        return next((c for c in all_of if mode in c.modes), all_of[0] if all_of else None)
 
+
+_WHERE = {
+    "offline": "offline",
+    "profile": "after a run that was timed",
+    "offline-profile": "offline after a run that was timed",
+}
 _WHEN = {
     "run-start": "It needs a run's tensors: run executes the run.",
+    "run-end": "It needs op timings: run -p times the next run.",
+    "profile": "run -p keeps no tensors; run does.",
     "offline": "It needs a live program.",
+    "offline-profile": "It needs tensors or a live program.",
 }
 
 

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass, field
 
 from tfdbg_cli.commands import completers
-from tfdbg_cli.commands.context import Context, compile_regex
+from tfdbg_cli.commands.context import DUMP_MODES, LIVE_MODES, Context, compile_regex
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Choice, Leave, Question
@@ -132,7 +132,7 @@ def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
     if info.error is not None:
         lines += [line(), line(("The run failed: ", "error"), info.error.message)]
     lines.append(line(bar))
-    live = context.mode != "offline"
+    live = context.is_live
     if live:
         lines += [line(), line("Select one of the following commands to proceed ---->")]
         for command, text in (
@@ -202,7 +202,7 @@ def _show_error(context: Context, arguments: argparse.Namespace) -> Result:
 
 
 def _exit(context: Context, arguments: argparse.Namespace) -> Result:
-    if context.mode == "offline":
+    if not context.is_live:
         return Leave(ExitChoice())
     if arguments.end:
         return Leave(ExitChoice(ends_program=True))
@@ -217,8 +217,6 @@ def _exit(context: Context, arguments: argparse.Namespace) -> Result:
         ),
     )
 
-
-_LIVE = frozenset({"run-start", "run-end"})
 
 RUN = Command(
     "run",
@@ -248,7 +246,7 @@ RUN = Command(
         Argument(("--op_type_filter",), "watch only ops whose type matches", "REGEX"),
         Argument(("--tensor_dtype_filter",), "watch only tensors whose dtype matches", "REGEX"),
     ),
-    modes=_LIVE,
+    modes=LIVE_MODES,
     examples=(
         ("run", "execute the run and look at its tensors"),
         ("run -f has_inf_or_nan", "go on until something becomes nan or infinite"),
@@ -273,7 +271,7 @@ ERROR = Command(
     "run control",
     "Show the error of this run again.",
     _show_error,
-    modes=frozenset({"run-end", "offline"}),
+    modes=DUMP_MODES,
     examples=(("error", "the failing op, its error and where to look"),),
 )
 

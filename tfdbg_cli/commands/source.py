@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tfdbg_cli.commands import completers
-from tfdbg_cli.commands.context import Context, compile_regex
+from tfdbg_cli.commands.context import DUMP_MODES, Context, compile_regex
 from tfdbg_cli.commands.node_info import need_graph
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
@@ -199,7 +199,7 @@ LIST_SOURCE = Command(
             ("-n", "--node_name_filter"), "count only nodes whose name matches", "REGEX", default=""
         ),
     ),
-    modes=frozenset({"run-end", "offline"}),
+    modes=DUMP_MODES,
     examples=(("ls", "your files first, then the library's"), ("ls -p model", "by path")),
 )
 
@@ -226,7 +226,7 @@ PRINT_SOURCE = Command(
         ),
         Argument(("-b", "--line_begin"), "scroll to this line", "N", default=1, kind=_count),
     ),
-    modes=frozenset({"run-end", "offline"}),
+    modes=DUMP_MODES,
     examples=(("ps debug_mnist.py", "the file with its nodes"), ("ps -t -b 40 train.py", "")),
 )
 

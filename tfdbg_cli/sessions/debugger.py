@@ -64,6 +64,8 @@ class Debugger:
         for path in filters:
             load_filters(path, self.filters)
         self.store = DumpStore(dump_root, keep_dumps, dump_limit)
+        #: What `eval -o` stored.
+        self.names: dict[str, Any] = {}
         self.stops = 0
         self.run_count = 0
         self.session_count = 0

@@ -225,7 +225,15 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
 
     def _context(self, mode: str, info: RunInfo, dump: Dump | None = None) -> Context:
         debugger = self.debugger
-        return Context(mode, debugger.registry, debugger.filters, debugger.settings, info, dump)
+        return Context(
+            mode,
+            debugger.registry,
+            debugger.filters,
+            debugger.settings,
+            info,
+            dump,
+            names=debugger.names,
+        )
 
     def _forget(self) -> None:
         """The program runs on: the tensors of the last run are no longer asked for."""

@@ -48,7 +48,7 @@ def _runs_command(runs: list[Path], current: Path) -> Command:
         "List the runs of the dump folder, or open one.",
         run,
         (Argument(("number",), "which run to open", "K", nargs="?", kind=int),),
-        modes=frozenset({"offline"}),
+        modes=frozenset({"offline", "offline-profile"}),
         examples=(("runs", "all runs"), ("runs 3", "open the fourth")),
     )
 
@@ -78,6 +78,7 @@ def look(path: str, debugger: Debugger) -> None:
             debugger.settings,
             dump.run_info() or RunInfo(),
             dump,
+            names=debugger.names,
         )
         action = debugger.stop(
             context,
