@@ -1,0 +1,52 @@
+"""``--json``: one JSON object a line, made when somebody reads it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tfdbg_cli.commands.registry import Argument
+from tfdbg_cli.documents import LazyDocument, Line, Span
+
+__all__ = ["JSON_ARGUMENT", "json_document"]
+
+#: The option of every command that lists.
+JSON_ARGUMENT = Argument(("--json",), "one JSON object a line, for other programs")
+
+
+def json_document(count: int, make: Callable[[int], Mapping[str, Any]]) -> LazyDocument:
+    """A Document of ``count`` JSON objects.
+
+    JSON has no nan and no infinities: they become the strings ``nan``, ``inf`` and ``-inf``.
+
+    Args:
+        count: how many.
+        make: the object of a number from 0 on; its values are numbers, strings, booleans, ``None``,
+            NumPy scalars, and lists and mappings of them.
+    """
+
+    def row(number: int) -> Line:
+        # ASCII only: the text passes every pipe and holds no control characters.
+        return Line([Span(json.dumps(_plain(make(number))))])
+
+    return LazyDocument(count, row)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, complex):
+        return str(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
