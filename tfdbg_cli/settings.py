@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,9 @@ import platformdirs
 from tfdbg_cli.errors import UserError, did_you_mean
 
 __all__ = ["FIELDS", "Field", "Settings", "default_config_path"]
+
+# The entry of the file that holds the aliases.
+_ALIASES = "aliases"
 
 _TRUE = {"1", "true", "t", "yes", "y", "on"}
 _FALSE = {"0", "false", "f", "no", "n", "off"}
@@ -88,6 +91,7 @@ class Settings:
         self.path = path
         self._fields = {field.name: field for field in FIELDS}
         self._values: dict[str, Any] = {}
+        self._aliases: dict[str, str] = {}
         self._listeners: list[Callable[[str, Any], None]] = []
         self.warning = ""
         if path is not None and path.exists():
@@ -96,6 +100,8 @@ class Settings:
                 for name, value in stored.items():
                     if name in self._fields:
                         self._values[name] = self._parse(name, str(value))
+                aliases = stored.get(_ALIASES, {})
+                self._aliases = {str(name): str(text) for name, text in aliases.items()}
             except (OSError, ValueError, AttributeError, UserError) as error:
                 self.warning = f"Settings file {path} is not used: {error}"
 
@@ -134,18 +140,35 @@ class Settings:
         """
         value = self._parse(name, text)
         self.override(name, value)
-        if self.path is not None:
-            stored: dict[str, Any] = {}
-            with contextlib.suppress(OSError, ValueError):
-                loaded = json.loads(self.path.read_text(encoding="utf-8"))
-                stored = loaded if isinstance(loaded, dict) else {}
-            stored[name] = value
-            with contextlib.suppress(OSError):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                temporary = self.path.with_name(self.path.name + f".{os.getpid()}")
-                temporary.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
-                temporary.replace(self.path)
+        self._keep(name, value)
         return value
+
+    def _keep(self, name: str, value: Any) -> None:
+        """Write one entry of the file; the others stay as they are there now."""
+        if self.path is None:
+            return
+        stored: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError):
+            loaded = json.loads(self.path.read_text(encoding="utf-8"))
+            stored = loaded if isinstance(loaded, dict) else {}
+        stored[name] = value
+        with contextlib.suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = self.path.with_name(self.path.name + f".{os.getpid()}")
+            temporary.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
+            temporary.replace(self.path)
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """The user's own commands: name -> command line."""
+        return self._aliases
+
+    def set_alias(self, name: str, text: str) -> None:
+        """Make, change or (with an empty text) remove an alias, and keep that in the file."""
+        self._aliases.pop(name, None)
+        if text:
+            self._aliases[name] = text
+        self._keep(_ALIASES, self._aliases)
 
     def on_change(self, listener: Callable[[str, Any], None]) -> None:
         """Call ``listener(name, value)`` after each change."""

@@ -10,7 +10,7 @@ from command_kit import Shell
 
 from tfdbg_cli.commands.builtin import BUILTIN
 from tfdbg_cli.commands.history import History, default_history_path
-from tfdbg_cli.commands.parsing import quoted, split_redirect, split_words
+from tfdbg_cli.commands.parsing import Output, quoted, split_output, split_words
 from tfdbg_cli.commands.reply import Reply, UiRequest
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -58,7 +58,7 @@ def test_words(line, words):
     ],
 )
 def test_redirects_stand_outside_quotes(line, command, path):
-    assert split_redirect(line) == (command, path)
+    assert split_output(line) == (command, Output(">", path) if path else None)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_screen_that_breaks_off_leaves_the_old_file(shell, tmp_path, monkeypat
     ("command", "parts"),
     [
         ("lt >", ["redirect file path is empty", "lt > tensors.txt"]),
-        ("lt >> out", [">> is not supported", "Use >"]),
+        ("lt >>", ["path is empty", "Write"]),
         ("> out", ["no command in front of the >"]),
         ("lt > /no/such/folder/out", ["/no/such/folder/out can't be written", "No such file"]),
         ("lt > {folder}", ["{folder} can't be written", "directory"]),
@@ -216,7 +216,7 @@ def test_every_example_is_understood(shell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for command in BUILTIN:
         for text, _ in command.examples:
-            words = split_words(split_redirect(text)[0])
+            words = split_words(split_output(text)[0])
             assert words[0] in (command.name, *command.aliases)
             reply = shell.reply(text)
             if reply.failed:  # it names a node of another program
@@ -391,4 +391,4 @@ def test_completion_never_raises(shell):
 @pytest.mark.parametrize("text", ["<string>", "a > b", "plain", "-x", "it's", "a b", "x[0, 1]"])
 def test_a_quoted_word_is_read_back(text: str) -> None:
     assert split_words(f"ps {quoted(text)} -b 3") == ["ps", text, "-b", "3"]
-    assert split_redirect(f"ps {quoted(text)} -b 3")[1] is None
+    assert split_output(f"ps {quoted(text)} -b 3")[1] is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tfdbg_cli.commands import (
+    aliases,
     evaluate,
     general,
     list_tensors,
@@ -10,6 +11,7 @@ from tfdbg_cli.commands import (
     node_info,
     print_tensor,
     run,
+    scripts,
     source,
 )
 from tfdbg_cli.commands.registry import Command, CommandRegistry
@@ -24,6 +26,8 @@ BUILTIN: tuple[Command, ...] = (
     *node_info.COMMANDS,
     *neighbours.COMMANDS,
     *source.COMMANDS,
+    *scripts.COMMANDS,
+    *aliases.COMMANDS,
     *general.COMMANDS,
 )
 

@@ -70,6 +70,9 @@ def commands(context: Context, typed: str) -> Iterable[Candidate]:
         for name in (command.name, *command.aliases):
             if name.startswith(typed):
                 found.append(Candidate(name, command.summary))
+    for name, text in context.settings.aliases.items():
+        if name.startswith(typed):
+            found.append(Candidate(name, text))
     return found
 
 

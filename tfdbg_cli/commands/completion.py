@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.parsing import Word, tokenize
+from tfdbg_cli.commands.parsing import Word, last_command, split_command, tokenize
 from tfdbg_cli.commands.registry import Argument, Command
 from tfdbg_cli.commands.reply import Candidate, Completion
 from tfdbg_cli.errors import UserError
@@ -62,7 +63,15 @@ def _argument_at(command: Command, words: list[Word]) -> Argument | None:
 
 
 def complete(context: Context, text: str) -> Completion:
-    """Candidates for the last word of ``text``."""
+    """Candidates for the last word of ``text``, in the last of its commands."""
+    command = last_command(text)
+    if command.startswith(("!", "#")):
+        return Completion(len(text))
+    found = _complete_command(context, command)
+    return replace(found, start=len(text) - len(command) + found.start)
+
+
+def _complete_command(context: Context, text: str) -> Completion:
     words, start, typed = _last_word(text)
     found = _complete(context, words, start, typed)
     if not text[:start].endswith(("'", '"')):
@@ -80,11 +89,16 @@ def _unquoted(text: str) -> str:
 def _complete(context: Context, words: list[Word], start: int, typed: str) -> Completion:
     if not words:
         return Completion(start, list(completers.commands(context, typed)))
-    if words[-1].text == ">":
+    if words[-1].text in (">", ">>"):
         return Completion(start, list(completers.files(context, typed)))
+    if any(word.text == "|" for word in words):
+        return Completion(start)
+    alias = context.settings.aliases.get(words[0].text)
+    if alias is not None:
+        words = [*tokenize(split_command(alias)[0]), *words[1:]]
     try:
         command = context.registry.get(words[0].text, context.mode)
-    except UserError:
+    except (UserError, IndexError):
         return Completion(start)
     if typed.startswith("-"):
         return Completion(start, list(_options(command, typed)))

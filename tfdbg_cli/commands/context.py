@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tfdbg_cli.commands.history import History
 from tfdbg_cli.documents import Line, line
 from tfdbg_cli.dumps.dump import Dump, RunInfo
 from tfdbg_cli.errors import UserError
@@ -53,6 +54,7 @@ class Context:
         is_first_stop: whether nothing was shown before.
         extra: what plug-ins and sessions keep from command to command of this stop.
         names: results stored by ``eval -o NAME``; kept from stop to stop.
+        history: what was typed.
     """
 
     mode: str
@@ -65,6 +67,7 @@ class Context:
     is_first_stop: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)
+    history: History | None = None
 
     @property
     def is_live(self) -> bool:

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import platformdirs
 
+from tfdbg_cli.errors import UserError
+
 __all__ = ["History", "default_history_path"]
+
+# Commands that a saved session must not play again.
+_NOT_PLAYED = frozenset({"save", "record", "history", "hist"})
 
 
 def default_history_path() -> Path:
@@ -30,6 +35,10 @@ class History:
         self.path = path
         self.limit = limit
         self.items: list[str] = []
+        #: What was run since the program began, for `save`: typed, queued or by a link.
+        self.session: list[str] = []
+        #: The file of `record`: each command line is written to it at once.
+        self.recorder: Path | None = None
         if path is not None:
             with contextlib.suppress(OSError, ValueError):
                 lines = path.read_text(encoding="utf-8").splitlines()
@@ -43,17 +52,74 @@ class History:
         temporary.write_text("\n".join(self.items) + "\n", encoding="utf-8")
         temporary.replace(self.path)
 
-    def add(self, text: str) -> None:
-        """Remember a command line; a repetition of the last one is dropped."""
-        text = " ".join(text.splitlines()).strip()
-        if not text or (self.items and self.items[-1] == text):
-            return
-        self.items.append(text)
-        if self.path is not None:
+    def add(self, text: str) -> str:
+        """Remember a command line that a person typed; a repetition of the last one is dropped.
+
+        Args:
+            text: what was typed; ``!…`` is remembered as what it stands for.
+
+        Returns:
+            The command line to run: ``text``, or what its ``!…`` stands for.
+        """
+        if text.lstrip().startswith("!"):
+            try:
+                text = self.expand(text.strip())
+            except UserError:
+                return text  # running it tells the user
+        plain = " ".join(text.splitlines()).strip()
+        if plain:
+            self.play(plain)
+            if not self.items or self.items[-1] != plain:
+                self.items.append(plain)
+                self._append(self.path, plain)
+        return text
+
+    def play(self, text: str) -> None:
+        """Note a command that is run without being typed (of a queue, a link) for `save`."""
+        if text.strip() and text.split()[0] not in _NOT_PLAYED:
+            self.session.append(text)
+            self._append(self.recorder, text)
+
+    @staticmethod
+    def _append(path: Path | None, text: str) -> None:
+        if path is not None:
             with contextlib.suppress(OSError):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                with self.path.open("a", encoding="utf-8") as file:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("a", encoding="utf-8") as file:
                     file.write(text + "\n")
+
+    def expand(self, text: str) -> str:
+        """What ``!!``, ``!12``, ``!-2``, ``!lt`` or ``!?Relu`` stands for; other text as it is.
+
+        Words behind the event are appended: ``!lt -r``. A number is the one that `history` shows,
+        a word the beginning of the most recent command that has it, ``?`` a part of it.
+
+        Raises:
+            UserError: there is no such command.
+        """
+        if not text.startswith("!"):
+            return text
+        event, blank, rest = text[1:].partition(" ")
+        found: str | None = None
+        if event == "!":
+            found = self.items[-1] if self.items else None
+        elif event.lstrip("-").isdecimal():
+            number = int(event)
+            at = number - 1 if number > 0 else len(self.items) + number
+            found = self.items[at] if number and 0 <= at < len(self.items) else None
+        elif event:
+            part = event.removeprefix("?")
+            found = next(
+                (
+                    item
+                    for item in reversed(self.items)
+                    if (part in item if event.startswith("?") else item.startswith(part))
+                ),
+                None,
+            )
+        if found is None:
+            raise UserError(f'The history has no "{text[: len(event) + 1]}".', "history shows it.")
+        return found + blank + rest
 
     def matching(self, prefix: str) -> list[str]:
         """The distinct command lines that begin with ``prefix``, most recent first."""

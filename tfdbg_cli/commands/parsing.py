@@ -1,13 +1,23 @@
-"""The grammar of a command line: words, quotes, brackets, backticks, and ``> file``."""
+"""The grammar of a command line: words, quotes, brackets, backticks; ``;``, ``#``, ``>``, ``|``."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tfdbg_cli.errors import UserError
 
-__all__ = ["Word", "quoted", "split_redirect", "split_words", "tokenize"]
+__all__ = [
+    "Output",
+    "Word",
+    "last_command",
+    "quoted",
+    "split_command",
+    "split_output",
+    "split_words",
+    "tokenize",
+]
 
 _INTERVAL = re.compile(r">=?\s*\d+(\.\d*)?\s*(us|ms|s|[kMG]?B?)\Z")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?\Z")
@@ -84,37 +94,87 @@ def split_words(line: str) -> list[str]:
     return [word.text for word in tokenize(line)]
 
 
-def split_redirect(line: str) -> tuple[str, str | None]:
-    """Split ``lt -n a > out.txt`` into the command and the path; ``None`` without a redirect.
+def split_command(line: str) -> tuple[str, str]:
+    """The first command of a line, and what stands behind its ``;``.
 
-    ``>`` counts outside quotes, backticks and brackets, with a blank on one side at least, and
-    followed by exactly one word that is no number. The value of an option (``-e >100us``) is no
-    redirect.
+    A ``#`` at the beginning of a word, outside quotes, backticks and brackets, makes the rest of
+    the line a comment.
+    """
+    at = 0
+    while at < len(line):
+        if line[at] == ";":
+            return line[:at].strip(), line[at + 1 :].strip()
+        if line[at] == "#" and (at == 0 or line[at - 1].isspace()):
+            return line[:at].strip(), ""
+        at = _skip(line, at)
+    return line.strip(), ""
+
+
+def last_command(line: str) -> str:
+    """What is typed of the last command of a line, or of the comment behind it."""
+    start = at = 0
+    while at < len(line):
+        if line[at] == "#" and (at == 0 or line[at - 1].isspace()):
+            return line[at:]
+        at, before = _skip(line, at), at
+        if line[before] == ";":
+            start = at
+    return line[start:].lstrip()
+
+
+class Output(NamedTuple):
+    """Where the output of a command goes.
+
+    Attributes:
+        kind: ``>`` (a new file), ``>>`` (the end of a file) or ``|`` (a shell command).
+        target: the path, or the shell command.
+    """
+
+    kind: str
+    target: str
+
+
+def split_output(line: str) -> tuple[str, Output | None]:
+    """Split ``lt -n a > out.txt`` or ``lt | grep Relu`` into the command and its `Output`.
+
+    ``>``, ``>>`` and ``|`` count outside quotes, backticks and brackets, with a blank on one side
+    at least. Exactly one word that is no number must follow a ``>``; the value of an option
+    (``-e >100us``) is no redirection. Everything behind a ``|`` belongs to the shell.
 
     Raises:
-        UserError: nothing follows the ``>``.
+        UserError: nothing follows.
     """
     place, at = -1, 0
     while at < len(line):
+        if line[at] == "|" and _is_apart(line, at, at + 1):
+            if not line[at + 1 :].strip():
+                raise UserError("There is no command behind the |.", "Write: lt | grep Relu")
+            before, output = split_output(line[:at].rstrip())
+            if output is not None:
+                raise UserError("A command's output goes to a file or to a command, not both.")
+            return before, Output("|", line[at + 1 :].strip())
         if line[at] == ">":
             place = at
         at = _skip(line, at)
     if place < 0:
         return line, None
-    before, after = line[:place], line[place + 1 :]
-    if before.endswith(">"):
-        raise UserError("Appending with >> is not supported.", "Use > to write a new file.")
-    spaced = not before or before[-1].isspace() or not after or after[0].isspace()
-    if not spaced:
+    start = place - 1 if place and line[place - 1] == ">" else place
+    before, after = line[:start], line[place + 1 :]
+    if not _is_apart(line, start, place + 1):
         return line, None
-    if before.split() and before.split()[-1].startswith("-") and _INTERVAL.match(line[place:]):
+    if before.split() and before.split()[-1].startswith("-") and _INTERVAL.match(line[start:]):
         return line, None
     words = split_words(after)
     if not words:
         raise UserError("The redirect file path is empty.", "Write for example: lt > tensors.txt")
     if len(words) > 1 or _NUMBER.match(words[0]):
         return line, None
-    return before.rstrip(), words[0]
+    return before.rstrip(), Output(line[start : place + 1], words[0])
+
+
+def _is_apart(line: str, start: int, stop: int) -> bool:
+    """Whether a piece of a line has a blank, or the line's end, on one side at least."""
+    return not line[:start] or line[start - 1].isspace() or not line[stop:] or line[stop].isspace()
 
 
 def quoted(text: str) -> str:
@@ -124,6 +184,6 @@ def quoted(text: str) -> str:
     """
     # What stands behind the word must not be drawn into it by a quote or bracket left open.
     is_whole = split_words(f"{text} ]'\"`")[:1] == [text]
-    if text and is_whole and not text.startswith("-") and ">" not in text:
+    if text and is_whole and text[0] not in "-#!" and not any(char in text for char in ">|;"):
         return text
     return f'"{text}"' if '"' not in text else f"'{text}'"

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from tfdbg_cli.commands.context import ALL_MODES, Context
 from tfdbg_cli.commands.parsing import Word
-from tfdbg_cli.commands.reply import Candidate, Leave, Question, Toast, UiRequest
+from tfdbg_cli.commands.reply import Candidate, Leave, Question, Script, Toast, UiRequest
 from tfdbg_cli.documents import Document
 from tfdbg_cli.errors import UserError, did_you_mean, one_line
 
@@ -21,7 +21,7 @@ __all__ = ["Argument", "Command", "CommandRegistry", "Completer", "Result"]
 _NO_OPTION = "\N{SYMBOL FOR NULL}"
 
 #: What a command may return.
-Result = Document | Leave | UiRequest | Question | Toast
+Result = Document | Leave | UiRequest | Question | Script | Toast
 
 #: Candidates for the word that is being typed.
 Completer = Callable[[Context, str], Iterable[Candidate]]
@@ -76,6 +76,8 @@ class Command:
         modes: at which stops it exists.
         examples: ``(command line, what it does)``.
         details: more help, paragraphs.
+        is_raw: the rest of the line, quotes, ``;`` and ``>`` included, is its one argument
+            ``text``.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Command:
     modes: frozenset[str] = ALL_MODES
     examples: tuple[tuple[str, str], ...] = ()
     details: str = ""
+    is_raw: bool = False
 
     def parse(self, words: Sequence[Word]) -> argparse.Namespace:
         """Parse the words behind the command's name; a word in quotes is never an option.

@@ -17,6 +17,7 @@ __all__ = [
     "Leave",
     "Question",
     "Reply",
+    "Script",
     "Service",
     "Toast",
     "UiRequest",
@@ -28,6 +29,13 @@ class Toast(NamedTuple):
 
     text: str
     role: str = "info"
+
+
+class Script(NamedTuple):
+    """Command lines to run one after the other, and a message about them."""
+
+    commands: tuple[str, ...]
+    message: Toast | None = None
 
 
 class Leave(NamedTuple):
@@ -90,6 +98,8 @@ class Reply:
         leave: control goes back to the session.
         request: something the UI does itself.
         question: the UI asks, and runs the command of the answer.
+        rest: command lines to run after this one, at the next stop if this one leaves. The UI
+            puts them in front of its queue.
     """
 
     command: str = ""
@@ -99,6 +109,7 @@ class Reply:
     leave: Leave | None = None
     request: UiRequest | None = None
     question: Question | None = None
+    rest: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:

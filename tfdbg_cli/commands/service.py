@@ -2,60 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import stat
-import tempfile
 import traceback
+from argparse import Namespace
+from dataclasses import replace
 
+from tfdbg_cli.commands.aliases import expand_alias
 from tfdbg_cli.commands.completion import complete
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.history import History
-from tfdbg_cli.commands.parsing import split_redirect, tokenize
-from tfdbg_cli.commands.registry import Result
-from tfdbg_cli.commands.reply import Completion, Leave, Question, Reply, Toast, UiRequest
-from tfdbg_cli.documents import Document, write_text
+from tfdbg_cli.commands.output import append_document, pipe_document, write_document
+from tfdbg_cli.commands.parsing import Output, split_command, split_output, tokenize
+from tfdbg_cli.commands.registry import Command, Result
+from tfdbg_cli.commands.reply import Completion, Leave, Question, Reply, Script, Toast, UiRequest
+from tfdbg_cli.documents import Document
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.settings import Settings
 
-__all__ = ["CommandService", "write_document"]
-
-
-def write_document(document: Document, path: str) -> int:
-    """Stream a Document to a file as plain text; the file is replaced whole or not at all.
-
-    Args:
-        document: what to write.
-        path: where to; something that is no regular file (``/dev/stderr``, a FIFO) is written to
-            directly.
-
-    Returns:
-        The number of lines.
-
-    Raises:
-        UserError: the file can't be written.
-    """
-    target = os.path.expanduser(path)
-    temporary = ""
-    try:
-        if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
-            with open(target, "w", encoding="utf-8") as file:
-                return write_text(document, file.write)
-        # Through a link, so that the file it points to is replaced and not the link.
-        target = os.path.realpath(target)
-        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".tfdbg-")
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
-            count = write_text(document, file.write)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, target)
-    except OSError as error:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        raise UserError(f"{path} can't be written: {error.strerror or error}.") from None
-    return count
+__all__ = ["CommandService"]
 
 
 class CommandService:
@@ -83,53 +46,99 @@ class CommandService:
         self.title = title
         self.title_role = title_role
         self.initial_command = initial_command
-        self.history = history
+        self.history = context.history = history
         self.prompt = "tfdbg> "
 
     def run(self, text: str, width: int = 80) -> Reply:
-        """Run one command line.
+        """Run the first command of a command line; `Reply.rest` holds the others.
 
         Args:
-            text: what was typed; empty: nothing happens.
+            text: what was typed; empty, or a comment: nothing happens.
             width: columns that lines may fill.
         """
-        command = text.strip()
-        if not command:
-            return Reply()
+        command, rest = text.strip(), ""
         self.context.width = max(width, 20)
         try:
-            return self._run(command)
+            command = self.history.expand(command)
+            command, rest = self._first_command(command)
+            if not command:
+                return Reply(rest=(rest,) if rest else ())
+            reply = self._run(command)
+            return replace(reply, rest=(*reply.rest, rest)) if rest else reply
         except UserError as error:
             details: tuple[str, ...] = ()
             if error.__cause__ is not None:
                 details = tuple("".join(traceback.format_exception(error.__cause__)).splitlines())
-            return Reply(command, message=Toast(str(error), "error"), details=details)
+            return Reply(
+                command, message=Toast(str(error) + _not_run(rest), "error"), details=details
+            )
         except Exception as error:
             details = tuple("".join(traceback.format_exception(error)).splitlines())
-            text = f"Error in the debugger: {one_line(error)}"
+            text = f"Error in the debugger: {one_line(error)}" + _not_run(rest)
             return Reply(command, message=Toast(text, "error"), details=details)
+
+    def _first_command(self, text: str) -> tuple[str, str]:
+        """The first command of a line, and the rest of the line."""
+        # Their argument is the rest of the line: it may hold anything.
+        if text.startswith("/") or self._is_raw(text):
+            return text, ""
+        return split_command(text)
+
+    def _is_raw(self, text: str) -> bool:
+        found = self.context.registry.lookup(text.split(None, 1)[0] if text else "", self._mode)
+        return found is not None and found.is_raw
+
+    @property
+    def _mode(self) -> str:
+        return self.context.mode
 
     def _run(self, command: str) -> Reply:
         if command.startswith("/"):
             return Reply(command, request=UiRequest("search", command[1:]))
         if command.startswith("@"):
             return Reply(command, request=UiRequest("scroll", command[1:].strip()))
-        bare, path = split_redirect(command)
+        expanded = expand_alias(self.settings.aliases, command)
+        if expanded is not None:
+            return Reply(command, rest=(expanded,))
+        if self._is_raw(command):
+            name, _, text = command.partition(" ")
+            if text.strip() in ("-h", "--help"):
+                return self._run(f"help {name}")
+            found = self.context.registry.get(name, self._mode)
+            return self._reply(command, found.run(self.context, Namespace(text=text.strip())))
+        bare, output = split_output(command)
         words = tokenize(bare)
         if not words:
-            raise UserError("There is no command in front of the >.")
-        found = self.context.registry.get(words[0].text, self.context.mode)
+            raise UserError(f"There is no command in front of the {output.kind if output else ''}.")
+        found = self.context.registry.get(words[0].text, self._mode)
         rest = words[1:]
         if [word.text for word in rest] in (["-h"], ["--help"]):
             rest = words[:1]
-            found = self.context.registry.get("help", self.context.mode)
+            found = self.context.registry.get("help", self._mode)
         result = found.run(self.context, found.parse(rest))
-        if path is None:
-            return self._reply(command, result)
+        return (
+            self._reply(command, result)
+            if output is None
+            else self._redirect(command, found, result, output)
+        )
+
+    @staticmethod
+    def _redirect(command: str, found: Command, result: Result, output: Output) -> Reply:
+        """Send what a command returned where the line says."""
         if not isinstance(result, Document):
-            raise UserError(f"{found.name} has no output to write to {path}.")
-        count = write_document(result, path)
-        return Reply(command, message=Toast(f"{count} line(s) written to {path}", "success"))
+            raise UserError(f"{found.name} has no output for {output.kind} {output.target}.")
+        if output.kind == "|":
+            shown, said = pipe_document(result, output.target)
+            if not shown.line_count:
+                text = f"{output.target}: no output {said}".rstrip()
+                return Reply(command, message=Toast(text))
+            return Reply(command, document=shown)
+        if output.kind == ">>":
+            count, what = append_document(result, output.target), "appended"
+        else:
+            count, what = write_document(result, output.target), "written"
+        text = f"{count} line(s) {what} to {output.target}"
+        return Reply(command, message=Toast(text, "success"))
 
     @staticmethod
     def _reply(command: str, result: Result) -> Reply:
@@ -141,6 +150,8 @@ class CommandService:
             return Reply(command, request=result)
         if isinstance(result, Question):
             return Reply(command, question=result)
+        if isinstance(result, Script):
+            return Reply(command, rest=result.commands, message=result.message)
         return Reply(command, message=result)
 
     def complete(self, text: str, cursor: int) -> Completion:
@@ -150,3 +161,7 @@ class CommandService:
         except Exception:
             # A half-typed line is no place for an error.
             return Completion(cursor)
+
+
+def _not_run(rest: str) -> str:
+    return f" Not run: {rest}" if rest else ""

@@ -20,37 +20,6 @@ from tfdbg_cli.errors import UserError, did_you_mean
 __all__ = ["COMMANDS", "user_files"]
 
 
-@dataclass
-class _File:
-    """What is known of one source file."""
-
-    path: str
-    first_line: int
-    nodes: list[str] = field(default_factory=list)
-
-
-def _files(dump: Dump) -> dict[str, _File]:
-    """Path -> the nodes whose creation stack passes through the file, in graph order."""
-    found: dict[str, _File] = {}
-    for node in need_graph(dump).nodes.values():
-        seen = set()
-        for frame in node.frames or ():
-            if frame.file in seen or is_debugger_path(frame.file):
-                continue
-            seen.add(frame.file)
-            entry = found.setdefault(frame.file, _File(frame.file, frame.line))
-            entry.first_line = min(entry.first_line, frame.line)
-            entry.nodes.append(node.name)
-    return found
-
-
-def user_files(dump: Dump) -> list[str]:
-    """The files of the user's own that made nodes; empty where the dump has no graph."""
-    if dump.graph() is None:
-        return []
-    return [path for path in _files(dump) if not is_library_path(path)]
-
-
 def _table(dump: Dump, files: list[_File], role: str) -> Iterable[Line]:
     if not files:
         yield line(("  [No files.]", "dim"))
@@ -94,41 +63,6 @@ def _list_source(context: Context, arguments: argparse.Namespace) -> Result:
     lines += [line(("Your file(s):", "heading")), *_table(dump, own, ""), line()]
     lines += [line(("Library file(s):", "heading")), *_table(dump, library, "dim")]
     return TextDocument(lines)
-
-
-def _resolve(dump: Dump, files: dict[str, _File], path: str) -> str:
-    """The file that a path, or the end of a path, means."""
-    absolute = os.path.abspath(os.path.expanduser(path))
-    for candidate in (path, absolute):
-        if candidate in files:
-            return candidate
-    ends = [p for p in files if p.replace("\\", "/").endswith("/" + path.lstrip("./"))]
-    own = [p for p in ends if not is_library_path(p)]
-    if len(own or ends) == 1:
-        return (own or ends)[0]
-    if len(ends) > 1:
-        raise UserError(f'"{path}" could be {", ".join(sorted(ends)[:4])}.')
-    if dump.sources().lines(absolute) is not None:
-        return absolute
-    raise UserError(
-        f'No source file "{path}" made a node in this run, and it can\'t be read.',
-        did_you_mean(os.path.basename(path), [os.path.basename(p) for p in user_files(dump)])
-        or "ls lists the files.",
-    )
-
-
-def _elements(dump: Dump, path: str, nodes: list[str], tensors: bool) -> dict[int, list[str]]:
-    """Line number -> names of the nodes (or of their dumped tensors) made on it."""
-    graph = need_graph(dump)
-    found: dict[int, list[str]] = {}
-    for name in nodes:
-        numbers = {f.line for f in graph.nodes[name].frames or () if f.file == path}
-        names = [name]
-        if tensors:
-            names = list(dict.fromkeys(datum.tensor_name for datum in dump.by_node(name)))
-        for number in numbers:
-            found.setdefault(number, []).extend(names)
-    return found
 
 
 def _print_source(context: Context, arguments: argparse.Namespace) -> Result:

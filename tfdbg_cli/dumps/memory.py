@@ -8,6 +8,7 @@ from typing import Any
 
 from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo
 from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.profile import Profile
 from tfdbg_cli.dumps.sources import Sources
 
 __all__ = ["MemoryDump"]
@@ -20,6 +21,8 @@ class MemoryDump(Dump):
         graph: the graph, or a function that makes it when somebody asks.
         sources: source text; default: read from the files of this machine when asked.
         run_info: fetches, feeds and the rest.
+        profile: the run's timings, or a function that makes them when somebody asks; ``None``:
+            the run was not timed.
     """
 
     def __init__(
@@ -27,9 +30,11 @@ class MemoryDump(Dump):
         graph: Graph | Callable[[], Graph | None] | None = None,
         sources: Sources | None = None,
         run_info: RunInfo | None = None,
+        profile: Profile | Callable[[], Profile] | None = None,
     ) -> None:
         super().__init__()
         self._graph = graph
+        self._profile = profile
         self._sources = sources or Sources()
         self._run_info = run_info
         self._added: list[Datum] = []
@@ -87,6 +92,12 @@ class MemoryDump(Dump):
     def run_info(self) -> RunInfo | None:
         """Fetches and feeds."""
         return self._run_info
+
+    def profile(self) -> Profile | None:
+        """Timings per node, made on first use if the engine gave a function."""
+        if callable(self._profile):
+            self._profile = self._profile()
+        return self._profile
 
     def set_run_info(self, info: RunInfo) -> None:
         """Say what the run was asked for (the session knows, the engine doesn't)."""

@@ -17,6 +17,8 @@ from tfdbg_cli.dumps.feeds import LazyFeeds
 from tfdbg_cli.dumps.files import read_file
 from tfdbg_cli.dumps.graph import Graph, parse_tensor_name
 from tfdbg_cli.dumps.graph_def import graph_of, parse_graph_def
+from tfdbg_cli.dumps.profile import Profile
+from tfdbg_cli.dumps.profile_file import PROFILE_FILE, read_profile
 from tfdbg_cli.dumps.runfolder_writer import (
     FORMAT,
     FRAMES_FILE,
@@ -374,6 +376,18 @@ class RunFolderDump(Dump):
             if isinstance(error, dict)
             else None,
         )
+
+    def profile(self) -> Profile | None:
+        """Timings per node; empty where they are lost, ``None`` where the run was not timed."""
+        return self._profile
+
+    @functools.cached_property
+    def _profile(self) -> Profile | None:
+        path = self._path(PROFILE_FILE)
+        if os.path.exists(path):
+            return read_profile(path, self._report)
+        files = self._run.get("files")
+        return Profile() if isinstance(files, dict) and PROFILE_FILE in files else None
 
     def op_type(self, node_name: str) -> str:
         """The op type of a node: from the graph, else from the index."""

@@ -18,6 +18,8 @@ from tfdbg_cli.dumps.feeds import as_tensor, is_text
 from tfdbg_cli.dumps.files import Chunk, make_folder, write_error, write_file
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.graph_def import graph_chunks, node_def_of
+from tfdbg_cli.dumps.profile import Profile
+from tfdbg_cli.dumps.profile_file import PROFILE_FILE, profile_lines
 from tfdbg_cli.dumps.safetensors_part import PartWriter, storage_of
 from tfdbg_cli.dumps.sources import Frame, Sources, is_library_path
 from tfdbg_cli.dumps.strings_part import encode_strings
@@ -307,6 +309,14 @@ class RunFolderWriter:
         if index:
             self._write(f"{SOURCES_FOLDER}/index.json", [json.dumps(index, indent=1).encode()])
 
+    def add_profile(self, profile: Profile) -> None:
+        """Write the timings of the run.
+
+        Raises:
+            UserError: the disk is full or can't be written to.
+        """
+        self._write(PROFILE_FILE, profile_lines(profile))
+
     def finish(self, run_info: RunInfo | None = None, warnings: Iterable[str] = ()) -> None:
         """Write what is left and ``run.json``. The writer is of no use after it.
 
@@ -402,4 +412,7 @@ def write_run_folder(dump: Dump, path: str | os.PathLike[str], limit: int | None
     writer.add_graph(dump.graph(), dump.sources())
     for datum in dump.data():
         writer.add(datum, op_type=dump.op_type(datum.node_name))
+    profile = dump.profile()
+    if profile is not None:
+        writer.add_profile(profile)
     writer.finish(dump.run_info(), dump.warnings)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import functools
-import linecache
 import os
 import site
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import NamedTuple
 
-__all__ = ["Frame", "Sources", "capture_stack", "is_debugger_path", "is_library_path"]
+from tfdbg_cli.dumps.source_text import keep_modules, live_source, split_source
+
+__all__ = [
+    "Frame",
+    "Sources",
+    "capture_stack",
+    "is_debugger_path",
+    "is_library_path",
+    "own_frame",
+]
 
 
 class Frame(NamedTuple):
@@ -32,6 +40,8 @@ class Frame(NamedTuple):
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _EMBEDDED = os.path.join(_PACKAGE, "engines", "numpy") + os.sep
+# What TensorFlow's autograph writes: a translation of the user's code, not the code.
+_GENERATED = "__autograph_generated_file"
 
 
 @functools.cache
@@ -56,7 +66,7 @@ def is_library_path(path: str) -> bool:
     if path.startswith(_PACKAGE):
         return True
     parts = path.replace("\\", "/").split("/")
-    if "site-packages" in parts or "dist-packages" in parts:
+    if "site-packages" in parts or "dist-packages" in parts or parts[-1].startswith(_GENERATED):
         return True
     return path.startswith(_library_roots())
 
@@ -74,27 +84,36 @@ def is_debugger_path(path: str) -> bool:
 class Sources:
     """The text of source files, as it was when it ran.
 
+    The text of the program's own modules is taken when the first live `Sources` is made, that is
+    at the first debugged run; a file that is read later and was edited meanwhile says so in `note`.
+
     Args:
         texts: path -> whole text, e.g. what a dump folder kept. Files that aren't in it are read
-            through ``linecache`` on first use and kept from then on, if ``live``.
+            on first use, if ``live``.
         live: whether files of this machine may be read.
     """
 
     def __init__(self, texts: Mapping[str, str] | None = None, live: bool = True) -> None:
         self._lines: dict[str, list[str] | None] = {
-            path: text.splitlines() for path, text in (texts or {}).items()
+            path: split_source(text) for path, text in (texts or {}).items()
         }
+        self._notes: dict[str, str] = {}
         self.live = live
+        if live:
+            keep_modules(is_library_path)
 
     def lines(self, path: str) -> list[str] | None:
         """The lines of a file without their line feeds, or ``None`` where nobody has them."""
         if path not in self._lines:
-            found: list[str] | None = None
-            if self.live:
-                got = linecache.getlines(path)
-                found = [text.rstrip("\r\n") for text in got] if got else None
-            self._lines[path] = found
+            found = live_source(path) if self.live else None
+            self._lines[path] = None if found is None else found.lines
+            self._notes[path] = "" if found is None else found.note
         return self._lines[path]
+
+    def note(self, path: str) -> str:
+        """What must be said of a file's text, e.g. that it has changed; mostly empty."""
+        self.lines(path)
+        return self._notes.get(path, "")
 
     def line(self, path: str, number: int) -> str:
         """One line, stripped; empty where it isn't known."""
@@ -106,6 +125,20 @@ class Sources:
     def paths(self) -> list[str]:
         """The files whose text is held."""
         return sorted(path for path, lines in self._lines.items() if lines is not None)
+
+
+def own_frame(frames: Iterable[Frame]) -> Frame | None:
+    """The innermost frame of the user's own code; a line of a file rather than of a string.
+
+    Args:
+        frames: outermost first.
+
+    Returns:
+        ``None`` if all are inside libraries.
+    """
+    own = [frame for frame in frames if not is_library_path(frame.file)]
+    of_files = [frame for frame in own if not frame.file.startswith("<")]
+    return (of_files or own or [None])[-1]
 
 
 def capture_stack(frame: FrameType | None, skip_prefix: str = "") -> tuple[Frame, ...]:

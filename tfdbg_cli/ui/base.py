@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from tfdbg_cli.commands.reply import Leave, Service
+from tfdbg_cli.commands.reply import Leave, Reply, Service, Toast
+from tfdbg_cli.errors import UserError
 
 __all__ = ["CommandQueue", "UserInterface"]
 
 
+# Scripts and aliases may call each other so deep.
+_DEEPEST = 100
+
+
 class CommandQueue:
     """Commands of ``-c`` (and of a pipe), taken one by one over all stops of the program.
+
+    Args:
+        commands: command lines.
+        batch: nobody is there to ask.
 
     Attributes:
         batch: nobody is there to ask: an empty queue means that the program runs on.
@@ -20,7 +30,9 @@ class CommandQueue:
     """
 
     def __init__(self, commands: Iterable[str] = (), batch: bool = False) -> None:
-        self._commands = deque(commands)
+        # Each with how many scripts, aliases and lines with ; it came out of.
+        self._commands = deque((command, 0) for command in commands)
+        self._depth = 0
         self.batch = batch
         self.failed = False
 
@@ -29,11 +41,56 @@ class CommandQueue:
 
     def extend(self, commands: Iterable[str]) -> None:
         """Queue more."""
-        self._commands.extend(commands)
+        self._commands.extend((command, 0) for command in commands)
 
     def take(self) -> str | None:
         """The next command, or ``None`` when the queue is used up."""
-        return self._commands.popleft() if self._commands else None
+        command, self._depth = self._commands.popleft() if self._commands else (None, 0)
+        return command
+
+    def insert(self, commands: Sequence[str]) -> None:
+        """Put in front what the command that was taken last, or was typed, is made of.
+
+        Raises:
+            UserError: commands call each other without end.
+        """
+        if self._depth >= _DEEPEST:
+            self.abandon()
+            raise UserError("The commands call each other without end.", "See alias, source.")
+        self._commands.extendleft((command, self._depth + 1) for command in reversed(commands))
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether the command taken last came out of a script, an alias or a line with ``;``."""
+        return self._depth > 0
+
+    def accept(self, reply: Reply) -> Reply:
+        """Queue what a Reply says comes after it; after an error, drop the script it was in.
+
+        Returns:
+            The Reply, with a message that also says what was dropped.
+        """
+        if reply.failed:
+            assert reply.message is not None
+            dropped = self.abandon()
+            if dropped:
+                text = f"{reply.message.text} Not run: {dropped} more command(s)."
+                return replace(reply, message=Toast(text, "error"))
+        elif reply.rest:
+            try:
+                self.insert(reply.rest)
+            except UserError as error:
+                self.failed = True
+                return Reply(reply.command, message=Toast(str(error), "error"))
+        return reply
+
+    def abandon(self) -> int:
+        """Drop what is left of the script that the last command was in; returns how many."""
+        dropped = 0
+        while self._commands and self._commands[0][1] >= max(self._depth, 1):
+            self._commands.popleft()
+            dropped += 1
+        return dropped
 
 
 class UserInterface(ABC):

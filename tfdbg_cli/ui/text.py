@@ -117,6 +117,8 @@ class TextUI(UserInterface):
         while leave is None:
             command = queue.take()
             if command is not None:
+                if not queue.is_nested:
+                    service.history.play(command)
                 leave = self._guarded(service, queue, command, from_user=False)
                 continue
             if queue.batch:
@@ -133,7 +135,9 @@ class TextUI(UserInterface):
             if not command.strip():
                 continue
             if self.interactive:
-                service.history.add(command)
+                command = service.history.add(command)
+            else:
+                service.history.play(command)
             leave = self._guarded(service, queue, command, from_user=True)
         self._was_left = True
         return leave
@@ -147,6 +151,7 @@ class TextUI(UserInterface):
         except KeyboardInterrupt:
             if not self.interactive or queue.batch:
                 raise
+            queue.abandon()
             self.print_message(Toast("Cancelled.", "warning"))
             return None
 
@@ -158,6 +163,7 @@ class TextUI(UserInterface):
             reply = service.run(command, self.width)
             if reply.failed and not (from_user and self.interactive):
                 queue.failed = True
+            reply = queue.accept(reply)
             if reply.document is not None:
                 self._show(service, reply, quiet=queue.batch or not self.interactive)
             if reply.request is not None:

@@ -29,6 +29,9 @@ __all__ = ["App"]
 # How often the size is looked at where no signal tells of a new one.
 _POLL_SECONDS = 0.5
 
+# How often a page whose values are still computed is drawn again.
+_REFRESH_SECONDS = 0.2
+
 
 class App:
     """Runs commands, applies their Replies to the state, and keeps the screen up.
@@ -71,6 +74,8 @@ class App:
             command = self._queue.take()
             if command is None:
                 return
+            if not self._queue.is_nested:
+                self.state.service.history.play(command)
             reply = self.execute(command)
             if reply is None:  # interrupted: the user wants to have a say
                 return
@@ -85,6 +90,7 @@ class App:
             Frame(self.state, self._controls), screen=screen, handle_mouse=self.state.mouse
         )
         self._loop, self._terminal = loop, terminal
+        loop.event_loop.alarm(_REFRESH_SECONDS, self._refresh)
         self.set_theme(theme)
         loop.event_loop.alarm(0, terminal.started)
         if terminal.polls_size:
@@ -120,6 +126,15 @@ class App:
             if number == signal.SIGINT:
                 raise KeyboardInterrupt
             terminal.terminate(number)
+
+    def _refresh(self) -> None:
+        """Draw again what was still computed when it was drawn."""
+        loop, view = self._loop, self.state.view
+        if loop is None:
+            return
+        if view is not None and view.document.pending:
+            loop.draw_screen()
+        loop.event_loop.alarm(_REFRESH_SECONDS, self._refresh)
 
     def _poll_size(self) -> None:
         """Where no SIGWINCH can be had: look for a new size now and then."""
@@ -167,9 +182,11 @@ class App:
         try:
             with self.at_work():
                 reply = self.state.service.run(text, max(self.state.size[0] - 1, 1))
+                reply = self._queue.accept(reply)
                 self.state.message = None
                 self.apply(reply)
         except KeyboardInterrupt:
+            self._queue.abandon()
             self.state.message = Toast("Cancelled.", "warning")
             return None
         if self._terminal is not None:
@@ -212,6 +229,9 @@ class App:
         view = View(document, command, title, role, (self.state.size[0], max(height, 0)))
         self.state.views.push(view)
         self.state.menu_at = None
+        if document.initial_search:
+            with contextlib.suppress(UserError):
+                self.search(document.initial_search, 1)
 
     def _request(self, request: UiRequest) -> None:
         try:

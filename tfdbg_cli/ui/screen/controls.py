@@ -143,6 +143,16 @@ class Controls:
             self._app.execute(command)
         self._app.drain_queue()
 
+    def _run(self, command: str) -> None:
+        """Run a command line and what it is made of."""
+        self._app.execute(command)
+        self._app.drain_queue()
+
+    def _follow(self, command: str) -> None:
+        """Run the command of a link or of a menu."""
+        self.state.service.history.play(command)
+        self._run(command)
+
     def do(self, action: str) -> None:
         """Do what the key table calls by that name."""
         self._actions[action]()
@@ -220,9 +230,7 @@ class Controls:
             text = text.rstrip()
         self.state.prompt.clear()
         if text:
-            self.state.service.history.add(text)
-            self._app.execute(text)
-            self._app.drain_queue()
+            self._run(self.state.service.history.add(text))
 
     def _complete(self, step: int) -> None:
         prompt = self.state.prompt
@@ -267,7 +275,7 @@ class Controls:
         view = self.state.view
         place = view.focused_link() if view is not None else None
         if place is not None:
-            self._app.execute(place.command)
+            self._follow(place.command)
         elif self.state.page_mode:
             self.state.message = Toast("No link has the focus: Tab moves to one.")
 
@@ -298,7 +306,7 @@ class Controls:
         view = self.state.view
         assert view is not None
         assert self.state.menu_at is not None
-        self._app.execute(view.document.menu[self.state.menu_at].command)
+        self._follow(view.document.menu[self.state.menu_at].command)
 
     def _show_details(self) -> None:
         if not self.state.details:
@@ -336,7 +344,7 @@ class Controls:
         if target is None:
             self._click_scroll_bar(col, row)
         elif target.kind == "command":
-            self._app.execute(target.value)
+            self._follow(target.value)
         elif target.kind == "action":
             self.do(target.value)
         elif target.kind == "candidate" and self.state.prompt.completion is not None:

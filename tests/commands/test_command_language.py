@@ -1,0 +1,343 @@
+"""The language of the command line: ``;``, ``#``, ``!``, ``>>``, ``|``, aliases and scripts."""
+
+import io
+import json
+import os
+import sys
+
+import pytest
+from command_kit import Shell
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfdbg_cli.commands.history import History
+from tfdbg_cli.commands.parsing import (
+    Output,
+    last_command,
+    quoted,
+    split_command,
+    split_output,
+    split_words,
+)
+from tfdbg_cli.errors import UserError
+from tfdbg_cli.settings import Settings
+from tfdbg_cli.ui.base import CommandQueue
+from tfdbg_cli.ui.plain import PlainUI
+
+
+def play(shell, *commands):
+    """Run command lines as a UI does that nobody sits at; returns whether all went well."""
+    queue = CommandQueue(commands, batch=True)
+    shell.service.initial_command = ""
+    PlainUI(stdin=io.StringIO()).interact(shell.service, queue)
+    return not queue.failed
+
+
+@pytest.fixture
+def shell(dump):
+    return Shell(dump)
+
+
+# -- the grammar
+
+
+@pytest.mark.parametrize(
+    ("line", "first", "rest"),
+    [
+        ("lt", "lt", ""),
+        ("lt; pt x:0", "lt", "pt x:0"),
+        ("lt ;; pt x", "lt", "; pt x"),
+        ("; lt", "", "lt"),
+        ("lt;", "lt", ""),
+        ('lt -n "a;b"; ri', 'lt -n "a;b"', "ri"),
+        ("pt x:0[_ > 3; 4]; ri", "pt x:0[_ > 3; 4]", "ri"),
+        ("eval `a;b`; ri", "eval `a;b`", "ri"),
+        ("lt # all; of them", "lt", ""),
+        ("# nothing", "", ""),
+        ("lt -n a#b", "lt -n a#b", ""),
+        ('lt -n "a # b"', 'lt -n "a # b"', ""),
+        ("lt -n it's; ri", "lt -n it's", "ri"),
+    ],
+)
+def test_commands_of_a_line(line, first, rest):
+    assert split_command(line) == (first, rest)
+
+
+@pytest.mark.parametrize(
+    ("line", "command", "output"),
+    [
+        ("lt >> a.txt", "lt", Output(">>", "a.txt")),
+        ("lt >>a.txt", "lt", Output(">>", "a.txt")),
+        ("lt>> a.txt", "lt", Output(">>", "a.txt")),
+        ("lt -n a>>b", "lt -n a>>b", None),
+        ("lt | head -3", "lt", Output("|", "head -3")),
+        ("lt |head -3 > x", "lt", Output("|", "head -3 > x")),
+        ("lt | grep a | wc -l", "lt", Output("|", "grep a | wc -l")),
+        ("lt -n a|b", "lt -n a|b", None),
+        ("lt -n 'a | b' > c", "lt -n 'a | b'", Output(">", "c")),
+        ("eval '`x:0` | 3'", "eval '`x:0` | 3'", None),
+        ("lp -e >=100us | cat", "lp -e >=100us", Output("|", "cat")),
+    ],
+)
+def test_outputs(line, command, output):
+    assert split_output(line) == (command, output)
+
+
+@pytest.mark.parametrize("line", ["lt |", "lt >", "lt >>", "lt > a | cat"])
+def test_an_output_that_goes_nowhere_is_refused(line):
+    with pytest.raises(UserError):
+        split_output(line)
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"])), max_size=4))
+def test_quoted_words_survive_the_whole_grammar(words):
+    words = [word for word in words if not ('"' in word and "'" in word)]
+    line = " ".join(["lt", *map(quoted, words)])
+    first, rest = split_command(line + " ; ri")
+    assert (split_words(split_output(first)[0])[1:], rest) == (words, "ri")
+
+
+@given(st.text(alphabet="ab ;#|>'\"`[]\\/!@-0", max_size=30))
+def test_no_line_breaks_the_grammar(line):
+    first, rest = split_command(line)
+    assert len(first) + len(rest) <= len(line)
+    try:
+        command, output = split_output(first)
+    except UserError:
+        return
+    assert first.startswith(command.rstrip())
+    assert output is None or output.target
+    assert line.endswith(last_command(line))
+
+
+# -- several commands
+
+
+def test_several_commands_on_a_line(shell, capfd):
+    assert play(shell, "version; eval 1 + 1; eval 7", "")
+    out = capfd.readouterr().out
+    assert out.index("NumPy") < out.index("1 + 1") < out.index("expression '7'")
+
+
+def test_an_error_ends_its_line_and_says_what_was_not_run(shell, capfd):
+    assert not play(shell, "version; pt nowhere:0; eval 1; eval 2", "eval 41 + 1")
+    out, err = capfd.readouterr()
+    assert "nowhere" in err
+    assert "Not run: eval 1; eval 2" in err
+    assert "type: int" in out
+    assert out.count("type: int") == 1
+    assert "42" in out
+
+
+def test_a_search_takes_the_whole_line(shell):
+    assert shell.reply("/a; b # c").request.argument == "a; b # c"
+
+
+def test_comments(shell):
+    reply = shell.reply("# nothing at all")
+    assert not reply.failed
+    assert reply.document is None
+    assert shell.lines("version # of what")[0].startswith("tfdbg_cli")
+
+
+# -- output
+
+
+def test_appending(shell, tmp_path):
+    path = tmp_path / "out.txt"
+    shell.reply(f"version >> {path}")
+    once = path.read_text()
+    reply = shell.reply(f"version >> {path}")
+    assert path.read_text() == once + once
+    assert "appended" in reply.message.text
+
+
+def test_a_pipe_shows_what_the_command_printed(shell):
+    code = "import sys; print(sum(1 for _ in sys.stdin))"
+    lines = shell.lines(f'lt | {sys.executable} -c "{code}"')
+    assert lines == [str(len(shell.lines("lt")))]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX shell commands")
+def test_pipes_of_the_shell(shell, tmp_path):
+    assert shell.lines("lt | grep -c MatMul | tr 1-9 x") == ["x"]
+    assert "no output" in shell.reply("lt | grep nothing-like-this").message.text
+    assert shell.lines("lt | sh -c 'cat > /dev/null; echo bad >&2; exit 3'") == [
+        "bad",
+        "(exit status 3)",
+    ]
+    assert "no-such-command" in shell.error("lt | no-such-command")
+    shell.reply(f"lt | head -1 > {tmp_path / 'x'}")
+    assert (tmp_path / "x").read_text().endswith("dumped tensor(s):\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX shell commands")
+def test_a_pipe_that_is_read_in_part_costs_only_that_part(shell):
+    shell.reply("eval -o huge np.zeros(100_000_000)")
+    assert shell.lines("eval huge -a | head -2")[0].startswith("Tensor")
+
+
+def test_what_has_no_output_is_not_sent_anywhere(shell, tmp_path):
+    assert "no output" in shell.error("run | cat")
+    assert "no output" in shell.error(f"run >> {tmp_path / 'x'}")
+
+
+# -- history
+
+
+def test_events_of_the_history():
+    history = History(None)
+    for text in ("lt", "pt a:0", "lt -r", "ni x"):
+        history.add(text)
+    assert history.add("!!") == "ni x"
+    assert history.expand("!1") == "lt"
+    assert history.expand("!2 -s") == "pt a:0 -s"
+    assert history.expand("!-2") == "lt -r"
+    assert history.expand("!lt") == "lt -r"
+    assert history.expand("!?a:0") == "pt a:0"
+    assert history.expand("lt") == "lt"
+    for missing in ("!9", "!0", "!zz", "!?zz", "!", "!-9"):
+        with pytest.raises(UserError):
+            history.expand(missing)
+
+
+def test_an_event_runs_and_is_remembered_as_what_it_stands_for(shell):
+    history = shell.service.history
+    history.add("eval 40 + 2")
+    assert "42" in shell.lines(history.add("!!"))[-1]
+    assert "84" in shell.lines(history.add("!eval * 1 + 42"))[-1]
+    assert history.items == ["eval 40 + 2", "eval 40 + 2 * 1 + 42"]
+    assert "no" in shell.error(history.add("!nothing"))
+    assert len(history.items) == 2
+
+
+def test_the_history_command_numbers_and_links(shell):
+    for text in ("lt", "ri", "version"):
+        shell.service.history.add(text)
+    assert [line.split() for line in shell.lines("history 2")] == [["2", "ri"], ["3", "version"]]
+    assert shell.links("history 2") == ["ri", "version"]
+    assert "number" in shell.error("history x")
+
+
+def test_only_what_was_typed_is_kept(tmp_path):
+    history = History(tmp_path / "history")
+    history.play("lt")
+    history.add("ri")
+    assert (tmp_path / "history").read_text() == "ri\n"
+    assert history.items == ["ri"]
+    assert history.session == ["lt", "ri"]
+
+
+# -- aliases
+
+
+def test_an_alias_is_kept_and_takes_words(dump, tmp_path, capfd):
+    path = tmp_path / "config.json"
+    shell = Shell(dump, settings=Settings(path))
+    assert "success" in shell.reply("alias two = eval %1 + %1; eval '%*'").message.role
+    again = Shell(dump, settings=Settings(path))
+    assert play(again, "two 21")
+    out = capfd.readouterr().out
+    assert "42" in out
+    assert json.loads(path.read_text())["aliases"] == {"two": "eval %1 + %1; eval '%*'"}
+    assert "two = eval" in again.text("alias")
+    assert "1 word" in again.error("two")
+    again.reply("unalias two")
+    assert "no command" in Shell(dump, settings=Settings(path)).error("two 21")
+
+
+def test_words_are_appended_where_an_alias_has_no_places(shell, capfd):
+    shell.reply('alias mine "eval 40 +"')
+    assert play(shell, "mine 2")
+    assert "42" in capfd.readouterr().out
+
+
+def test_aliases_that_cannot_be(shell):
+    assert "is a command" in shell.error("alias lt = ri")
+    assert "is a command" in shell.error("alias q = ri")
+    assert "no name" in shell.error("alias 1x = ri")
+    assert "no alias" in shell.error("alias nothing")
+    assert "no alias" in shell.error("unalias nothing")
+
+
+def test_an_alias_of_itself_ends(shell, capfd):
+    shell.reply("alias again = again")
+    assert not play(shell, "again", "version")
+    out, err = capfd.readouterr()
+    assert "without end" in err
+    assert "NumPy" in out
+
+
+def test_settings_keep_the_aliases(tmp_path):
+    path = tmp_path / "config.json"
+    Settings(path).set_alias("a", "lt")
+    settings = Settings(path)
+    settings.set("mouse_mode", "off")
+    assert dict(Settings(path).aliases) == {"a": "lt"}
+    path.write_text('{"aliases": [1], "mouse_mode": true}')
+    assert Settings(path).warning
+
+
+# -- scripts
+
+
+def test_a_session_is_a_script(dump, tmp_path, capfd):
+    script, record = tmp_path / "s.tfdbg", tmp_path / "r.tfdbg"
+    shell = Shell(dump)
+    assert play(shell, f"record {record}", "eval 1 + 1", "version; ri", "record off", "lt")
+    assert play(shell, f"save {script}", "history")
+    typed = script.read_text().splitlines()
+    assert typed[0].startswith("#")
+    assert typed[1:] == ["eval 1 + 1", "version; ri", "lt"]
+    assert record.read_text().splitlines()[1:] == ["eval 1 + 1", "version; ri"]
+    first = capfd.readouterr().out
+    assert play(Shell(dump), f"source {script}")
+    for text in ("type: int", "NumPy", "dumped tensor(s)"):
+        assert text in first
+        assert text in capfd.readouterr().out or text != "type: int"
+
+
+def test_a_script_ends_at_its_first_error(shell, tmp_path, capfd):
+    path = tmp_path / "s"
+    path.write_text("# a comment\n\neval 1 + 1\npt nowhere:0\neval 3 + 3\nri\n")
+    assert not play(shell, f"source {path}", "eval 4 + 4")
+    out, err = capfd.readouterr()
+    assert "nowhere" in err
+    assert "Not run: 2 more" in err
+    assert "\n6\n" not in out
+    assert "8" in out
+
+
+def test_scripts_within_scripts(shell, tmp_path, capfd):
+    inner, outer = tmp_path / "inner", tmp_path / "outer"
+    inner.write_text("eval 100 + 1\n")
+    outer.write_text(f"source {inner}\neval 100 + 2\n")
+    assert play(shell, f"source {outer}")
+    out = capfd.readouterr().out
+    assert out.index("101") < out.index("102")
+    inner.write_text(f"source {outer}\n")
+    assert not play(shell, f"source {outer}")
+    assert "without end" in capfd.readouterr().err
+
+
+def test_scripts_that_cannot_be_read(shell, tmp_path):
+    assert "can't be read" in shell.error(f"source {tmp_path / 'nowhere'}")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    assert "no text file" in shell.error(f"source {tmp_path / 'bytes'}")
+    assert "can't be written" in shell.error(f"save {tmp_path / 'no' / 'where'}")
+    assert "can't be written" in shell.error(f"record {tmp_path / 'no' / 'where'}")
+
+
+# -- completion
+
+
+def test_completion_knows_the_language(shell):
+    assert "lt; print_tensor" in shell.complete("lt; print_t")
+    assert "lt -n a; pt hidden/Relu:0" in shell.complete("lt -n a; pt hidden/Re")
+    assert shell.complete("lt # pri") == []
+    assert shell.complete("lt | gre") == []
+    assert shell.complete("!l") == []
+    shell.settings.set_alias("mine", "pt -s")
+    assert "mine" in shell.complete("mi")
+    assert "mine hidden/Relu:0" in shell.complete("mine hidden/Re")
+    assert any(found.startswith("lt >> /") for found in shell.complete("lt >> /"))
