@@ -342,6 +342,23 @@ class ChainDocument(Document):
             at += 1
         return made
 
+    def find(
+        self, pattern: re.Pattern[str], start: int, direction: int = 1, stop: int | None = None
+    ) -> int | None:
+        """The nearest line that matches; each part searches its own lines as it knows best."""
+        ends = list(zip(self._starts, self._starts[1:], self.parts, strict=False))
+        for first, last, part in ends if direction > 0 else reversed(ends):
+            if first == last or (start >= last if direction > 0 else start < first):
+                continue
+            if stop is not None and (stop <= first if direction > 0 else stop >= last - 1):
+                return None
+            found = part.find(
+                pattern, start - first, direction, None if stop is None else stop - first
+            )
+            if found is not None:
+                return first + found
+        return None
+
     @property
     def pending(self) -> bool:
         """Whether some part waits for something."""

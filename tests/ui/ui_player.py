@@ -162,7 +162,7 @@ def play(
     """One stop on a played screen."""
     service = service or SmallService()
     ui = ScreenUI(service.settings, open_terminal=lambda: PlayedTerminal(script, size))
-    return ui.interact(service, queue or CommandQueue())
+    return ui.interact(service, queue if queue is not None else CommandQueue())
 
 
 def play_stops(*stops: tuple[SmallService, Script], size: tuple[int, int] = (80, 24)) -> None:

@@ -124,7 +124,7 @@ UNALIAS = Command(
     "Remove an alias.",
     _unalias,
     (Argument(("name",), "the alias", "NAME", complete=_names),),
-    examples=(("unalias big", ""),),
+    examples=(("unalias big", "forget it"),),
 )
 
 COMMANDS = (ALIAS, UNALIAS)

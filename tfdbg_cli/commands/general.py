@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import platform
+import sys
 
 import numpy as np
 
 from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import Argument, Command, Result
-from tfdbg_cli.commands.reply import UiRequest
+from tfdbg_cli.commands.reply import Toast, UiRequest
 from tfdbg_cli.documents import Line, TextDocument, line
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.version import __version__
 
-__all__ = ["COMMANDS", "command_help"]
+__all__ = ["COMMANDS", "LANGUAGE", "command_help"]
+
+_FRAMEWORKS = (("tensorflow", "TensorFlow"), ("torch", "PyTorch"), ("jax", "JAX"))
 
 
 def command_help(command: Command) -> list[Line]:
@@ -56,10 +60,11 @@ def command_help(command: Command) -> list[Line]:
 def _help(context: Context, arguments: argparse.Namespace) -> Result:
     if arguments.command:
         wanted = arguments.command
-        found = next((c for c in context.registry.commands if wanted in (c.name, *c.aliases)), None)
+        found = context.registry.lookup(wanted, context.mode)
         if found is None:
-            context.registry.get(wanted, context.mode)  # says what is wrong
-            raise AssertionError("unreachable")
+            if wanted in context.settings.aliases:
+                return Toast(f"{wanted} is an alias of: {context.settings.aliases[wanted]}")
+            found = context.registry.get(wanted, context.mode)  # says what is wrong
         return TextDocument(command_help(found), title=f"help: {found.name}")
     lines = [
         line(("tfdbg_cli", "bold"), f" {__version__}: find the operation that made the first NaN"),
@@ -83,13 +88,23 @@ def _help(context: Context, arguments: argparse.Namespace) -> Result:
         lines.append(line())
     lines += [
         line(("Also", "heading")),
-        line("  /regex                  Search the screen; / alone: the next match."),
-        line("  @[10,0]                 Scroll to an element of the tensor on the screen."),
-        line("  COMMAND > FILE          Write the output of a command to a file."),
+        *(line(f"  {what:<23} {text}") for what, text in LANGUAGE),
         line(),
         line("help COMMAND says more, with examples. Tab completes commands, options and names."),
     ]
     return TextDocument(lines, title="help")
+
+
+#: What a command line may hold besides commands, with a few words on it.
+LANGUAGE = (
+    ("/REGEX", "Search the screen; / alone: the next match."),
+    ("@[10,0]", "Scroll to an element of the tensor on the screen."),
+    ("COMMAND > FILE", "Write the output to a file; >> appends to it."),
+    ("COMMAND | PROGRAM", "Send the output through a command of the shell."),
+    ("COMMAND; COMMAND", "Several commands; the first error ends the line."),
+    ("# COMMENT", "Nothing."),
+    ("!!  !12  !lt", "The last command again, the one with a number, with a beginning."),
+)
 
 
 def _config(context: Context, arguments: argparse.Namespace) -> Result:
@@ -116,6 +131,12 @@ def _config(context: Context, arguments: argparse.Namespace) -> Result:
 
 def _version(context: Context, arguments: argparse.Namespace) -> Result:
     lines = [line(f"tfdbg_cli {__version__}"), line(f"NumPy {np.__version__}")]
+    for name, label in _FRAMEWORKS:
+        # Only what the program has imported: a debugger must not import a framework.
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if version is not None:
+            lines.append(line(f"{label} {version}"))
+    lines.append(line(f"Python {platform.python_version()}"))
     return TextDocument(lines, title="version")
 
 
@@ -163,7 +184,12 @@ CONFIG = Command(
 )
 
 VERSION = Command(
-    "version", ("ver",), "general", "Show the versions.", _version, examples=(("version", ""),)
+    "version",
+    ("ver",),
+    "general",
+    "Show the versions of the debugger, NumPy and the program's framework.",
+    _version,
+    examples=(("version", "what to write in a bug report"),),
 )
 
 MOUSE = Command(
@@ -177,10 +203,20 @@ MOUSE = Command(
 )
 
 PREV = Command(
-    "prev", (), "screen", "Go back to the previous screen.", _prev, examples=(("prev", ""),)
+    "prev",
+    (),
+    "screen",
+    "Go back to the previous screen.",
+    _prev,
+    examples=(("prev", "Backspace on the page does the same"),),
 )
 NEXT = Command(
-    "next", (), "screen", "Go forward to the next screen.", _next, examples=(("next", ""),)
+    "next",
+    (),
+    "screen",
+    "Go forward to the next screen.",
+    _next,
+    examples=(("next", "after prev"),),
 )
 
 COMMANDS = (HELP, CONFIG, VERSION, MOUSE, PREV, NEXT)

@@ -3,113 +3,234 @@
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import replace
 
 from tfdbg_cli.commands import completers
-from tfdbg_cli.commands.context import DUMP_MODES, Context, compile_regex
+from tfdbg_cli.commands.context import DUMP_MODES, TENSOR_MODES, Context, compile_regex
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.node_info import need_graph
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
-from tfdbg_cli.documents import LazyDocument, Line, Link, Span, TextDocument, line
+from tfdbg_cli.commands.source_index import (
+    SourceFile,
+    need_source_files,
+    resolve_source,
+    source_files,
+    user_files,
+)
+from tfdbg_cli.documents import (
+    ChainDocument,
+    Document,
+    LazyDocument,
+    Line,
+    Link,
+    Span,
+    TextDocument,
+    line,
+)
 from tfdbg_cli.dumps.dump import Dump
-from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
-from tfdbg_cli.errors import UserError, did_you_mean
+from tfdbg_cli.dumps.sources import is_library_path
 
-__all__ = ["COMMANDS", "user_files"]
+__all__ = ["COMMANDS", "SourceFile", "resolve_source", "source_files", "user_files"]
+
+_NOTHING = "[No source file information.]"
 
 
-def _table(dump: Dump, files: list[_File], role: str) -> Iterable[Line]:
+class _Counts:
+    """How many tensors and dumps the nodes of a file have."""
+
+    def __init__(self, dump: Dump) -> None:
+        self._dumps: dict[str, int] = {}
+        self._tensors: dict[str, int] = {}
+        for datum in dump.data():
+            self._dumps[datum.node_name] = self._dumps.get(datum.node_name, 0) + 1
+        for name in dump.tensor_names():
+            node = name.rpartition(":")[0]
+            self._tensors[node] = self._tensors.get(node, 0) + 1
+
+    def of(self, entry: SourceFile) -> tuple[int, int]:
+        """Tensors and dumps."""
+        tensors = sum(self._tensors.get(name, 0) for name in entry.nodes)
+        return tensors, sum(self._dumps.get(name, 0) for name in entry.nodes)
+
+
+def _table(dump: Dump, files: list[SourceFile], counts: _Counts, role: str) -> Document:
     if not files:
-        yield line(("  [No files.]", "dim"))
-        return
+        return TextDocument([line(("  [No files.]", "dim"))])
     width = max(len("Source file path"), *(len(entry.path) for entry in files))
     head = f"{'Source file path':<{width}}  {'#(nodes)':>8}  {'#(tensors)':>10}  #(tensor dumps)"
-    yield line((head, "heading"))
-    for entry in files:
-        data = [datum for name in entry.nodes for datum in dump.by_node(name)]
-        tensors = len({datum.tensor_name for datum in data})
+
+    def row(at: int) -> Line:
+        entry = files[at]
+        tensors, dumps = counts.of(entry)
         has_source = dump.sources().lines(entry.path) is not None
         link = Link(f"ps {quoted(entry.path)} -b {entry.first_line}") if has_source else None
-        yield Line(
-            [
-                Span(entry.path, role if link is None else (role or "link"), link),
-                Span(" " * (width - len(entry.path))),
-                Span(f"  {len(entry.nodes):>8}  {tensors:>10}  {len(data):>14}"),
-            ]
+        return line(
+            Span(entry.path, role if link is None else (role or "link"), link),
+            " " * (width - len(entry.path)),
+            f"  {len(entry.nodes):>8}  {tensors:>10}  {dumps:>14}",
         )
+
+    return ChainDocument([TextDocument([line((head, "heading"))]), LazyDocument(len(files), row)])
+
+
+def _filtered(
+    dump: Dump, arguments: argparse.Namespace, notes: list[Line]
+) -> dict[str, SourceFile]:
+    """The files that pass the filters, with the nodes that do; what was filtered by is noted."""
+    files = need_source_files(dump)
+    if arguments.path_filter:
+        pattern = compile_regex(arguments.path_filter, "-p")
+        files = {path: entry for path, entry in files.items() if pattern.search(path)}
+        notes.append(line(f'File path regex filter: "{arguments.path_filter}"'))
+    if arguments.node_name_filter:
+        pattern = compile_regex(arguments.node_name_filter, "-n")
+        names = {name for entry in files.values() for name in entry.nodes}
+        wanted = {name for name in names if pattern.search(name)}
+        notes.append(line(f'Node name regex filter: "{arguments.node_name_filter}"'))
+        passing = {
+            path: replace(entry, nodes=[name for name in entry.nodes if name in wanted])
+            for path, entry in files.items()
+        }
+        files = {path: entry for path, entry in passing.items() if entry.nodes}
+    return files
 
 
 def _list_source(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
-    lines = [line(("List of source files that created nodes in this run", "bold"))]
-    files = _files(dump)
-    if arguments.path_filter:
-        pattern = compile_regex(arguments.path_filter, "-p")
-        files = {path: entry for path, entry in files.items() if pattern.search(path)}
-        lines.append(line(f'File path regex filter: "{arguments.path_filter}"'))
-    if arguments.node_name_filter:
-        pattern = compile_regex(arguments.node_name_filter, "-n")
-        for entry in files.values():
-            entry.nodes = [name for name in entry.nodes if pattern.search(name)]
-        files = {path: entry for path, entry in files.items() if entry.nodes}
-        lines.append(line(f'Node name regex filter: "{arguments.node_name_filter}"'))
-    lines.append(line())
-    if not files:
-        return TextDocument([*lines, line("[No source file information.]")])
+    head = [line(("List of source files that created nodes in this run", "bold"))]
+    files = _filtered(dump, arguments, head)
+    counts = _Counts(dump)
     own = [entry for entry in files.values() if not is_library_path(entry.path)]
     library = [entry for entry in files.values() if is_library_path(entry.path)]
-    lines += [line(("Your file(s):", "heading")), *_table(dump, own, ""), line()]
-    lines += [line(("Library file(s):", "heading")), *_table(dump, library, "dim")]
-    return TextDocument(lines)
+    if arguments.json:
+        entries = [*own, *library]
+
+        def item(at: int) -> dict[str, object]:
+            entry = entries[at]
+            tensors, dumps = counts.of(entry)
+            return {
+                "path": entry.path,
+                "nodes": len(entry.nodes),
+                "tensors": tensors,
+                "dumps": dumps,
+                "first_line": entry.first_line,
+                "library": at >= len(own),
+                "text_known": dump.sources().lines(entry.path) is not None,
+            }
+
+        return json_document(len(entries), item)
+    if not files:
+        return TextDocument([*head, line(), line(_NOTHING)])
+    return ChainDocument(
+        [
+            TextDocument([*head, line(), line(("Your file(s):", "heading"))]),
+            _table(dump, own, counts, ""),
+            TextDocument([line(), line(("Library file(s):", "heading"))]),
+            _table(dump, library, counts, "dim"),
+        ]
+    )
+
+
+def _elements(dump: Dump, entry: SourceFile | None, tensors: bool) -> dict[int, list[str]]:
+    """Line number -> names of the nodes (or of their dumped tensors) made on it."""
+    lines = entry.lines if entry is not None else {}
+    if not tensors:
+        return lines
+    found = {}
+    for number, names in lines.items():
+        data = (datum.tensor_name for name in names for datum in dump.by_node(name))
+        shown = list(dict.fromkeys(data))
+        if shown:
+            found[number] = shown
+    return found
+
+
+def _text_of(dump: Dump, path: str, entry: SourceFile | None) -> tuple[dict[int, str], list[Line]]:
+    """Line number -> text, and what must be said of it.
+
+    Of a file that nobody can read only the lines that made nodes are there, with the text that
+    their frames kept.
+    """
+    sources = dump.sources()
+    lines = sources.lines(path)
+    if lines is not None:
+        note = sources.note(path)
+        # A form feed moves a printer's paper; on a screen it would be a control character.
+        text = {at: item.replace("\f", " ") for at, item in enumerate(lines, 1)}
+        return text, [line((f"({note})", "warning"))] if note else []
+    graph, text = need_graph(dump), {}
+    assert entry is not None  # resolve_source found it
+    for number, names in sorted(entry.lines.items()):
+        frames = graph.nodes[names[0]].frames or ()
+        texts = (f.text for f in frames if f.file == path and f.line == number)
+        text[number] = next(texts, "") or "(unknown)"
+    note = "the text of this file isn't known here: these are its lines that made nodes"
+    return text, [line((f"({note})", "warning"))]
 
 
 def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
-    files = _files(dump)
-    path = _resolve(dump, files, arguments.source_file_path)
-    text = dump.sources().lines(path)
-    if text is None:
-        raise UserError(f"The text of {path} isn't known: the file can't be read here.")
-    nodes = files[path].nodes if path in files else []
-    elements = _elements(dump, path, nodes, arguments.tensors)
+    files = source_files(dump)
+    path = resolve_source(dump, files, arguments.source_file_path)
+    entry = files.get(path)
+    text, notes = _text_of(dump, path, entry)
+    elements = _elements(dump, entry, arguments.tensors)
     limit = arguments.max_elements_per_line
     # (line number, index of the element on it); -1 is the source line, `limit` the omission.
     rows: list[tuple[int, int]] = []
     initial = 0
-    for number in range(1, len(text) + 1):
-        if number == arguments.line_begin:
-            initial = len(rows)
+    for number in text:
+        if number == arguments.line_begin and number > 1:
+            initial = len(notes) + len(rows)
         rows.append((number, -1))
-        rows += [(number, index) for index in range(min(len(elements.get(number, ())), limit))]
-        if len(elements.get(number, ())) > limit:
+        count = len(elements.get(number, ()))
+        rows += [(number, index) for index in range(min(count, limit))]
+        if count > limit:
             rows.append((number, limit))
-    width = len(f"L{len(text)}")
+    width = len(f"L{max(text, default=1)}")
+    what = "tensor" if arguments.tensors else "op"
+    mark = _marker(dump, entry)
 
     def row(at: int) -> Line:
         number, index = rows[at]
         if index < 0:
-            role = "source" if number in elements else ""
-            return line((f"{f'L{number}':<{width}}  ", "dim"), (text[number - 1], role))
+            sign, role = mark(number)
+            head = (f"{f'L{number}':<{width}} {sign} ", role or "dim")
+            return line(head, (text[number], "source" if sign != " " else ""))
         names = elements[number]
-        indent = " " * (width + 4)
+        indent = " " * (width + 5)
         if index == limit:
             more = f"ps {quoted(path)} -b {number} -m {limit + 5}"
             more += " -t" if arguments.tensors else ""
             left = len(names) - limit
-            return line(
-                indent,
-                (f"(... Omitted {left} of {len(names)} op(s) ...) ", "dim"),
-                ("+5", "link", more),
-            )
+            omitted = f"(... Omitted {left} of {len(names)} {what}(s) ...) "
+            return line(indent, (omitted, "dim"), ("+5", "link", more))
         name = names[index]
         if arguments.tensors:
             return line(indent, (name, "link", f"pt {quoted(name)}"))
         role = "link" if dump.by_node(name) else "info"
         return line(indent, (name, role, f"ni -a -d -t {quoted(name)}"))
 
-    return LazyDocument(len(rows), row, title=f"source: {path}", initial_line=initial)
+    parts: list[Document] = [TextDocument(notes), LazyDocument(len(rows), row)]
+    if entry is not None:
+        legend = "(*: this run computed nodes of the line; -: it only created nodes)"
+        parts.append(TextDocument([line(), line((legend, "dim"))]))
+    return ChainDocument(parts, title=f"source: {path}", initial_line=initial)
+
+
+def _marker(dump: Dump, entry: SourceFile | None) -> Callable[[int], tuple[str, str]]:
+    """Gives the mark of a line and its role: ``*`` it ran, ``-`` it only made nodes."""
+    lines = entry.lines if entry is not None else {}
+
+    def mark(number: int) -> tuple[str, str]:
+        names = lines.get(number)
+        if not names:
+            return " ", ""
+        return ("*", "success") if any(map(dump.by_node, names)) else ("-", "dim")
+
+    return mark
 
 
 def _count(text: str) -> int:
@@ -132,9 +253,14 @@ LIST_SOURCE = Command(
         Argument(
             ("-n", "--node_name_filter"), "count only nodes whose name matches", "REGEX", default=""
         ),
+        JSON_ARGUMENT,
     ),
     modes=DUMP_MODES,
-    examples=(("ls", "your files first, then the library's"), ("ls -p model", "by path")),
+    examples=(
+        ("ls", "your files first, then the library's"),
+        ("ls -p model", "by any part of the path"),
+        ("ls -n ^hidden/", "only what made the nodes of a scope"),
+    ),
 )
 
 PRINT_SOURCE = Command(
@@ -160,8 +286,14 @@ PRINT_SOURCE = Command(
         ),
         Argument(("-b", "--line_begin"), "scroll to this line", "N", default=1, kind=_count),
     ),
-    modes=DUMP_MODES,
-    examples=(("ps debug_mnist.py", "the file with its nodes"), ("ps -t -b 40 train.py", "")),
+    modes=TENSOR_MODES,
+    examples=(
+        ("ps debug_mnist.py", "the file with its nodes"),
+        ("ps -t -b 40 train.py", "with its tensors, line 40 on top"),
+    ),
+    details="Lines of which this run computed a node are marked with *, lines that only created "
+    "nodes with -. The text is the one that ran, as far as it was seen before it was edited; "
+    "otherwise a note says so.",
 )
 
 COMMANDS = (LIST_SOURCE, PRINT_SOURCE)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.sources import Frame, is_library_path
 
-__all__ = ["DeviceProfile", "Place", "Profile", "ProfileEntry", "place_of"]
+__all__ = ["DeviceProfile", "Locate", "Place", "Profile", "ProfileEntry", "place_of"]
 
 
 class Place(NamedTuple):

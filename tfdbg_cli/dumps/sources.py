@@ -138,7 +138,8 @@ def own_frame(frames: Iterable[Frame]) -> Frame | None:
     """
     own = [frame for frame in frames if not is_library_path(frame.file)]
     of_files = [frame for frame in own if not frame.file.startswith("<")]
-    return (of_files or own or [None])[-1]
+    found = of_files or own
+    return found[-1] if found else None
 
 
 def capture_stack(frame: FrameType | None, skip_prefix: str = "") -> tuple[Frame, ...]:

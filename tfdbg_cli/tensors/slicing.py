@@ -1,68 +1,182 @@
-"""Tensor names with a slice behind them: ``a/b:0[0:5, ..., -1]``, as in NumPy."""
+"""Tensor names with a slice behind them: ``a/b:0[0:5, ..., -1]``, as in NumPy.
+
+Integers, ``start:stop:step``, ``...``, ``newaxis`` and lists of integers are read here and never
+handed to Python. Anything else between the brackets (``_ > 3``, a mask of another tensor) is an
+expression; who calls `apply_slice` says how it is evaluated.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tfdbg_cli.errors import UserError
 
-__all__ = ["Index", "apply_slice", "parse_indices", "parse_slice", "split_slice"]
+__all__ = [
+    "Index",
+    "Select",
+    "apply_slice",
+    "is_expression",
+    "parse_indices",
+    "parse_slice",
+    "split_slice",
+]
 
 #: What a parsed slice is made of.
 Index = tuple[Any, ...]
 
-_INTEGER = re.compile(r"[+-]?\d{1,18}\Z")
+#: Evaluates a slice that is an expression: ``select(array, "[_ > 3]")`` gives the selected part.
+Select = Callable[[np.ndarray[Any, Any], str], Any]
+
+_INTEGER = re.compile(r"[+-]?\d{1,1000}\Z")  # Python converts some thousand digits, no more
+_NEWAXIS = re.compile(r"(?<![\w.])(?:(?:np\.)?newaxis|None)(?![\w.])")
+_PLAIN = re.compile(r"[\s\d+\-:,.\[\]]*\Z")
+_ARITHMETIC = re.compile(r"[\d\]]\s*[+-]")
 
 
-def split_slice(text: str) -> tuple[str, str]:
+def _closing(text: str, start: int) -> int:
+    """The place of the bracket that closes the one at ``start``; -1 if none does.
+
+    Brackets inside quotes and backticks don't count.
+    """
+    depth, at = 0, start
+    while at < len(text):
+        char = text[at]
+        if char == "[":
+            depth += 1
+        elif char == "]":
+            depth -= 1
+            if depth == 0:
+                return at
+        elif char in "'\"`":
+            end = text.find(char, at + 1)
+            at = end if end > 0 else at
+        at += 1
+    return -1
+
+
+def split_slice(text: str, is_name: Callable[[str], bool] | None = None) -> tuple[str, str]:
     """Split ``a/b:0[0:5]`` into ``("a/b:0", "[0:5]")``; the slice is empty if there is none.
+
+    Args:
+        text: a name, in quotes if it would be mistaken otherwise, and a slice.
+        is_name: whether a name exists. The longest part of the text that is a name is taken for
+            it, so that names may hold brackets; without one the slice begins at the first bracket.
 
     Raises:
         UserError: a bracket is not closed.
     """
     text = text.strip()
+    quote = text[:1]
+    end = text.find(quote, 1) if quote in ("'", '"') else -1
+    if end > 0 and text[end + 1 : end + 2] in ("", "["):
+        return text[1:end], _checked(text[end + 1 :], text)
+    if is_name is not None:
+        if is_name(text):
+            return text, ""
+        at = text.rfind("[")
+        while at > 0:
+            if _closing(text, at) == len(text) - 1 and is_name(text[:at].rstrip()):
+                return text[:at].rstrip(), text[at:]
+            at = text.rfind("[", 0, at)
     name, bracket, rest = text.partition("[")
-    if not bracket:
-        return text, ""
-    if not rest.endswith("]"):
+    return name.strip(), _checked(bracket + rest, text)
+
+
+def _checked(slicing: str, text: str) -> str:
+    slicing = slicing.strip()
+    if slicing and not slicing.endswith("]"):
         raise UserError(f'The slice of "{text}" is not closed.', 'A "]" is missing at the end.')
-    return name.strip(), "[" + rest
+    return slicing
 
 
 def _integer(text: str, whole: str) -> int:
     if not _INTEGER.match(text):
         raise UserError(
-            f'"{text or whole}" is no index.', f"In {whole}: use numbers, :, ... and newaxis."
+            f'"{text or whole}" is no index.',
+            f"In {whole}: use numbers, :, ..., newaxis, lists, or an expression over _.",
         )
     return int(text)
 
 
+def _inner(text: str) -> str:
+    """What stands between the brackets.
+
+    Raises:
+        UserError: nothing, or there is more than one pair of brackets.
+    """
+    text = text.strip()
+    if text.startswith("["):
+        if _closing(text, 0) != len(text) - 1:
+            raise UserError(
+                f"{text} is no single slice.", "One pair of brackets holds all indices: [0, 1:]."
+            )
+        text = text[1:-1].strip()
+    if not text:
+        raise UserError("The slice is empty.", "Write for example [0, :] or [-1].")
+    return text
+
+
+def is_expression(text: str) -> bool:
+    """Whether a slice holds more than numbers, colons, ``...``, ``newaxis`` and lists."""
+    plain = _NEWAXIS.sub("0", text)
+    return _PLAIN.match(plain) is None or _ARITHMETIC.search(plain) is not None
+
+
+def _pieces(text: str) -> list[str]:
+    """The parts between the commas that no bracket encloses; a comma at the end counts nothing."""
+    parts, depth, start = [], 0, 0
+    for at, char in enumerate(text):
+        depth += (char == "[") - (char == "]")
+        if char == "," and depth == 0:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    last = text[start:].strip()
+    return [*parts, last] if last or not parts else parts
+
+
+def _numbers(piece: str, whole: str) -> list[Any]:
+    """A list of integers, maybe nested."""
+    found: list[Any] = []
+    for part in _pieces(piece[1:-1]):
+        if part.startswith("[") and _closing(part, 0) == len(part) - 1:
+            found.append(_numbers(part, whole))
+        elif part or piece[1:-1].strip():
+            found.append(_integer(part, whole))
+    return found
+
+
+def _index_array(piece: str, whole: str) -> np.ndarray[Any, Any]:
+    try:
+        return np.array(_numbers(piece, whole), dtype=np.intp)
+    except (ValueError, OverflowError):
+        raise UserError(
+            f'"{piece}" is no list of indices.', "Its rows are to be of one length."
+        ) from None
+
+
 def parse_slice(text: str) -> Index:
-    """The index of ``[...]``: integers, slices with a step, ``...`` and ``newaxis``/``None``.
+    """The index of ``[...]``: integers, slices with a step, ``...``, ``newaxis``, lists.
 
     Raises:
         UserError: anything else.
     """
-    inner = text.strip()
-    if inner.startswith("[") and inner.endswith("]"):
-        inner = inner[1:-1]
-    if not inner.strip():
-        raise UserError("The slice is empty.", "Write for example [0, :] or [-1].")
+    inner = _inner(text)
     parts: list[Any] = []
-    pieces = inner.split(",")
-    if len(pieces) > 1 and not pieces[-1].strip():  # [0,] is [0]
-        pieces.pop()
-    for raw in pieces:
-        piece = raw.strip()
+    for piece in _pieces(inner):
         if piece == "...":
-            if Ellipsis in parts:
+            if any(part is Ellipsis for part in parts):
                 raise UserError(f'There is more than one "..." in {text}.')
             parts.append(Ellipsis)
-        elif piece in ("newaxis", "np.newaxis", "None"):
+        elif _NEWAXIS.fullmatch(piece):
             parts.append(None)
+        elif piece.startswith("["):
+            if _closing(piece, 0) != len(piece) - 1:
+                raise UserError(f'"{piece}" is no index.', "A list of indices is [0, 2].")
+            parts.append(_index_array(piece, text))
         elif ":" in piece:
             bounds = piece.split(":")
             if len(bounds) > 3:
@@ -76,12 +190,25 @@ def parse_slice(text: str) -> Index:
     return tuple(parts)
 
 
-def apply_slice(value: np.ndarray[Any, Any], text: str, name: str = "the tensor") -> Any:
-    """A view of the sliced part, always an ndarray (0-d where the slice gives an element).
+def apply_slice(
+    value: np.ndarray[Any, Any], text: str, name: str = "the tensor", select: Select | None = None
+) -> np.ndarray[Any, Any]:
+    """The sliced part, always an ndarray (0-d where the slice gives an element).
+
+    It is a view, except where lists, masks or an expression select the elements.
+
+    Args:
+        value: the whole.
+        text: the slice with its brackets.
+        name: of the value, for messages.
+        select: evaluates a slice that `is_expression`; without it such a slice is a mistake.
 
     Raises:
         UserError: the slice is malformed or doesn't fit the shape.
     """
+    if select is not None and is_expression(text):
+        _inner(text)
+        return _as_array(select(value, text))
     index = parse_slice(text)
     wanted = sum(1 for part in index if part is not None and part is not Ellipsis)
     if wanted > value.ndim:
@@ -90,11 +217,22 @@ def apply_slice(value: np.ndarray[Any, Any], text: str, name: str = "the tensor"
             f"shape {value.shape}."
         )
     # An Ellipsis keeps the result an array where every axis is indexed by a number.
-    full = index if Ellipsis in index else (*index, Ellipsis)
+    has_ellipsis = any(part is Ellipsis for part in index)
     try:
-        return value[full]
-    except IndexError as error:
+        return _as_array(value[index if has_ellipsis else (*index, Ellipsis)])
+    except (IndexError, OverflowError) as error:
         raise UserError(f"{text} does not fit: {error}.", f"The shape is {value.shape}.") from None
+
+
+def _as_array(part: Any) -> np.ndarray[Any, Any]:
+    if isinstance(part, np.ndarray):
+        return part
+    # A single string or object: np.asarray would give it another dtype, or look into it.
+    if not isinstance(part, np.generic):
+        array = np.empty((), dtype=object)
+        array[()] = part
+        return array
+    return np.asarray(part)
 
 
 def parse_indices(text: str) -> tuple[int, ...]:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tfdbg_cli.documents import Line, Span
-from tfdbg_cli.tensors.numeric import blocks, dtype_kind, widened
+from tfdbg_cli.tensors.histogram import QUANTILES, Collector, Distribution, sparkline
+from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, widened
 
 __all__ = ["Summary", "summarize", "summary_lines"]
+
+_Array = np.ndarray[Any, Any]
+
+_DISTINCT = 1 << 20  # strings are told apart in arrays up to this size
 
 
 @dataclass
@@ -22,7 +28,10 @@ class Summary:
         counts: label -> number of elements, in display order, zeros included.
         total: all elements.
         minimum, maximum, mean, std: over the finite elements; ``None`` where there are none or
-            they are no numbers. Of complex numbers: over the absolute values.
+            they are no numbers. Of complex numbers: over the absolute values. Of strings: over
+            their lengths.
+        distribution: quantiles and histogram of the same numbers.
+        parts: of complex numbers: ``real`` and ``imag`` -> label -> how many are nan or infinite.
         note: a word on what was counted.
     """
 
@@ -32,70 +41,142 @@ class Summary:
     maximum: float | int | None = None
     mean: float | None = None
     std: float | None = None
+    distribution: Distribution | None = None
+    parts: dict[str, dict[str, int]] | None = None
     note: str = ""
 
 
-def _is_empty(item: object) -> bool:
-    return isinstance(item, bytes | str) and not item
+class _Moments:
+    """Minimum, maximum, mean and variance of blocks of finite numbers, in float64."""
+
+    def __init__(self) -> None:
+        self.count, self.mean, self.moment = 0, 0.0, 0.0
+        self.low: Any = None
+        self.high: Any = None
+
+    def add(self, finite: _Array) -> None:
+        low, high = finite.min(), finite.max()
+        self.low = low if self.low is None else min(self.low, low)
+        self.high = high if self.high is None else max(self.high, high)
+        # Chan, Golub and LeVeque's update of mean and second moment from block to block.
+        with np.errstate(over="ignore", invalid="ignore"):
+            part = finite.astype(np.float64)
+            mean = float(part.mean())
+            part -= mean
+            part *= part
+            delta, both = mean - self.mean, self.count + part.size
+            self.mean += delta * part.size / both
+            self.moment += float(part.sum()) + delta * delta * self.count * part.size / both
+            self.count = both
+
+    def fill(self, summary: Summary) -> None:
+        if self.count:
+            summary.minimum, summary.maximum = self.low.item(), self.high.item()
+            summary.mean = self.mean
+            summary.std = math.sqrt(max(self.moment / self.count, 0.0))
 
 
-def summarize(value: np.ndarray[Any, Any]) -> Summary:
-    """Count and measure the elements in one pass over bounded blocks, in float64."""
+def summarize(value: _Array) -> Summary:
+    """Count and measure the elements in one pass over bounded blocks.
+
+    Quantiles and histogram of more than 16 million elements come from a sample of a million.
+    """
     kind = dtype_kind(value.dtype)
     if kind == "bool":
         true = int(np.count_nonzero(value))
         return Summary({"False": value.size - true, "True": true}, int(value.size))
-    if kind in ("string", "other"):
-        empty = sum(1 for item in value.flat if _is_empty(item)) if kind == "string" else 0
-        counts = {"empty": empty, "non-empty": int(value.size) - empty} if kind == "string" else {}
-        note = "strings" if kind == "string" else f"no statistics of {value.dtype}"
-        return Summary(counts, int(value.size), note=note)
-
+    if kind == "string":
+        return _summarize_strings(value)
+    if kind == "other":
+        return Summary({}, int(value.size), note=f"no statistics of {dtype_name(value.dtype)}")
     counts = dict.fromkeys(("nan", "-inf", "-", "0", "+", "+inf"), 0)
     found = Summary(counts, int(value.size))
     if kind == "complex":
         found.note = "of the absolute values"
-    finite_count, mean, moment = 0, 0.0, 0.0
-    low: Any = None
-    high: Any = None
+        found.parts = {"real": _no_bad(), "imag": _no_bad()}
+    moments, collector = _Moments(), Collector(value.size)
     for raw in blocks(value):
         block = widened(raw)
-        if kind == "complex":
-            # A complex number with a nan part is nan, whatever np.abs makes of (nan, inf).
-            nan = np.isnan(block)
-            with np.errstate(over="ignore", invalid="ignore"):
-                block = np.abs(block.astype(np.complex128))
-            block[nan] = np.nan
-        if kind == "int":
-            finite = block
-        else:
-            counts["nan"] += int(np.count_nonzero(np.isnan(block)))
-            counts["-inf"] += int(np.count_nonzero(np.isneginf(block)))
-            counts["+inf"] += int(np.count_nonzero(np.isposinf(block)))
-            finite = block[np.isfinite(block)]
+        if found.parts is not None:
+            block = _absolute(block, found.parts)
+        finite = block if kind == "int" else _split_off_bad(block, counts)
         if not finite.size:
             continue
         counts["-"] += int(np.count_nonzero(finite < 0))
         counts["0"] += int(np.count_nonzero(finite == 0))
         counts["+"] += int(np.count_nonzero(finite > 0))
-        low = finite.min() if low is None else min(low, finite.min())
-        high = finite.max() if high is None else max(high, finite.max())
-        # Chan, Golub and LeVeque's update of mean and second moment from block to block.
-        with np.errstate(over="ignore", invalid="ignore"):
-            part = finite.astype(np.float64)
-            part_mean = float(part.mean())
-            part_moment = float(((part - part_mean) ** 2).sum())
-            delta, both = part_mean - mean, finite_count + part.size
-            mean += delta * part.size / both
-            moment += part_moment + delta * delta * finite_count * part.size / both
-            finite_count = both
-    if finite_count:
-        found.minimum, found.maximum = low.item(), high.item()
-        found.mean, found.std = mean, math.sqrt(max(moment / finite_count, 0.0))
+        moments.add(finite)
+        collector.add(finite)
+    moments.fill(found)
+    if found.minimum is not None and found.maximum is not None:
+        found.distribution = collector.distribution(found.minimum, found.maximum)
     return found
 
 
-def _table(heads: list[str], cells: list[str], roles: list[str]) -> list[Line]:
+def _no_bad() -> dict[str, int]:
+    return {"nan": 0, "-inf": 0, "+inf": 0}
+
+
+def _split_off_bad(block: _Array, counts: dict[str, int]) -> _Array:
+    """Count what is not finite; returns the rest."""
+    is_finite = np.isfinite(block)
+    if is_finite.all():
+        return block
+    bad = block[~is_finite]
+    counts["nan"] += int(np.count_nonzero(np.isnan(bad)))
+    counts["-inf"] += int(np.count_nonzero(bad == -np.inf))
+    counts["+inf"] += int(np.count_nonzero(bad == np.inf))
+    return block[is_finite]
+
+
+def _absolute(block: _Array, parts: dict[str, dict[str, int]]) -> _Array:
+    """The absolute values of complex numbers; counts what is bad in their parts."""
+    _split_off_bad(block.real, parts["real"])
+    _split_off_bad(block.imag, parts["imag"])
+    # A complex number with a nan part is nan, whatever np.abs makes of (nan, inf).
+    nan = np.isnan(block)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sizes: _Array = np.abs(block.astype(np.complex128))
+    sizes[nan] = np.nan
+    return sizes
+
+
+def _summarize_strings(value: _Array) -> Summary:
+    """Strings: how many are empty, how many differ, and their lengths.
+
+    An array of objects that are no strings has none of it.
+    """
+    if value.dtype.hasobject and not _holds_strings(value):
+        return Summary({}, int(value.size), note="no statistics of Python objects")
+    found = Summary({"empty": 0, "non-empty": 0}, int(value.size))
+    seen: set[Any] | None = set() if value.size <= _DISTINCT else None
+    moments = _Moments()
+    for items in _string_blocks(value):
+        lengths = np.fromiter(map(len, items), np.int64, len(items))
+        empty = int(np.count_nonzero(lengths == 0))
+        found.counts["empty"] += empty
+        found.counts["non-empty"] += len(items) - empty
+        if seen is not None:
+            seen.update(items)
+        moments.add(lengths)
+    moments.fill(found)
+    found.note = "lengths of the strings" if value.size else "strings"
+    if seen is not None and value.size:
+        found.note += f"; {len(seen)} distinct"
+    return found
+
+
+def _holds_strings(value: _Array) -> bool:
+    return all(isinstance(item, bytes | str) for items in _string_blocks(value) for item in items)
+
+
+def _string_blocks(value: _Array) -> Iterator[list[Any]]:
+    for block in blocks(value):
+        if block.size:
+            yield block.tolist()
+
+
+def _table(heads: Sequence[str], cells: Sequence[str], roles: Sequence[str]) -> list[Line]:
     widths = [max(len(head), len(cell)) for head, cell in zip(heads, cells, strict=True)]
     top, row = [Span("|")], [Span("|")]
     for head, cell, role, width in zip(heads, cells, roles, widths, strict=True):
@@ -107,17 +188,50 @@ def _table(heads: list[str], cells: list[str], roles: list[str]) -> list[Line]:
     return [Line(top), Line(row)]
 
 
+def _number(number: float | int | None, digits: int) -> str:
+    return str(number) if isinstance(number, int) else f"{number:.{digits}g}"
+
+
+def _bad_role(label: str) -> str:
+    return {"nan": "nan", "-inf": "inf", "+inf": "inf"}.get(label, "")
+
+
 def summary_lines(summary: Summary) -> list[Line]:
-    """Two small tables: counts of the kinds that occur with their total, then the statistics."""
+    """Small tables and a histogram.
+
+    Counts of the kinds that occur with their total, the statistics, the quantiles, the histogram
+    between the smallest and the largest number, and what else there is to say.
+    """
     shown = {label: count for label, count in summary.counts.items() if count}
-    roles = [{"nan": "nan", "-inf": "inf", "+inf": "inf"}.get(label, "") for label in shown]
     made = _table(
-        [*shown, "total"], [str(count) for count in (*shown.values(), summary.total)], [*roles, ""]
+        [*shown, "total"],
+        [str(count) for count in (*shown.values(), summary.total)],
+        [*map(_bad_role, shown), ""],
     )
     if summary.mean is not None and summary.std is not None:
         numbers = (summary.minimum, summary.maximum, summary.mean, summary.std)
-        cells = [str(n) if isinstance(n, int) else f"{n:.8g}" for n in numbers]
+        cells = [_number(number, 8) for number in numbers]
         made += _table(["min", "max", "mean", "std"], cells, [""] * 4)
+    if summary.distribution is not None:
+        made += _distribution_lines(summary.distribution)
+    for part, bad in (summary.parts or {}).items():
+        spans = [
+            Span(f" {count} {label}", _bad_role(label)) for label, count in bad.items() if count
+        ]
+        if spans:
+            made.append(Line([Span(f"{part}:", "bold"), *spans]))
     if summary.note:
         made.append(Line([Span(f"({summary.note})", "dim")]))
+    return made
+
+
+def _distribution_lines(found: Distribution) -> list[Line]:
+    heads = [f"{fraction:.0%}" for fraction in QUANTILES]
+    made = _table(heads, [_number(number, 4) for number in found.quantiles], [""] * len(heads))
+    bars = sparkline(found.counts)
+    low, high = _number(found.low, 4), _number(found.high, 4)
+    made.append(Line([Span(f"{low} |"), Span(bars, "number"), Span(f"| {high}")]))
+    if found.sampled:
+        note = f"(quantiles and histogram of a random sample of {found.sampled:,} elements)"
+        made.append(Line([Span(note, "dim")]))
     return made

@@ -30,6 +30,11 @@ _PLANS = 128
 #: Given a session, what runs instead of it.
 Interceptor: TypeAlias = "Callable[[Session], Any]"
 
+#: What computes a run: `Step`, or something that watches it closer.
+StepMaker: TypeAlias = (
+    "Callable[[State, dict[Tensor, Any], Recorder | None, Mapping[str, Any]], Step]"
+)
+
 _interceptors: list[Interceptor] = []
 
 
@@ -95,6 +100,7 @@ class Session:
         feed_dict: Mapping[Any, Any] | None = None,
         recorder: Recorder | None = None,
         on_plan: Callable[[Plan, dict[Tensor, Any]], None] | None = None,
+        make_step: StepMaker = Step,
     ) -> Any:
         """`run`, past any debugger. For the engine's debugging adapter.
 
@@ -103,6 +109,7 @@ class Session:
             feed_dict: as in `run`.
             recorder: told of every node as soon as it is computed.
             on_plan: told what will be computed, and the fed values, before anything is.
+            make_step: makes what computes it, from the arguments of `Step`.
         """
         if self._closed:
             raise RuntimeError("The session is closed; make a new one to run anything.")
@@ -119,7 +126,7 @@ class Session:
         plan = self._plan(elements, fed)
         if on_plan is not None:
             on_plan(plan, values)
-        step = Step(self._state, values, recorder, np.geterr())
+        step = make_step(self._state, values, recorder, np.geterr())
         with np.errstate(all="ignore"):
             step.run(plan.items)
 

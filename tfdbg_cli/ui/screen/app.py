@@ -59,6 +59,7 @@ class App:
         self._loop: urwid.MainLoop | None = None
         self._terminal: Terminal | None = None
         self._colors: Any = 1
+        self._was_pending = False
 
     # -- running
 
@@ -132,8 +133,10 @@ class App:
         loop, view = self._loop, self.state.view
         if loop is None:
             return
-        if view is not None and view.document.pending:
+        pending = view is not None and view.document.pending
+        if pending or self._was_pending:  # once more when everything is there
             loop.draw_screen()
+        self._was_pending = pending
         loop.event_loop.alarm(_REFRESH_SECONDS, self._refresh)
 
     def _poll_size(self) -> None:
