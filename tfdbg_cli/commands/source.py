@@ -13,8 +13,8 @@ from tfdbg_cli.commands.node_info import need_graph
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.source_index import (
+    NO_STACKS,
     SourceFile,
-    need_source_files,
     resolve_source,
     source_files,
     user_files,
@@ -79,7 +79,7 @@ def _filtered(
     dump: Dump, arguments: argparse.Namespace, notes: list[Line]
 ) -> dict[str, SourceFile]:
     """The files that pass the filters, with the nodes that do; what was filtered by is noted."""
-    files = need_source_files(dump)
+    files = source_files(dump)
     if arguments.path_filter:
         pattern = compile_regex(arguments.path_filter, "-p")
         files = {path: entry for path, entry in files.items() if pattern.search(path)}
@@ -122,7 +122,8 @@ def _list_source(context: Context, arguments: argparse.Namespace) -> Result:
 
         return json_document(len(entries), item)
     if not files:
-        return TextDocument([*head, line(), line(_NOTHING)])
+        why = [] if source_files(dump) else [line((NO_STACKS, "dim"))]
+        return TextDocument([*head, line(), line(_NOTHING), *why])
     return ChainDocument(
         [
             TextDocument([*head, line(), line(("Your file(s):", "heading"))]),

@@ -12,7 +12,13 @@ from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
 from tfdbg_cli.errors import UserError, did_you_mean
 
-__all__ = ["SourceFile", "need_source_files", "resolve_source", "source_files", "user_files"]
+__all__ = ["NO_STACKS", "SourceFile", "resolve_source", "source_files", "user_files"]
+
+#: Said where nothing is known of any node.
+NO_STACKS = (
+    "This dump holds no creation stacks, so no source line is known for its nodes "
+    "(TensorFlow's dump directories have none; run folders of tfdbg_cli keep them)."
+)
 
 
 @dataclass
@@ -71,21 +77,6 @@ def _gather(graph: Graph) -> dict[str, SourceFile]:
     return found
 
 
-def need_source_files(dump: Dump) -> dict[str, SourceFile]:
-    """As `source_files`.
-
-    Raises:
-        UserError: the dump holds no graph, or nobody recorded what made its nodes.
-    """
-    found = source_files(dump)
-    if not found:
-        raise UserError(
-            "This dump holds no creation stacks, so no source line is known for its nodes.",
-            "TensorFlow's dump directories have none; run folders of tfdbg_cli keep them.",
-        )
-    return found
-
-
 def user_files(dump: Dump) -> list[str]:
     """The files of the user's own that made nodes; empty where the dump has no graph."""
     if dump.graph() is None:
@@ -119,6 +110,8 @@ def resolve_source(dump: Dump, files: dict[str, SourceFile], path: str) -> str:
         raise UserError(f'"{path}" could be {", ".join(sorted(ends)[:4])}.')
     if dump.sources().lines(absolute) is not None:
         return absolute
+    if not files:
+        raise UserError(NO_STACKS)
     raise UserError(
         f'No source file "{path}" made a node in this run, and it can\'t be read.',
         did_you_mean(os.path.basename(path), [os.path.basename(p) for p in user_files(dump)])

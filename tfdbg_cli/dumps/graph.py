@@ -94,12 +94,32 @@ class Edge(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """One line of a walk: see `Graph.walk`."""
+    """One line of a walk: see `Graph.walk`.
+
+    Attributes:
+        depth: 1 for the neighbours of the node that was asked for.
+        edge: the step that leads here.
+        repeated: the number of the visit (from 0) below which the node's own neighbours stand;
+            -1: they stand below the start; ``None``: they weren't met before.
+        is_loop: that visit is on the way from the start to this one.
+        cut: it has neighbours beyond the depth limit.
+    """
 
     depth: int
     edge: Edge
-    repeated: bool
+    repeated: int | None
+    is_loop: bool
     cut: bool
+
+
+class _Outgoing:
+    """The edges out of a node."""
+
+    __slots__ = ("edges", "has_data")
+
+    def __init__(self) -> None:
+        self.edges: list[Edge] = []
+        self.has_data = False
 
 
 class Graph:
@@ -113,7 +133,7 @@ class Graph:
     def __init__(self, nodes: Iterable[Node] | Callable[[], Iterable[Node]]) -> None:
         self._source = nodes
         self._nodes: dict[str, Node] | None = None
-        self._recipients: dict[str, list[Edge]] | None = None
+        self._outgoing: dict[str, _Outgoing] | None = None
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -154,18 +174,42 @@ class Graph:
 
     def recipients(self, name: str, control: bool = True) -> list[Edge]:
         """The edges out of a node, in the order of the graph; `Edge.tensor` is the one consumed."""
-        if self._recipients is None:
-            table: dict[str, list[Edge]] = {}
+        found = self._edges_out().get(self.node(name).name)
+        if found is None:
+            return []
+        return [edge for edge in found.edges if control or not edge.is_control]
+
+    def _edges_out(self) -> dict[str, _Outgoing]:
+        if self._outgoing is None:
+            table: dict[str, _Outgoing] = {}
             for node in self.nodes.values():
                 for tensor in node.inputs:
-                    table.setdefault(node_name_of(tensor), []).append(
-                        Edge(node.name, tensor, False)
-                    )
+                    out = table.setdefault(node_name_of(tensor), _Outgoing())
+                    out.edges.append(Edge(node.name, tensor, False))
+                    out.has_data = True
                 for source in node.control_inputs:
-                    table.setdefault(source, []).append(Edge(node.name, source, True))
-            self._recipients = table
-        edges = self._recipients.get(self.node(name).name, [])
-        return [edge for edge in edges if control or not edge.is_control]
+                    out = table.setdefault(source, _Outgoing())
+                    out.edges.append(Edge(node.name, source, True))
+            self._outgoing = table
+        return self._outgoing
+
+    def has_neighbours(self, name: str, *, outputs: bool = False, control: bool = False) -> bool:
+        """Whether there is any edge out of a node (or into it); no list is made."""
+        if outputs:
+            found = self._edges_out().get(name)
+            return found is not None and (control or found.has_data)
+        node = self.nodes.get(name)
+        return node is not None and bool(node.inputs or (control and node.control_inputs))
+
+    def neighbours(self, name: str, *, outputs: bool = False, control: bool = False) -> list[Edge]:
+        """One edge to each recipient of a node (or each input), data and control apart."""
+        if name not in self.nodes:
+            return []
+        edges = self.recipients(name, control) if outputs else self.inputs(name, control)
+        once: dict[tuple[str, bool], Edge] = {}
+        for edge in edges:
+            once.setdefault((edge.node, edge.is_control), edge)
+        return list(once.values())
 
     def walk(
         self, name: str, *, outputs: bool = False, control: bool = False, depth: int = 1
@@ -179,39 +223,34 @@ class Graph:
             depth: how many levels.
 
         Yields:
-            Visits in display order. ``repeated``: the node was expanded above, so its own
-            neighbours are not repeated here. ``cut``: it has neighbours beyond the depth limit.
+            Visits in display order; as many as there are edges at most.
         """
-
-        def step(of: str) -> list[Edge]:
-            if of not in self.nodes:
-                return []
-            edges = self.recipients(of, control) if outputs else self.inputs(of, control)
-            once: dict[tuple[str, bool], Edge] = {}
-            for edge in edges:
-                once.setdefault((edge.node, edge.is_control), edge)
-            return list(once.values())
-
         start = self.node(name).name
-        expanded = {start}
-        stack: list[Iterator[Edge]] = [iter(step(start))]
+        expanded = {start: -1}
+        path = {start}
+        names = [start]
+        stack = [iter(self.neighbours(start, outputs=outputs, control=control))]
+        number = -1
         while stack:
             edge = next(stack[-1], None)
             if edge is None:
                 stack.pop()
+                path.discard(names.pop())
                 continue
-            level = len(stack)
-            if edge.node in expanded:
-                yield Visit(level, edge, bool(step(edge.node)), False)
-                continue
-            below = step(edge.node)
-            if below and level >= depth:
-                yield Visit(level, edge, False, True)
-                continue
-            yield Visit(level, edge, False, False)
-            if below:
-                expanded.add(edge.node)
-                stack.append(iter(below))
+            number += 1
+            level, node = len(stack), edge.node
+            if not self.has_neighbours(node, outputs=outputs, control=control):
+                yield Visit(level, edge, None, False, False)
+            elif node in expanded:
+                yield Visit(level, edge, expanded[node], node in path, False)
+            elif level >= depth:
+                yield Visit(level, edge, None, False, True)
+            else:
+                yield Visit(level, edge, None, False, False)
+                expanded[node] = number
+                path.add(node)
+                names.append(node)
+                stack.append(iter(self.neighbours(node, outputs=outputs, control=control)))
 
     def ancestors(self, name: str, control: bool = True) -> list[str]:
         """Every node that a node depends on, nearest first; each once."""
@@ -229,18 +268,32 @@ class Graph:
 
     def path(self, source: str, target: str, control: bool = True) -> list[str] | None:
         """A shortest path of node names from ``source`` to ``target``, or ``None``."""
+        edges = self.path_edges(source, target, control)
+        if edges is None:
+            return None
+        return [self.node(source).name, *(edge.node for edge in edges)]
+
+    def path_edges(self, source: str, target: str, control: bool = True) -> list[Edge] | None:
+        """The edges of a shortest path from ``source`` to ``target``; ``None``: there is none.
+
+        Among equally short ones the path of the inputs that come first is taken. Each edge leads
+        to the next node; the last one to ``target``.
+        """
         begin, end = self.node(source).name, self.node(target).name
-        parent: dict[str, str] = {end: end}
+        # Node -> the edge that leads from it towards the target.
+        onwards: dict[str, Edge | None] = {end: None}
         queue = deque([end])
-        while queue:
+        while queue and begin not in onwards:
             at = queue.popleft()
-            if at == begin:
-                found = [at]
-                while found[-1] != end:
-                    found.append(parent[found[-1]])
-                return found
             for edge in self.inputs(at, control):
-                if edge.node not in parent and edge.node in self.nodes:
-                    parent[edge.node] = at
+                if edge.node not in onwards and edge.node in self.nodes:
+                    onwards[edge.node] = edge._replace(node=at)
                     queue.append(edge.node)
-        return None
+        if begin not in onwards:
+            return None
+        found = []
+        step = onwards[begin]
+        while step is not None:
+            found.append(step)
+            step = onwards[step.node]
+        return found

@@ -128,6 +128,8 @@ def _measure_float(array: np.ndarray[Any, Any], check: Callable[[], object]) -> 
             # Wide enough for the absolute value of any complex64.
             block = np.abs((block if is_clean else block[finite]).astype(np.complex128))
         else:
+            if block.dtype.itemsize < 4:  # float16, which NumPy computes one by one
+                block = block.astype(np.float32)
             # A nan or an infinity shows in the extremes: a clean block needs no mask.
             is_clean = bool(np.isfinite(block.min())) and bool(np.isfinite(block.max()))
             bad = block if not is_clean else None

@@ -1,0 +1,113 @@
+"""Writes docs/commands.md from the registry of commands.
+
+.venv/bin/python scripts/command_docs.py [--check]
+"""
+
+import pathlib
+import sys
+
+from tfdbg_cli.commands.builtin import BUILTIN
+from tfdbg_cli.commands.context import ALL_MODES
+from tfdbg_cli.commands.general import LANGUAGE
+from tfdbg_cli.commands.registry import Argument, Command
+from tfdbg_cli.settings import FIELDS
+
+PATH = pathlib.Path(__file__).resolve().parent.parent / "docs" / "commands.md"
+
+HEAD = """\
+# Commands
+
+Written by `scripts/command_docs.py` from the commands themselves; `help COMMAND` shows the same.
+
+A command line is words separated by blanks. Quotes, backticks and brackets keep what is inside
+together. Any unambiguous beginning of a long option is enough (`--num`). Regular expressions match
+anywhere in a name; `^` and `$` anchor them. Besides commands:
+
+"""
+
+STOPS = {
+    "run-start": "before a run",
+    "run-end": "after a run",
+    "profile": "after `run -p`",
+    "offline": "offline",
+    "offline-profile": "offline after `run -p`",
+}
+
+
+def cell(text: str) -> str:
+    """Text for a cell of a Markdown table."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def argument_row(argument: Argument) -> str:
+    """One row of the table of arguments."""
+    head = ", ".join(argument.flags) if argument.is_option else ""
+    head = f"{head} {argument.metavar}".strip() or argument.flags[0]
+    default = argument.default
+    notes = [argument.summary]
+    if argument.choices:
+        notes.append(f"One of {', '.join(argument.choices)}.")
+    if argument.is_option and argument.metavar and default not in (None, "", False):
+        notes.append(f"Default: {default}.")
+    text = notes[0] + "".join(f" ({note})" for note in notes[1:])
+    return f"| `{cell(head)}` | {cell(text)} |"
+
+
+def section(command: Command) -> list[str]:
+    """The section of one command."""
+    names = ", ".join(f"`{name}`" for name in (command.name, *command.aliases))
+    lines = [f"### {names}", "", command.summary, ""]
+    if command.modes != ALL_MODES:
+        stops = [text for mode, text in STOPS.items() if mode in command.modes]
+        lines += [f"Where: {', '.join(stops)}.", ""]
+    lines += ["```", command.usage, "```", ""]
+    if command.arguments:
+        lines += ["| Argument | Meaning |", "|---|---|"]
+        lines += [argument_row(argument) for argument in command.arguments]
+        lines.append("")
+    if command.details:
+        lines += [*command.details.splitlines(), ""]
+    if command.examples:
+        width = max(len(text) for text, _ in command.examples)
+        lines.append("```")
+        lines += [f"{text:<{width}}  # {what}".rstrip(" #") for text, what in command.examples]
+        lines += ["```", ""]
+    return lines
+
+
+def render() -> str:
+    """The whole document."""
+    lines = [HEAD + "| On the line | Meaning |", "|---|---|"]
+    lines += [f"| `{cell(what)}` | {cell(text)} |" for what, text in LANGUAGE]
+    groups: dict[str, list[Command]] = {}
+    for command in BUILTIN:
+        groups.setdefault(command.group, []).append(command)
+    for group, commands in groups.items():
+        lines += ["", f"## {group.capitalize()}", ""]
+        for command in commands:
+            lines += section(command)
+    lines += ["## Settings", "", "`config set NAME VALUE` changes them and keeps them.", ""]
+    lines += ["| Name | Default | Meaning |", "|---|---|---|"]
+    for field in FIELDS:
+        choices = f" One of {', '.join(field.choices)}." if field.choices else ""
+        lines.append(f"| `{field.name}` | {field.default} | {cell(field.summary + choices)} |")
+    text = "\n".join(lines) + "\n"
+    while "\n\n\n" in text:
+        text = text.replace("\n\n\n", "\n\n")
+    return text
+
+
+def main() -> int:
+    """Write the file, or say whether it is up to date."""
+    text = render()
+    if "--check" in sys.argv:
+        if PATH.read_text(encoding="utf-8") != text:
+            print(f"{PATH.name} is stale: run scripts/command_docs.py", file=sys.stderr)
+            return 1
+        return 0
+    PATH.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+"""The statistics of a dump's tensors: what is known of them, and a thread for the rest.
+
+A list never waits for a statistic. It shows what is known and lets a `Background` compute what
+isn't, while somebody looks.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+
+from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.tensors.statistics import Health, Statistics, holds_nonfinite, measure
+
+__all__ = ["Background", "Measurements", "halt"]
+
+# Without a sign of interest for so long, nobody looks any more.
+_LEASE_SECONDS = 1.0
+
+# Somebody who scrolls on and on is at most so many rows ahead of the thread.
+_MOST_WANTED = 1000
+
+# Element types without statistics; nothing is read to know that.
+_WITHOUT = frozenset({"string", "resource", "variant"})
+
+
+class Measurements:
+    """The statistics of one dump's tensors, kept for as long as the dump lives.
+
+    `Measurements.of` gives the same object for the same dump.
+    """
+
+    _all: weakref.WeakKeyDictionary[Dump, Measurements] = weakref.WeakKeyDictionary()
+
+    def __init__(self) -> None:
+        # By identity: a dump keeps its data as long as it lives. References to them would keep
+        # their values, and through some of them the dump itself, alive for good.
+        self._known: dict[int, Statistics] = {}
+
+    @classmethod
+    def of(cls, dump: Dump) -> Measurements:
+        """The measurements of a dump."""
+        return cls._all.setdefault(dump, cls())
+
+    def peek(self, datum: Datum, *, numbers: bool = True) -> Statistics | None:
+        """What is known of a tensor without reading its value; ``None``: too little.
+
+        Args:
+            datum: one of the dump's.
+            numbers: whether minimum, maximum and mean are needed, besides the health.
+        """
+        known = self._known.get(id(datum))
+        if known is not None:
+            return known
+        dtype = datum.dtype
+        if dtype in _WITHOUT:
+            return Statistics()
+        if numbers or not dtype:
+            return None
+        if not holds_nonfinite(dtype):
+            return Statistics()
+        health = _stored_health(datum)
+        return Statistics(health) if health is not None else None
+
+    def measure(self, datum: Datum, check: Callable[[], object] = lambda: None) -> Statistics:
+        """The statistics of a tensor, computed now if need be. A value that fails to load has none.
+
+        Args:
+            datum: one of the dump's.
+            check: called now and then while it is computed. What it raises goes on to the caller
+                if it is no `Exception`, and nothing is kept.
+        """
+        known = self._known.get(id(datum))
+        if known is None:
+            try:
+                known = measure(datum.get_tensor(), check)
+            except Exception as error:
+                text = str(error) if isinstance(error, UserError) else one_line(error)
+                known = Statistics(_stored_health(datum), error=text)
+            self._known[id(datum)] = known
+        return known
+
+
+def _stored_health(datum: Datum) -> Health | None:
+    """What the dump itself says; of integers, that they have no health."""
+    stored = getattr(datum, "health", None)
+    return Health(*stored) if stored is not None and holds_nonfinite(datum.dtype) else None
+
+
+class _Unwanted(BaseException):
+    """Nobody waits for this tensor any more. Not an error: those are kept as the result."""
+
+
+class Background:
+    """A thread that measures the tensors somebody waits for, the latest wish first.
+
+    There is no thread where nothing is wanted. It ends, between two blocks of a tensor, when nobody
+    has asked for a while (`want` and `is_pending` are the signs of interest), at `halt`, and when
+    this object is garbage, which it doesn't prevent.
+    """
+
+    def __init__(self, measurements: Measurements) -> None:
+        self._measurements = measurements
+        self._lock = threading.Lock()
+        self._wanted: dict[int, Datum] = {}  # the next one is the last
+        self._until = 0.0
+        self._thread: threading.Thread | None = None
+
+    def want(self, data: Sequence[Datum]) -> None:
+        """Ask for the statistics of tensors; they come before all that was asked for earlier."""
+        with self._lock:
+            for datum in reversed(data):
+                self._wanted.pop(id(datum), None)
+                self._wanted[id(datum)] = datum
+            while len(self._wanted) > _MOST_WANTED:
+                del self._wanted[next(iter(self._wanted))]
+            self._renew()
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether some tensor that was asked for isn't measured yet."""
+        with self._lock:
+            if self._wanted:
+                self._renew()
+            return bool(self._wanted)
+
+    def drop(self, data: Sequence[Datum]) -> None:
+        """Tensors that aren't needed any more."""
+        with self._lock:
+            for datum in data:
+                self._wanted.pop(id(datum), None)
+
+    def _renew(self) -> None:
+        self._until = time.monotonic() + _LEASE_SECONDS
+        if self._wanted and (self._thread is None or not self._thread.is_alive()):
+            self._thread = threading.Thread(
+                target=_work,
+                args=(weakref.ref(self), _halts),
+                name="tfdbg statistics",
+                daemon=True,
+            )
+            self._thread.start()
+
+    def _next(self, halts: int) -> Datum | None:
+        """The tensor to measure now. ``None``: the thread that asks is no longer needed."""
+        with self._lock:
+            if self._is_over(halts) or not self._wanted:
+                if self._thread is threading.current_thread():
+                    self._thread = None
+                return None
+            return next(reversed(self._wanted.values()))
+
+    def _is_over(self, halts: int) -> bool:
+        return halts != _halts or time.monotonic() > self._until
+
+    def _is_wanted(self, datum: Datum, halts: int) -> bool:
+        return id(datum) in self._wanted and not self._is_over(halts)
+
+
+# How often all threads were told to end.
+_halts = 0
+
+
+def halt() -> None:
+    """End all threads, each at the end of the block that it is at: the program is to run on."""
+    global _halts
+    _halts += 1
+
+
+def _work(reference: weakref.ref[Background], halts: int) -> None:
+    """What the thread does. It holds no more than the tensor that it measures."""
+    while True:
+        owner = reference()
+        datum = owner._next(halts) if owner is not None else None
+        if owner is None or datum is None:
+            return
+        measurements = owner._measurements
+        del owner
+        _measure_wanted(reference, measurements, datum, halts)
+        del datum
+
+
+def _measure_wanted(
+    reference: weakref.ref[Background], measurements: Measurements, datum: Datum, halts: int
+) -> None:
+    def check() -> None:
+        owner = reference()
+        if owner is None or not owner._is_wanted(datum, halts):
+            raise _Unwanted
+
+    try:
+        measurements.measure(datum, check)
+    except _Unwanted:
+        return
+    owner = reference()
+    if owner is not None:
+        owner.drop([datum])

@@ -1,0 +1,256 @@
+"""Saving a value as a file of another program: .npy, .npz, .safetensors or .csv."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import os
+import stat
+import struct
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+import numpy as np
+
+from tfdbg_cli.dumps.dtypes import dtype_of, encode
+from tfdbg_cli.errors import UserError
+from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, widened
+
+__all__ = ["FORMATS", "save_value"]
+
+_Array = np.ndarray[Any, Any]
+
+# https://github.com/huggingface/safetensors: the element types of the format by our names.
+_SAFETENSORS = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "uint16": "U16",
+    "int16": "I16",
+    "uint32": "U32",
+    "int32": "I32",
+    "uint64": "U64",
+    "int64": "I64",
+    "float16": "F16",
+    "float32": "F32",
+    "float64": "F64",
+    "complex64": "C64",
+    "bfloat16": "BF16",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e8m0fnu": "F8_E8M0",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+}
+
+_LARGEST_PADDED = 1 << 30  # bytes of strings in fixed width, unless they are that long by nature
+_PIECE = 1 << 16  # elements of a CSV file that are written at once
+
+
+def save_value(value: _Array, path: str, name: str, dtype: str = "") -> tuple[str, int]:
+    """Save an array in the format that the file's extension names; without one as .npy.
+
+    The file is replaced whole or not at all. Only what is no regular file (a FIFO, ``/dev/null``)
+    is written to directly.
+
+    Args:
+        value: an array of any dtype; nothing is ever pickled.
+        path: where to; ``~`` is the home folder.
+        name: the key of the array, for formats that have keys.
+        dtype: the element type by name, where the array's own doesn't say.
+
+    Returns:
+        The path that was written, and its size in bytes.
+
+    Raises:
+        UserError: the format is unknown, it can't hold such an array, or the file can't be
+            written.
+    """
+    target = os.path.expanduser(path)
+    extension = os.path.splitext(target)[1].lower()
+    write = FORMATS.get(extension or ".npy")
+    if write is None:
+        raise UserError(
+            f"{path} has no extension that says how to save it.",
+            f"Use one of {', '.join(FORMATS)}; a name without any is saved as .npy.",
+        )
+    stored = value if dtype_kind(value.dtype) != "string" else _fixed_width(value, extension)
+    try:
+        with _replacing(target) as file:
+            write(file, stored, name, dtype or dtype_name(value.dtype))
+            size = file.tell() if file.seekable() else value.nbytes
+    except OSError as error:
+        raise UserError(
+            f"{path} can't be written: {error.strerror or error}.",
+            "Free some space or choose another folder.",
+        ) from None
+    return target, size
+
+
+@contextlib.contextmanager
+def _replacing(target: str) -> Iterator[IO[bytes]]:
+    """A file to write to, which takes the place of ``target`` when all went well."""
+    if os.path.isdir(target):
+        raise UserError(f"{target} is a folder.", "Add the name of a file.")
+    if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
+        with open(target, "wb") as file:
+            yield file
+        return
+    # Through a link, so that the file it points to is replaced and not the link.
+    target = os.path.realpath(target)
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".tfdbg-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _fixed_width(value: _Array, extension: str) -> _Array:
+    """Strings as an array that needs no pickling: bytes (``S``) or text (``U``) of one width.
+
+    Raises:
+        UserError: the format has no strings, or these can't be told apart again in fixed width.
+    """
+    if extension == ".safetensors":
+        raise UserError("A .safetensors file holds no strings.", "Save them as .npy or .csv.")
+    kinds = {type(item) for item in value.reshape(-1).tolist()}
+    if not all(issubclass(kind, bytes | str) for kind in kinds):
+        raise UserError("Python objects can't be saved: nothing is pickled.", "Save a part of it.")
+    if extension == ".csv" or value.dtype.kind in "SU":
+        return value
+    is_text = bool(kinds) and all(issubclass(kind, str) for kind in kinds)
+    items = [
+        item.encode("utf-8", "surrogateescape") if isinstance(item, str) and not is_text else item
+        for item in value.reshape(-1).tolist()
+    ]
+    nul: Any = "\0" if is_text else b"\0"
+    if any(item.endswith(nul) for item in items):
+        raise UserError(
+            "Some strings end in a zero byte, which NumPy's strings of fixed width would lose.",
+            "Save them as .csv.",
+        )
+    width = max(map(len, items), default=0) * (4 if is_text else 1)
+    if width * len(items) > max(_LARGEST_PADDED, 8 * sum(map(len, items))):
+        raise UserError(
+            "In NumPy's fixed width these strings would take "
+            f"{width * len(items) / 1e9:.1f} GB: one of them is very long.",
+            "Save them as .csv.",
+        )
+    return np.array(items, "U" if is_text else "S").reshape(value.shape)
+
+
+class _Stream:
+    """Write access and nothing else, so that NumPy doesn't go past Python's error messages."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.write = file.write
+
+
+def _write_array(file: IO[bytes], value: _Array) -> None:
+    if value.dtype.hasobject:
+        raise UserError("Python objects can't be saved: nothing is pickled.", "Save a part of it.")
+    # NumPy's files know no bfloat16 and the like: those are saved as exact float32 or int8.
+    if value.dtype.isbuiltin == 2:
+        value = widened(value)
+    np.lib.format.write_array(_Stream(file), value, allow_pickle=False)  # type: ignore[arg-type]
+
+
+def _write_npy(file: IO[bytes], value: _Array, name: str, dtype: str) -> None:
+    _write_array(file, value)
+
+
+def _write_npz(file: IO[bytes], value: _Array, name: str, dtype: str) -> None:
+    with (
+        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
+        archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as entry,
+    ):
+        _write_array(entry, value)
+
+
+def _write_safetensors(file: IO[bytes], value: _Array, name: str, dtype: str) -> None:
+    # Quantized types are stored as what they are in memory.
+    known = dtype if dtype in _SAFETENSORS and _may_be(value, dtype) else value.dtype.name
+    stored, kind = _SAFETENSORS.get(known), dtype_of(np.empty(0, value.dtype))
+    if stored is None or (kind is None and known == value.dtype.name):
+        raise UserError(
+            f"A .safetensors file holds no {dtype_name(value.dtype)}.", "Save it as .npy."
+        )
+    itemsize = {"C64": 8}.get(stored) or np.dtype(_encoded(value.reshape(-1)[:0], known).dtype)
+    size = value.size * (itemsize if isinstance(itemsize, int) else itemsize.itemsize)
+    entry = {"dtype": stored, "shape": list(value.shape), "data_offsets": [0, size]}
+    header = json.dumps({name: entry}, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    file.write(struct.pack("<Q", len(header)) + header)
+    for block in blocks(value):
+        file.write(_encoded(block, known).tobytes())
+
+
+def _may_be(value: _Array, dtype: str) -> bool:
+    """Whether values are of a type that was read as float32 for want of a better one."""
+    return value.dtype.name == dtype or (
+        value.dtype == np.float32 and dtype_kind(np.dtype(np.float32)) == "float" and "float" in dtype
+    )
+
+
+def _encoded(block: _Array, dtype: str) -> _Array:
+    from tfdbg_cli.dumps.dtypes import dtype_by_name
+
+    known = dtype_by_name(dtype)
+    assert known is not None
+    return encode(block, known)
+
+
+def _write_csv(file: IO[bytes], value: _Array, name: str, dtype: str) -> None:
+    if value.ndim > 2:
+        raise UserError(
+            f"A .csv file holds one or two dimensions, and the shape is {value.shape}.",
+            "Save a slice, or save it as .npy.",
+        )
+    text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="", write_through=True)
+    writer = csv.writer(text, lineterminator="\n")
+    columns = value.shape[1] if value.ndim == 2 else 1
+    rows = value.reshape(-1, columns) if columns else value.reshape(len(value), 0)
+    step = max(_PIECE // max(columns, 1), 1)
+    for at in range(0, len(rows), step):
+        part = rows[at : at + step]
+        cells = _cells(part.reshape(-1))
+        width = part.shape[1]
+        writer.writerows(cells[i * width : (i + 1) * width] for i in range(len(part)))
+    text.flush()
+    text.detach()
+
+
+def _cells(values: _Array) -> list[str]:
+    """The elements as text that reads back as the same value."""
+    kind = dtype_kind(values.dtype)
+    numbers = widened(values)
+    if kind == "complex":
+        return [str(number).strip("()") for number in numbers]
+    if kind == "string":
+        return [_text(item) for item in values.tolist()]
+    # str() of a NumPy number is the shortest text of its own dtype: 0.1, not 0.10000000149011612.
+    return [str(number) for number in numbers]
+
+
+def _text(item: bytes | str) -> str:
+    return item if isinstance(item, str) else item.decode("utf-8", "surrogateescape")
+
+
+#: Extension -> what writes it.
+FORMATS: dict[str, Callable[[IO[bytes], _Array, str, str], None]] = {
+    ".npy": _write_npy,
+    ".npz": _write_npz,
+    ".safetensors": _write_safetensors,
+    ".csv": _write_csv,
+}
