@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -213,6 +215,15 @@ class SmallService:
     def do_crash(self, text: str, rest: str) -> Reply:
         """a bug that gets through"""
         raise RuntimeError("crash " + rest)
+
+    def do_die(self, text: str, rest: str) -> Reply:
+        """end the process without a chance to clean up"""
+        sys.stderr.write("last words\n")
+        if rest == "exit":
+            os._exit(3)
+        os.kill(os.getpid(), getattr(signal, rest))
+        time.sleep(30)
+        raise AssertionError("still alive")
 
     def do_slow(self, text: str, rest: str) -> Reply:
         """a command that takes long"""

@@ -200,6 +200,8 @@ class TextUI(UserInterface):
             self.print_title(reply.command, "")
         self._shown.append((reply.command, document))
         self._at = len(self._shown) - 1
+        if document.initial_search:
+            self._pattern = re.compile(document.initial_search)
         self.print_lines(document)
 
     def _answer(self, question: Question, *, batch: bool) -> str:

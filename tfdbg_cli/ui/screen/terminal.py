@@ -10,10 +10,13 @@ import tempfile
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any, BinaryIO, Protocol, Self, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, TextIO
 
 import urwid
 from urwid.display import raw
+
+if TYPE_CHECKING:
+    from tfdbg_cli.ui.screen.watchdog import Watchdog
 
 __all__ = ["RealTerminal", "Terminal"]
 
@@ -108,6 +111,10 @@ class _Diversion:
         """How many bytes were written."""
         return os.fstat(self._file.fileno()).st_size
 
+    def fileno(self) -> int:
+        """The file."""
+        return self._file.fileno()
+
     def text(self, limit: int = 1 << 24) -> str:
         """What was written, its last ``limit`` bytes."""
         _flush_streams()
@@ -135,6 +142,28 @@ def _flush_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
+
+
+_watchdogs: dict[int, Watchdog | None] = {}
+
+
+def _watchdog(terminal: int) -> Watchdog | None:
+    """The watchdog of this process's terminal, started when it is first needed."""
+    pid = os.getpid()  # after a fork the child has none
+    if pid not in _watchdogs:
+        _watchdogs.clear()
+        _watchdogs[pid] = None
+        with contextlib.suppress(OSError, ImportError):  # not on Windows
+            from tfdbg_cli.ui.screen.watchdog import Watchdog
+
+            _watchdogs[pid] = Watchdog(terminal)
+    return _watchdogs[pid]
+
+
+def _screen_is_down() -> None:
+    watchdog = _watchdogs.get(os.getpid())
+    if watchdog is not None:
+        watchdog.down()
 
 
 def _ignore() -> None:
@@ -180,8 +209,11 @@ class RealTerminal:
         writer = os.fdopen(os.dup(1), "w", encoding=encoding, errors="replace", newline="")
         self._files = reader, writer
         self._screen = _Screen(reader, writer, bracketed_paste_mode=True, focus_reporting=False)
+        watchdog = _watchdog(1)
         with contextlib.suppress(OSError):  # no room for a temporary file: do without
             self._diversion = _Diversion()
+        if watchdog is not None:
+            watchdog.up(self._diversion.fileno() if self._diversion is not None else None)
         if self._in_main:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
@@ -202,6 +234,7 @@ class RealTerminal:
                 signal.signal(number, handler if handler is not None else signal.SIG_DFL)
             self._handlers.clear()
             self._end_diversion()
+            _screen_is_down()
             for file in self._files:
                 with contextlib.suppress(OSError):
                     file.close()
@@ -237,6 +270,7 @@ class RealTerminal:
             self.screen.start()  # the program chose to live on
             return
         self._end_diversion()
+        _screen_is_down()
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
 

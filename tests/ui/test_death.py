@@ -1,0 +1,78 @@
+"""However the program dies, the terminal comes back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_terminal import Terminal, modes, restored
+
+HERE = Path(__file__).parent
+
+# The shell is what owns the terminal, as it does for a user.
+SHELL = '"$0" "$1" screen; echo "status=$?"; read answer; echo "read=$answer"'
+
+
+@pytest.fixture
+def shown() -> Iterator[Terminal]:
+    made = Terminal(command=["bash", "-c", SHELL, sys.executable, str(HERE / "ui_program.py")])
+    yield made
+    made.child.close(force=True)
+
+
+@pytest.mark.skipif(not Path("/bin/bash").exists(), reason="needs bash")
+@pytest.mark.parametrize(
+    ("way", "status"),
+    [
+        ("exit", 3),
+        ("SIGABRT", 128 + signal.SIGABRT),
+        ("SIGSEGV", 128 + signal.SIGSEGV),
+        ("SIGKILL", 128 + signal.SIGKILL),
+        ("SIGTERM", 128 + signal.SIGTERM),
+        ("SIGHUP", 128 + signal.SIGHUP),
+    ],
+)
+def test_the_terminal_comes_back(shown: Terminal, way: str, status: int) -> None:
+    before = modes(shown.child.fileno())
+    shown.until("tfdbg>")
+    assert modes(shown.child.fileno()) != before
+    shown.type(f"die {way}\r")
+    shown.until(f"status={status}")
+    shown.until(lambda: restored(shown))
+    shown.until(lambda: modes(shown.child.fileno()) == before)
+    shown.until("last words")
+    shown.type("typed\n")
+    shown.until("read=typed")
+    assert shown.ends() == 0
+
+
+@pytest.mark.skipif(not Path("/bin/bash").exists(), reason="needs bash")
+def test_nobody_is_left_behind(shown: Terminal) -> None:
+    shown.until("tfdbg>")
+    shown.type("exit --end\r")
+    shown.until("status=0")
+    shown.until(lambda: restored(shown))
+    once = shown.raw.count("\x1b[?1049l")
+    shown.type("typed\n")
+    assert shown.ends() == 0  # the end of the file: the watchdog doesn't hold the terminal open
+    assert shown.raw.count("\x1b[?1049l") == once
+    assert once <= 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX processes")
+def test_a_program_can_wait_for_all_its_children() -> None:
+    from tfdbg_cli.ui.screen.watchdog import Watchdog
+
+    ours, theirs = os.openpty()
+    try:
+        watchdog = Watchdog(theirs)
+        with pytest.raises(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+        watchdog.close()
+    finally:
+        os.close(ours)
+        os.close(theirs)

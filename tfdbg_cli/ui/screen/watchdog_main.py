@@ -1,0 +1,76 @@
+"""The process behind `tfdbg_cli.ui.screen.watchdog`: run as a script, imports nothing of ours."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import select
+import signal
+import socket
+import sys
+import termios
+from typing import Any
+
+__all__ = ["main"]
+
+# The alternate screen, the mouse (four modes), focus reports, bracketed paste, cursor keys and
+# keypad, the scroll region (which moves the cursor), attributes, and the cursor itself.
+RESTORE = (
+    b"\x1b[?1049l"
+    b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l"
+    b"\x1b[?1l\x1b>\x1b7\x1b[r\x1b8\x1b[0m\x1b[?25h\r"
+)
+
+
+def _watch(channel: socket.socket, process: int | None) -> tuple[bool, int | None]:
+    """Wait for the end of the process; returns whether the screen was up, and its output file."""
+    is_up, output = False, None
+    while True:
+        sources = [channel.fileno()] if process is None else [channel.fileno(), process]
+        ready, _, _ = select.select(sources, [], [])
+        if channel.fileno() in ready:
+            data, files, _, _ = socket.recv_fds(channel, 64, 4)
+            if not data:
+                return is_up, output
+            if output is not None:
+                os.close(output)
+            is_up, output = data[-1:] == b"U", files[-1] if files else None
+        elif ready:
+            # What it said before it died may still be on its way.
+            channel.setblocking(False)
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                data, files, _, _ = socket.recv_fds(channel, 64, 4)
+                if data:
+                    is_up, output = data[-1:] == b"U", files[-1] if files else None
+            return is_up, output
+
+
+def _restore(modes: list[Any], output: int | None) -> None:
+    """Put the terminal on descriptor 1 into order and print what was held back."""
+    with contextlib.suppress(OSError, termios.error):
+        os.write(1, RESTORE)
+        termios.tcsetattr(1, termios.TCSADRAIN, modes)
+    at = 0
+    with contextlib.suppress(OSError):
+        while output is not None and (chunk := os.pread(output, 1 << 16, at)):
+            at += os.write(1, chunk)
+
+
+def main(channel_fd: int, pid: int, modes: str) -> None:
+    """Leave the caller's children, and watch."""
+    if os.fork():
+        os._exit(0)
+    for name in ("SIGINT", "SIGQUIT", "SIGHUP", "SIGTERM", "SIGTTOU", "SIGTSTP"):
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    process = None
+    with contextlib.suppress(OSError, AttributeError):
+        # Where the system has it: children of the program may hold the other end of the channel.
+        process = os.pidfd_open(pid)
+    is_up, output = _watch(socket.socket(fileno=channel_fd), process)
+    if is_up:
+        _restore(ast.literal_eval(modes), output)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
