@@ -16,7 +16,9 @@ from tfdbg_cli.commands.run import ExitChoice, RunChoice
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 from tfdbg_cli.sessions.storage import DumpStore
+from tfdbg_cli.sessions.waiting import Waiting
 from tfdbg_cli.settings import Settings, default_config_path
+from tfdbg_cli.tensors.measurements import halt as halt_measurements
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.choose import make_ui
 
@@ -81,6 +83,7 @@ class Debugger:
         self.countdown = 0
         self.is_detached = False
         self.is_ended = False
+        self.waiting = Waiting()
 
     def wrap(self, session: Any) -> Any:
         """The wrapper of a session of any engine; the same one each time."""
@@ -117,6 +120,7 @@ class Debugger:
         Returns:
             The token of the command that ended the stop (`RunChoice` or `ExitChoice`).
         """
+        self.waiting.end()
         self.stops += 1
         context.is_first_stop = self.stops == 1
         context.extra["notes"], self._notes = self._notes, []
@@ -129,10 +133,13 @@ class Debugger:
         )
         if self._ui is None:
             self._ui = make_ui(self._ui_kind, self.settings, **self._ui_options)  # type: ignore[arg-type]
-        leave: Leave = self._ui.interact(service, self.queue)
+        try:
+            leave: Leave = self._ui.interact(service, self.queue)
+        finally:
+            halt_measurements()  # nothing goes on behind the program's back
         return leave.action
 
-    def choose(self, action: Any) -> None:
+    def choose(self, action: Any, next_run: int) -> None:
         """Take over what a stop decided.
 
         Raises:
@@ -141,6 +148,8 @@ class Debugger:
         if isinstance(action, RunChoice):
             self.choice = action
             self.countdown = action.times
+            if self._ui is not None and not self.queue.batch:
+                self.waiting.begin(action, next_run, self._ui)
             return
         self.is_detached = True
         self.choice = None
@@ -150,6 +159,7 @@ class Debugger:
 
     def close(self) -> None:
         """The program is at its end: let go of the UI and of temporary dumps."""
+        self.waiting.end()
         if self._ui is not None:
             self._ui.close()
         self.store.close()

@@ -105,6 +105,9 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         debugger = self.debugger
         with debugger.lock:
             debugger.run_count += 1
+            debugger.waiting.run_started(debugger.run_count)
+            if debugger.waiting.is_interrupted and not self._stops_at_end():
+                debugger.choice = None
             if debugger.is_ended:
                 raise SystemExit(1)
             if debugger.is_detached:
@@ -117,7 +120,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
                         title=f"run-start: {self._label()}{describe_run(context)}",
                         title_role="start",
                         initial_command="run_info",
-                    )
+                    ),
+                    debugger.run_count,
                 )
             choice = debugger.choice
             if choice is None:
@@ -133,6 +137,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             if not choice.is_debug and debugger.countdown <= 0:
                 debugger.choice = None
             return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
+        if choice.is_profile:
+            return OnRunStartResponse(OnRunStartAction.PROFILE_RUN)
         return OnRunStartResponse(
             OnRunStartAction.DEBUG_RUN,
             node_name_regex_allowlist=choice.node_name,
@@ -149,20 +155,19 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
                 return response
             choice = debugger.choice
             failed = request.error is not None
-            is_debug = request.performed_action == OnRunStartAction.DEBUG_RUN
-            if not failed and (not is_debug or choice is None):
+            is_plain = request.performed_action == OnRunStartAction.NON_DEBUG_RUN
+            if not failed and (is_plain or choice is None):
                 return response
+            is_profile = request.performed_action == OnRunStartAction.PROFILE_RUN
             dump: Dump | None = request.dump
-            initial, role = "lt", "end"
             if failed:
                 initial, role = "error", "error"
-            elif choice is not None and choice.filter_name:
-                assert dump is not None
-                if not self._passes(choice, dump):
+            elif choice is not None and choice.filter_name and dump is not None:
+                initial, role = self._filtered(choice, dump)
+                if not initial:
                     return response
-                initial, role = f"lt -f {quoted(choice.filter_name)}", "error"
-                if choice.exclude:
-                    initial += f" -fenn {quoted(choice.exclude)}"
+            else:
+                initial, role = "lp" if is_profile else "lt", "end"
             # Only what somebody is going to look at is ever written.
             if isinstance(dump, MemoryDump):
                 dump, note = debugger.store.bound(dump)
@@ -176,22 +181,40 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             info = dump.run_info() if dump is not None else None
             if info is None:
                 info = RunInfo(call_count=self.run_call_count, error=request.error)
-            self._stop_at_end(info, dump, initial, role)
+            context = self._context("profile" if is_profile else "run-end", info, dump)
+            self._stop_at_end(context, initial, role)
         return response
 
-    def _stop_at_end(self, info: RunInfo, dump: Dump | None, initial: str, role: str) -> None:
+    def _stop_at_end(self, context: Context, initial: str, role: str) -> None:
         debugger = self.debugger
         debugger.choice = None
-        self._last_dump = dump
-        context = self._context("run-end", info, dump)
+        self._last_dump = context.dump
+        what = "profile of " if context.mode == "profile" else ""
         debugger.choose(
             debugger.stop(
                 context,
-                title=f"run-end: {self._label()}{describe_run(context)}",
+                title=f"run-end: {self._label()}{what}{describe_run(context)}",
                 title_role=role,
                 initial_command=initial,
-            )
+            ),
+            debugger.run_count + 1,
         )
+
+    def _stops_at_end(self) -> bool:
+        """Whether the run that starts now is one that `on_run_end` can stop after."""
+        choice = self.debugger.choice
+        return choice is not None and choice.is_debug and self.debugger.countdown <= 1
+
+    def _filtered(self, choice: RunChoice, dump: Dump) -> tuple[str, str]:
+        """The first screen of a run under ``run -f`` and its role; empty: there is no stop."""
+        waiting = self.debugger.waiting
+        if self._passes(choice, dump):
+            exclude = f" -fenn {quoted(choice.exclude)}" if choice.exclude else ""
+            return f"lt -f {quoted(choice.filter_name)}{exclude}", "error"
+        if waiting.is_interrupted:
+            return "lt", "end"
+        waiting.say(f"none of {len(dump.data())} tensors")
+        return "", ""
 
     def _passes(self, choice: RunChoice, dump: Dump) -> bool:
         """Whether some tensor passes the filter; a filter that raises is noted and passed over."""

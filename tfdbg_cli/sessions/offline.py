@@ -12,6 +12,7 @@ from tfdbg_cli.commands.run import describe_run
 from tfdbg_cli.documents import TextDocument, line
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.open import list_runs, open_dump
+from tfdbg_cli.dumps.profile import is_profile_only
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.sessions.debugger import Debugger
 
@@ -71,8 +72,9 @@ def look(path: str, debugger: Debugger) -> None:
         registry = CommandRegistry([*debugger.registry.commands])
         if len(runs) > 1:
             registry = CommandRegistry([*debugger.registry.commands, _runs_command(runs, current)])
+        is_profile = is_profile_only(dump)
         context = Context(
-            "offline",
+            "offline-profile" if is_profile else "offline",
             registry,
             debugger.filters,
             debugger.settings,
@@ -82,9 +84,9 @@ def look(path: str, debugger: Debugger) -> None:
         )
         action = debugger.stop(
             context,
-            title=f"offline: {current} - {describe_run(context)}",
+            title=f"offline: {current} - {'profile of ' * is_profile}{describe_run(context)}",
             title_role="offline",
-            initial_command="lt",
+            initial_command="lp" if is_profile else "lt",
         )
         dump.close()
         if not isinstance(action, _Open):

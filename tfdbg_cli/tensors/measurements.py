@@ -6,10 +6,12 @@ isn't, while somebody looks.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.errors import UserError, one_line
@@ -33,7 +35,7 @@ class Measurements:
     `Measurements.of` gives the same object for the same dump.
     """
 
-    _all: weakref.WeakKeyDictionary[Dump, Measurements] = weakref.WeakKeyDictionary()
+    _all: ClassVar[weakref.WeakKeyDictionary[Dump, Measurements]] = weakref.WeakKeyDictionary()
 
     def __init__(self) -> None:
         # By identity: a dump keeps its data as long as it lives. References to them would keep
@@ -55,7 +57,7 @@ class Measurements:
         known = self._known.get(id(datum))
         if known is not None:
             return known
-        dtype = datum.dtype
+        dtype = _dtype(datum)
         if dtype in _WITHOUT:
             return Statistics()
         if numbers or not dtype:
@@ -84,10 +86,17 @@ class Measurements:
         return known
 
 
+def _dtype(datum: Datum) -> str:
+    try:
+        return datum.dtype
+    except Exception:  # the value can't be read: measuring it says why
+        return ""
+
+
 def _stored_health(datum: Datum) -> Health | None:
     """What the dump itself says; of integers, that they have no health."""
     stored = getattr(datum, "health", None)
-    return Health(*stored) if stored is not None and holds_nonfinite(datum.dtype) else None
+    return Health(*stored) if stored is not None and holds_nonfinite(_dtype(datum)) else None
 
 
 class _Unwanted(BaseException):
@@ -142,7 +151,9 @@ class Background:
                 name="tfdbg statistics",
                 daemon=True,
             )
-            self._thread.start()
+            # Where the process can't have another thread, what isn't known stays unknown.
+            with contextlib.suppress(RuntimeError):
+                self._thread.start()
 
     def _next(self, halts: int) -> Datum | None:
         """The tensor to measure now. ``None``: the thread that asks is no longer needed."""

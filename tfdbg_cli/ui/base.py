@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from tfdbg_cli.commands.reply import Leave, Reply, Service, Toast
@@ -104,6 +104,24 @@ class UserInterface(ABC):
         user is asked; one of them may end the stop. The terminal is as it was found when this
         returns or raises.
         """
+
+    def running(self, describe: Callable[[], str], announcement: str = "") -> bool:
+        """The program runs on until the next stop.
+
+        Args:
+            describe: says how far it is, on one line; may be called from any thread.
+            announcement: what is waited for; empty where it is the next run alone.
+
+        Returns:
+            Whether a person watches, so that a Ctrl-C is meant for the debugger.
+        """
+        return False
+
+    def refresh_progress(self) -> None:
+        """What `running` was told to describe has changed."""
+
+    def stopped(self) -> None:
+        """The program runs no more: a stop or its end follows."""
 
     def close(self) -> None:
         """The program is at its end."""

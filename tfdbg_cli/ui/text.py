@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from tfdbg_cli.commands.reply import Leave, Question, Reply, Service, Toast, UiRequest
@@ -82,6 +82,12 @@ class TextUI(UserInterface):
     @abstractmethod
     def read_answer(self, prompt: str) -> str:
         """Ask for the answer to a question; raises like `read_command`."""
+
+    def running(self, describe: Callable[[], str], announcement: str = "") -> bool:
+        """Said once: nothing is ever drawn over what was printed."""
+        if self.interactive and announcement:
+            self.print_message(Toast(announcement))
+        return self.interactive
 
     def on_eof(self, service: Service, queue: CommandQueue) -> Leave | None:
         """No more commands will come: a person is asked, else the program runs on.

@@ -11,6 +11,7 @@ from tfdbg_cli.settings import Settings
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.plain import PlainUI
 from tfdbg_cli.ui.screen.app import App
+from tfdbg_cli.ui.screen.progress import ProgressLine
 from tfdbg_cli.ui.screen.terminal import RealTerminal, Terminal
 from tfdbg_cli.ui.screen.view import ViewStack
 from tfdbg_cli.ui.themes import Theme, choose_theme
@@ -28,6 +29,7 @@ class ScreenUI(UserInterface):
         settings: theme and mouse mode are obeyed now and when they change.
         color: False: no colours, whatever the theme.
         open_terminal: makes the terminal of a stop; tests have their own.
+        open_progress: makes the line that is shown between stops.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class ScreenUI(UserInterface):
         *,
         color: bool = True,
         open_terminal: Callable[[], Terminal] = RealTerminal,
+        open_progress: Callable[[Callable[[], str]], ProgressLine] = ProgressLine,
     ) -> None:
         self._settings = settings
         self._color = color
@@ -43,6 +46,8 @@ class ScreenUI(UserInterface):
         self._views = ViewStack()
         self._app: App | None = None
         self._plain: PlainUI | None = None
+        self._open_progress = open_progress
+        self._progress: ProgressLine | None = None
         settings.on_change(self._setting_changed)
 
     def _theme(self) -> Theme:
@@ -76,6 +81,23 @@ class ScreenUI(UserInterface):
             finally:
                 self._app = None
             return app.leave if app.leave is not None else _let_go(service)
+
+    def running(self, describe: Callable[[], str], announcement: str = "") -> bool:
+        """Show how far the program is in the last row, above which it prints as it likes."""
+        if self._app is None and self._progress is None:
+            self._progress = self._open_progress(describe)
+        return True
+
+    def refresh_progress(self) -> None:
+        """Draw the last row again."""
+        if self._progress is not None:
+            self._progress.refresh()
+
+    def stopped(self) -> None:
+        """Give the last row back."""
+        progress, self._progress = self._progress, None
+        if progress is not None:
+            progress.end()
 
 
 def _let_go(service: Service) -> Leave:

@@ -18,7 +18,7 @@ from urwid.display import raw
 if TYPE_CHECKING:
     from tfdbg_cli.ui.screen.watchdog import Watchdog
 
-__all__ = ["RealTerminal", "Terminal"]
+__all__ = ["RealTerminal", "Terminal", "watchdog_of_terminal"]
 
 
 class Terminal(Protocol):
@@ -147,7 +147,7 @@ def _flush_streams() -> None:
 _watchdogs: dict[int, Watchdog | None] = {}
 
 
-def _watchdog(terminal: int) -> Watchdog | None:
+def watchdog_of_terminal() -> Watchdog | None:
     """The watchdog of this process's terminal, started when it is first needed."""
     pid = os.getpid()  # after a fork the child has none
     if pid not in _watchdogs:
@@ -156,7 +156,7 @@ def _watchdog(terminal: int) -> Watchdog | None:
         with contextlib.suppress(OSError, ImportError):  # not on Windows
             from tfdbg_cli.ui.screen.watchdog import Watchdog
 
-            _watchdogs[pid] = Watchdog(terminal)
+            _watchdogs[pid] = Watchdog(1)
     return _watchdogs[pid]
 
 
@@ -209,7 +209,7 @@ class RealTerminal:
         writer = os.fdopen(os.dup(1), "w", encoding=encoding, errors="replace", newline="")
         self._files = reader, writer
         self._screen = _Screen(reader, writer, bracketed_paste_mode=True, focus_reporting=False)
-        watchdog = _watchdog(1)
+        watchdog = watchdog_of_terminal()
         with contextlib.suppress(OSError):  # no room for a temporary file: do without
             self._diversion = _Diversion()
         if watchdog is not None:
