@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import urwid
@@ -35,6 +35,9 @@ class Player(urwid.BaseScreen):
         self.seen: list[list[str]] = []
         self._script = script(self)
         self._idle: Any = None
+        self.sent: list[str] = []
+        self.programs: list[tuple[str, str | None]] = []
+        self.run_program: Callable[[str], int] = lambda command: 0
 
     # what a script looks at
 
@@ -144,6 +147,13 @@ class PlayedTerminal:
 
     def working(self, busy: bool) -> None:
         pass
+
+    def write(self, text: str) -> None:
+        self.screen.sent.append(text)
+
+    def run(self, command: str, lines: Iterable[str] | None = None) -> int:
+        self.screen.programs.append((command, None if lines is None else "".join(lines)))
+        return self.screen.run_program(command)
 
     def has_output(self) -> bool:
         return False

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tfdbg_cli.documents import Document, Line, Span, TextDocument, line
 
-__all__ = ["KEYS", "Key", "Where", "find_action", "keys_document"]
+__all__ = ["KEYS", "PREFIXES", "Key", "Where", "find_action", "key_name", "keys_document"]
 
 
 class Where(Enum):
@@ -78,6 +78,7 @@ KEYS: tuple[Key, ...] = (
         ("ctrl u", "kill_to_start", "cut to the start of the line"),
         ("ctrl k", "kill_to_end", "cut to the end of the line"),
         ("ctrl y", "yank", "insert what was cut"),
+        ("ctrl x ctrl e", "edit_line", "edit the line with $EDITOR"),
         ("esc", "to_page", "to the page: single letters act there"),
     ),
     *_table(
@@ -101,7 +102,11 @@ KEYS: tuple[Key, ...] = (
         ("enter", "follow_link", "open the focused link"),
         ("backspace|[", "previous_screen", "the screen before"),
         ("]", "next_screen", "the screen after"),
-        ("m", "open_menu", "to the menu"),
+        ("M", "open_menu", "to the menu"),
+        ("m", "toggle_mouse", "take the mouse, or leave it to the terminal"),
+        ("y", "copy", "copy the focused link's text, or the found or first line"),
+        ("Y", "copy_page", "copy the page"),
+        ("v", "show_in_pager", "this screen in $PAGER"),
         ("e", "show_details", "details of the last error"),
         ("q", "leave", "leave the debugger (asks)"),
         ("?", "show_keys", "these keys"),
@@ -112,7 +117,7 @@ KEYS: tuple[Key, ...] = (
         ("left|shift tab|h", "menu_left", "the entry before"),
         ("right|tab|l", "menu_right", "the next entry"),
         ("enter| ", "menu_run", "run it"),
-        ("esc|m|f10|up|down", "close_menu", "back"),
+        ("esc|M|f10|up|down", "close_menu", "back"),
     ),
     *_table(
         Where.ANYWHERE,
@@ -135,8 +140,19 @@ KEYS: tuple[Key, ...] = (
 
 _ACTIONS = {(key.where, name): key.action for key in KEYS for name in key.keys}
 
+#: Keys that wait for another one.
+PREFIXES = frozenset(
+    name.rpartition(" ctrl ")[0] for key in KEYS for name in key.keys if name.count("ctrl ") > 1
+)
+
 # What urwid calls keys, and what people call them.
-_NAMES = {" ": "Space", "meta": "Alt", "page up": "PgUp", "page down": "PgDn"}
+_NAMES = {
+    "ctrl x ctrl e": "Ctrl-X Ctrl-E",
+    " ": "Space",
+    "meta": "Alt",
+    "page up": "PgUp",
+    "page down": "PgDn",
+}
 
 
 def find_action(name: str, places: Iterable[Where]) -> str | None:
@@ -148,7 +164,8 @@ def find_action(name: str, places: Iterable[Where]) -> str | None:
     return None
 
 
-def _key_name(name: str) -> str:
+def key_name(name: str) -> str:
+    """What people call a key."""
     if name in _NAMES:
         return _NAMES[name]
     *modifiers, last = name.split(" ", name.startswith(("ctrl ", "meta ", "shift ")))
@@ -161,12 +178,12 @@ def _key_name(name: str) -> str:
 def keys_document() -> Document:
     """The help page of the keys."""
     lines: list[Line] = []
-    width = max(len(" ".join(map(_key_name, key.keys))) for key in KEYS) + 2
+    width = max(len(" ".join(map(key_name, key.keys))) for key in KEYS) + 2
     for where in Where:
         lines += [line((where.value, "heading"))]
         for key in KEYS:
             if key.where is where and key.help:
-                names = " ".join(map(_key_name, key.keys))
+                names = " ".join(map(key_name, key.keys))
                 lines.append(Line([Span("  " + names.ljust(width), "bold"), Span(key.help)]))
         lines.append(line())
     lines += [

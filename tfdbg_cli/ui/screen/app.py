@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import urwid
@@ -18,6 +18,7 @@ from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.screen.controls import Controls
 from tfdbg_cli.ui.screen.frame import Frame
+from tfdbg_cli.ui.screen.outside import clipboard_sequence, edited, pager_command, to_tmux
 from tfdbg_cli.ui.screen.state import State, areas_for
 from tfdbg_cli.ui.screen.terminal import Terminal
 from tfdbg_cli.ui.screen.view import View, ViewStack
@@ -164,6 +165,42 @@ class App:
         if self._loop is not None:
             self._loop.handle_mouse = on
             self._loop.screen.set_mouse_tracking(on)
+
+    def copy(self, text: str) -> None:
+        """Put a text on the clipboard."""
+        try:
+            sequence = clipboard_sequence(text)
+        except UserError as error:
+            self.state.message = Toast(str(error), "error")
+            return
+        if not to_tmux(text) and self._terminal is not None:
+            self._terminal.write(sequence)
+        lines = text.count("\n") + 1
+        what = f'"{text}"' if lines == 1 and len(text) <= 60 else f"{lines} line(s)"
+        self.state.message = Toast(f"Copied {what}.", "success")
+
+    def show_in_pager(self) -> None:
+        """Give the lines of this screen to ``$PAGER``."""
+        view = self.state.view
+        if view is not None:
+            self._run_outside(pager_command(), (made.text + "\n" for made in view.document))
+
+    def edit(self, text: str) -> str:
+        """A command line, after the user has edited it with ``$EDITOR``.
+
+        Raises:
+            UserError: that failed.
+        """
+        return edited(text, self._run_outside)
+
+    def _run_outside(self, command: str, lines: Iterable[str] | None = None) -> int:
+        """Run a shell command on the terminal, and come back."""
+        if self._terminal is None or self._loop is None:
+            return 1
+        with self._loop.paused():
+            status = self._terminal.run(command, lines)
+        self.redraw()
+        return status
 
     def redraw(self) -> None:
         """Repaint everything."""

@@ -75,7 +75,7 @@ def status_row(state: State, width: int) -> Cells:
     left, right = [], []
     if view is not None:
         count = view.document.line_count
-        left.append(f"Scroll (PgUp/PgDn): {_percent(view)}")
+        left.append(f"Scroll (PgUp/PgDn): {_percent(view)}" if width >= 44 else _percent(view))
         if status := view.status():
             left.append(status)
         if count:
@@ -88,8 +88,10 @@ def status_row(state: State, width: int) -> Cells:
         right.append("PAGE (: leaves)")
     right += ["Mouse: ON" if state.mouse else "Mouse: OFF", "F1: keys"]
     # What is least needed goes first where there is no room.
-    while right and sum(len(text) + 3 for text in left + right) > width:
+    while right and sum(text_width(text) + 3 for text in left + right) > width:
         right.pop()
+    while len(left) > 1 and sum(text_width(text) + 3 for text in left) > width:
+        left.pop()
     start = " " + " | ".join(left)
     end = " | ".join(right) + " "
     gap = " " * max(width - text_width(start) - len(end), 1)

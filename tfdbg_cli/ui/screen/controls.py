@@ -9,7 +9,7 @@ from typing import Protocol
 from tfdbg_cli.commands.reply import Reply, Toast
 from tfdbg_cli.documents import Document, TextDocument, line
 from tfdbg_cli.errors import UserError
-from tfdbg_cli.ui.keys import Where, find_action, keys_document
+from tfdbg_cli.ui.keys import PREFIXES, Where, find_action, key_name, keys_document
 from tfdbg_cli.ui.screen.cells import Target
 from tfdbg_cli.ui.screen.page import thumb
 from tfdbg_cli.ui.screen.state import State
@@ -47,6 +47,22 @@ class Commander(Protocol):
         """Ctrl-C interrupts what is done inside."""
         ...
 
+    def copy(self, text: str) -> None:
+        """Put a text on the clipboard."""
+        ...
+
+    def show_in_pager(self) -> None:
+        """Give the lines of this screen to ``$PAGER``."""
+        ...
+
+    def edit(self, text: str) -> str:
+        """A command line, after the user has edited it."""
+        ...
+
+    def set_mouse(self, on: bool) -> None:
+        """Take the mouse, or leave it to the terminal."""
+        ...
+
     def program_output(self) -> str:
         """What the program printed at this stop."""
         ...
@@ -64,6 +80,7 @@ class Controls:
         self.state = app.state
         self._dragging = False
         self._pasted: list[str] | None = None
+        self._prefix = ""
         self._actions = self._make_actions()
 
     @property
@@ -91,6 +108,11 @@ class Controls:
             self._answer_key(name)
             return
         self.state.message = None
+        name, self._prefix = self._prefix + name, ""
+        if name in PREFIXES:
+            self._prefix = name + " "
+            self.state.message = Toast(f"{key_name(name)} …")
+            return
         action = find_action(name, self._places())
         if action is not None:
             self.do(action)
@@ -220,6 +242,11 @@ class Controls:
             "show_details": self._show_details,
             "show_output": self._show_output,
             "redraw": self._app.redraw,
+            "copy": self._copy,
+            "copy_page": self._copy_page,
+            "show_in_pager": self._app.show_in_pager,
+            "edit_line": self._edit_line,
+            "toggle_mouse": self._toggle_mouse,
             "cancel": self._cancel,
             "leave": lambda: self._app.execute("exit"),
         }
@@ -323,6 +350,41 @@ class Controls:
         output = [line(part) for part in text.splitlines()]
         document = TextDocument(output, title="What the program printed at this stop")
         self._app.push(document, "(program output)")
+
+    def _copy(self) -> None:
+        """Copy what has the focus: a link's text, else the line on top."""
+        view = self.state.view
+        if view is None:
+            return
+        place = view.focused_link()
+        if place is not None:
+            spans = view.lines(place.line, place.line + 1)[0].spans
+            text = "".join(span.text for span in spans[place.first_span : place.last_span + 1])
+        else:
+            at = view.match if view.match is not None else view.top
+            text = "".join(made.text for made in view.lines(at, at + 1))
+        self._app.copy(text.strip())
+
+    def _copy_page(self) -> None:
+        view = self.state.view
+        if view is not None:
+            self._app.copy("\n".join(made.text for made in view.visible()))
+
+    def _edit_line(self) -> None:
+        prompt = self.state.prompt
+        try:
+            prompt.line.set(self._app.edit(prompt.line.text))
+        except (UserError, OSError) as error:
+            self.state.message = Toast(str(error), "error")
+        self.state.page_mode = False
+        prompt.touch()
+
+    def _toggle_mouse(self) -> None:
+        self._app.set_mouse(not self.state.mouse)
+        if self.state.mouse:
+            self.state.message = Toast("Mouse on: Shift+drag selects text.")
+        else:
+            self.state.message = Toast("Mouse off: drag selects text.")
 
     def _cancel(self) -> None:
         """Ctrl-C: whatever is half done is dropped, nothing more."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, TextIO
 
 import urwid
 from urwid.display import raw
+
+from tfdbg_cli.errors import UserError
 
 if TYPE_CHECKING:
     from tfdbg_cli.ui.screen.watchdog import Watchdog
@@ -65,6 +68,22 @@ class Terminal(Protocol):
 
     def working(self, busy: bool) -> None:
         """Tell whether a command is at work, which Ctrl-C then interrupts."""
+        ...
+
+    def write(self, text: str) -> None:
+        """Send something to the terminal that draws nothing."""
+        ...
+
+    def run(self, command: str, lines: Iterable[str] | None = None) -> int:
+        """Run a shell command on the terminal, while the screen is down.
+
+        Args:
+            command: for the shell.
+            lines: its stdin, as far as it reads; default: the terminal.
+
+        Returns:
+            Its exit status.
+        """
         ...
 
     def has_output(self) -> bool:
@@ -284,6 +303,35 @@ class RealTerminal:
     def working(self, busy: bool) -> None:
         """Tell whether a command is at work, which Ctrl-C then interrupts."""
         self._busy = busy
+
+    def write(self, text: str) -> None:
+        """Send something to the terminal that draws nothing."""
+        assert self._files is not None
+        writer = self._files[1]
+        with contextlib.suppress(OSError):
+            writer.write(text)
+            writer.flush()
+
+    def run(self, command: str, lines: Iterable[str] | None = None) -> int:
+        """Run a shell command on the terminal, while the screen is down."""
+        assert self._files is not None
+        reader, writer = self._files
+        source = reader if lines is None else subprocess.PIPE
+        try:
+            process = subprocess.Popen(
+                command, shell=True, stdin=source, stdout=writer, stderr=writer
+            )
+        except OSError as error:
+            raise UserError(f"The shell can't be started: {error.strerror or error}.") from None
+        try:
+            if process.stdin is not None:
+                with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
+                    for text in lines or ():
+                        stdin.write(text.encode("utf-8", "replace"))
+            return process.wait()
+        finally:
+            # A Ctrl-C there was meant for that command.
+            self._waiting = [number for number in self._waiting if number != signal.SIGINT]
 
     def has_output(self) -> bool:
         """Whether the program printed something since the screen is up."""
