@@ -140,8 +140,3 @@ def test_every_command_is_described(command):
         assert argument.metavar or argument.is_option
         if argument.is_option:
             assert all(flag.startswith("-") for flag in argument.flags)
-
-
-def test_no_two_commands_share_a_name():
-    names = [name for command in BUILTIN for name in (command.name, *command.aliases)]
-    assert len(names) == len(set(names))

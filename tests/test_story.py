@@ -96,7 +96,7 @@ def test_the_breakpoint_stops_at_the_first_bad_tensor(story):
     lines = shown["lt -f has_inf_or_nan"]
     count = int(lines[0].split()[0])
     assert lines[0] == f'{count} dumped tensor(s) passing filter "has_inf_or_nan":'
-    assert lines[2].endswith("Tensor name ")
+    assert lines[2].endswith("Tensor name")
     assert lines[3].endswith(" cross_entropy/Log:0")
     assert len(lines) == 3 + count
     assert not any("Softmax:0" in text for text in lines)

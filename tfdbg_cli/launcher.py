@@ -12,6 +12,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoad
 from types import CodeType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from tfdbg_cli.dumps.source_text import keep_source
 from tfdbg_cli.errors import one_line
 from tfdbg_cli.import_hook import ImportHook
 
@@ -72,6 +73,7 @@ def run_script(
     except OSError as error:
         note(f"can't open file {filename!r}: [Errno {error.errno}] {error.strerror}")
         return CANNOT_OPEN
+    keep_source(filename, source)
     _set_path0(os.path.dirname(os.path.realpath(filename)))
     return _run(lambda: _load_file(filename, source), debugger, engines)
 

@@ -1,6 +1,8 @@
 """``ni``, ``li``, ``lo``, ``ls``, ``ps``: nodes and the lines that made them."""
 
+import json
 import os
+import re
 import time
 from pathlib import Path
 
@@ -97,7 +99,8 @@ def test_control_inputs_only_if_asked(shell):
     assert "|- (1) (Ctrl) after" in lines
     assert "  (Ctrl): Control input." in lines
     lines = shell.lines("li -c -r last")
-    assert "|  |- (2) (Ctrl) hidden/MatMul (see above)" in lines
+    assert "|  |- (2) (Ctrl) hidden/MatMul (see line 3)" in lines
+    assert lines[2] == "|  |- (2) hidden/MatMul"
 
 
 def test_recipients(shell):
@@ -107,12 +110,12 @@ def test_recipients(shell):
     ]
     lines = shell.lines("list_outputs -r -c -d 1 hidden/MatMul")
     assert "|- (1) (Ctrl) after" in lines
-    assert "|  |- ... (deeper: -d)" in lines
+    assert "|  |- ... (deeper)" in lines
 
 
 def test_the_depth_limit_is_shown(shell):
     lines = shell.lines("li -r -d 1 hidden/Relu")
-    assert lines[1:3] == ["|- (1) hidden/MatMul", "|  |- ... (deeper: -d)"]
+    assert lines[1:3] == ["|- (1) hidden/MatMul", "|  |- ... (deeper)"]
     assert shell.lines("li -d 1 hidden/Relu") == lines
     shell.document("config set graph_recursion_depth 1")
     assert shell.lines("li -r hidden/Relu") == lines
@@ -121,7 +124,60 @@ def test_the_depth_limit_is_shown(shell):
 def test_a_loop_is_walked_once(shell):
     lines = shell.lines("li -c -r -d 100 loop/Exit")
     assert len(lines) < 30
-    assert any("(see above)" in text for text in lines)
+    assert any("(loop: see line " in text for text in lines)
+    marked = [re.search(r"(\S+) \((?:loop: )?see line (\d+)\)", text) for text in lines]
+    for match in filter(None, marked):
+        assert lines[int(match[2]) - 1].endswith(f" {match[1]}")
+    # The link searches for that line, and for no other.
+    document = shell.document("li -c -r -t loop/Exit")
+    links = [s.link.command for line in document for s in line.spans if s.link and "see" in s.text]
+    for command in links:
+        assert command.startswith("/")
+        found = [text for text in lines if re.search(command[1:], text)]
+        assert len(found) == 1 and "see line" not in found[0]
+    assert "  (see line n): its own inputs are listed below line n." in lines
+
+
+def test_the_tree_as_json(shell):
+    rows = [json.loads(text) for text in shell.lines("li -c -r --json last")]
+    assert rows[0] == {
+        "depth": 1,
+        "node": "hidden/Relu",
+        "op_type": "Relu",
+        "tensor": "hidden/Relu:0",
+        "control": False,
+        "see": None,
+        "loop": False,
+        "cut": False,
+    }
+    again = rows[-1]
+    assert (again["node"], again["control"], again["tensor"]) == ("hidden/MatMul", True, None)
+    assert rows[again["see"]]["node"] == "hidden/MatMul"
+    assert [json.loads(text)["cut"] for text in shell.lines("li -d 1 --json bad/Mul")] == [
+        True,
+        False,
+    ]
+    assert shell.lines("li --json input/x") == []
+
+
+@pytest.mark.parametrize("shape", ["fan", "diamond"])
+def test_graphs_of_a_hundred_thousand_nodes_open_at_once(shape):
+    count = 100_000
+    nodes = [Node("n0", "Op")]
+    if shape == "fan":
+        nodes += [Node(f"n{n}", "Op", ["n0:0"]) for n in range(1, count)]
+        nodes.append(Node("end", "Op", [f"n{n}:0" for n in range(1, count)]))
+    else:
+        for n in range(1, count):
+            nodes.append(Node(f"n{n}", "Op", [f"n{max(n - step, 0)}:0" for step in (1, 2, 3)]))
+        nodes.append(Node("end", "Op", [f"n{count - 1}:0"]))
+    shell = Shell(MemoryDump(Graph(nodes)))
+    begin = time.perf_counter()
+    for command in ("li -r end", "lo -r n0", f"li -r -d {count} end", f"lo -r -d {count} n0"):
+        document = shell.document(command)
+        assert document.lines(document.line_count // 2, document.line_count // 2 + 40)
+    assert shell.document("li --path n0 end").line_count > 4
+    assert time.perf_counter() - begin < 15
 
 
 def test_a_chain_of_a_hundred_thousand_nodes():
@@ -137,6 +193,8 @@ def test_a_chain_of_a_hundred_thousand_nodes():
     assert shell.document("lo -r -d 99999999 n0").line_count > count - 1
     assert shell.document("li -r n50000").line_count < 40
     assert time.perf_counter() - begin < 10
+    # The last line is far below; it is made at once.
+    assert document.lines(count, count + 1)
 
 
 def test_shared_inputs_do_not_multiply():
@@ -211,10 +269,12 @@ def test_sources_of_another_machine():
     dump.add("a", 0, np.zeros(2), timestamp=1)
     shell = Shell(dump, "offline")
     assert "k.f()" in shell.text("ni -t a")
-    assert "1 frame(s) inside libraries left out" in shell.text("ni -t a")
+    assert "(1 frame(s) inside libraries: ni -t -a shows them)" in shell.text("ni -t a")
     for command in shell.links("ls") + shell.links("ni -t a") + shell.links("ps train.py"):
         shell.document(command)
-    assert "isn't known" in shell.error("ps /x/site-packages/k.py")
+    lines = shell.lines("ps /x/site-packages/k.py")
+    assert "the text of this file isn't known here" in lines[0]
+    assert lines[1:4] == ["L1 * (unknown)", "       a", "       b"]
     assert "Did you mean train.py?" in shell.error("ps trian.py")
 
 
@@ -234,6 +294,11 @@ def test_a_dump_without_a_graph_says_so():
         ("ni", ["required", "NODE"]),
         ("ni hidden/Matmul", ['"hidden/Matmul"', "Did you mean hidden/MatMul"]),
         ("li nope:0", ['"nope"']),
+        ("li", ["required: NODE", "li input/x"]),
+        ("lo --path input/x", ["required: NODE"]),
+        ("li --path nope hidden/Relu", ['"nope"']),
+        ("li --to-first-bad nope", ['"nope"']),
+        ("li --to-first-bad --path input/x last", ["--path", "--to-first-bad"]),
         ("lo nope", ['"nope"']),
         ("li -d 0 hidden/Relu", ["-d/--depth", "depth (1 or more)", "'0'"]),
         ("li -d many hidden/Relu", ["-d/--depth", "'many'"]),

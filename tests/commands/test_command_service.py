@@ -12,6 +12,7 @@ from tfdbg_cli.commands.builtin import BUILTIN
 from tfdbg_cli.commands.history import History, default_history_path
 from tfdbg_cli.commands.parsing import Output, quoted, split_output, split_words
 from tfdbg_cli.commands.reply import Reply, UiRequest
+from tfdbg_cli.commands.tensor_columns import COLUMNS
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.settings import Settings, default_config_path
@@ -308,7 +309,10 @@ def test_history_is_cut_and_bad_files_are_no_error(tmp_path):
         ("run -f has", ["run -f has_inf_or_nan"]),
         ("lt --no", ["lt --node_name_filter"]),
         ("lt -s dump", ["lt -s dump_size"]),
-        ("lt -n x -s ti", ["lt -n x -s timestamp"]),
+        ("lt -n x -s ti", ["lt -n x -s time", "lt -n x -s timestamp"]),
+        ("lt -o time,he", ["lt -o time,health"]),
+        ("lt -o op_type,time,d", ["lt -o op_type,time,dtype", "lt -o op_type,time,device"]),
+        ("lt -o dtype,d", ["lt -o dtype,device"]),
         ("pf input/w", ["pf input/words:0"]),
         ("eval np.sum(`hidden/M", ["eval np.sum(`hidden/MatMul:0`"]),
         ('eval "np.sum(`hidden/M', ['eval "np.sum(`hidden/MatMul:0`']),
@@ -338,9 +342,7 @@ def test_completion_offers_all_where_nothing_is_typed(shell, dump, start):
     assert shell.complete("ni ") == [f"ni {name}" for name in dump.graph().nodes]
     assert "lt --sort_by" in shell.complete("lt -")
     assert shell.complete("lt -f ") == ["lt -f has_inf_or_nan"]
-    assert shell.complete("lt -s ") == [
-        f"lt -s {key}" for key in ("timestamp", "dump_size", "op_type", "tensor_name")
-    ]
+    assert shell.complete("lt -s ") == [f"lt -s {column.name}" for column in COLUMNS]
     assert start.complete("eval `input/") == ["eval `input/x:0`", "eval `input/words:0`"]
 
 

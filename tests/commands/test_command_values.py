@@ -1,11 +1,14 @@
-"""``pt``, ``pf`` and ``eval``: values."""
+"""``pt``: the values of dumped tensors."""
+
+import re
 
 import ml_dtypes
 import numpy as np
 import pytest
-from command_kit import FED, Shell, link_of, roles
+from command_kit import Shell, link_of, roles
+from safetensors.numpy import load_file
 
-from tfdbg_cli.dumps.dump import InconvertibleTensorProto, RunInfo
+from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 
@@ -33,15 +36,18 @@ def test_several_slots_are_offered(shell):
     document = shell.document("pt uniq")
     assert "2 output slots" in document.text
     assert shell.lines(link_of(document, "uniq:1"))[-1] == "array([0, 0, 1], dtype=int32)"
+    document = shell.document("pt uniq[0] -s -n 0")
+    assert link_of(document, "uniq:1") == "pt uniq:1[0] -n 0 -s"
+    assert shell.lines("pt uniq:1[0] -n 0 -s")[-1] == "array(0, dtype=int32)"
 
 
 def test_several_dumps_are_offered_with_every_option(shell):
-    document = shell.document("pt loop/body:0 -s -a -r [2,3]")
+    document = shell.document("pt loop/body:0 -s -a -r [2,3] --sort-by-magnitude --reverse")
     lines = [line.text for line in document]
     assert lines[0] == 'Tensor "loop/body:0" generated 4 dumps:'
     assert [text.split()[0] for text in lines[1:5]] == ["#0", "#1", "#2", "#3"]
     command = next(s.link.command for line in document for s in line.spans if s.link)
-    assert command == "print_tensor loop/body:0 -n 0 -a -s -r [2,3]"
+    assert command == "print_tensor loop/body:0 -n 0 -a -s --sort-by-magnitude --reverse -r [2,3]"
     text = shell.text(command)
     assert "Highlighted" in text
     assert "min" in text
@@ -72,6 +78,13 @@ def test_a_slice_is_kept_when_a_dump_is_to_be_chosen():
         ("[-1, -1]", "()", "array(2999.)"),
         ("[..., 0]", "(100,)", None),
         ("[::-50, 0]", "(2,)", "array([2970., 1470.])"),
+        ("[[-2, -1], 1]", "(2,)", "array([2941., 2971.])"),
+        ("[newaxis, 3, None, :2]", "(1, 1, 2)", "array([[[90., 91.]]])"),
+        ("[_ > 2997]", "(2,)", "array([2998., 2999.])"),
+        ("[_[:, 0] > 2950, 2]", "(1,)", "array([2972.])"),
+        ("[np.isnan(_)]", "(0,)", "array([], dtype=float64)"),
+        ("[:2, `ints:0`[0]]", "(2, 2)", "       [31., 52.]])"),
+        ("[len(`uniq:0`), feeds['input/x'].shape[0]]", "()", "array(62.)"),
     ],
 )
 def test_slices_as_in_numpy(shell, slicing, shape, last):
@@ -142,7 +155,16 @@ def test_a_saved_value_can_be_loaded(shell, tmp_path):
     np.testing.assert_array_equal(np.load(path), np.arange(30.0, 60.0))
     assert [entry.name for entry in tmp_path.iterdir() if entry.suffix == ".npy"] == ["a b.npy"]
     shell.document(f"pt text:0 -w {tmp_path}/text.npy")
-    assert np.load(tmp_path / "text.npy", allow_pickle=True).tolist() == [b"abc", b"\xff"]
+    assert np.load(tmp_path / "text.npy").tolist() == [b"abc", b"\xff"]
+    size = f"({(tmp_path / 'text.npy').stat().st_size}B)"
+    assert size in shell.text(f"pt text:0 -w {tmp_path}/text")
+    shell.document(f"pt hidden/MatMul:0 -w {tmp_path}/m.npz")
+    with np.load(tmp_path / "m.npz") as archive:
+        assert archive["hidden/MatMul:0"].tolist() == [[6, 6], [-6, -6]]
+    shell.document(f"pt bad/Mul:0 -w {tmp_path}/m.safetensors")
+    assert np.isnan(load_file(tmp_path / "m.safetensors")["bad/Mul:0"]).sum() == 2
+    shell.document(f"pt ints:0 -w {tmp_path}/m.csv")
+    assert (tmp_path / "m.csv").read_text() == "1,22\n3,5\n"
 
 
 def test_bfloat16_is_shown_by_its_name():
@@ -180,7 +202,15 @@ def test_what_is_no_array_is_said_to_be_none():
         ("pt init:0", ["did not generate any dumps", "did not compute"]),
         ("pt big:0[", ["not closed"]),
         ("pt big:0[]", ["slice is empty"]),
-        ("pt big:0[a]", ['"a" is no index']),
+        ("pt big:0[a]", ["[a] does not fit", "name 'a' is not defined", "_ is the tensor"]),
+        ("pt big:0[1.5]", ['"1.5" is no index']),
+        ("pt big:0[_ >]", ["SyntaxError: invalid syntax", 'at "]"']),
+        ("pt big:0[_.foo]", ["AttributeError", "'foo'"]),
+        ("pt big:0[_ > `nowhere:0`]", ["nowhere", "does not exist"]),
+        ("pt big:0[`flags:0`]", ["IndexError", "boolean index", "The shape is (100, 30)."]),
+        ("pt big:0[[0,1],[1,2,3]]", ["does not fit", "(100, 30)"]),
+        ("pt big:0[0][1]", ["no single slice", "One pair of brackets"]),
+        ("pt 'big:0[0] + _[1]'", ["no single slice"]),
         ("pt big:0[0,0,0]", ["3 indices", "2 dimension(s)"]),
         ("pt big:0[200]", ["does not fit", "(100, 30)"]),
         ("pt big:0[::0]", ["step"]),
@@ -189,24 +219,14 @@ def test_what_is_no_array_is_said_to_be_none():
         ("pt ints:0 -n x", ["-n/--number", "invalid int value: 'x'"]),
         ("pt ints:0 -r 1", ["no range", "low,high"]),
         ("pt ints:0 -r 2,1", ["is empty"]),
-        ("pt text:0 -r 0,1", ["numbers"]),
+        ("pt text:0 -r 0,1", ["numbers", "strings"]),
+        ("pt ints:0 --bad", ["int32", "never nan", "floating point"]),
+        ("pt text:0 --bad", ["string", "never nan"]),
+        ("pt text:0 --sort-by-magnitude", ["string", "no magnitude"]),
+        ("pt ints:0 --reverse", ["--sort-by-magnitude"]),
+        ("pt ints:0 -w x.txt", ["x.txt", ".npy", ".npz", ".safetensors", ".csv"]),
         ("pt ints:0 -w /no/such/place/x.npy", ["/no/such/place/x.npy", "can't be written"]),
         ("pt ints:0 -q", ["no option -q"]),
-        ("pf a", ["does not contain", "input/x:0"]),
-        ("pf input/y:0", ["does not contain", "Did you mean input/x:0"]),
-        ("pf input/x:0 -n 1", ["no option -n"]),
-        ("eval", ["required", "EXPRESSION"]),
-        ("eval `hidden/Matmul:0`", ["hidden/Matmul", "Did you mean hidden/MatMul:0"]),
-        ("eval `a:0", ["backtick", "partner"]),
-        ("eval `a:b:c:d`", ["names no tensor"]),
-        ("eval `uniq`", ["several output slots", "`uniq:0`"]),
-        ("eval `loop/body:0[9]`", ["4 dump(s)"]),
-        ("eval `ints:0:DebugNanCount`", ["No dump of ints:0"]),
-        ('eval "`ints:0` +"', ["expression failed", "SyntaxError"]),
-        ("eval nothing", ["NameError", "nothing"]),
-        ("eval 1/0", ["ZeroDivisionError"]),
-        ('eval "`ints:0` @ `big:0`"', ["ValueError"]),
-        ("eval 3 -w x.npy", ["Only arrays"]),
     ],
 )
 def test_mistakes_are_one_line_with_cause_and_fix(shell, capfd, command, parts):
@@ -216,81 +236,123 @@ def test_mistakes_are_one_line_with_cause_and_fix(shell, capfd, command, parts):
     assert capfd.readouterr() == ("", "")
 
 
-def test_feeds_as_they_were_given(shell, start):
-    for at in (shell, start):
-        lines = at.lines("pf input/x:0")
-        assert lines[0] == 'Tensor "input/x:0 (feed)":'
-        assert lines[1:3] == ["  dtype: float64", "  shape: (2, 3)"]
-        assert at.lines("print_feed input/x:0") == lines
-        assert at.lines("pf input/x") == lines
-    assert start.lines("pf input/x:0[1, 0]")[-1] == "array(-1.)"
-    assert "mean" in start.text("pf -s input/x:0")
-    assert "Highlighted" in start.text("pf input/x:0 -r 0,9")
+def test_the_options_of_a_choice_are_kept_whatever_they_hold(tmp_path):
+    dump = MemoryDump(Graph([Node("a b", "A")]))
+    for number in range(2):
+        dump.add("a b", 0, np.array([1.0, np.nan]), timestamp=number)
+    shell = Shell(dump)
+    path = tmp_path / "out > file.npy"
+    document = shell.document(f"pt 'a b:0[_ > 0]' --bad -r '[0, 1]' -w '{path}'")
+    assert not path.exists()
+    command = next(s.link.command for line in document for s in line.spans if s.link)
+    text = shell.text(command)
+    assert "No bad elements among 1." in text
+    assert "1 of 1 element(s)" in text
+    assert np.load(path).tolist() == [1.0]
 
 
-def test_a_feed_can_be_saved(start, tmp_path):
-    start.document(f"pf input/x:0[0] -w {tmp_path}/x.npy")
-    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), FED[0])
-
-
-def test_odd_feeds():
-    feeds = {'Sparse("a", b)': [[1], [2, 3]], "it's": "text", "none": None}
-    shell = Shell(None, info=RunInfo(1, [], feeds))
-    for command in shell.links("run_info"):
-        if command.startswith("pf"):
-            shell.document(command)
-    assert "[2, 3]" in shell.text("pf 'Sparse(\"a\", b)'")
-    assert "no feeds" not in shell.error("pf nothing")
-    assert "is empty" in Shell(None).error("pf x")
-
-
-@pytest.mark.parametrize(
-    ("expression", "last"),
-    [
-        ("np.sum(`ints:0`)", "array(31)"),
-        ('"`ints:0` > 3"', "       [False,  True]])"),
-        ("`ints:0`+`ints:0`", "       [ 6, 10]], dtype=int32)"),
-        ("`loop/body:0[2]`", "array(3, dtype=int32)"),
-        ("`loop/body:0:DebugIdentity[-1]`", "array(4, dtype=int32)"),
-        ("`numbers`", "array([3, 3, 5], dtype=int32)"),
-        ("`/job:localhost/replica:0/task:0/device:CPU:0:numbers:0`", None),
-        ('"[int(v) for v in `numbers:0` if v in `ints:0`]"', None),
-        ("2**10", "1024"),
-        ("`input/x:0`.shape", None),
-        ("`ints:0`[1,0]", "array(3, dtype=int32)"),
-        ("`ints:0`[1, 0]", "array(3, dtype=int32)"),
-        ("np.sum( `ints:0` )", "array(31)"),
-        ('"-`ints:0`"', "       [ -3,  -5]], dtype=int32)"),
-        ("-1", "-1"),
-        ("'{}'.format(3)", "'3'"),
-    ],
-)
-def test_expressions(shell, expression, last, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    lines = shell.lines(f"eval {expression}")
-    assert lines == shell.lines(f"ev {expression}")
-    assert "from eval of expression" in lines[0]
-    if last is not None:
-        assert lines[-1] == last
+def test_what_is_refused_writes_nothing(shell, tmp_path):
+    for options in ("--bad", "--reverse", "-r 2,1"):
+        shell.error(f"pt ints:0 {options} -w {tmp_path}/x.npy")
+    shell.error(f"pt text:0 --sort-by-magnitude -w {tmp_path}/x.npy")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_eval_shows_the_summary_and_saves(shell, tmp_path):
-    text = shell.text(f"eval -w {tmp_path}/e.npy -a `ints:0`*2")
-    assert "Numeric summary:" in text
-    assert "dtype: int32" in text
-    assert np.load(tmp_path / "e.npy").tolist() == [[2, 44], [6, 10]]
+def test_names_with_brackets():
+    dump = MemoryDump()
+    dump.add("layers[0].w", 0, np.arange(3), timestamp=1)
+    dump.add("layers", 0, np.arange(9), timestamp=2)
+    shell = Shell(dump)
+    for command in (
+        "layers[0].w:0[1]",
+        "layers[0].w[1]",
+        "'layers[0].w:0'[1]",
+        "'layers[0].w:0[1]'",
+    ):
+        assert shell.lines(f"pt {command}")[-1] == "array(1)"
+    assert shell.lines("pt layers[0]")[0] == 'Tensor "layers:0:DebugIdentity[0]":'
+    assert shell.lines("eval `layers[0].w:0`")[-1] == "array([0, 1, 2])"
 
 
-def test_eval_of_feeds_before_the_run(start):
-    assert "6." in start.text("eval np.sum(np.abs(`input/x:0`),axis=1)")
-    assert "Only feeds are there before the run." in start.error("eval `hidden/Relu:0`")
+def test_bad_elements_are_counted_and_linked():
+    dump = MemoryDump(Graph([Node("a", "A")]))
+    value = np.ones((100, 50), np.float32)
+    value[::3, 7] = np.nan
+    value[50, 1] = -np.inf
+    dump.add("a", 0, value, timestamp=1)
+    document = Shell(dump).document("pt a:0 --bad")
+    lines = [line.text for line in document]
+    assert lines[4] == "Bad elements: 35 of 5000 (34 NaN, 1 -Inf)"
+    links = [s.link.command for line in document for s in line.spans if s.link]
+    assert links[:3] == ["@[0,7]", "@[3,7]", "@[6,7]"]
+    assert len(links) == 20
+    assert "the first 20; n and N step" in document.text
+    for link in links:
+        index = tuple(int(i) for i in link[2:-1].split(","))
+        first, last = document.lines(document.locate(index), document.locate(index) + 1)[0].indices
+        assert first <= index <= last
+    # What n and N search for is nowhere but in the elements.
+    pattern, at, found = re.compile(document.initial_search), -1, []
+    while (at := document.find(pattern, at + 1)) is not None:
+        found.append(at)
+    assert len(found) == 35
+    assert [at for at, text in enumerate(lines) if pattern.search(text)] == found
+    back, at = [], len(lines)
+    while (at := document.find(pattern, at - 1, -1)) is not None:
+        back.append(at)
+    assert back == found[::-1]
+    assert document.find(pattern, found[3] + 1, 1, found[4]) is None
+    assert document.find(pattern, found[4] - 1, -1, found[3]) is None
+    assert document.resized(60).initial_search == document.initial_search
 
 
-def test_the_traceback_of_an_expression_is_kept_for_who_wants_it(shell):
-    reply = shell.reply("eval 1/0")
-    assert any("ZeroDivisionError" in text for text in reply.details)
-    assert "Traceback" not in reply.message.text
+def test_no_bad_elements_is_said(shell):
+    document = shell.document("pt big:0 --bad")
+    assert "No bad elements among 3000." in document.text
+    assert document.initial_search == ""
+    assert "..." in document.text
+    assert "(1 NaN)" in shell.text("pt cplx:0 --bad")
+    assert "No bad elements among 0." in shell.text("pt empty:0 --bad")
+    assert "(1 NaN)" in shell.text("pt bad/Mul:0[1, 1] --bad")
+
+
+def test_elements_by_magnitude(shell):
+    assert shell.lines("pt bad/Log:0 --sort-by-magnitude")[4:] == [
+        "[1,0]  -inf",
+        "[1,1]  -inf",
+        "[0,0]  1.7917595",
+        "[0,1]  1.7917595",
+    ]
+    short = shell.lines("pt big:0 --sort-by-magnitude")
+    assert short[4] == "[99,29]  2999.0"
+    assert len(short) == 1006
+    assert short[-1] == "(2000 more of 3000 elements; -a shows all)"
+    full = shell.document("pt big:0 --sort-by-magnitude --reverse -a")
+    assert (full.line_count, full.lines(4, 5)[0].text) == (3004, "[0,0]    0.0")
+    assert full.locate((99, 29)) == 3003
+
+
+def test_the_summary_has_quantiles_and_a_histogram(shell):
+    lines = shell.lines("pt big:0 -s")
+    assert any(text.split()[1:4] == ["0%", "1%", "25%"] for text in lines)
+    assert f"0 |{'█' * 40}| 2999" in lines
+    assert "imag" not in shell.text("pt cplx:0 -s")
+    assert "real: 1 nan" in shell.text("pt cplx:0 -s")
+    assert "2 distinct" in shell.text("pt text:0 -s")
+
+
+def test_stored_results_can_be_printed(shell):
+    shell.document("eval -o twice `big:0`*2")
+    lines = shell.lines("pt twice[0, :3]")
+    assert lines == ['Tensor "twice[0, :3]":', "  dtype: float64", "  shape: (3,)", "", lines[-1]]
+    assert lines[-1] == "array([0., 2., 4.])"
+    shell.document("eval -o ints 5")
+    assert shell.lines("pt ints")[0].startswith('Tensor "ints:0:')
+    shell.document("eval -o some [1]")
+    assert shell.lines("pt some")[-1] == "[1]"
+    assert "Only arrays" in shell.error("pt some[0]")
+    assert "one value" in shell.error("pt twice -n 2")
+    assert shell.complete("pt twi") == ["pt twice"]
 
 
 def test_the_screen_width_is_obeyed(shell):

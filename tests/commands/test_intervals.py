@@ -1,5 +1,6 @@
 """Intervals of times and sizes: every way to write one, and every way to get it wrong."""
 
+import contextlib
 import math
 
 import pytest
@@ -120,6 +121,8 @@ def test_a_range_may_be_open_ended():
         "[1us,2us",
         "inf",
         "=1us",
+        ">",
+        "<= ",
     ],
 )
 def test_what_is_no_interval_is_told_in_one_line(text):
@@ -129,7 +132,7 @@ def test_what_is_no_interval_is_told_in_one_line(text):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("text", [">", "<=", "[a,b]", "[1us,]", "[,1us]", ">-1us", "(inf,1us)"])
+@pytest.mark.parametrize("text", [">x", "[a,b]", "[1us,]", "[,1us]", ">-1us", "(inf,1us)"])
 def test_what_is_no_end_of_an_interval_is_told_in_one_line(text):
     with pytest.raises(UserError, match="is no time"):
         parse_time_interval(text)
@@ -138,12 +141,10 @@ def test_what_is_no_end_of_an_interval_is_told_in_one_line(text):
 @given(st.text(max_size=20))
 def test_nothing_but_a_user_error_comes_of_any_text(text):
     for parse in (parse_time_interval, parse_size_interval):
-        try:
+        with contextlib.suppress(UserError):
             found = parse(text)
-        except UserError as error:
-            assert error.message
-        else:
             assert found.start <= found.end
+            assert parse(found.text) == found
 
 
 @pytest.mark.parametrize(

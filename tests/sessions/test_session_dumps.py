@@ -238,7 +238,6 @@ def test_an_undebugged_run_has_no_dump(session):
         (OnSessionInitResponse(OnSessionInitAction.REMOTE_INSTR_LOOP), None, NotImplementedError),
         (None, "debug_run", TypeError),
         (None, OnRunStartResponse("nonsense"), ValueError),
-        (None, OnRunStartResponse(OnRunStartAction.PROFILE_RUN), NotImplementedError),
     ],
 )
 def test_answers_that_make_no_sense(session, init, start, error):

@@ -1,4 +1,4 @@
-"""A program with many runs that prints as it goes: ``waiting_program.py [SECONDS]`` between them."""
+"""A program with many runs that prints as it goes, SECONDS (its argument) between them."""
 
 import sys
 import time

@@ -19,6 +19,7 @@ __all__ = [
     "nodes",
     "settings",
     "source_files",
+    "stored",
     "tensors",
 ]
 
@@ -42,9 +43,15 @@ def _by_scope(names: Iterable[str], typed: str) -> list[Candidate]:
 
 
 def tensors(context: Context, typed: str) -> Iterable[Candidate]:
-    """Dumped tensors, ``node:slot``."""
+    """Dumped tensors, ``node:slot``, and stored results."""
     dump = context.dump
-    return _by_scope(dump.tensor_names(), typed) if dump is not None else ()
+    found = _by_scope(dump.tensor_names(), typed) if dump is not None else []
+    return [*found, *stored(context, typed)]
+
+
+def stored(context: Context, typed: str) -> Iterable[Candidate]:
+    """Results that ``eval -o`` has stored."""
+    return [Candidate(n, "stored result") for n in context.names if n.startswith(typed)]
 
 
 def nodes(context: Context, typed: str) -> Iterable[Candidate]:
@@ -59,8 +66,18 @@ def filters(context: Context, typed: str) -> Iterable[Candidate]:
 
 
 def feeds(context: Context, typed: str) -> Iterable[Candidate]:
-    """Feeds of the run."""
-    return [Candidate(quoted(n), "feed") for n in context.run_info.feeds if n.startswith(typed)]
+    """Feeds of the run, and the parts of composite ones."""
+    from tfdbg_cli.commands.feeds import feed_parts
+
+    values = context.run_info.feeds
+    names = [name for name in values if name.startswith(typed)]
+    # Values may have to be read from a dump: only that of a feed whose part is being typed is.
+    whole = [name for name in values if typed.startswith(f"{name}.")]
+    parts = [f"{name}.{part}" for name in whole for part in feed_parts(values[name])]
+    return [
+        *(Candidate(quoted(name), "feed") for name in names),
+        *(Candidate(quoted(part), "part of a feed") for part in parts if part.startswith(typed)),
+    ]
 
 
 def commands(context: Context, typed: str) -> Iterable[Candidate]:
@@ -106,9 +123,18 @@ def source_files(context: Context, typed: str) -> Iterable[Candidate]:
 
 
 def expression(context: Context, typed: str) -> Iterable[Candidate]:
-    """Tensor names inside an open backtick of an expression."""
+    """Tensor names inside an open backtick of an expression; outside, names that it can use."""
     head, tick, name = typed.rpartition("`")
-    if not tick or head.count("`") % 2:
+    if tick and not head.count("`") % 2:
+        known = [*(context.dump.tensor_names() if context.dump else ()), *context.run_info.feeds]
+        names = dict.fromkeys(known)
+        return [Candidate(f"{head}`{n}`") for n in names if n.startswith(name)][:_MANY]
+    start = len(typed)
+    while start and (typed[start - 1].isalnum() or typed[start - 1] == "_"):
+        start -= 1
+    head, name = typed[:start], typed[start:]
+    if not name or head.endswith("."):
         return ()
-    known = [*(context.dump.tensor_names() if context.dump else ()), *context.run_info.feeds]
-    return [Candidate(f"{head}`{n}`") for n in dict.fromkeys(known) if n.startswith(name)][:_MANY]
+    words = {"np": "NumPy", "fetches": "the run's fetches", "feeds": "the run's feeds"}
+    words |= dict.fromkeys(context.names, "stored result")
+    return [Candidate(head + n, about) for n, about in words.items() if n.startswith(name)]

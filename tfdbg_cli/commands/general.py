@@ -98,6 +98,7 @@ def _help(context: Context, arguments: argparse.Namespace) -> Result:
 #: What a command line may hold besides commands, with a few words on it.
 LANGUAGE = (
     ("/REGEX", "Search the screen; / alone: the next match."),
+    ("&REGEX", "Show only the matching lines; & alone: all of them."),
     ("@[10,0]", "Scroll to an element of the tensor on the screen."),
     ("COMMAND > FILE", "Write the output to a file; >> appends to it."),
     ("COMMAND | PROGRAM", "Send the output through a command of the shell."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tfdbg_cli.errors import UserError
 
@@ -42,12 +42,14 @@ class Interval:
     Attributes:
         start, end: the ends; ``end`` may be infinite.
         start_included, end_included: whether the ends themselves belong to it.
+        text: how the user wrote it.
     """
 
     start: float
     start_included: bool
     end: float
     end_included: bool
+    text: str = field(default="", compare=False)
 
     def contains(self, value: float) -> bool:
         """Whether a number lies in it."""
@@ -90,11 +92,11 @@ def _interval(text: str, parse: Callable[[str], float], example: tuple[str, str]
     hint = f"Write >{low}, <={high} or [{low},{high}), with quotes around it if it has blanks."
     found = text.strip()
     relation = _RELATION.match(found)
-    if relation is not None:
+    if relation is not None and relation[2].strip():
         limit, included = parse(relation[2]), relation[1].endswith("=")
         if relation[1].startswith("<"):
-            return Interval(0, True, limit, included)
-        return Interval(limit, included, math.inf, True)
+            return Interval(0, True, limit, included, found)
+        return Interval(limit, included, math.inf, True, found)
     ends = _RANGE.match(found)
     if ends is None:
         raise UserError(f'"{found}" is no interval.', hint)
@@ -103,7 +105,7 @@ def _interval(text: str, parse: Callable[[str], float], example: tuple[str, str]
     end = math.inf if is_open else parse(ends[3])
     if start > end:
         raise UserError(f'"{found}" is no interval: its start is above its end.', hint)
-    return Interval(start, ends[1] == "[", end, ends[4] == "]")
+    return Interval(start, ends[1] == "[", end, ends[4] == "]", found)
 
 
 def parse_time_interval(text: str) -> Interval:

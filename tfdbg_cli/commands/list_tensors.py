@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
-from tfdbg_cli.commands.units import bytes_text
-from tfdbg_cli.documents import (
-    ChainDocument,
-    LazyDocument,
-    Line,
-    Link,
-    MenuItem,
-    Span,
-    TextDocument,
-    line,
+from tfdbg_cli.commands.tensor_columns import (
+    COLUMNS,
+    column,
+    complete_column,
+    complete_columns,
 )
+from tfdbg_cli.commands.tensor_facts import TensorFacts
+from tfdbg_cli.commands.tensor_table import TensorTable
+from tfdbg_cli.documents import ChainDocument, Line, MenuItem, TextDocument, line
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.errors import DumpError, UserError, one_line
 
@@ -29,166 +29,167 @@ __all__ = ["COMMANDS"]
 # A dump with hundreds of damaged files must not push its good tensors off the screen.
 _WARNINGS = 6
 
-_SORT_KEYS = ("timestamp", "dump_size", "op_type", "tensor_name")
-
-
-def _sort_key(key: str, dump: Dump) -> Callable[[Datum], Any]:
-    if key == "dump_size":
-        return lambda datum: datum.nbytes
-    if key == "op_type":
-        return lambda datum: dump.op_type(datum.node_name)
-    if key == "tensor_name":
-        return lambda datum: datum.tensor_name
-    return lambda datum: 0  # data() is in time order, and sorting is stable
-
 
 def _select(context: Context, arguments: argparse.Namespace) -> tuple[list[Datum], list[str]]:
     """The tensors that pass every filter, and one line for each tensor a filter choked on."""
     dump = context.need_dump()
-    failures: list[str] = []
     if arguments.filter_exclude_node_names and not arguments.tensor_filter:
         raise UserError("-fenn is valid only together with -f FILTER.")
-    node = compile_regex(arguments.node_name_filter, "-n") if arguments.node_name_filter else None
-    op = compile_regex(arguments.op_type_filter, "-t") if arguments.op_type_filter else None
-    predicate = exclude = None
+    node = _regex(arguments.node_name_filter, "-n")
+    op = _regex(arguments.op_type_filter, "-t")
+    dtype = _regex(arguments.dtype, "--dtype")
+    exclude = _regex(arguments.filter_exclude_node_names, "-fenn")
+    predicate = None
     if arguments.tensor_filter:
         predicate = context.filters.predicate(arguments.tensor_filter)
-        if arguments.filter_exclude_node_names:
-            exclude = compile_regex(arguments.filter_exclude_node_names, "-fenn")
-    found = []
+    if not any((node, op, dtype, predicate)):
+        return dump.data(), []
+    found, failures = [], []
     for datum in dump.data():
         if node is not None and not node.search(datum.node_name):
             continue
-        if op is not None and not op.search(dump.op_type(datum.node_name)):
-            continue
         if exclude is not None and exclude.search(datum.node_name):
             continue
-        if predicate is not None:
-            try:
-                if not predicate(datum, dump.value(datum)):
-                    continue
-            except DumpError as error:
-                if not dump.warnings:  # most dumps have said it themselves
-                    failures.append(f"{datum.tensor_name}: {error}")
+        if op is not None and not op.search(dump.op_type(datum.node_name)):
+            continue
+        try:
+            if dtype is not None and not dtype.search(datum.dtype):
                 continue
-            except Exception as error:
-                failures.append(f"{datum.tensor_name}: {one_line(error)}")
+            if predicate is not None and not predicate(datum, dump.value(datum)):
                 continue
+        except DumpError as error:
+            if not dump.warnings:  # most dumps have said it themselves
+                failures.append(f"{datum.tensor_name}: {error}")
+            continue
+        except Exception as error:
+            failures.append(f"{datum.tensor_name}: {one_line(error)}")
+            continue
         found.append(datum)
-    found.sort(key=_sort_key(arguments.sort_by, dump), reverse=arguments.reverse)
-    if arguments.reverse and arguments.sort_by == "timestamp":
-        found.reverse()
     return found, failures
 
 
-def _repeat_flags(arguments: argparse.Namespace) -> str:
-    """The options of this list, for the links that sort it anew."""
+def _regex(text: str, what: str) -> re.Pattern[str] | None:
+    return compile_regex(text, what) if text else None
+
+
+def _sort(facts: TensorFacts, found: list[Datum], name: str, reverse: bool) -> list[Datum]:
+    """The tensors by a column; those that it says nothing of come last in either direction."""
+    if name == "time":
+        return found[::-1] if reverse else found
+    read = column(name).key
+    keys = [(read(facts, datum), datum) for datum in found]
+    known = [pair for pair in keys if pair[0] is not None]
+    known.sort(key=lambda pair: pair[0], reverse=reverse)
+    return [datum for _, datum in known] + [datum for key, datum in keys if key is None]
+
+
+def _again(arguments: argparse.Namespace) -> str:
+    """This list as a command without its order, for the links that sort it anew."""
     parts = ["lt"]
     for flag, value in (
         ("-f", arguments.tensor_filter),
         ("-fenn", arguments.filter_exclude_node_names),
         ("-n", arguments.node_name_filter),
         ("-t", arguments.op_type_filter),
+        ("--dtype", arguments.dtype),
+        ("-o", arguments.columns),
     ):
         if value:
             parts += [flag, quoted(value)]
     return " ".join(parts)
 
 
-def _shape_text(datum: Datum) -> str:
-    shape = datum.shape
-    return "?" if shape is None else "(" + ", ".join(map(str, shape)) + ")"
+def _header(
+    dump: Dump, arguments: argparse.Namespace, count: int, failures: list[str]
+) -> list[Line]:
+    passing = f' passing filter "{arguments.tensor_filter}"' if arguments.tensor_filter else ""
+    header = [line((f"{count} dumped tensor(s){passing}:", "bold"))]
+    for what, regex in (
+        ("Op type", arguments.op_type_filter),
+        ("Node name", arguments.node_name_filter),
+        ("Dtype", arguments.dtype),
+    ):
+        if regex:
+            header.append(line(f'{what} regex filter: "{regex}"'))
+    warnings = dump.warnings[:_WARNINGS]
+    if len(dump.warnings) > _WARNINGS:
+        warnings.append(f"{len(dump.warnings) - _WARNINGS} more like these")
+    if failures:
+        what = "the filter raised for" if arguments.tensor_filter else "the values can't be read of"
+        warnings.append(f"{what} {len(failures)} tensor(s): {failures[0]}")
+    header += [line((f"Warning: {text}", "warning")) for text in warnings]
+    if not dump.data():
+        header.append(line(("This run dumped nothing.", "dim")))
+    return header
 
 
-class _Table:
-    """The rows, formatted one by one when somebody looks."""
-
-    def __init__(self, dump: Dump, found: list[Datum]) -> None:
-        self.dump, self.found = dump, found
-        self.t0 = dump.t0()
-        last = max((datum.timestamp for datum in found), default=self.t0)
-        self.time_width = max(len(self._time(last)), len("t (ms)"))
-        types = {dump.op_type(datum.node_name) for datum in found}
-        self.type_width = max([len("Op type"), *(len(name) for name in types)])
-        self.repeated = {d.tensor_name for d in dump.data() if d.execution}
-
-    def _time(self, timestamp: int) -> str:
-        return f"[{(timestamp - self.t0) / 1000:.3f}]"
-
-    def heads(self, arguments: argparse.Namespace) -> Line:
-        again = _repeat_flags(arguments)
-
-        def head(text: str, key: str, width: int) -> list[Span]:
-            is_key = arguments.sort_by == key
-            turn = " -r" if is_key and not arguments.reverse else ""
-            pad = " " * (width - len(text) + 1)
-            return [Span(text, "heading", Link(f"{again} -s {key}{turn}")), Span(pad)]
-
-        return Line(
-            [
-                *head("t (ms)", "timestamp", self.time_width),
-                *head("Size (B)", "dump_size", 8),
-                *head("Op type", "op_type", self.type_width),
-                Span(f"{'Dtype':<9} {'Shape':<14} ", "heading"),
-                *head("Tensor name", "tensor_name", 11),
-            ]
-        )
-
-    def row(self, number: int) -> Line:
-        datum = self.found[number]
-        try:
-            size, dtype, shape = bytes_text(datum.nbytes), datum.dtype, _shape_text(datum)
-        except UserError:
-            size, dtype, shape = "?", "(damaged)", "?"
-        name = quoted(datum.tensor_name)
-        label, command = datum.tensor_name, f"pt {name}"
-        if datum.tensor_name in self.repeated:
-            label += f" (#{datum.execution})"
-            command += f" -n {datum.execution}"
-        return Line(
-            [
-                Span(f"{self._time(datum.timestamp):<{self.time_width}} ", "dim"),
-                Span(f"{size:<8} "),
-                Span(f"{self.dump.op_type(datum.node_name):<{self.type_width}} ", "op_type"),
-                Span(f"{dtype:<9} {shape:<14} "),
-                Span(label, "link", Link(command)),
-            ]
-        )
+def _record(facts: TensorFacts, datum: Datum) -> Mapping[str, Any]:
+    """A tensor for ``--json``."""
+    found = facts.measured(datum)
+    row = facts.facts(datum, found)
+    return {
+        "tensor": datum.tensor_name,
+        "node": datum.node_name,
+        "slot": datum.output_slot,
+        "debug_op": datum.debug_op,
+        "execution": datum.execution,
+        "device": datum.device_name,
+        "time_ms": row.milliseconds,
+        "op_type": row.op_type,
+        "dtype": row.dtype,
+        "shape": None if row.shape is None else list(row.shape),
+        "bytes": row.nbytes,
+        "health": None if found.health is None else found.health._asdict(),
+        "min": found.minimum,
+        "max": found.maximum,
+        "mean": found.mean,
+        "error": found.error or None,
+    }
 
 
 def _list_tensors(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
+    sort_by = column(arguments.sort_by).name
+    facts = TensorFacts(dump)
     found, failures = _select(context, arguments)
-    passing = f' passing filter "{arguments.tensor_filter}"' if arguments.tensor_filter else ""
-    header = [*context.take_notes(), line((f"{len(found)} dumped tensor(s){passing}:", "bold"))]
-    if arguments.op_type_filter:
-        header.append(line(f'Op type regex filter: "{arguments.op_type_filter}"'))
-    if arguments.node_name_filter:
-        header.append(line(f'Node name regex filter: "{arguments.node_name_filter}"'))
-    header += [line((f"Warning: {text}", "warning")) for text in dump.warnings[:_WARNINGS]]
-    if len(dump.warnings) > _WARNINGS:
-        header.append(
-            line((f"Warning: {len(dump.warnings) - _WARNINGS} more like these", "warning"))
-        )
-    if failures:
-        count = len(failures)
-        header.append(
-            line((f"Warning: the filter raised for {count} tensor(s): {failures[0]}", "warning"))
-        )
-    if not dump.data():
-        header.append(line(("This run dumped nothing.", "dim")))
-    table = _Table(dump, found)
-    header += [line(), table.heads(arguments)]
+    found = _sort(facts, found, sort_by, arguments.reverse)
+    if arguments.json:
+        return json_document(len(found), lambda number: _record(facts, found[number]))
+    table = TensorTable(
+        facts,
+        found,
+        context.width,
+        chosen=arguments.columns,
+        again=_again(arguments),
+        sort_by=sort_by,
+        reverse=arguments.reverse,
+    )
+    header = [*context.take_notes(), *_header(dump, arguments, len(found), failures), line()]
     return ChainDocument(
-        [TextDocument(header), LazyDocument(len(found), table.row)],
-        title="",
+        [TextDocument(header), table],
         menu=(
-            MenuItem("list_tensors", "lt", enabled=bool(passing)),
+            MenuItem("list_tensors", "lt", enabled=bool(arguments.tensor_filter)),
             MenuItem("run_info", "run_info"),
             MenuItem("help", "help"),
         ),
     )
 
+
+_DETAILS = "\n".join(
+    [
+        "Columns, for -o and -s:",
+        *(f"  {item.name:<8} {item.summary}" for item in COLUMNS),
+        "",
+        "min, max and mean are shown on screens of 120 columns and more, or with -o.",
+        "The tensor's name comes last unless -o places it.",
+        "",
+        "Health, min, max and mean are computed while you look: … is still to come,",
+        "? can't be read, - is what a tensor of this type doesn't have.",
+        "Sorting by one of them computes it for every tensor of the list.",
+        "",
+        "The original's keys timestamp, dump_size and tensor_name mean time, size and name.",
+    ]
+)
 
 LIST_TENSORS = Command(
     "list_tensors",
@@ -212,22 +213,34 @@ LIST_TENSORS = Command(
         ),
         Argument(("-n", "--node_name_filter"), "only nodes whose name matches", "REGEX", ""),
         Argument(("-t", "--op_type_filter"), "only ops whose type matches", "REGEX", ""),
+        Argument(("--dtype",), "only tensors whose element type matches", "REGEX", ""),
+        Argument(
+            ("-o", "--columns"),
+            "what to show, with commas between: time,health,mean",
+            "COLUMNS",
+            default="",
+            complete=complete_columns,
+        ),
         Argument(
             ("-s", "--sort_by"),
-            f"one of {', '.join(_SORT_KEYS)}",
-            "KEY",
-            default="timestamp",
-            choices=_SORT_KEYS,
+            "the column to sort by",
+            "COLUMN",
+            default="time",
+            complete=complete_column,
         ),
         Argument(("-r", "--reverse"), "in descending order"),
+        JSON_ARGUMENT,
     ),
     modes=TENSOR_MODES,
     examples=(
         ("lt", "every tensor, the first one on top"),
         ("lt -f has_inf_or_nan", "only those with a nan or an infinity"),
         ("lt -n hidden -t MatMul", "regexes match anywhere in the name"),
-        ("lt -s dump_size -r", "the largest first"),
+        ("lt -s size -r", "the largest first"),
+        ("lt -s health -r -o health,min,max", "those with the most bad elements first"),
+        ("lt --dtype ^float16 --json", "for other programs"),
     ),
+    details=_DETAILS,
 )
 
 COMMANDS = (LIST_TENSORS,)

@@ -9,14 +9,16 @@ from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import DUMP_MODES, Context
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.runtime_names import fused_types, user_names
+from tfdbg_cli.commands.tensor_facts import TensorFacts
 from tfdbg_cli.commands.units import node_menu
 from tfdbg_cli.documents import Line, TextDocument, line
 from tfdbg_cli.dumps.dump import Dump
-from tfdbg_cli.dumps.graph import Edge, Graph, node_name_of
+from tfdbg_cli.dumps.graph import Edge, Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, Sources, is_debugger_path, is_library_path
 from tfdbg_cli.errors import UserError
 
-__all__ = ["COMMANDS", "need_graph"]
+__all__ = ["COMMANDS", "find_node", "need_graph"]
 
 
 def need_graph(dump: Dump) -> Graph:
@@ -32,6 +34,44 @@ def need_graph(dump: Dump) -> Graph:
             "lt and pt work without it.",
         )
     return graph
+
+
+def find_node(graph: Graph, name: str) -> Node:
+    """A node by the user's name for it or one of its tensors, or by the runtime's.
+
+    TensorFlow's runtime renames nodes when it feeds, copies, fuses or rewrites them.
+
+    Raises:
+        UserError: there is none; the hint offers close names, or the node that it was fused into.
+    """
+    plain = node_name_of(name)
+    if plain not in graph:
+        for candidate in user_names(plain):
+            if candidate in graph:
+                return graph.nodes[candidate]
+    try:
+        return graph.node(plain)
+    except UserError as error:
+        fused = _fused_near(graph, plain)
+        if not fused:
+            raise
+        text = f"The runtime may have fused or folded it: see {', '.join(fused)}."
+        raise UserError(error.message, text) from None
+
+
+def _fused_near(graph: Graph, name: str, limit: int = 3) -> list[str]:
+    """The nodes made of several, in the innermost scope of a name that has any."""
+    scope = name
+    while "/" in scope:
+        scope = scope.rpartition("/")[0]
+        found = [
+            node.name
+            for node in graph.nodes.values()
+            if node.name.startswith(f"{scope}/") and fused_types(node)
+        ]
+        if found:
+            return found[:limit]
+    return []
 
 
 def _neighbours(graph: Graph, edges: list[Edge], what: str) -> list[Line]:
@@ -56,27 +96,31 @@ def _neighbours(graph: Graph, edges: list[Edge], what: str) -> list[Line]:
     return lines
 
 
-def _attributes(graph: Graph, name: str) -> list[Line]:
+def _attributes(node: Node) -> list[Line]:
     lines = [line(), line(("Node attributes:", "heading"))]
-    for key, value in graph.node(name).attributes.items():
+    for key, value in node.attributes.items():
         lines.append(line("  ", (f"{key}:", "bold")))
         lines += [line(f"    {text}") for text in str(value).splitlines()]
     return lines if len(lines) > 2 else [*lines, line("  (None)")]
 
 
 def _dumps(dump: Dump, name: str) -> list[Line]:
-    data, t0 = dump.by_node(name), dump.t0()
+    data, facts = dump.by_node(name), TensorFacts(dump)
     lines = [line(), line((f"{len(data)} dumped tensor(s):", "heading"))]
+    devices = {datum.device_name for datum in data}
     for datum in data:
-        when = (datum.timestamp - t0) / 1000
-        text = f"Slot {datum.output_slot} @ {datum.debug_op} @ {when:.3f} ms"
-        number = f" -n {datum.execution}" if len(dump.by_tensor(datum.tensor_name)) > 1 else ""
-        lines.append(line("  ", (text, "link", f"pt {quoted(datum.tensor_name)}{number}")))
+        text = f"Slot {datum.output_slot} @ {datum.debug_op} @ {facts.milliseconds(datum):.3f} ms"
+        if len(devices) > 1:
+            text += f" @ {datum.device_name}"
+        number = facts.number(datum)
+        flag = "" if number is None else f" -n {number}"
+        lines.append(line("  ", (text, "link", f"pt {quoted(datum.tensor_name)}{flag}")))
     return lines
 
 
 def _frame_lines(depth: int, frame: Frame, sources: Sources) -> list[Line]:
     text = frame.text or sources.line(frame.file, frame.line)
+    unknown = "(unknown: compiled from a string)" if frame.file.startswith("<") else "(unknown)"
     has_source = sources.lines(frame.file) is not None
     link = f"ps {quoted(frame.file)} -b {frame.line}"
     where = (str(frame.line), "link", link) if has_source else (str(frame.line), "")
@@ -84,43 +128,72 @@ def _frame_lines(depth: int, frame: Frame, sources: Sources) -> list[Line]:
         line(f"{depth}: ", (frame.file, "bold")),
         line("  Line:     ", where),
         line(f"  Function: {frame.function}"),
-        line("  Text:     ", (text or "(unknown)", "source" if text else "dim")),
+        line("  Text:     ", (text, "source") if text else (unknown, "dim")),
     ]
 
 
-def _traceback(dump: Dump, graph: Graph, name: str) -> list[Line]:
+def _traceback(dump: Dump, node: Node, with_library: bool) -> list[Line]:
+    """The frames of the user's own code; those of libraries in a part of their own at the end.
+
+    All frames are numbered as in the whole stack, outermost first.
+    """
     lines = [line(), line(("Traceback of node construction:", "heading"))]
-    frames = graph.node(name).frames
-    if not frames:
+    stack = [frame for frame in node.frames or () if not is_debugger_path(frame.file)]
+    if not stack:
         return [*lines, line(("  (Unavailable: nobody recorded where this node was made)", "dim"))]
-    shown = [f for f in frames if not is_library_path(f.file)] or list(frames)
-    hidden = sum(1 for f in frames if not is_debugger_path(f.file)) - len(shown)
-    for depth, frame in enumerate(shown):
-        lines += _frame_lines(depth, frame, dump.sources())
-    if hidden > 0:
-        lines.append(line((f"({hidden} frame(s) inside libraries left out)", "dim")))
+    sources = dump.sources()
+    own = [(at, frame) for at, frame in enumerate(stack) if not is_library_path(frame.file)]
+    library = [(at, frame) for at, frame in enumerate(stack) if is_library_path(frame.file)]
+    for depth, frame in own:
+        lines += _frame_lines(depth, frame, sources)
+    for path in dict.fromkeys(frame.file for _, frame in own):
+        if sources.note(path):
+            lines.append(line((f"({path}: {sources.note(path)})", "warning")))
+    if not own:
+        lines.append(line(("  (All frames are inside libraries)", "dim")))
+    if library and with_library:
+        lines += [line(), line(("Frames inside libraries:", "heading"))]
+        for depth, frame in library:
+            lines += _frame_lines(depth, frame, sources)
+    elif library:
+        text = f"({len(library)} frame(s) inside libraries: ni -t -a shows them)"
+        lines.append(line((text, "dim", f"ni -t -a {quoted(node.name)}")))
     return lines
+
+
+def _notes(asked: str, node: Node) -> list[Line]:
+    """What the runtime has made of the user's node, or of which nodes it has made this one."""
+    notes = []
+    if asked != node.name:
+        notes.append(line((f'  ("{asked}" is what the runtime made of it)', "info")))
+    fused = fused_types(node)
+    if fused:
+        text = f"  Fused by the runtime out of {sum(fused.values())} operations: "
+        kinds = (f"{count} x {kind}" if count > 1 else kind for kind, count in fused.items())
+        notes.append(line((text + ", ".join(kinds), "info")))
+    return notes
 
 
 def _node_info(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     graph = need_graph(dump)
-    name = node_name_of(arguments.node_name)
-    node = graph.node(name)
+    node = find_node(graph, arguments.node_name)
+    name = node.name
     lines = [
         line("Node ", (name, "bold")),
         line(),
         line("  Op: ", (node.op_type, "op_type")),
         line(f"  Device: {node.device or '(unknown)'}"),
+        *_notes(node_name_of(arguments.node_name), node),
         *_neighbours(graph, graph.inputs(name), "input"),
         *_neighbours(graph, graph.recipients(name), "recipient"),
     ]
     if arguments.attributes:
-        lines += _attributes(graph, name)
+        lines += _attributes(node)
     if arguments.dumps:
         lines += _dumps(dump, name)
     if arguments.traceback:
-        lines += _traceback(dump, graph, name)
+        lines += _traceback(dump, node, arguments.attributes)
     return TextDocument(lines, menu=node_menu(dump, name, "node_info"))
 
 
@@ -132,9 +205,9 @@ NODE_INFO = Command(
     _node_info,
     (
         Argument(("node_name",), "a node or one of its tensors", "NODE", complete=completers.nodes),
-        Argument(("-a", "--attributes"), "its attributes"),
+        Argument(("-a", "--attributes"), "its attributes; with -t the frames inside libraries too"),
         Argument(("-d", "--dumps"), "its dumped tensors"),
-        Argument(("-t", "--traceback"), "the Python lines that made it"),
+        Argument(("-t", "--traceback"), "the Python lines that made it, your own first"),
     ),
     modes=DUMP_MODES,
     examples=(

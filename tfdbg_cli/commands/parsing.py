@@ -19,7 +19,7 @@ __all__ = [
     "tokenize",
 ]
 
-_INTERVAL = re.compile(r">=?\s*\d+(\.\d*)?\s*(us|ms|s|[kMG]?B?)\Z")
+_INTERVAL = re.compile(r">=?\s*(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*(us|ms|s|[kMGT]?B?)\Z")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?\Z")
 _CLOSING = {"[": "]", "'": "'", '"': '"', "`": "`"}
 

@@ -49,7 +49,8 @@ class UiRequest(NamedTuple):
 
     Attributes:
         name: ``prev``, ``next`` (screen history), ``search`` (argument: a regex, empty: the next
-            match), ``scroll`` (argument: ``i,j``, the element that must be visible), ``mouse``
+            match), ``filter`` (argument: a regex for the lines to show, empty: all), ``scroll``
+            (argument: ``i,j``, the element that must be visible), ``mouse``
             (argument: ``on``, ``off`` or empty to show the state).
         argument: see ``name``.
     """

@@ -6,7 +6,13 @@ import argparse
 from dataclasses import dataclass, field
 
 from tfdbg_cli.commands import completers
-from tfdbg_cli.commands.context import DUMP_MODES, LIVE_MODES, Context, compile_regex
+from tfdbg_cli.commands.context import (
+    DUMP_MODES,
+    LIVE_MODES,
+    PROFILE_MODES,
+    Context,
+    compile_regex,
+)
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Choice, Leave, Question
@@ -27,6 +33,7 @@ class RunChoice:
         filter_name: debug run after run until a tensor passes this filter; empty: no filter.
         exclude: nodes whose name this is found in don't count for the filter.
         node_name, op_type, tensor_dtype: which tensors to watch; ``None``: all.
+        is_profile: whether that run is timed op by op; no tensors are kept then.
     """
 
     times: int = 1
@@ -36,6 +43,7 @@ class RunChoice:
     node_name: str | None = None
     op_type: str | None = None
     tensor_dtype: str | None = None
+    is_profile: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,27 @@ def _positive(text: str) -> int:
 _positive.__name__ = "number of runs (1 or more)"
 
 
+def _check_profile(arguments: argparse.Namespace) -> None:
+    """Refuse what `run -p` can't be combined with."""
+    if arguments.no_debug:
+        raise UserError("-n runs without the debugger, so it can't time the run as -p does.")
+    if arguments.till_filter_pass or arguments.filter_exclude_node_names:
+        raise UserError(
+            "-p keeps no tensors, so the filter of -f would see nothing.",
+            "Use run -f to find the run, or run -p to time one.",
+        )
+    for option in ("node_name_filter", "op_type_filter", "tensor_dtype_filter"):
+        if getattr(arguments, option) is not None:
+            raise UserError(
+                f"-p keeps no tensors, so --{option} has nothing to choose from.",
+                "run -p times every op; the options of lp choose among them.",
+            )
+
+
 def _run(context: Context, arguments: argparse.Namespace) -> Result:
+    if arguments.profile:
+        _check_profile(arguments)
+        return Leave(RunChoice(times=arguments.times, is_profile=True))
     if arguments.no_debug and arguments.till_filter_pass:
         raise UserError(
             "-n runs without the debugger, so the filter of -f would see nothing.",
@@ -138,6 +166,7 @@ def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
         for command, text in (
             ("run", "Execute the run with tensors watched"),
             ("run -n", "Execute the run without the debugger"),
+            ("run -p", "Execute the run with its ops timed"),
         ):
             lines += [line("  ", (command, "link", command)), line(f"    {text}")]
         lines += [
@@ -152,8 +181,14 @@ def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
     lines += [line(), line("For all commands, see ", ("help", "link", "help"), ".")]
     menu = [MenuItem("run", "run"), MenuItem("exit", "exit")] if live else []
     if context.dump is not None:
-        menu.insert(0, MenuItem("list_tensors", "list_tensors"))
+        menu.insert(0, _list_item(context))
     return TextDocument(lines, menu=menu)
+
+
+def _list_item(context: Context) -> MenuItem:
+    """The menu item for what a run has left: its timings, or its tensors."""
+    name = "list_profile" if context.mode in PROFILE_MODES else "list_tensors"
+    return MenuItem(name, name, enabled=context.dump is not None)
 
 
 def error_document(context: Context) -> TextDocument:
@@ -167,6 +202,8 @@ def error_document(context: Context) -> TextDocument:
         line(),
     ]
     graph = context.dump.graph() if context.dump is not None else None
+    is_profile = context.mode in PROFILE_MODES
+    lister = "lp" if is_profile else "lt"
     if context.dump is None:
         lines.append(line(("This run was not debugged, so its tensors are not known.", "warning")))
     elif error.op_name and graph is not None and error.op_name in graph:
@@ -175,12 +212,13 @@ def error_document(context: Context) -> TextDocument:
         for command, text in (
             (f"ni -a -d -t {op}", "information about the failing op, where it was made"),
             (f"li -r {op}", "its inputs, recursively"),
-            ("lt", "the tensors that were computed before"),
+            (lister, f"the {'ops' if is_profile else 'tensors'} that were computed before"),
         ):
             lines.append(line("  * ", (command, "link", command), f"  {text}"))
     else:
         what = "The error names no op that the graph has."
-        lines.append(line((what, "warning"), " ", ("lt", "link", "lt"), " lists the tensors."))
+        rest = f" lists the {'op timings' if is_profile else 'tensors'}."
+        lines.append(line((what, "warning"), " ", (lister, "link", lister), rest))
     lines += [line(), line("Op name:    ", (error.op_name or "(unknown)", "bold"))]
     lines += [line("Error type: ", (error.type_name, "bold")), line(), line("Details:")]
     lines += [line(f"  {text}") for text in error.message.splitlines() or [""]]
@@ -189,7 +227,7 @@ def error_document(context: Context) -> TextDocument:
         title=f"An error occurred: {error.type_name}",
         title_role="error",
         menu=[
-            MenuItem("list_tensors", "lt", enabled=context.dump is not None),
+            _list_item(context)._replace(command=lister),
             MenuItem("run_info", "run_info"),
         ],
     )
@@ -242,6 +280,7 @@ RUN = Command(
             "REGEX",
             default="",
         ),
+        Argument(("-p", "--profile"), "time the ops of the run instead of keeping its tensors"),
         Argument(("--node_name_filter",), "watch only nodes whose name matches", "REGEX"),
         Argument(("--op_type_filter",), "watch only ops whose type matches", "REGEX"),
         Argument(("--tensor_dtype_filter",), "watch only tensors whose dtype matches", "REGEX"),
@@ -252,6 +291,7 @@ RUN = Command(
         ("run -f has_inf_or_nan", "go on until something becomes nan or infinite"),
         ("run -t 10", "nine runs undebugged, then one with the debugger"),
         ("run -n", "execute the run undebugged and stop before the next one"),
+        ("run -p", "time every op of the run: lp lists them, ps shows them in the source"),
         ("run --node_name_filter hidden", "watch only the nodes of one scope"),
     ),
 )

@@ -80,7 +80,7 @@ class CommandService:
     def _first_command(self, text: str) -> tuple[str, str]:
         """The first command of a line, and the rest of the line."""
         # Their argument is the rest of the line: it may hold anything.
-        if text.startswith("/") or self._is_raw(text):
+        if text.startswith(("/", "&")) or self._is_raw(text):
             return text, ""
         return split_command(text)
 
@@ -95,6 +95,8 @@ class CommandService:
     def _run(self, command: str) -> Reply:
         if command.startswith("/"):
             return Reply(command, request=UiRequest("search", command[1:]))
+        if command.startswith("&"):
+            return Reply(command, request=UiRequest("filter", command[1:]))
         if command.startswith("@"):
             return Reply(command, request=UiRequest("scroll", command[1:].strip()))
         expanded = expand_alias(self.settings.aliases, command)

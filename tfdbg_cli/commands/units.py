@@ -7,6 +7,7 @@ __all__ = ["bytes_text", "node_menu"]
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.documents import MenuItem
 from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.profile import is_profile_only
 
 
 def bytes_text(count: int, unit: str = "") -> str:
@@ -31,7 +32,7 @@ def node_menu(dump: Dump, node: str, current: str) -> tuple[MenuItem, ...]:
         ("print_tensor", f"pt {quoted(node)}", bool(dump.by_node(node))),
         ("list_inputs", f"li -c -r {quoted(node)}", is_known),
         ("list_outputs", f"lo -c -r {quoted(node)}", is_known),
-        ("list_tensors", "lt", True),
+        ("list_profile", "lp", True) if is_profile_only(dump) else ("list_tensors", "lt", True),
     )
     return tuple(
         MenuItem(name, command, enabled and name != current) for name, command, enabled in items

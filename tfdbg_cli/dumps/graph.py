@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from tfdbg_cli.dumps.elements import node_name_of, parse_tensor_name, slot_of
+from tfdbg_cli.dumps.graph_walk import Edge, Visit, Walk
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.errors import UserError, did_you_mean
 
-__all__ = ["Edge", "Graph", "Node", "Visit", "node_name_of", "parse_tensor_name", "slot_of"]
-
-
-def parse_tensor_name(name: str) -> tuple[str, int | None]:
-    """Split ``a/b:1`` into ``("a/b", 1)``; ``a/b`` gives ``("a/b", None)``."""
-    node, colon, slot = name.rpartition(":")
-    if colon and slot.isdecimal() and node:
-        return node, int(slot)
-    return name, None
-
-
-def node_name_of(name: str) -> str:
-    """The node of a tensor or node name; a leading ``^`` (control input) is dropped."""
-    return parse_tensor_name(name.removeprefix("^"))[0]
-
-
-def slot_of(name: str) -> int:
-    """The output slot of a tensor name, 0 where none is written."""
-    return parse_tensor_name(name)[1] or 0
+__all__ = [
+    "Edge",
+    "Graph",
+    "Node",
+    "Visit",
+    "Walk",
+    "node_name_of",
+    "parse_tensor_name",
+    "slot_of",
+]
 
 
 class Node:
@@ -85,41 +77,9 @@ class Node:
         return f"Node({self.name!r}, {self.op_type!r})"
 
 
-class Edge(NamedTuple):
-    """One step from a node: to which node, through which tensor, and whether it is control."""
-
-    node: str
-    tensor: str
-    is_control: bool
-
-
-class Visit(NamedTuple):
-    """One line of a walk: see `Graph.walk`.
-
-    Attributes:
-        depth: 1 for the neighbours of the node that was asked for.
-        edge: the step that leads here.
-        repeated: the number of the visit (from 0) below which the node's own neighbours stand;
-            -1: they stand below the start; ``None``: they weren't met before.
-        is_loop: that visit is on the way from the start to this one.
-        cut: it has neighbours beyond the depth limit.
-    """
-
-    depth: int
-    edge: Edge
-    repeated: int | None
-    is_loop: bool
-    cut: bool
-
-
-class _Outgoing:
-    """The edges out of a node."""
-
-    __slots__ = ("edges", "has_data")
-
-    def __init__(self) -> None:
-        self.edges: list[Edge] = []
-        self.has_data = False
+def _edge_in(name: str, item: str) -> Edge:
+    node = node_name_of(item)
+    return Edge(node, node if item.startswith("^") else item, item.startswith("^"))
 
 
 class Graph:
@@ -133,7 +93,8 @@ class Graph:
     def __init__(self, nodes: Iterable[Node] | Callable[[], Iterable[Node]]) -> None:
         self._source = nodes
         self._nodes: dict[str, Node] | None = None
-        self._outgoing: dict[str, _Outgoing] | None = None
+        # Node -> the nodes that consume its outputs, once per edge; ^ before those that only wait.
+        self._consumers: dict[str, list[str]] | None = None
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -166,7 +127,7 @@ class Graph:
 
     def inputs(self, name: str, control: bool = True) -> list[Edge]:
         """The edges into a node: data inputs first, then control inputs if asked."""
-        node = self.node(name)
+        node = self.nodes.get(name) or self.node(name)
         edges = [Edge(node_name_of(tensor), tensor, False) for tensor in node.inputs]
         if control:
             edges.extend(Edge(source, source, True) for source in node.control_inputs)
@@ -174,46 +135,36 @@ class Graph:
 
     def recipients(self, name: str, control: bool = True) -> list[Edge]:
         """The edges out of a node, in the order of the graph; `Edge.tensor` is the one consumed."""
-        found = self._edges_out().get(self.node(name).name)
-        if found is None:
-            return []
-        return [edge for edge in found.edges if control or not edge.is_control]
+        plain = self.node(name).name
+        edges: list[Edge] = []
+        for item in dict.fromkeys(self._consumers_of(plain)):
+            if not item.startswith("^"):
+                tensors = self.nodes[item].inputs
+                edges.extend(
+                    Edge(item, tensor, False) for tensor in tensors if node_name_of(tensor) == plain
+                )
+            elif control:
+                edges.append(Edge(item[1:], plain, True))
+        return edges
 
-    def _edges_out(self) -> dict[str, _Outgoing]:
-        if self._outgoing is None:
-            table: dict[str, _Outgoing] = {}
+    def has_recipients(self, name: str) -> bool:
+        """Whether any node consumes an output of a node, or waits for it."""
+        return bool(self._consumers_of(name))
+
+    def _consumers_of(self, name: str) -> list[str]:
+        if self._consumers is None:
+            table: dict[str, list[str]] = {}
             for node in self.nodes.values():
                 for tensor in node.inputs:
-                    out = table.setdefault(node_name_of(tensor), _Outgoing())
-                    out.edges.append(Edge(node.name, tensor, False))
-                    out.has_data = True
+                    table.setdefault(node_name_of(tensor), []).append(node.name)
                 for source in node.control_inputs:
-                    out = table.setdefault(source, _Outgoing())
-                    out.edges.append(Edge(node.name, source, True))
-            self._outgoing = table
-        return self._outgoing
-
-    def has_neighbours(self, name: str, *, outputs: bool = False, control: bool = False) -> bool:
-        """Whether there is any edge out of a node (or into it); no list is made."""
-        if outputs:
-            found = self._edges_out().get(name)
-            return found is not None and (control or found.has_data)
-        node = self.nodes.get(name)
-        return node is not None and bool(node.inputs or (control and node.control_inputs))
-
-    def neighbours(self, name: str, *, outputs: bool = False, control: bool = False) -> list[Edge]:
-        """One edge to each recipient of a node (or each input), data and control apart."""
-        if name not in self.nodes:
-            return []
-        edges = self.recipients(name, control) if outputs else self.inputs(name, control)
-        once: dict[tuple[str, bool], Edge] = {}
-        for edge in edges:
-            once.setdefault((edge.node, edge.is_control), edge)
-        return list(once.values())
+                    table.setdefault(source, []).append(f"^{node.name}")
+            self._consumers = table
+        return self._consumers.get(name, [])
 
     def walk(
         self, name: str, *, outputs: bool = False, control: bool = False, depth: int = 1
-    ) -> Iterator[Visit]:
+    ) -> Walk:
         """Inputs (or recipients) of a node as an indented tree, each node expanded once.
 
         Args:
@@ -222,35 +173,34 @@ class Graph:
             control: follow control edges too.
             depth: how many levels.
 
-        Yields:
-            Visits in display order; as many as there are edges at most.
+        Returns:
+            The visits in display order, as many as there are edges at most.
         """
         start = self.node(name).name
-        expanded = {start: -1}
-        path = {start}
-        names = [start]
-        stack = [iter(self.neighbours(start, outputs=outputs, control=control))]
-        number = -1
-        while stack:
-            edge = next(stack[-1], None)
-            if edge is None:
-                stack.pop()
-                path.discard(names.pop())
-                continue
-            number += 1
-            level, node = len(stack), edge.node
-            if not self.has_neighbours(node, outputs=outputs, control=control):
-                yield Visit(level, edge, None, False, False)
-            elif node in expanded:
-                yield Visit(level, edge, expanded[node], node in path, False)
-            elif level >= depth:
-                yield Visit(level, edge, None, False, True)
-            else:
-                yield Visit(level, edge, None, False, False)
-                expanded[node] = number
-                path.add(node)
-                names.append(node)
-                stack.append(iter(self.neighbours(node, outputs=outputs, control=control)))
+        if outputs:
+            return Walk(start, lambda of: self._onwards(of, control), depth, self._edge_out)
+        return Walk(start, lambda of: self._backwards(of, control), depth, _edge_in)
+
+    # The steps of a walk are the names that the graph holds anyway: hundreds of thousands of edges
+    # as objects would keep Python's garbage collector busy for longer than the walk takes.
+
+    def _onwards(self, name: str, control: bool) -> Sequence[str]:
+        found = self._consumers_of(name)
+        return found if control else [item for item in found if not item.startswith("^")]
+
+    def _backwards(self, name: str, control: bool) -> Sequence[str]:
+        node = self.nodes.get(name)
+        if node is None:
+            return ()
+        if not control or not node.control_inputs:
+            return node.inputs
+        return [*node.inputs, *(f"^{source}" for source in node.control_inputs)]
+
+    def _edge_out(self, name: str, item: str) -> Edge:
+        if item.startswith("^"):
+            return Edge(item[1:], name, True)
+        tensors = self.nodes[item].inputs
+        return Edge(item, next(t for t in tensors if node_name_of(t) == name), False)
 
     def ancestors(self, name: str, control: bool = True) -> list[str]:
         """Every node that a node depends on, nearest first; each once."""

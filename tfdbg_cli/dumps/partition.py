@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,8 @@ FeedName = Callable[[str], tuple[str, int] | None]
 
 _SENDS = frozenset({"_Send", "_HostSend"})
 _RECVS = frozenset({"_Recv", "_HostRecv"})
+# The constant that TensorFlow sends where only the order matters.
+_CONTROL = re.compile(r".+/ctrl/_\d+")
 
 # Ops of TensorFlow whose first output is a reference: the consumer may change the value.
 _REF_PREFIXES = ("Apply", "SparseApply", "ScatterNd")
@@ -208,12 +211,22 @@ class _Joiner:
         return tensor_of_input(tensor)
 
     def control(self, graph: DeviceGraph, name: str) -> str:
-        """The user's node behind a control input; what only carries a value is its source."""
+        """The user's node behind a control input; what only carries a value is its source.
+
+        A control edge between devices is a constant that waits for the producer
+        (``x/ctrl/_2``), sent and received, and an ``Identity`` of it (``x/_5``).
+        """
         node = graph.nodes.get(name)
-        if node is not None and (node.op in _SENDS or node.op == "_Retval"):
-            inputs = graph.inputs[name]
-            if inputs:
-                return node_name_of(self.tensor(graph, inputs[0]))
+        inputs = graph.inputs.get(name, ())
+        if node is not None and (node.op in _SENDS or node.op == "_Retval") and inputs:
+            return node_name_of(self.tensor(graph, inputs[0]))
+        if node is not None and node.op == "Identity" and len(inputs) == 1:
+            place = self.source(graph, node_name_of(inputs[0]))
+            if place is not None:
+                sent = node_name_of(place.tensor)
+                waits = place.graph.control_inputs.get(sent, ())
+                if _CONTROL.fullmatch(sent) and len(waits) == 1:
+                    return self.control(place.graph, waits[0])
         return node_name_of(self.tensor(graph, name))
 
 

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.sources import Frame, is_library_path
 
-__all__ = ["DeviceProfile", "Locate", "Place", "Profile", "ProfileEntry", "place_of"]
+if TYPE_CHECKING:
+    from tfdbg_cli.dumps.dump import Dump
+
+__all__ = [
+    "DeviceProfile",
+    "Locate",
+    "Place",
+    "Profile",
+    "ProfileEntry",
+    "is_profile_only",
+    "place_of",
+]
 
 
 class Place(NamedTuple):
@@ -121,6 +132,11 @@ class Profile:
 
     def __len__(self) -> int:
         return sum(len(device.entries) for device in self.devices)
+
+
+def is_profile_only(dump: Dump) -> bool:
+    """Whether a dump is of a run that was timed, and holds no tensors."""
+    return dump.profile() is not None and not dump.data()
 
 
 def place_of(graph: Graph | Callable[[], Graph | None] | None) -> Locate:

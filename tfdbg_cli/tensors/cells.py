@@ -285,7 +285,8 @@ class _ObjectCells(Cells):
     def _text(self, item: object) -> str:
         if isinstance(item, bytes | str):
             # Nobody looks at the rest of a long one, so it is not escaped either.
-            text = repr(item) if self._alone else repr(item[: _LONGEST + 1])
+            # A slice of NumPy's own str and bytes is Python's: no "np.bytes_(...)".
+            text = repr(item[:] if self._alone else item[: _LONGEST + 1])
         else:
             try:
                 text = str(item)

@@ -68,7 +68,7 @@ class Collector:
 
         Args:
             low: the smallest element of the whole array.
-            high: the largest one.
+            high: the largest one; larger than ``low``.
         """
         if not self._kept:
             return None
@@ -97,8 +97,6 @@ def _quantiles(values: _Array, fractions: Sequence[float]) -> list[float | int]:
 
 def _counts(values: _Array, low: float | int, high: float | int) -> tuple[int, ...]:
     """Elements in each of the equal bins; integers of a small range have a bin each."""
-    if low == high:
-        return (values.size,)
     bins = _BINS
     if values.dtype.kind in "iu" and high - low < _BINS:
         bins = int(high - low) + 1

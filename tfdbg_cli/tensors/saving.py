@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from tfdbg_cli.dumps.dtypes import dtype_of, encode
+from tfdbg_cli.dumps.dtypes import dtype_by_name, encode
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, widened
 
@@ -163,7 +163,7 @@ def _write_array(file: IO[bytes], value: _Array) -> None:
     # NumPy's files know no bfloat16 and the like: those are saved as exact float32 or int8.
     if value.dtype.isbuiltin == 2:
         value = widened(value)
-    np.lib.format.write_array(_Stream(file), value, allow_pickle=False)  # type: ignore[arg-type]
+    np.lib.format.write_array(_Stream(file), value, allow_pickle=False)
 
 
 def _write_npy(file: IO[bytes], value: _Array, name: str, dtype: str) -> None:
@@ -179,36 +179,21 @@ def _write_npz(file: IO[bytes], value: _Array, name: str, dtype: str) -> None:
 
 
 def _write_safetensors(file: IO[bytes], value: _Array, name: str, dtype: str) -> None:
-    # Quantized types are stored as what they are in memory.
-    known = dtype if dtype in _SAFETENSORS and _may_be(value, dtype) else value.dtype.name
-    stored, kind = _SAFETENSORS.get(known), dtype_of(np.empty(0, value.dtype))
-    if stored is None or (kind is None and known == value.dtype.name):
-        raise UserError(
-            f"A .safetensors file holds no {dtype_name(value.dtype)}.", "Save it as .npy."
-        )
-    itemsize = {"C64": 8}.get(stored) or np.dtype(_encoded(value.reshape(-1)[:0], known).dtype)
-    size = value.size * (itemsize if isinstance(itemsize, int) else itemsize.itemsize)
-    entry = {"dtype": stored, "shape": list(value.shape), "data_offsets": [0, size]}
+    # What is no type of the format by name (a quantized one) is stored as what it is in memory.
+    known = dtype if dtype in _SAFETENSORS else value.dtype.name
+    element = dtype_by_name(known)
+    if known not in _SAFETENSORS or element is None:
+        raise UserError(f"A .safetensors file holds no {known}.", "Save it as .npy.")
+    entry = {
+        "dtype": _SAFETENSORS[known],
+        "shape": list(value.shape),
+        "data_offsets": [0, value.size * element.itemsize],
+    }
     header = json.dumps({name: entry}, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
     file.write(struct.pack("<Q", len(header)) + header)
     for block in blocks(value):
-        file.write(_encoded(block, known).tobytes())
-
-
-def _may_be(value: _Array, dtype: str) -> bool:
-    """Whether values are of a type that was read as float32 for want of a better one."""
-    return value.dtype.name == dtype or (
-        value.dtype == np.float32 and dtype_kind(np.dtype(np.float32)) == "float" and "float" in dtype
-    )
-
-
-def _encoded(block: _Array, dtype: str) -> _Array:
-    from tfdbg_cli.dumps.dtypes import dtype_by_name
-
-    known = dtype_by_name(dtype)
-    assert known is not None
-    return encode(block, known)
+        file.write(encode(block, element).tobytes())
 
 
 def _write_csv(file: IO[bytes], value: _Array, name: str, dtype: str) -> None:

@@ -70,13 +70,12 @@ def split_slice(text: str, is_name: Callable[[str], bool] | None = None) -> tupl
         UserError: a bracket is not closed.
     """
     text = text.strip()
-    quote = text[:1]
-    end = text.find(quote, 1) if quote in ("'", '"') else -1
+    if is_name is not None and is_name(text):
+        return text, ""
+    end = text.find(text[0], 1) if text.startswith(("'", '"')) else -1
     if end > 0 and text[end + 1 : end + 2] in ("", "["):
         return text[1:end], _checked(text[end + 1 :], text)
     if is_name is not None:
-        if is_name(text):
-            return text, ""
         at = text.rfind("[")
         while at > 0:
             if _closing(text, at) == len(text) - 1 and is_name(text[:at].rstrip()):
@@ -213,7 +212,8 @@ def apply_slice(
     wanted = sum(1 for part in index if part is not None and part is not Ellipsis)
     if wanted > value.ndim:
         raise UserError(
-            f"{text} has {wanted} indices, but {name} has {value.ndim} dimension(s), "
+            f"{text} has {wanted} {'index' if wanted == 1 else 'indices'}, but {name} has "
+            f"{value.ndim} dimension(s), "
             f"shape {value.shape}."
         )
     # An Ellipsis keeps the result an array where every axis is indexed by a number.

@@ -138,9 +138,12 @@ def _measure_float(array: np.ndarray[Any, Any], check: Callable[[], object]) -> 
             counts = count_bad(bad)
             nan, neg_inf, pos_inf = nan + counts[0], neg_inf + counts[1], pos_inf + counts[2]
         if block.size:
-            low, high = min(low, float(block.min())), max(high, float(block.max()))
+            lowest, highest = float(block.min()), float(block.max())
+            low, high = min(low, lowest), max(high, highest)
             count += block.size
-            mean = _joined_mean(mean, _mean(block), block.size / count)
+            # Rounding must not carry a mean beyond the extremes.
+            part = min(max(_mean(block), lowest), highest)
+            mean = min(max(_joined_mean(mean, part, block.size / count), low), high)
     health = Health(nan, neg_inf, pos_inf)
     return Statistics(health, low, high, mean) if count else Statistics(health)
 

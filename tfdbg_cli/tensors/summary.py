@@ -30,7 +30,7 @@ class Summary:
         minimum, maximum, mean, std: over the finite elements; ``None`` where there are none or
             they are no numbers. Of complex numbers: over the absolute values. Of strings: over
             their lengths.
-        distribution: quantiles and histogram of the same numbers.
+        distribution: quantiles and histogram of the same numbers, unless all are equal.
         parts: of complex numbers: ``real`` and ``imag`` -> label -> how many are nan or infinite.
         note: a word on what was counted.
     """
@@ -62,6 +62,8 @@ class _Moments:
         with np.errstate(over="ignore", invalid="ignore"):
             part = finite.astype(np.float64)
             mean = float(part.mean())
+            if not math.isfinite(mean):  # the sum is, of the largest numbers
+                mean = float((part / part.size).sum())
             part -= mean
             part *= part
             delta, both = mean - self.mean, self.count + part.size
@@ -108,7 +110,7 @@ def summarize(value: _Array) -> Summary:
         moments.add(finite)
         collector.add(finite)
     moments.fill(found)
-    if found.minimum is not None and found.maximum is not None:
+    if found.minimum is not None and found.maximum is not None and found.minimum < found.maximum:
         found.distribution = collector.distribution(found.minimum, found.maximum)
     return found
 

@@ -95,6 +95,7 @@ KEYS: tuple[Key, ...] = (
         ("l|right", "scroll_right", "sideways"),
         ("0|^", "scroll_home", "to the start of the lines"),
         ("/", "type_search", "search for a regular expression"),
+        ("&", "type_filter", "show only the lines that match; & alone: all"),
         ("n", "search_next", "the next match; goes on at the other end"),
         ("N", "search_previous", "the match before"),
         ("tab", "next_link", "focus the next link"),

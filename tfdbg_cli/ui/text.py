@@ -245,8 +245,10 @@ class TextUI(UserInterface):
         try:
             if request.name in {"prev", "next"}:
                 self._move(-1 if request.name == "prev" else 1)
-            elif request.name == "search":
+            elif request.name == "search" or (request.name == "filter" and request.argument):
                 self._search(service, request.argument)
+            elif request.name == "filter":
+                self._move(0)
             elif request.name == "scroll":
                 document = self._current()
                 at = document.locate(parse_indices(request.argument))

@@ -22,6 +22,7 @@ from tfdbg_cli.engines.tensorflow.assembly import Assembly
 from tfdbg_cli.engines.tensorflow.errors import attempt
 from tfdbg_cli.engines.tensorflow.graph import GraphView
 from tfdbg_cli.engines.tensorflow.plan import Entry, Plan, make_plan
+from tfdbg_cli.engines.tensorflow.profile import StepTimings, traced
 from tfdbg_cli.engines.tensorflow.requests import feed_values, fetch_labels, resolve
 from tfdbg_cli.engines.tensorflow.spool import Seen, borrow_folder, take
 from tfdbg_cli.engines.tensorflow.watch import all_watchable, debug_options, with_debug
@@ -220,18 +221,23 @@ class TensorFlowAdapter(SessionAdapter):
     def profile_run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Capture:
         """``Session.run`` with full tracing; the step stats are in `Capture.run_metadata`."""
         run = guard.runner(self.session)
-        traced = config_pb2.RunOptions()
-        if options is not None:
-            traced.CopyFrom(options)
-        traced.trace_level = config_pb2.RunOptions.FULL_TRACE
-        record = config_pb2.RunMetadata()
-        dump = MemoryDump(self.graph)
         with guard.bypass():
-            value, error = attempt(lambda: run(fetches, feed_dict, traced, record))
+            return self.profile_with(run, fetches, feed_dict, options, run_metadata)
+
+    def profile_with(
+        self, run: _Run, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any
+    ) -> Capture:
+        """As `profile_run`, through a given ``run`` of the session."""
+        record = config_pb2.RunMetadata()
+        value, error = attempt(lambda: run(fetches, feed_dict, traced(options), record))
         if run_metadata is not None and error is None:
             run_metadata.CopyFrom(record)
             if options is None or not options.trace_level:
                 run_metadata.ClearField("step_stats")
+        timings = StepTimings(self.session.graph, self._graph_view(), record.step_stats)
+        dump = MemoryDump(timings.graph, profile=timings.profile)
+        if error is not None:
+            dump.warnings.append("TensorFlow gives no timings of a run that failed.")
         return Capture(value, dump, error, record)
 
     # Plans.

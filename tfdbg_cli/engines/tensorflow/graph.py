@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,8 +9,8 @@ from typing import Any
 from tensorflow.python.framework import dtypes, tensor_util
 
 from tfdbg_cli.dumps.graph import Graph, Node
-from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.tensorflow.functions import Functions, Inner, members, outer_input
+from tfdbg_cli.engines.tensorflow.stacks import frames_of
 
 __all__ = ["GraphView"]
 
@@ -68,7 +67,7 @@ def _node(op: Any) -> Node:
         [source.name for source in op.control_inputs],
         op.device,
         lambda: _attributes(op),
-        lambda: _frames(op),
+        lambda: frames_of(op),
     )
 
 
@@ -82,20 +81,8 @@ def _body_nodes(bodies: Iterable[Inner]) -> Iterable[Node]:
                 [body.prefix + source.name for source in op.control_inputs],
                 op.device,
                 lambda op=op: _attributes(op),  # type: ignore[misc]
-                (lambda op=op: _frames(op)) if body.traced else None,  # type: ignore[misc]
+                (lambda op=op: frames_of(op)) if body.traced else None,  # type: ignore[misc]
             )
-
-
-def _frames(op: Any) -> tuple[Frame, ...] | None:
-    stack = op.traceback
-    if stack is None:
-        return None
-    found = []
-    for item in stack:
-        file, line, function = item[0], item[1], item[2]
-        text = (item[3] if len(item) > 3 else "") or linecache.getline(file, line)
-        found.append(Frame(file, line, function, text.strip()))
-    return tuple(found)
 
 
 def _attributes(op: Any) -> Mapping[str, str]:

@@ -13,6 +13,7 @@ from tensorflow.python.client import session as tf_session
 
 from tfdbg_cli.engines.base import WrapSession
 from tfdbg_cli.engines.tensorflow import guard
+from tfdbg_cli.engines.tensorflow.stacks import keep_code
 
 __all__ = ["install", "open_doors"]
 
@@ -109,6 +110,7 @@ def _open_doors() -> None:
         _patch(base, "run", _session_run)
         _patch(base, "make_callable", _make_callable)
         _patch(base, "_make_callable_from_options", _make_callable_from_options)
+        keep_code()
     _patch_monitored()
 
 

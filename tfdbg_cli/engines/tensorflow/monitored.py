@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -41,13 +42,36 @@ class MonitoredAdapter(TensorFlowAdapter):
         self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any, watch: Watch
     ) -> Capture:
         """``MonitoredSession.run`` with the run's intermediate tensors kept."""
+
+        def debug(
+            adapter: TensorFlowAdapter, run: Any, fetches: Any, feeds: Any, opts: Any, metadata: Any
+        ) -> Capture:
+            return adapter.debug_with(run, fetches, feeds, opts, metadata, watch)
+
+        return self._below_run(debug, fetches, feed_dict, options, run_metadata)
+
+    def profile_run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Capture:
+        """``MonitoredSession.run`` with the run below it timed; the hooks' own runs are not."""
+        return self._below_run(
+            TensorFlowAdapter.profile_with, fetches, feed_dict, options, run_metadata
+        )
+
+    def _below_run(
+        self,
+        capture_with: Callable[..., Capture],
+        fetches: Any,
+        feed_dict: Any,
+        options: Any,
+        run_metadata: Any,
+    ) -> Capture:
+        """The run, with ``capture_with(adapter, run, *arguments)`` in place of the one below."""
         captures: list[Capture] = []
 
         def intercept(
             session: Any, plain: Any, all_fetches: Any, feeds: Any, opts: Any, metadata: Any
         ) -> Any:
             adapter = self._adapter_of(session)
-            capture = adapter.debug_with(plain, all_fetches, feeds, opts, metadata, watch)
+            capture = capture_with(adapter, plain, all_fetches, feeds, opts, metadata)
             captures.append(capture)
             if capture.error is not None:
                 raise capture.error
@@ -61,8 +85,9 @@ class MonitoredAdapter(TensorFlowAdapter):
                 value = run(fetches, feed_dict, options, run_metadata)
             except errors_impl.OpError as raised:
                 error = raised
-        dump = captures[-1].dump if captures else MemoryDump(self.graph)
-        return Capture(value, dump, error, run_metadata)
+        if not captures:
+            return Capture(value, MemoryDump(self.graph), error, run_metadata)
+        return Capture(value, captures[-1].dump, error, captures[-1].run_metadata)
 
     def graph(self) -> Graph:
         """The graph of the session below, as it is now; empty when it is closed."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tfdbg_cli.dumps.names import parse_feed_node_name
-from tfdbg_cli.engines.tensorflow.functions import Functions, Inner
+from tfdbg_cli.engines.tensorflow.functions import FUNCTIONAL, Functions, Inner
 
 __all__ = ["Executed", "Origin", "Origins"]
 
@@ -31,14 +31,17 @@ class Executed(NamedTuple):
         name: what the runtime calls the node.
         kernel: the type of operation it executed; empty where the stats don't say.
         inputs: the names of the nodes it read from.
-        start, end: on any clock.
+        start: when it began, in nanoseconds on some clock.
+        op_time: how long its kernel computed, in nanoseconds.
+        exec_time: how long it took in all, in nanoseconds.
     """
 
     name: str
     kernel: str
     inputs: tuple[str, ...]
-    start: float
-    end: float
+    start: int
+    op_time: int
+    exec_time: int
 
 
 class Origin(NamedTuple):
@@ -72,10 +75,10 @@ class _Call(NamedTuple):
 
     origin: Origin
     prefixes: tuple[str, ...]
-    times: tuple[tuple[float, float], ...]
+    times: tuple[tuple[int, int], ...]
 
-    def covers(self, start: float) -> bool:
-        return any(begin <= start <= end for begin, end in self.times)
+    def covers(self, moment: int) -> bool:
+        return any(begin <= moment <= end for begin, end in self.times)
 
 
 class Origins:
@@ -132,10 +135,11 @@ class Origins:
 
     def _open(self, executed: Iterable[Executed]) -> None:
         """Find the functions whose bodies were executed as they are, also within each other."""
-        times: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        waiting: dict[tuple[str, str], list[tuple[int, int]]] = {}
         for one in executed:
-            times.setdefault((one.name, one.kernel), []).append((one.start, one.end))
-        waiting = dict(times)
+            if one.kernel in FUNCTIONAL or one.kernel in getattr(self._graph, "_functions", {}):
+                span = one.start, one.start + one.exec_time
+                waiting.setdefault((one.name, one.kernel), []).append(span)
         found = True
         while found:
             found = False
@@ -149,13 +153,10 @@ class Origins:
 
     def _called(self, name: str, kernel: str) -> Iterator[Origin]:
         """The calls that a node may be, if it has executed a function as it is."""
-        own = self._exactly(name)
         inside = [self._inside(call, name) for call in self._opened]
-        for origin in (own, *inside):
+        for origin in (self._exactly(name), *inside):
             if origin is not None and origin.op_type == kernel:
-                op = origin.inner.op if origin.inner else _operation(self._graph, name)
-                if self._functions.is_call(op):
-                    yield origin
+                yield origin
 
     def _inside(self, call: _Call, name: str) -> Origin | None:
         for prefix in call.prefixes:

@@ -35,9 +35,9 @@ def traced(options: Any) -> Any:
 class StepTimings:
     """The timings of one run; nothing is looked at before somebody asks.
 
-    Times of a ``NodeExecStats``: it was scheduled at ``all_start``, its kernel computed from
-    ``op_start_rel`` to ``op_end_rel`` after that, and at ``all_end_rel`` its outputs had been
-    handed on.
+    Of a ``NodeExecStats`` (``tensorflow/core/framework/step_stats.proto``): the op time is from
+    ``op_start_rel`` to ``op_end_rel``, while the kernel computed; the exec time is
+    ``all_end_rel``, from ``all_start`` until the outputs had been handed on.
 
     Args:
         graph: the session's ``tf.Graph``.
@@ -50,36 +50,57 @@ class StepTimings:
         self._view = view
         self._stats = stats
 
+    @cached_property
+    def _timed(self) -> list[tuple[str, list[tuple[Executed, Origin]]]]:
+        """What each device executed, and where it comes from."""
+        devices = [(str(each.device), list(_executed(each))) for each in self._stats.dev_stats]
+        every = (one for _, executed in devices for one in executed)
+        origins = Origins(self._framework_graph, self._view.functions, every)
+        return [(name, [(one, origins.of(one)) for one in executed]) for name, executed in devices]
+
+    @cached_property
+    def _graph(self) -> Graph:
+        found = (origin.inner for _, timed in self._timed for _, origin in timed)
+        return self._view.graph({inner.prefix: inner for inner in found if inner}.values())
+
     def graph(self) -> Graph:
         """The session's graph, with the bodies of the functions that were executed."""
-        inner = {}
-        for _, timed in self._timed:
-            for _, origin in timed:
-                if origin.inner is not None:
-                    inner[origin.inner.prefix] = origin.inner
-        return self._view.graph(inner.values())
+        return self._graph
 
     def profile(self) -> Profile:
         """The timings, in the user's names wherever they are known."""
-        origin = min((one.start for _, timed in self._timed for one, _ in timed), default=0)
+        first = min((one.start for _, timed in self._timed for one, _ in timed), default=0)
         locate = place_of(self.graph)
-        devices = []
-        stats = iter(_nodes_of(self._stats))
-        for (device, timed), nodes in zip(self._timed, stats, strict=True):
-            entries = []
-            for (one, found), node in zip(timed, nodes, strict=True):
-                op_time, exec_time = _durations(node)
-                entries.append(
-                    ProfileEntry(
-                        found.node,
-                        found.op_type or one.kernel,
-                        (one.start - origin) / 1000,
-                        op_time / 1000,
-                        exec_time / 1000,
-                        one.name,
-                        one.kernel,
-                        locate,
-                    )
-                )
-            devices.append((device, entries))
-        return Profile(devices)
+
+        def entry(one: Executed, origin: Origin) -> ProfileEntry:
+            return ProfileEntry(
+                origin.node,
+                origin.op_type or one.kernel,
+                (one.start - first) / 1000,
+                one.op_time / 1000,
+                one.exec_time / 1000,
+                one.name,
+                one.kernel,
+                locate,
+            )
+
+        return Profile((name, [entry(*pair) for pair in timed]) for name, timed in self._timed)
+
+
+def _executed(device: Any) -> Iterator[Executed]:
+    for node in device.node_stats:
+        if node.node_name in _MARKS:
+            continue
+        label = _LABEL.search(node.timeline_label)
+        kernel, inputs = (label[1], label[2]) if label is not None else ("", "")
+        yield Executed(str(node.node_name), kernel, tuple(_INPUT.findall(inputs)), *_times(node))
+
+
+def _times(node: Any) -> tuple[int, int, int]:
+    """Start, op time and exec time in nanoseconds; devices with a coarse clock give no more."""
+    start, begin = node.all_start_nanos, node.op_start_rel_nanos
+    computed, end = node.op_end_rel_nanos, node.all_end_rel_nanos
+    if not start:
+        start, begin = node.all_start_micros * 1000, node.op_start_rel_micros * 1000
+        computed, end = node.op_end_rel_micros * 1000, node.all_end_rel_micros * 1000
+    return start, max(computed - begin, 0), max(end, 0)

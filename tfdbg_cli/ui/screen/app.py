@@ -6,8 +6,9 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Iterable, Iterator
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import urwid
 from urwid.display import raw
@@ -18,6 +19,7 @@ from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.screen.controls import Controls
 from tfdbg_cli.ui.screen.frame import Frame
+from tfdbg_cli.ui.screen.jobs import FilteredDocument, matching_steps
 from tfdbg_cli.ui.screen.outside import clipboard_sequence, edited, pager_command, to_tmux
 from tfdbg_cli.ui.screen.state import State, areas_for
 from tfdbg_cli.ui.screen.terminal import Terminal
@@ -29,6 +31,12 @@ __all__ = ["App"]
 
 # How often the size is looked at where no signal tells of a new one.
 _POLL_SECONDS = 0.5
+
+# What takes no longer is done before the next key is looked at.
+_AT_ONCE_SECONDS = 0.05
+
+# Between two slices, so that keys and redraws get their turn.
+_BREATH_SECONDS = 0.001
 
 # How often a page whose values are still computed is drawn again.
 _REFRESH_SECONDS = 0.2
@@ -61,6 +69,7 @@ class App:
         self._terminal: Terminal | None = None
         self._colors: Any = 1
         self._was_pending = False
+        self._job: _Job | None = None
 
     # -- running
 
@@ -216,7 +225,7 @@ class App:
     def execute(self, text: str) -> Reply | None:
         """Run a command line and apply its Reply; ``None``: it was interrupted."""
         self.state.message, self.state.details = Toast("Processing…"), ()
-        self.state.question = self.state.menu_at = None
+        self.state.question = self.state.menu_at = self._job = None
         if self._loop is not None:
             self._loop.draw_screen()
         try:
@@ -281,6 +290,8 @@ class App:
                 self.move_screen(1)
             elif request.name == "search":
                 self.search(request.argument, 1)
+            elif request.name == "filter":
+                self.narrow(request.argument)
             elif request.name == "scroll":
                 self._show_element(request.argument)
             elif request.name == "mouse":
@@ -298,6 +309,7 @@ class App:
 
     def move_screen(self, step: int) -> None:
         """Go back (-1) or forward (1) in the screens."""
+        self._job = None
         if not self.state.views.move(step):
             which = "first" if step < 0 else "last"
             self.state.message = Toast(f"This is the {which} screen.", "warning")
@@ -319,24 +331,116 @@ class App:
         view = self.state.view
         if view is None:
             raise UserError("There is no screen yet.")
-        pattern = None
-        if regex:
-            try:
-                pattern = re.compile(regex)
-            except re.error as error:
-                raise UserError(f'"{regex}" is no regular expression: {error}.') from None
+        steps = view.search(_compiled(regex) if regex else None, direction)
+
+        def done(hit: Any) -> None:
+            found = view.show_hit(hit)
+            shown = view.pattern.pattern if view.pattern is not None else regex
+            if found is None:
+                raise UserError(f'Nothing matches "{shown}".')
+            text = f"/{shown}: line {found.line + 1}"
+            if found.total:
+                text += f", matching line {found.number} of {found.total}"
+            if found.wrapped:
+                text += "; the search went on at the " + ("top" if direction > 0 else "bottom")
+            self.state.message = Toast(text + ".")
+
+        self._work(steps, "Searching", done)
+
+    def narrow(self, regex: str) -> None:
+        """Show only the lines that match; an empty regular expression: all of them again.
+
+        Raises:
+            UserError: it is none, or nothing matches.
+        """
+        view = self.state.view
+        if view is None:
+            raise UserError("There is no screen yet.")
+        whole = view.document
+        while isinstance(whole, FilteredDocument):
+            whole = whole.whole
+        if not regex:
+            view.narrow(whole)
+            return
+
+        def done(document: Any) -> None:
+            if not document.line_count:
+                raise UserError(f'Nothing matches "{regex}".')
+            view.narrow(document)
+
+        self._work(matching_steps(whole, _compiled(regex)), "Filtering", done)
+
+    # -- long work
+
+    def _work(self, steps: Iterator[Any], what: str, done: Callable[[Any], None]) -> None:
+        """Do steps until one gives something else than how much is done.
+
+        What is done soon is done at once; the rest goes on between the keys.
+
+        Raises:
+            UserError: what ``done`` raises, if all is done at once.
+        """
+        self._job = None
+        until = time.perf_counter() + _AT_ONCE_SECONDS
         try:
-            found = view.search(pattern, direction)
+            for step in steps:
+                if not isinstance(step, float):
+                    done(step)
+                    return
+                if self._loop is not None and time.perf_counter() > until:
+                    self._job = _Job(steps, what, done)
+                    self._loop.event_loop.alarm(_BREATH_SECONDS, self._go_on)
+                    self.state.message = self._job.message(step)
+                    return
         except UserError:
             raise
         except Exception as error:  # lines that can't be made can't be searched
-            raise UserError(f"The search ended: {one_line(error)}") from error
-        shown = view.pattern.pattern if view.pattern is not None else regex
-        if found is None:
-            raise UserError(f'Nothing matches "{shown}".')
-        text = f"/{shown}: line {found.line + 1}"
-        if found.total:
-            text += f", matching line {found.number} of {found.total}"
-        if found.wrapped:
-            text += "; the search went on at the " + ("top" if direction > 0 else "bottom")
-        self.state.message = Toast(text + ".")
+            raise UserError(f"{what} ended: {one_line(error)}") from error
+
+    def _go_on(self) -> None:
+        """One slice of the job."""
+        job, loop = self._job, self._loop
+        if job is None or loop is None:
+            return
+        try:
+            with self.at_work():
+                step = next(job.steps)
+            if isinstance(step, float):
+                self.state.message = job.message(step)
+                loop.event_loop.alarm(_BREATH_SECONDS, self._go_on)
+            else:
+                self._job = self.state.message = None
+                job.done(step)
+        except KeyboardInterrupt:
+            self.cancel_work()
+        except Exception as error:
+            self._job = None
+            text = str(error) if isinstance(error, UserError) else one_line(error)
+            self.state.message = Toast(text, "error")
+        loop.draw_screen()
+
+    def cancel_work(self) -> bool:
+        """Give the job up; False: there is none."""
+        if self._job is None:
+            return False
+        self._job = None
+        self.state.message = Toast("Cancelled.", "warning")
+        return True
+
+
+class _Job(NamedTuple):
+    """Long work between the keys."""
+
+    steps: Iterator[Any]
+    what: str
+    done: Callable[[Any], None]
+
+    def message(self, share: float) -> Toast:
+        return Toast(f"{self.what}: {100 * share:.0f} % (Esc gives up)")
+
+
+def _compiled(regex: str) -> re.Pattern[str]:
+    try:
+        return re.compile(regex)
+    except re.error as error:
+        raise UserError(f'"{regex}" is no regular expression: {error}.') from None

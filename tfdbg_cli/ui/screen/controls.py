@@ -43,6 +43,10 @@ class Commander(Protocol):
         """Go to a match; an empty regex is the last one."""
         ...
 
+    def cancel_work(self) -> bool:
+        """Give up a search that is still going on; False: there is none."""
+        ...
+
     def at_work(self) -> AbstractContextManager[None]:
         """Ctrl-C interrupts what is done inside."""
         ...
@@ -106,6 +110,8 @@ class Controls:
             return
         if self.state.question is not None:
             self._answer_key(name)
+            return
+        if name in {"esc", "ctrl c"} and self._app.cancel_work():
             return
         self.state.message = None
         name, self._prefix = self._prefix + name, ""
@@ -214,7 +220,8 @@ class Controls:
             "history_search": self._search_history,
             "to_page": self._to_page,
             "to_prompt": self._to_prompt,
-            "type_search": self._type_search,
+            "type_search": lambda: self._type("/"),
+            "type_filter": lambda: self._type("&"),
             "line_down": on_view(lambda view: view.scroll(1)),
             "line_up": on_view(lambda view: view.scroll(-1)),
             "page_down": on_view(lambda view: view.scroll(max(view.height - 1, 1))),
@@ -253,7 +260,7 @@ class Controls:
 
     def _submit(self) -> None:
         text = self.state.prompt.line.text.lstrip()
-        if not text.startswith("/"):  # a blank at the end of a regular expression counts
+        if not text.startswith(("/", "&")):  # a blank at the end of a regular expression counts
             text = text.rstrip()
         self.state.prompt.clear()
         if text:
@@ -279,9 +286,10 @@ class Controls:
     def _to_prompt(self) -> None:
         self.state.page_mode = False
 
-    def _type_search(self) -> None:
+    def _type(self, text: str) -> None:
+        """Begin a line at the prompt."""
         self.state.page_mode = False
-        self.state.prompt.line.set("/")
+        self.state.prompt.line.set(text)
         self.state.prompt.touch()
 
     def _search_again(self, direction: int) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tfdbg_cli.documents import Document, Line, line
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.ui.screen.cells import text_width
+from tfdbg_cli.ui.screen.jobs import FilteredDocument, Hit, find_steps
 
 __all__ = ["Found", "LinkPlace", "View", "ViewStack"]
 
@@ -234,8 +236,8 @@ class View:
 
     # -- search
 
-    def search(self, pattern: re.Pattern[str] | None, direction: int = 1) -> Found | None:
-        """Go to a match; beyond the end the search goes on at the other end.
+    def search(self, pattern: re.Pattern[str] | None, direction: int = 1) -> Iterator[float | Hit]:
+        """Look for a match; beyond the end the search goes on at the other end.
 
         Args:
             pattern: a new one is looked for from the top of the page on; ``None``: the next match
@@ -243,12 +245,11 @@ class View:
             direction: 1 downwards, -1 upwards.
 
         Returns:
-            ``None`` if nothing matches; the page stays.
+            The steps of the search; what they end with is for `show_hit`.
 
         Raises:
             UserError: there was no search before.
         """
-        count = self.document.line_count
         if pattern is not None:
             self.pattern, self.match = pattern, None
         if self.pattern is None:
@@ -257,24 +258,32 @@ class View:
             start = self.match + direction
         else:
             start = self.top if direction > 0 else self.bottom - 1
-        found = self.document.find(self.pattern, start, direction)
-        wrapped = found is None
-        if found is None:
-            again = 0 if direction > 0 else count - 1
-            found = self.document.find(self.pattern, again, direction, start)
-        if found is None:
+        return find_steps(self.document, self.pattern, start, direction)
+
+    def show_hit(self, hit: Hit) -> Found | None:
+        """Go to what a search has found; ``None`` if nothing matches: the page stays."""
+        if hit.line is None or self.pattern is None:
             return None
-        self.match = found
-        self.show(found)
-        text = self.lines(found, found + 1)[0].text
-        hit = self.pattern.search(text)
-        if hit is not None:
-            first = text_width(text[: hit.start()])
-            self._show_columns(first, first + text_width(hit[0]))
+        self.match = hit.line
+        self.show(hit.line)
+        text = self.lines(hit.line, hit.line + 1)[0].text
+        place = self.pattern.search(text)
+        if place is not None:
+            first = text_width(text[: place.start()])
+            self._show_columns(first, first + text_width(place[0]))
         matches = self._count()
-        if matches is None or found not in matches:
-            return Found(found, wrapped, 0, 0)
-        return Found(found, wrapped, matches.index(found) + 1, len(matches))
+        if matches is None or hit.line not in matches:
+            return Found(hit.line, hit.wrapped, 0, 0)
+        return Found(hit.line, hit.wrapped, matches.index(hit.line) + 1, len(matches))
+
+    def narrow(self, document: Document) -> None:
+        """Show a part of the Document, or the whole again, at the line that is on top now."""
+        old, at = self.document, self.top
+        if isinstance(old, FilteredDocument):
+            at = old.number(at)
+        self.document = document
+        self._matches = self._counted = self.link = self.match = self.mark = None
+        self.go_to(document.place(at) if isinstance(document, FilteredDocument) else at)
 
     def _count(self) -> list[int] | None:
         """The numbers of all matching lines, or ``None`` if counting would take long."""

@@ -1,0 +1,153 @@
+"""The text of source files as it ran."""
+
+import importlib
+import linecache
+import os
+import subprocess
+import sys
+import time
+import zipfile
+
+import pytest
+
+from tfdbg_cli.dumps.source_text import (
+    CHANGED,
+    decode_source,
+    keep_source,
+    live_source,
+    split_source,
+)
+from tfdbg_cli.dumps.sources import Frame, Sources, is_library_path, own_frame
+
+OLD = time.time() - 3600
+
+
+def write(path, data, when=OLD):
+    path.write_bytes(data)
+    os.utime(path, (when, when))
+    return str(path)
+
+
+def test_lines_end_where_python_ends_them():
+    text = "a = 1\fb\r\nc\x0b\x1c\x85\u2028d\re\n\n"
+    assert split_source(text) == ["a = 1\fb", "c\x0b\x1c\x85\u2028d", "e", ""]
+    assert split_source("") == []
+    code = compile("x = 1\n\f\ny = '\x1c'\nz = 3", "f", "exec")
+    last = max(line for _, _, line in code.co_lines() if line)
+    assert split_source("x = 1\n\f\ny = '\x1c'\nz = 3")[last - 1] == "z = 3"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("# é\n".encode(), "# é\n"),
+        ("\ufeff# é\n".encode(), "# é\n"),
+        ("# -*- coding: latin-1 -*-\n# é\n".encode("latin-1"), "# -*- coding: latin-1 -*-\n# é\n"),
+        (b"# \xe9\n", "# \ufffd\n"),
+        (b"# coding: no-such-thing\nx\n", "# coding: no-such-thing\nx\n"),
+        (b"", ""),
+        (b"\xa7\r\r\n\0\0\0\0", None),
+    ],
+)
+def test_files_are_read_by_their_coding_cookie(data, text):
+    assert decode_source(data) == text
+
+
+def test_a_file_that_is_read_stays_as_it_was(tmp_path):
+    path = write(tmp_path / "early.py", b"first = 1\n")
+    sources = Sources()
+    assert sources.lines(path) == ["first = 1"]
+    write(tmp_path / "early.py", b"second = 2\n", time.time() + 10)
+    linecache.checkcache()
+    assert Sources().lines(path) == sources.lines(path) == ["first = 1"]
+    assert Sources().note(path) == ""
+
+
+def test_a_file_that_was_edited_before_it_was_read_says_so(tmp_path):
+    path = write(tmp_path / "late.py", b"x = 1\n", time.time() + 10)
+    sources = Sources()
+    assert sources.note(path) == CHANGED
+    assert sources.lines(path) == ["x = 1"]
+    assert sources.line(path, 1) == "x = 1"
+    assert sources.line(path, 2) == sources.line(path, 0) == ""
+
+
+def test_a_module_that_was_written_and_then_imported_has_not_changed(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    when = time.time() + 10
+    path = write(tmp_path / "tfdbg_written_now.py", b"x = 1\n", when)
+    module = importlib.import_module("tfdbg_written_now")
+    try:
+        sources = Sources()
+        assert sources.note(path) == ""
+        # It was taken when the Sources were made, not when somebody asked.
+        write(tmp_path / "tfdbg_written_now.py", b"y = 2\n", when + 10)
+        assert sources.lines(path) == ["x = 1"]
+    finally:
+        del sys.modules[module.__name__]
+
+
+def test_what_the_launcher_compiled_is_kept(tmp_path):
+    path = write(tmp_path / "script.py", b"edited\n", time.time() + 10)
+    keep_source(path, b"ran\n")
+    found = live_source(path)
+    assert found is not None and found.lines == ["ran"] and not found.note
+
+
+def test_names_that_are_no_files():
+    linecache.cache["<ipython-input-7-x>"] = (5, None, ["a\n", "b\n"], "<ipython-input-7-x>")
+    try:
+        assert Sources().lines("<ipython-input-7-x>") == ["a", "b"]
+    finally:
+        del linecache.cache["<ipython-input-7-x>"]
+    assert Sources().lines("<string>") is None
+    # Not the file of that name that happens to be on sys.path.
+    assert Sources().lines("no_such_folder/abc.py") is None
+    assert Sources(live=False).lines(__file__) is None
+
+
+def test_a_module_in_an_archive(tmp_path, monkeypatch):
+    archive = tmp_path / "code.par"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("tfdbg_in_archive.py", "x = 1\n\ny = 2\n")
+    monkeypatch.syspath_prepend(str(archive))
+    module = importlib.import_module("tfdbg_in_archive")
+    try:
+        assert Sources().lines(module.__file__) == ["x = 1", "", "y = 2"]
+    finally:
+        del sys.modules[module.__name__]
+
+
+def test_texts_that_a_dump_kept_win():
+    sources = Sources({__file__: "kept\f\nline 2\r\n"}, live=True)
+    assert sources.lines(__file__) == ["kept\f", "line 2"]
+    assert sources.note(__file__) == ""
+    assert sources.paths() == [__file__]
+
+
+def test_the_users_own_frame_is_the_innermost_line_of_a_file():
+    library = Frame("/x/site-packages/tf/ops.py", 1, "f")
+    mine, string = Frame("/home/me/a.py", 3, "<module>"), Frame("<string>", 1, "<module>")
+    assert own_frame([library, mine, string, library]) == mine
+    assert own_frame([library, string]) == string
+    assert own_frame([library]) is own_frame([]) is None
+    assert is_library_path("/tmp/__autograph_generated_filex8_3.py")
+
+
+def test_reading_a_hundred_modules_is_not_noticed(tmp_path):
+    for number in range(100):
+        (tmp_path / f"m{number}.py").write_text("x = 1\n" * 500)
+    program = (
+        "import sys, time\n"
+        f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        "for n in range(100): __import__(f'm{n}')\n"
+        "from tfdbg_cli.dumps.sources import Sources\n"
+        "begin = time.perf_counter(); Sources(); first = time.perf_counter() - begin\n"
+        "begin = time.perf_counter(); Sources(); print(first, time.perf_counter() - begin)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    first, second = map(float, done.stdout.split())
+    assert first < 1 and second < 0.01

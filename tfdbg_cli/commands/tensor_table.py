@@ -1,0 +1,180 @@
+"""The table of ``lt`` as a Document that never waits for a statistic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from tfdbg_cli.commands.tensor_columns import (
+    STATISTICS,
+    WIDE,
+    Column,
+    columns,
+    default_columns,
+)
+from tfdbg_cli.commands.tensor_facts import TensorFacts
+from tfdbg_cli.documents import Document, Line, Link, Span
+from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.tensors.measurements import Background
+from tfdbg_cli.tensors.statistics import Statistics
+
+__all__ = ["TensorTable"]
+
+# Making lines takes about so long at most, however many small tensors still are to be measured.
+_BUDGET_SECONDS = 0.005
+
+# Bytes of a tensor that is measured on the spot.
+_SMALL = 1 << 16
+
+# So many rows, spread over the list, tell how wide its names are.
+_SAMPLE = 1000
+
+# Columns of names, and the share of the screen that each may take.
+_NAMES = {"op_type": 0.2, "name": 0.4}
+
+
+class TensorTable(Document):
+    """The heads of the columns, then one row a tensor.
+
+    Rows show the statistics that are known; small tensors are measured when their row is made, as
+    far as a few milliseconds reach, and the others in the background, with a placeholder until
+    then.
+
+    Args:
+        facts: where the rows look up what they show.
+        found: the tensors, in the order of the rows.
+        width: of the screen; the default columns depend on it.
+        chosen: the columns of ``-o``; empty: the default ones.
+        again: the command of this list without its order, for the links of the heads.
+        sort_by: the name of the column that the list is sorted by.
+        reverse: whether it is in descending order.
+    """
+
+    def __init__(
+        self,
+        facts: TensorFacts,
+        found: Sequence[Datum],
+        width: int,
+        *,
+        chosen: str = "",
+        again: str = "lt",
+        sort_by: str = "time",
+        reverse: bool = False,
+    ) -> None:
+        self._facts = facts
+        self._found = found
+        self._width = width
+        self._chosen = chosen
+        self._again = again
+        self._sort_by = sort_by
+        self._reverse = reverse
+        self._columns = columns(chosen) if chosen else default_columns(width)
+        needs = [STATISTICS[column.name] for column in self._columns if column.name in STATISTICS]
+        self._has_statistics, self._has_numbers = bool(needs), any(needs)
+        self._background = Background(facts.measurements)
+        self._places = self._layout()
+
+    def _layout(self) -> list[int]:
+        """Where each column begins. The widths of names are those of a sample, within bounds."""
+        sample = self._found[:: max(len(self._found) // _SAMPLE, 1)]
+        places, place = [], 0
+        for column in self._columns:
+            places.append(place)
+            is_wide = self._width >= WIDE and column.wide
+            width = max(column.wide if is_wide else column.width, len(column.head))
+            if column.name == "time" and self._found:
+                last = self._facts.dump.data()[-1]
+                width = max(width, len(f"[{self._facts.milliseconds(last):.3f}]"))
+            elif column.name in _NAMES and column is not self._columns[-1]:
+                longest = max((len(column.key(self._facts, d)) for d in sample), default=0)
+                width = max(width, min(longest, int(self._width * _NAMES[column.name])))
+            place += width + 1
+        return places
+
+    @property
+    def line_count(self) -> int:
+        """The heads and the rows."""
+        return len(self._found) + 1
+
+    def lines(self, start: int, stop: int) -> list[Line]:
+        """The lines ``start`` to ``stop - 1``; unknown statistics are asked for, not waited for."""
+        start, stop = max(start, 0), min(stop, self.line_count)
+        deadline = time.perf_counter() + _BUDGET_SECONDS
+        made = [self._heads()] if start == 0 < stop else []
+        unknown: list[Datum] = []
+        for datum in self._found[max(start - 1, 0) : max(stop - 1, 0)]:
+            statistics = self._known(datum)
+            if statistics is None:
+                if time.perf_counter() < deadline and _is_small(datum):
+                    statistics = self._facts.measured(datum)
+                else:
+                    unknown.append(datum)
+            made.append(self._row(datum, statistics))
+        if unknown:
+            self._background.want(unknown)
+        return made
+
+    def _known(self, datum: Datum) -> Statistics | None:
+        if not self._has_statistics:
+            return Statistics()
+        return self._facts.measurements.peek(datum, numbers=self._has_numbers)
+
+    @property
+    def pending(self) -> bool:
+        """Whether some row that was made waits for its statistics; asking keeps them coming."""
+        return self._background.is_pending
+
+    def settle(self, start: int, stop: int) -> None:
+        """Measure what these lines show."""
+        if not self._has_statistics:
+            return
+        found = self._found[max(start - 1, 0) : max(stop - 1, 0)]
+        for datum in found:
+            self._facts.measured(datum, numbers=self._has_numbers)
+        self._background.drop(found)
+
+    def resized(self, width: int) -> Document:
+        """The table for another screen, which may have room for more columns."""
+        if width == self._width:
+            return self
+        return TensorTable(
+            self._facts,
+            self._found,
+            width,
+            chosen=self._chosen,
+            again=self._again,
+            sort_by=self._sort_by,
+            reverse=self._reverse,
+        )
+
+    def _heads(self) -> Line:
+        return self._aligned([[self._head(column)] for column in self._columns])
+
+    def _head(self, column: Column) -> Span:
+        is_key = column.name == self._sort_by
+        turn = " -r" if is_key and not self._reverse else ""
+        return Span(column.head, "heading", Link(f"{self._again} -s {column.name}{turn}"))
+
+    def _row(self, datum: Datum, statistics: Statistics | None) -> Line:
+        facts = self._facts.facts(datum, statistics)
+        return self._aligned([column.cell(facts) for column in self._columns])
+
+    def _aligned(self, cells: Sequence[Sequence[Span]]) -> Line:
+        """Cells at their columns' places; behind one that is too long, the next ones catch up."""
+        spans: list[Span] = []
+        place = 0
+        for start, cell in zip(self._places, cells, strict=True):
+            if spans:
+                pad = max(start - place, 1)
+                spans.append(Span(" " * pad))
+                place += pad
+            spans += cell
+            place += sum(len(span.text) for span in cell)
+        return Line(spans)
+
+
+def _is_small(datum: Datum) -> bool:
+    try:
+        return datum.nbytes <= _SMALL
+    except Exception:  # it fails to load: quickly
+        return True

@@ -1,0 +1,25 @@
+"""Names of nodes and tensors: ``a/b``, ``a/b:1`` and, for a control input, ``^a/b``."""
+
+from __future__ import annotations
+
+__all__ = ["node_name_of", "parse_tensor_name", "slot_of"]
+
+
+def parse_tensor_name(name: str) -> tuple[str, int | None]:
+    """Split ``a/b:1`` into ``("a/b", 1)``; ``a/b`` gives ``("a/b", None)``."""
+    node, colon, slot = name.rpartition(":")
+    if colon and slot.isdecimal() and node:
+        return node, int(slot)
+    return name, None
+
+
+def node_name_of(name: str) -> str:
+    """The node of a tensor or node name; a leading ``^`` (control input) is dropped."""
+    if name[-2:] == ":0" and name[0] not in ":^":  # nearly always
+        return name[:-2]
+    return parse_tensor_name(name.removeprefix("^"))[0]
+
+
+def slot_of(name: str) -> int:
+    """The output slot of a tensor name, 0 where none is written."""
+    return parse_tensor_name(name)[1] or 0

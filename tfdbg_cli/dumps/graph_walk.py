@@ -1,0 +1,152 @@
+"""The walk of ``li -r`` and ``lo -r``: a graph as an indented tree in which no node is repeated."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, overload
+
+from tfdbg_cli.dumps.elements import node_name_of
+
+__all__ = ["Edge", "Visit", "Walk"]
+
+
+class Edge(NamedTuple):
+    """One step from a node: to which node, through which tensor, and whether it is control."""
+
+    node: str
+    tensor: str
+    is_control: bool
+
+
+class Visit(NamedTuple):
+    """One line of a walk.
+
+    Attributes:
+        depth: 1 for the neighbours of the node that was asked for.
+        edge: the step that leads here.
+        repeated: the number of the visit (from 0) below which the node's own neighbours stand;
+            -1: they stand below the start; ``None``: they weren't met before.
+        is_loop: that visit is on the way from the start to this one.
+        cut: the node has neighbours beyond the depth limit.
+    """
+
+    depth: int
+    edge: Edge
+    repeated: int | None
+    is_loop: bool
+    cut: bool
+
+
+# What stands in `Walk._marks` instead of the number of a visit.
+_PLAIN, _CUT = -2, -3
+
+
+class Walk(Sequence[Visit]):
+    """The visits in display order; a few bytes each until somebody looks at one.
+
+    Args:
+        start: the node whose neighbours come first.
+        step: the neighbours of a node as names; with ``^`` in front where the edge is control.
+            The names may be those of tensors.
+        depth: how many levels.
+        edge: the edge from a node to one of its neighbours, made when a visit is looked at.
+    """
+
+    def __init__(
+        self,
+        start: str,
+        step: Callable[[str], Sequence[str]],
+        depth: int,
+        edge: Callable[[str, str], Edge],
+    ) -> None:
+        self._start = start
+        self._edge = edge
+        # One entry each per visit.
+        self._items: list[str] = []
+        self._nodes: list[str] = []
+        self._depths = array("i")
+        self._parents = array("q")
+        self._marks = array("q")
+        self._loops: set[int] = set()
+        #: The numbers of the visits that the depth limit cut.
+        self.cuts = array("q")
+        self._run(step, depth)
+
+    def _run(self, step: Callable[[str], Sequence[str]], depth: int) -> None:
+        expanded = {self._start: -1}
+        path = [-1]
+        on_path = {self._start}
+        stack = [iter(step(self._start))]
+        items, nodes, depths = self._items, self._nodes, self._depths
+        parents, marks = self._parents, self._marks
+        # The neighbours met so far of each node on the path that has several, control apart.
+        met: list[set[str] | None] = [set()]
+        while stack:
+            item = next(stack[-1], None)
+            if item is None:
+                stack.pop()
+                met.pop()
+                last = path.pop()
+                on_path.discard(nodes[last] if last >= 0 else self._start)
+                continue
+            node = node_name_of(item)
+            siblings = met[-1]
+            if siblings is not None:
+                key = f"^{node}" if item[:1] == "^" else node
+                if key in siblings:
+                    continue
+                siblings.add(key)
+            number, level = len(items), len(stack)
+            mark = expanded.get(node, _PLAIN)
+            below: Sequence[str] = ()
+            if mark == _PLAIN:
+                below = step(node)
+                if below and level >= depth:
+                    mark = _CUT
+                    self.cuts.append(number)
+            elif node in on_path:
+                self._loops.add(number)
+            items.append(item)
+            nodes.append(node)
+            depths.append(level)
+            parents.append(path[-1])
+            marks.append(mark)
+            if below and mark == _PLAIN:
+                expanded[node] = number
+                path.append(number)
+                on_path.add(node)
+                met.append(set() if len(below) > 1 else None)
+                stack.append(iter(below))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, at: int) -> Visit: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Visit]: ...
+
+    def __getitem__(self, at: int | slice) -> Visit | list[Visit]:
+        if isinstance(at, slice):
+            return [self._visit(number) for number in range(*at.indices(len(self)))]
+        return self._visit(range(len(self))[at])
+
+    def __iter__(self) -> Iterator[Visit]:
+        return map(self._visit, range(len(self)))
+
+    def _visit(self, number: int) -> Visit:
+        mark, parent = self._marks[number], self._parents[number]
+        return Visit(
+            self._depths[number],
+            self._edge(self._start if parent < 0 else self._nodes[parent], self._items[number]),
+            mark if mark > _PLAIN else None,
+            number in self._loops,
+            mark == _CUT,
+        )
+
+    @property
+    def has_repeated(self) -> bool:
+        """Whether some node's neighbours stand elsewhere."""
+        return any(mark > _PLAIN for mark in self._marks)
