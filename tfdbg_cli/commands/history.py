@@ -76,7 +76,7 @@ class History:
 
     def play(self, text: str) -> None:
         """Note a command that is run without being typed (of a queue, a link) for `save`."""
-        if text.strip() and text.split()[0] not in _NOT_PLAYED:
+        if text.strip() and text.split(maxsplit=1)[0] not in _NOT_PLAYED:
             self.session.append(text)
             self._append(self.recorder, text)
 

@@ -184,6 +184,7 @@ def quoted(text: str) -> str:
     """
     # What stands behind the word must not be drawn into it by a quote or bracket left open.
     is_whole = split_words(f"{text} ]'\"`")[:1] == [text]
-    if text and is_whole and text[0] not in "-#!" and not any(char in text for char in ">|;"):
+    is_plain = text and text[0] not in "-#!|" and not text.endswith("|")
+    if is_plain and is_whole and ">" not in text and ";" not in text:
         return text
     return f'"{text}"' if '"' not in text else f"'{text}'"

@@ -6,10 +6,10 @@ A reference is, between two backticks::
 
 ``node`` and ``slot`` are as in every list; without a slot the node's only one. ``device`` begins
 with a slash and may be short: ``/device:CPU:0``, ``/gpu:1``, ``/job:worker/task:2``, or the whole
-``/job:worker/replica:0/task:2/device:GPU:1``. ``DebugOp`` picks one of several debug ops.
-``[execution]`` picks one of several dumps, in time order among those that the rest leaves; from the
-end where it is negative, the first where it is missing. A feed is meant where the run dumped no
-tensor of that name.
+``/job:worker/replica:0/task:2/device:GPU:1``. ``DebugOp`` picks one of several debug ops; without
+one the values themselves are meant (``DebugIdentity``). ``[execution]`` picks one of several dumps,
+in time order among those that the rest leaves; from the end where it is negative, the first where
+it is missing. A feed is meant where the run dumped no tensor of that name.
 
 Backticks inside the string literals of an expression are literal.
 """
@@ -103,7 +103,7 @@ def find_reference(dump: Dump, text: str, execution: int | None = None) -> Datum
     Raises:
         UserError: it is malformed, or there is no such dump.
     """
-    found = dump.by_tensor(text)
+    found = _values_first(dump.by_tensor(text))
     if not found:
         reference = parse_reference(text)
         found = _matching(dump, reference, text)
@@ -117,6 +117,11 @@ def find_reference(dump: Dump, text: str, execution: int | None = None) -> Datum
             f"Use 0 to {len(found) - 1}.",
         )
     return found[at]
+
+
+def _values_first(data: list[Datum]) -> list[Datum]:
+    """The dumps that hold the tensor's own values; all where there are none of them."""
+    return [datum for datum in data if datum.debug_op == "DebugIdentity"] or data
 
 
 def _matching(dump: Dump, reference: Reference, text: str) -> list[Datum]:
@@ -134,6 +139,8 @@ def _matching(dump: Dump, reference: Reference, text: str) -> list[Datum]:
         found = [datum for datum in found if datum.debug_op == reference.debug_op]
         if not found:
             raise UserError(f"No dump of {tensor} is like `{text}`.", f"It has {', '.join(ops)}.")
+    else:
+        found = _values_first(found)
     if reference.device:
         devices = sorted({datum.device_name for datum in found if datum.device_name})
         found = [datum for datum in found if _is_on(datum.device_name, reference.device)]

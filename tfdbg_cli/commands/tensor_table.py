@@ -29,6 +29,9 @@ _SMALL = 1 << 16
 # So many rows, spread over the list, tell how wide its names are.
 _SAMPLE = 1000
 
+# How wide the column of the health may grow when rows need it.
+_WIDEST_HEALTH = 16
+
 # Columns of names, and the share of the screen that each may take.
 _NAMES = {"op_type": 0.2, "name": 0.4}
 
@@ -87,7 +90,8 @@ class TensorTable(Document):
                 width = max(width, len(f"[{self._facts.milliseconds(last):.3f}]"))
             elif column.name in _NAMES and column is not self._columns[-1]:
                 longest = max((len(column.key(self._facts, d)) for d in sample), default=0)
-                width = max(width, min(longest, int(self._width * _NAMES[column.name])))
+                share = 2 * _NAMES[column.name] if self._chosen else _NAMES[column.name]
+                width = max(width, min(longest, int(self._width * share)))
             place += width + 1
         return places
 
@@ -100,7 +104,7 @@ class TensorTable(Document):
         """The lines ``start`` to ``stop - 1``; unknown statistics are asked for, not waited for."""
         start, stop = max(start, 0), min(stop, self.line_count)
         deadline = time.perf_counter() + _BUDGET_SECONDS
-        made = [self._heads()] if start == 0 < stop else []
+        rows: list[list[tuple[Span, ...]]] = []
         unknown: list[Datum] = []
         for datum in self._found[max(start - 1, 0) : max(stop - 1, 0)]:
             statistics = self._known(datum)
@@ -109,10 +113,24 @@ class TensorTable(Document):
                     statistics = self._facts.measured(datum)
                 else:
                     unknown.append(datum)
-            made.append(self._row(datum, statistics))
+            facts = self._facts.facts(datum, statistics)
+            rows.append([column.cell(facts) for column in self._columns])
         if unknown:
             self._background.want(unknown)
-        return made
+        self._widen(rows)
+        heads = [self._heads()] if start == 0 < stop else []
+        return heads + [self._aligned(row) for row in rows]
+
+    def _widen(self, rows: Sequence[Sequence[Sequence[Span]]]) -> None:
+        """Give the health the room that these rows need; it never shrinks again."""
+        names = [column.name for column in self._columns]
+        if "health" not in names[:-1]:
+            return
+        at = names.index("health")
+        widest = max((sum(len(span.text) for span in row[at]) for row in rows), default=0)
+        missing = min(widest, _WIDEST_HEALTH) + 1 - (self._places[at + 1] - self._places[at])
+        if missing > 0:
+            self._places[at + 1 :] = [place + missing for place in self._places[at + 1 :]]
 
     def _known(self, datum: Datum) -> Statistics | None:
         if not self._has_statistics:
@@ -154,10 +172,6 @@ class TensorTable(Document):
         is_key = column.name == self._sort_by
         turn = " -r" if is_key and not self._reverse else ""
         return Span(column.head, "heading", Link(f"{self._again} -s {column.name}{turn}"))
-
-    def _row(self, datum: Datum, statistics: Statistics | None) -> Line:
-        facts = self._facts.facts(datum, statistics)
-        return self._aligned([column.cell(facts) for column in self._columns])
 
     def _aligned(self, cells: Sequence[Sequence[Span]]) -> Line:
         """Cells at their columns' places; behind one that is too long, the next ones catch up."""

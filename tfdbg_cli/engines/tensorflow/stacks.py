@@ -53,7 +53,7 @@ _probed: weakref.WeakKeyDictionary[Any, _Probed] = weakref.WeakKeyDictionary()
 def keep_code() -> None:
     """Keep the code objects of the stacks that TensorFlow notes from now on.
 
-    That stays so: the operations may outlive the debugger. A stack costs about a microsecond more.
+    That stays so: the operations may outlive the debugger. A stack costs a few microseconds more.
     """
     global _is_complete
     with _lock:
