@@ -16,6 +16,7 @@ from tfdbg_cli.errors import UserError
 
 __all__ = [
     "ROLES",
+    "Cell",
     "ChainDocument",
     "Document",
     "LazyDocument",
@@ -128,6 +129,19 @@ def line(*parts: str | Span | tuple[str, str] | tuple[str, str, str]) -> Line:
     return Line(spans)
 
 
+class Cell(NamedTuple):
+    """One element of a tensor where a line shows it.
+
+    Attributes:
+        start, stop: its characters in the line's text.
+        indices: of the element.
+    """
+
+    start: int
+    stop: int
+    indices: tuple[int, ...]
+
+
 class MenuItem(NamedTuple):
     """An entry of a screen's menu: a caption and the command it runs."""
 
@@ -224,6 +238,14 @@ class Document(ABC):
             UserError: the Document shows no tensor, or not that element.
         """
         raise UserError("This screen shows no tensor.", "Use @[i,j] after print_tensor.")
+
+    def cells(self, number: int) -> list[Cell]:
+        """The elements on a line, from left to right; empty where it shows none."""
+        return []
+
+    def element(self, indices: Sequence[int]) -> Document | None:
+        """All about one element; its first line is the value in full. ``None``: there is none."""
+        return None
 
     def status(self, start: int, stop: int) -> str:
         """What the status line says of the visible lines, e.g. ``[0,0]-[9,0]``; may be empty."""
@@ -383,6 +405,23 @@ class ChainDocument(Document):
         if error is not None:
             raise error
         return super().locate(indices)
+
+    def cells(self, number: int) -> list[Cell]:
+        """Those of the part that the line is in."""
+        if not 0 <= number < self.line_count:
+            return []
+        at = bisect_right(self._starts, number) - 1
+        while self._starts[at + 1] <= number:
+            at += 1
+        return self.parts[at].cells(number - self._starts[at])
+
+    def element(self, indices: Sequence[int]) -> Document | None:
+        """The first part's that has it."""
+        for part in self.parts:
+            found = part.element(indices)
+            if found is not None:
+                return found
+        return None
 
     def status(self, start: int, stop: int) -> str:
         """The first non-empty status among the visible parts."""

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdbg_cli.documents import Document, Line, Span
+from tfdbg_cli.documents import Cell, Document, Line, Span
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.tensors.cells import cells_for, roles_of, sample_of
+from tfdbg_cli.tensors.element import element_document
 from tfdbg_cli.tensors.numeric import dtype_kind
 from tfdbg_cli.tensors.ranges import Ranges
 from tfdbg_cli.tensors.search import find_word, words_of
@@ -274,6 +275,39 @@ class TensorView(Document):
         return Line(spans, ends)
 
     # Where an element is, and what is where.
+
+    def cells(self, number: int) -> list[Cell]:
+        """The elements on a line, where its text shows them."""
+        if not self._values.size or not 0 <= number < self._body:
+            return []
+        if not self._shape:
+            start = len(_OPEN)
+            text = self._cells.texts(self._values.reshape(1))[0].strip()
+            return [Cell(start, start + len(text), ())]
+        place = self._place(number)
+        if place is None or place.chunk is None:
+            return []
+        found: list[Cell] = []
+        row, at, separator = self._values[place.outer], self._indent, 0
+        for segment in self._segments(place.chunk):
+            at += separator
+            separator = len(", ")
+            if segment is None:
+                at += len("...")
+                continue
+            for column, text in enumerate(self._cells.texts(row[slice(*segment)]), segment[0]):
+                bare = text.strip()
+                start = at + text.index(bare)
+                found.append(Cell(start, start + len(bare), (*place.outer, column)))
+                at += len(text) + separator
+            at -= separator
+        return found
+
+    def element(self, indices: Sequence[int]) -> Document | None:
+        """All about one element."""
+        if len(indices) != len(self._shape) or not self._values.size:
+            return None
+        return element_document(self._values[tuple(indices)], tuple(indices))
 
     def _line_of(self, indices: Sequence[int]) -> int:
         number = 0
