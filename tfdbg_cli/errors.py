@@ -29,6 +29,10 @@ class DumpError(UserError):
     """A part of a dump is missing, damaged or not what its name promises."""
 
 
+# Nobody mistypes a longer name by a letter or two.
+_LONGEST_NAME = 400
+
+
 def did_you_mean(name: str, candidates: Iterable[str], limit: int = 3) -> str:
     """Names close to a mistyped one, as a sentence.
 
@@ -41,6 +45,8 @@ def did_you_mean(name: str, candidates: Iterable[str], limit: int = 3) -> str:
         ``"Did you mean a/b, a/c?"``, or an empty string when nothing is close. A candidate that
         contains the name (or has it as its last part) counts as close.
     """
+    if len(name) > _LONGEST_NAME:
+        return ""
     names: list[str] = []
     for candidate in candidates:
         names.append(candidate)

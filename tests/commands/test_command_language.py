@@ -4,6 +4,7 @@ import io
 import json
 import os
 import sys
+import time
 
 import pytest
 from command_kit import Shell
@@ -341,3 +342,52 @@ def test_completion_knows_the_language(shell):
     assert "mine" in shell.complete("mi")
     assert "mine hidden/Relu:0" in shell.complete("mine hidden/Re")
     assert any(found.startswith("lt >> /") for found in shell.complete("lt >> /"))
+
+
+# -- found by trying to break it
+
+
+def test_brackets_and_parentheses_protect(shell):
+    assert "True" in shell.lines("eval (3 > 2)")[-1]
+    assert split_output("eval np.sum(`x:0` > 3)") == ("eval np.sum(`x:0` > 3)", None)
+    assert split_command("eval f(a; b); ri") == ("eval f(a; b)", "ri")
+    assert split_command("lt -n a(b; ri") == ("lt -n a(b", "ri")
+    assert split_command("pt x[(0]; ri") == ("pt x[(0]", "ri")
+
+
+def test_a_line_of_open_brackets_is_quick(shell):
+    began = time.monotonic()
+    assert shell.error("pt big:0" + "[" * 5000)
+    assert shell.error("pt big:0" + "[" * 5000 + "0" + "]" * 5000)
+    assert shell.error("ni " + "x" * 100_000)
+    assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize("bad", ["a\0b", "\ud800"])
+@pytest.mark.parametrize(
+    "command", ["lt > {}", "lt >> {}", "lt | cat {}", "pt big:0 -w {}.npy", "save {}", "record {}"]
+)
+def test_what_no_file_can_be_called(shell, command, bad, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert shell.error(command.format(bad))
+
+
+def test_a_folder_is_no_file(shell, tmp_path):
+    assert "is a folder" in shell.error(f"pt big:0 -w {tmp_path}/new/")
+
+
+def test_bad_elements_are_not_a_flood_on_paper(dump, tmp_path):
+    shell = Shell(dump)
+    shell.reply("eval -o much np.where(np.arange(100_000) == 77_777, np.nan, 1.0)")
+    document = shell.document("pt much --bad")
+    assert document.line_count > 5000
+    assert document.initial_search
+    shell.reply(f"pt much --bad > {tmp_path / 'out'}")
+    text = (tmp_path / "out").read_text()
+    assert text.count("\n") < 20
+    assert "@[77777]" in text
+    assert shell.lines("pt much --bad | wc -l")[0].strip() == str(text.count("\n"))
+
+
+def test_a_masked_array_keeps_its_mask(shell):
+    assert "--" in shell.text("eval np.ma.array([1,2,3], mask=[0,1,0])")

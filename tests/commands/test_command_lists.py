@@ -26,7 +26,7 @@ def names(shell, command):
 
 
 def test_it_lists_every_dump_in_time_order(shell, dump):
-    lines = shell.lines("lt")
+    lines = shell.lines("lt", 100)
     assert lines[0] == f"{len(dump.data())} dumped tensor(s):"
     assert re.split(" {1,}(?=[A-Z])", lines[2]) == [
         *("t (ms)", "Size (B)", "Op type", "Dtype", "Shape", "Health", "Tensor name")
@@ -268,14 +268,25 @@ def cells(shell, command, width=80):
 
 
 def test_wide_screens_show_the_numbers_too(shell):
-    narrow, wide = shell.document("lt", 80), shell.document("lt", 120)
+    narrow, wide = shell.document("lt", 100), shell.document("lt", 150)
     heads = [re.split(" {1,}(?=[A-Z])", d.lines(2, 3)[0].text) for d in (narrow, wide)]
     assert heads[1] == [*heads[0][:-1], "Min", "Max", "Mean", "Tensor name"]
-    again = narrow.resized(120)
+    again = narrow.resized(150)
     assert [line.text for line in again] == [line.text for line in wide]
-    assert narrow.resized(80) is narrow
-    row = next(text for text in shell.lines("lt", 120) if text.endswith(" hidden/MatMul:0"))
+    assert narrow.resized(100) is narrow
+    row = next(text for text in shell.lines("lt", 150) if text.endswith(" hidden/MatMul:0"))
     assert row.split()[-4:] == ["-6", "6", "0", "hidden/MatMul:0"]
+
+
+def test_names_come_before_columns_where_there_is_little_room(shell):
+    heads = {
+        width: next(text for text in shell.lines("lt", width) if text.startswith("t (ms)"))
+        for width in (60, 100, 160)
+    }
+    assert re.split(" {1,}(?=[A-Z])", heads[60])[2:] == ["Op type", "Health", "Tensor name"]
+    assert "Shape" in heads[100]
+    assert "Min" not in heads[100]
+    assert "Min" in heads[160]
 
 
 def test_columns_by_name_in_any_order(shell):
@@ -338,7 +349,7 @@ def test_numbers_are_exact_where_there_is_room():
 
 
 def test_long_cells_push_the_next_ones_and_no_further(shell):
-    lines = shell.lines("lt")
+    lines = shell.lines("lt", 100)
     place = lines[2].index("Tensor name")
     long = next(text for text in lines if text.endswith(" cplx:0"))
     assert " complex128 (2,) " in long

@@ -106,7 +106,10 @@ def _complete(context: Context, words: list[Word], start: int, typed: str) -> Co
     if argument is None:
         return Completion(start, list(_options(command, typed)))
     if argument.choices:
-        found = [Candidate(choice) for choice in argument.choices if choice.startswith(typed)]
+        about = argument.summary
+        found = [
+            Candidate(choice, about) for choice in argument.choices if choice.startswith(typed)
+        ]
         return Completion(start, found)
     if argument.complete is None:
         return Completion(start)

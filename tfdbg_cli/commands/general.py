@@ -153,6 +153,10 @@ def _next(context: Context, arguments: argparse.Namespace) -> Result:
     return UiRequest("next")
 
 
+def _link(context: Context, arguments: argparse.Namespace) -> Result:
+    return UiRequest("link", "" if arguments.number is None else str(arguments.number))
+
+
 HELP = Command(
     "help",
     ("h",),
@@ -220,4 +224,19 @@ NEXT = Command(
     examples=(("next", "after prev"),),
 )
 
-COMMANDS = (HELP, CONFIG, VERSION, MOUSE, PREV, NEXT)
+LINK = Command(
+    "link",
+    ("links",),
+    "screen",
+    "List the links of the last output with numbers, or follow one.",
+    _link,
+    (Argument(("number",), "which link to follow", "N", nargs="?", kind=int),),
+    examples=(
+        ("link", "what the underlined words of the last output lead to"),
+        ("link 3", "follow the third"),
+    ),
+    details="For the line UI and the others that print. On the full screen Tab goes from link to\n"
+    "link and Enter follows one.",
+)
+
+COMMANDS = (HELP, CONFIG, VERSION, MOUSE, PREV, NEXT, LINK)

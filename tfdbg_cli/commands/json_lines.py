@@ -33,7 +33,9 @@ def json_document(count: int, make: Callable[[int], Mapping[str, Any]]) -> LazyD
         # ASCII only: the text passes every pipe and holds no control characters.
         return Line([Span(json.dumps(_plain(make(number))))])
 
-    return LazyDocument(count, row)
+    document = LazyDocument(count, row)
+    document.is_data = True
+    return document
 
 
 def _plain(value: Any) -> Any:

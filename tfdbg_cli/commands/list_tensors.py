@@ -15,6 +15,7 @@ from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.tensor_columns import (
     COLUMNS,
     column,
+    columns,
     complete_column,
     complete_columns,
 )
@@ -153,6 +154,8 @@ def _list_tensors(context: Context, arguments: argparse.Namespace) -> Result:
     facts = TensorFacts(dump)
     found, failures = _select(context, arguments)
     found = _sort(facts, found, sort_by, arguments.reverse)
+    if arguments.columns:
+        columns(arguments.columns)  # says what is wrong with them
     if arguments.json:
         return json_document(len(found), lambda number: _record(facts, found[number]))
     table = TensorTable(

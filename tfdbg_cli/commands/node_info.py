@@ -174,6 +174,14 @@ def _notes(asked: str, node: Node) -> list[Line]:
     return notes
 
 
+def _device(dump: Dump, node: Node) -> str:
+    """Where the node was placed, or at least where its tensors were dumped."""
+    if node.device:
+        return node.device
+    devices = dict.fromkeys(datum.device_name for datum in dump.by_node(node.name))
+    return ", ".join(device for device in devices if device) or "(unknown)"
+
+
 def _node_info(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     graph = need_graph(dump)
@@ -183,7 +191,7 @@ def _node_info(context: Context, arguments: argparse.Namespace) -> Result:
         line("Node ", (name, "bold")),
         line(),
         line("  Op: ", (node.op_type, "op_type")),
-        line(f"  Device: {node.device or '(unknown)'}"),
+        line(f"  Device: {_device(dump, node)}"),
         *_notes(node_name_of(arguments.node_name), node),
         *_neighbours(graph, graph.inputs(name), "input"),
         *_neighbours(graph, graph.recipients(name), "recipient"),

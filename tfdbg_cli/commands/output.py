@@ -51,6 +51,8 @@ def replaced_file(path: str) -> Iterator[IO[bytes]]:
         temporary = ""
     except OSError as error:
         raise UserError(f"{path} can't be written: {error.strerror or error}.") from None
+    except ValueError as error:  # a NUL, or what no file name can be
+        raise UserError(f'"{path}" is no path: {error}.') from None
     finally:
         if temporary:
             with contextlib.suppress(OSError):
@@ -84,6 +86,8 @@ def append_document(document: Document, path: str) -> int:
             return write_lines(document, file.write)
     except OSError as error:
         raise UserError(f"{path} can't be written: {error.strerror or error}.") from None
+    except ValueError as error:
+        raise UserError(f'"{path}" is no path: {error}.') from None
 
 
 def pipe_document(document: Document, command: str) -> tuple[Document, str]:
@@ -113,6 +117,8 @@ def pipe_document(document: Document, command: str) -> tuple[Document, str]:
         )
     except OSError as error:
         raise UserError(f"The shell can't be started: {error.strerror or error}.") from None
+    except ValueError as error:
+        raise UserError(f'"{command}" is no command: {error}.') from None
     assert process.stdin is not None
     stdin = process.stdin
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from tfdbg_cli.errors import UserError
@@ -21,7 +22,8 @@ __all__ = [
 
 _INTERVAL = re.compile(r">=?\s*(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*(us|ms|s|[kMGT]?B?)\Z")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?\Z")
-_CLOSING = {"[": "]", "'": "'", '"': '"', "`": "`"}
+_BRACKETS = {"[": "]", "(": ")"}
+_QUOTES = "'\"`"
 
 
 @dataclass(frozen=True)
@@ -40,33 +42,39 @@ class Word:
     is_quoted: bool
 
 
-def _skip(line: str, at: int) -> int:
-    """The place behind a quoted or bracketed group, or behind one character.
+@lru_cache(maxsize=32)
+def _groups(line: str) -> dict[int, int]:
+    """Where the quoted and bracketed groups of a line begin, and the places behind them.
 
-    Brackets nest and may hold quotes; a group that is never closed is taken as plain characters.
+    Brackets nest and may hold quotes; a group that is never closed is none.
     """
-    opening = line[at]
-    closing = _CLOSING.get(opening)
-    if closing is None:
-        return at + 1
-    if opening != "[":
-        end = line.find(closing, at + 1)
-        return at + 1 if end < 0 else end + 1
-    depth, place = 0, at
-    while place < len(line):
-        char = line[place]
-        if char == "[":
-            depth += 1
-        elif char == "]":
-            depth -= 1
-            if depth == 0:
-                return place + 1
-        elif char in "'\"`":
-            end = line.find(char, place + 1)
+    found: dict[int, int] = {}
+    opened: list[int] = []
+    at = 0
+    while at < len(line):
+        char = line[at]
+        if char in _QUOTES:
+            end = line.find(char, at + 1)
             if end > 0:
-                place = end
-        place += 1
-    return at + 1
+                found[at] = end + 1
+                at = end
+        elif char in _BRACKETS:
+            opened.append(at)
+        elif opened and char == _BRACKETS[line[opened[-1]]]:
+            found[opened.pop()] = at + 1
+        elif char == "]":
+            # An open parenthesis, as in a regular expression, doesn't hold a bracket open.
+            while opened and line[opened[-1]] != "[":
+                opened.pop()
+            if opened:
+                found[opened.pop()] = at + 1
+        at += 1
+    return found
+
+
+def _skip(line: str, at: int) -> int:
+    """The place behind a quoted or bracketed group, or behind one character."""
+    return _groups(line).get(at, at + 1)
 
 
 def tokenize(line: str) -> list[Word]:

@@ -120,6 +120,11 @@ class Command:
         return parser
 
     @property
+    def needs_argument(self) -> bool:
+        """Whether it can't be run by its name alone."""
+        return any(not a.is_option and a.nargs not in ("?", "*") for a in self.arguments)
+
+    @property
     def usage(self) -> str:
         """The command with its arguments, on one line."""
         parts = [self.name]
@@ -155,6 +160,9 @@ class _Parser(argparse.ArgumentParser):
         command = self._command
         hint = f"Usage: {command.usage}"
         message = message.replace(_NO_OPTION, "")
+        if message.endswith("expected one argument"):
+            flag = message.removeprefix("argument ").partition(":")[0].split("/")[0]
+            hint = f"Write {flag}=-s or {flag} \"-s\" for a value that begins with a dash."
         if message.startswith("unrecognized arguments: "):
             word = message.partition(": ")[2].split()[0]
             flags = [flag for a in command.arguments if a.is_option for flag in a.flags]

@@ -13,6 +13,7 @@ from tfdbg_cli.settings import Settings
 __all__ = [
     "Candidate",
     "Choice",
+    "CommandInfo",
     "Completion",
     "Leave",
     "Question",
@@ -51,7 +52,8 @@ class UiRequest(NamedTuple):
         name: ``prev``, ``next`` (screen history), ``search`` (argument: a regex, empty: the next
             match), ``filter`` (argument: a regex for the lines to show, empty: all), ``scroll``
             (argument: ``i,j``, the element that must be visible), ``mouse``
-            (argument: ``on``, ``off`` or empty to show the state).
+            (argument: ``on``, ``off`` or empty to show the state), ``link`` (argument: the number
+            of the link to follow, empty: list them).
         argument: see ``name``.
     """
 
@@ -118,6 +120,22 @@ class Reply:
         return self.message is not None and self.message.role == "error"
 
 
+class CommandInfo(NamedTuple):
+    """A command in short.
+
+    Attributes:
+        name: long name.
+        aliases: short names.
+        summary: one line.
+        needs_argument: whether the name alone is no whole command.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    summary: str
+    needs_argument: bool = False
+
+
 class Candidate(NamedTuple):
     """One completion: the text that replaces the word, and a few words on what it is."""
 
@@ -175,4 +193,8 @@ class Service(Protocol):
 
     def complete(self, text: str, cursor: int) -> Completion:
         """Complete the word before the cursor. Never raises."""
+        ...
+
+    def commands(self) -> Sequence[CommandInfo]:
+        """The commands of this stop, in the order of the help."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tfdbg_cli.commands.aliases import expand_alias
@@ -13,7 +14,16 @@ from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.output import append_document, pipe_document, write_document
 from tfdbg_cli.commands.parsing import Output, split_command, split_output, tokenize
 from tfdbg_cli.commands.registry import Command, Result
-from tfdbg_cli.commands.reply import Completion, Leave, Question, Reply, Script, Toast, UiRequest
+from tfdbg_cli.commands.reply import (
+    CommandInfo,
+    Completion,
+    Leave,
+    Question,
+    Reply,
+    Script,
+    Toast,
+    UiRequest,
+)
 from tfdbg_cli.documents import Document
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.settings import Settings
@@ -129,6 +139,7 @@ class CommandService:
         """Send what a command returned where the line says."""
         if not isinstance(result, Document):
             raise UserError(f"{found.name} has no output for {output.kind} {output.target}.")
+        result = result.printed or result
         if output.kind == "|":
             shown, said = pipe_document(result, output.target)
             if not shown.line_count:
@@ -155,6 +166,13 @@ class CommandService:
         if isinstance(result, Script):
             return Reply(command, rest=result.commands, message=result.message)
         return Reply(command, message=result)
+
+    def commands(self) -> Sequence[CommandInfo]:
+        """The commands of this stop, in the order of the help."""
+        return [
+            CommandInfo(c.name, c.aliases, c.summary, c.needs_argument)
+            for c in self.context.registry.available(self.context.mode)
+        ]
 
     def complete(self, text: str, cursor: int) -> Completion:
         """Complete the word before the cursor; nothing where that fails."""

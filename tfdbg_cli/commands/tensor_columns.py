@@ -256,6 +256,9 @@ _BY_NAME |= {column.alias: column for column in COLUMNS if column.alias}
 #: The columns that need statistics, and whether they need more than the health.
 STATISTICS = {"health": False, "min": True, "max": True, "mean": True}
 
+_NARROW = ("time", "size", "op_type", "health")
+# What the longest names get of the screen before columns are left out for them.
+_NAME_ROOM = 45
 _ALWAYS = ("time", "size", "op_type", "dtype", "shape", "health")
 
 
@@ -290,10 +293,21 @@ def _distinct(chosen: Iterable[Column]) -> tuple[Column, ...]:
     return tuple(dict.fromkeys(chosen))
 
 
-def default_columns(width: int) -> tuple[Column, ...]:
-    """The columns for a screen of so many terminal columns."""
+def default_columns(width: int, longest: int = 0) -> tuple[Column, ...]:
+    """As many columns as fit beside the names.
+
+    Args:
+        width: of the screen.
+        longest: characters of the longest name.
+    """
     numbers = ("min", "max", "mean") if width >= WIDE else ()
-    return tuple(_BY_NAME[name] for name in (*_ALWAYS, *numbers, "name"))
+    for names in ((*_ALWAYS, *numbers), _ALWAYS):
+        taken = sum(max(_BY_NAME[name].width, _BY_NAME[name].wide) + 1 for name in names)
+        if taken + min(longest, _NAME_ROOM) <= width:
+            break
+    else:  # what must not be pushed off the screen is the name
+        names = _NARROW
+    return tuple(_BY_NAME[name] for name in (*names, "name"))
 
 
 def complete_column(context: Context, typed: str) -> Iterable[Candidate]:

@@ -29,8 +29,9 @@ _SMALL = 1 << 16
 # So many rows, spread over the list, tell how wide its names are.
 _SAMPLE = 1000
 
-# How wide the column of the health may grow when rows need it.
-_WIDEST_HEALTH = 16
+# How wide columns may grow when rows need it.
+_WIDEST = {"size": 9, "op_type": 24, "dtype": 15, "shape": 20, "health": 16, "name": 60}
+_WIDEST |= dict.fromkeys(("min", "max", "mean"), 12)
 
 # Columns of names, and the share of the screen that each may take.
 _NAMES = {"op_type": 0.2, "name": 0.4}
@@ -71,15 +72,21 @@ class TensorTable(Document):
         self._again = again
         self._sort_by = sort_by
         self._reverse = reverse
-        self._columns = columns(chosen) if chosen else default_columns(width)
+        self._columns = columns(chosen) if chosen else default_columns(width, self._longest())
         needs = [STATISTICS[column.name] for column in self._columns if column.name in STATISTICS]
         self._has_statistics, self._has_numbers = bool(needs), any(needs)
         self._background = Background(facts.measurements)
         self._places = self._layout()
 
+    def _sample(self) -> Sequence[Datum]:
+        return self._found[:: max(len(self._found) // _SAMPLE, 1)]
+
+    def _longest(self) -> int:
+        return max((len(datum.tensor_name) for datum in self._sample()), default=0)
+
     def _layout(self) -> list[int]:
         """Where each column begins. The widths of names are those of a sample, within bounds."""
-        sample = self._found[:: max(len(self._found) // _SAMPLE, 1)]
+        sample = self._sample()
         places, place = [], 0
         for column in self._columns:
             places.append(place)
@@ -122,15 +129,13 @@ class TensorTable(Document):
         return heads + [self._aligned(row) for row in rows]
 
     def _widen(self, rows: Sequence[Sequence[Sequence[Span]]]) -> None:
-        """Give the health the room that these rows need; it never shrinks again."""
-        names = [column.name for column in self._columns]
-        if "health" not in names[:-1]:
-            return
-        at = names.index("health")
-        widest = max((sum(len(span.text) for span in row[at]) for row in rows), default=0)
-        missing = min(widest, _WIDEST_HEALTH) + 1 - (self._places[at + 1] - self._places[at])
-        if missing > 0:
-            self._places[at + 1 :] = [place + missing for place in self._places[at + 1 :]]
+        """Give columns the room that these rows need, within bounds; none shrinks again."""
+        for at, column in enumerate(self._columns[:-1]):
+            limit = _WIDEST.get(column.name, column.width)
+            widest = max((sum(len(span.text) for span in row[at]) for row in rows), default=0)
+            missing = min(widest, limit) + 1 - (self._places[at + 1] - self._places[at])
+            if missing > 0:
+                self._places[at + 1 :] = [place + missing for place in self._places[at + 1 :]]
 
     def _known(self, datum: Datum) -> Statistics | None:
         if not self._has_statistics:

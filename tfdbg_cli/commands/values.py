@@ -198,6 +198,11 @@ def value_document(
         lines, bad_count = _bad_lines(array)
         header += [*lines, line()]
     body = _body(context, array, arguments, ranges, show_all=arguments.all or bad_count > 0)
+    printed = None
+    if bad_count and not arguments.all:
+        # Only on a screen can one step through all elements without reading them.
+        shown = _body(context, array, arguments, ranges, show_all=False)
+        printed = ChainDocument([TextDocument(header), *shown])
     if arguments.write_path:
         # Last: what is refused for another reason writes nothing.
         target, size = save_value(array, arguments.write_path, key or name, dtype)
@@ -206,6 +211,7 @@ def value_document(
     document = ChainDocument([TextDocument(header), *body], menu=menu)
     if bad_count:
         document.initial_search = BAD_PATTERN
+        document.printed = printed
     return document
 
 
@@ -230,7 +236,14 @@ def _bad_lines(array: _Array) -> tuple[list[Line], int]:
         if spans:
             lines.append(line(*spans))
     if found.count > len(found.places):
-        lines.append(line((f"  (the first {len(found.places)}; n and N step through all)", "dim")))
+        lines.append(
+            line(
+                (
+                    f"  (the first {len(found.places)}; on the screen n and N step through all)",
+                    "dim",
+                )
+            )
+        )
     return lines, found.count
 
 
@@ -316,7 +329,9 @@ def result_document(
     Raises:
         UserError: the slice or an option doesn't suit the value.
     """
-    if isinstance(value, np.ndarray | np.generic | InconvertibleTensorProto):
+    # A masked array says more than its elements do.
+    is_array = isinstance(value, np.ndarray | np.generic | InconvertibleTensorProto)
+    if is_array and not isinstance(value, np.ma.MaskedArray):
         return value_document(
             context,
             value,

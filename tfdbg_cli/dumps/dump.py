@@ -130,7 +130,7 @@ class Datum:
         if isinstance(value, np.ndarray | np.generic):
             self._dtype = "string" if value.dtype.kind in "OSU" else value.dtype.name
             self._shape = tuple(value.shape)
-            self._nbytes = int(value.nbytes)
+            self._nbytes = _bytes_of(value)
         else:
             self._dtype, self._shape, self._nbytes = self._dtype or "", self._shape, 0
 
@@ -162,6 +162,19 @@ class Datum:
         return f"{{DebugTensorDatum {self.watch_key} @ {self.timestamp}}}"
 
     __str__ = __repr__
+
+
+def _bytes_of(value: np.ndarray[Any, Any] | np.generic) -> int:
+    """Bytes of the elements; of strings those of their text, not those of the pointers to them."""
+    if value.dtype.kind != "O":
+        return int(value.nbytes)
+    count = 0
+    for item in np.asarray(value).reshape(-1).tolist():
+        if isinstance(item, str):
+            count += len(item.encode("utf-8", "surrogatepass"))
+        elif isinstance(item, bytes):
+            count += len(item)
+    return count
 
 
 #: What a tensor filter is: ``f(datum, value) -> bool``.

@@ -326,7 +326,7 @@ class RunFolderDump(Dump):
             ]
             stacks = [[int(number) for number in stack] for stack in found["stacks"]]
             nodes = {str(name): int(number) for name, number in found["nodes"].items()}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             if found is not None:
                 self._report(f"{self._path(FRAMES_FILE)} is damaged: {error!r}.")
             return {}, [], []

@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,12 @@ from tfdbg_cli.dumps.names import (
 from tfdbg_cli.dumps.tensor_proto import tensor_chunks
 from tfdbg_cli.errors import DumpError, UserError
 
-__all__ = ["DEFAULT_DEVICE", "check_new_folder", "write_dump_directory"]
+__all__ = [
+    "DEFAULT_DEVICE",
+    "check_new_folder",
+    "write_dump_directory",
+    "write_request_info",
+]
 
 #: Where tensors without a device are filed.
 DEFAULT_DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -54,7 +59,13 @@ def check_new_folder(path: str | os.PathLike[str]) -> None:
     make_folder(path)
 
 
-def write_dump_directory(dump: Dump, root: str | os.PathLike[str]) -> list[str]:
+def write_dump_directory(
+    dump: Dump,
+    root: str | os.PathLike[str],
+    *,
+    is_new: bool = True,
+    allow: Callable[[int], bool] | None = None,
+) -> list[str]:
     """Write a dump so that TensorFlow's ``debug_data.DebugDumpDir`` opens it.
 
     Each file appears whole or not at all. Tensors without a device are filed under
@@ -65,6 +76,8 @@ def write_dump_directory(dump: Dump, root: str | os.PathLike[str]) -> list[str]:
     Args:
         dump: what to write.
         root: a new or empty folder; one run.
+        is_new: ``False``: the folder was made for this run, and `write_request_info` was called.
+        allow: asked before each tensor's file, with its bytes, whether there is room for it.
 
     Returns:
         One line for each tensor that the format can't hold.
@@ -74,18 +87,20 @@ def write_dump_directory(dump: Dump, root: str | os.PathLike[str]) -> list[str]:
             the file.
     """
     root = os.path.expanduser(os.fspath(root))
-    check_new_folder(root)
+    if is_new:
+        check_new_folder(root)
     graph = dump.graph()
     info = dump.run_info()
-    data = [*_undumped_feeds(dump, info), *dump.data()]
+    # Who makes the folder for a run decides what belongs in it.
+    feeds = _undumped_feeds(dump, info) if is_new else []
+    data = [*feeds, *dump.data()]
     times = _strict_times(data, graph)
     problems: list[str] = []
     dumped: dict[str, set[str]] = {}
-    folders: set[Path] = set()
     for datum, stamp in zip(data, times, strict=True):
         device = datum.device_name or DEFAULT_DEVICE
         try:
-            _write_tensor(dump, datum, device, stamp, root, folders)
+            _write_tensor(dump, datum, device, stamp, root, allow)
         except DumpError as error:
             problems.append(f"{datum.tensor_name} was left out: {error.message}")
             continue
@@ -94,7 +109,10 @@ def write_dump_directory(dump: Dump, root: str | os.PathLike[str]) -> list[str]:
     if graph is not None:
         _write_graphs(graph, dumped, root, start)
     if info is not None:
-        _write_run_info(info, root, start)
+        _write_core_metadata(info, root, start)
+        if is_new:
+            keys = f"dict_keys({list(info.feeds)!r})" if info.feeds else "None"
+            write_request_info(root, repr(list(info.fetches)), keys)
     return problems
 
 
@@ -120,7 +138,12 @@ def _given(value: Any) -> Any:
 
 
 def _write_tensor(
-    dump: Dump, datum: Datum, device: str, stamp: int, root: str, folders: set[Path]
+    dump: Dump,
+    datum: Datum,
+    device: str,
+    stamp: int,
+    root: str,
+    allow: Callable[[int], bool] | None,
 ) -> None:
     value = dump.value(datum)
     is_array = isinstance(value, np.ndarray | np.generic)
@@ -128,8 +151,11 @@ def _write_tensor(
     name = file_node_name(datum.node_name)
     file = Path(root, device_name_to_device_path(device), name)
     file = file.with_name(f"{file.name}_{datum.output_slot}_{datum.debug_op}_{stamp}")
+    chunks = tensor_event(name, datum.output_slot, datum.debug_op, device, stamp, tensor)
+    if allow is not None and not allow(sum(memoryview(chunk).nbytes for chunk in chunks)):
+        raise DumpError("There is no room left for it.")
     make_folder(file.parent)
-    write_file(file, tensor_event(name, datum.output_slot, datum.debug_op, device, stamp, tensor))
+    write_file(file, chunks)
 
 
 def _write_graphs(graph: Graph, dumped: dict[str, set[str]], root: str, stamp: int) -> None:
@@ -157,7 +183,22 @@ def _write_graphs(graph: Graph, dumped: dict[str, set[str]], root: str, stamp: i
         write_file(folder / f"{GRAPH_PREFIX}hash{number}_{stamp}", graph_event(chunks, stamp))
 
 
-def _write_run_info(info: RunInfo, root: str, stamp: int) -> None:
+def write_request_info(root: str | os.PathLike[str], fetches: str, feed_keys: str) -> None:
+    """Note in a run's folder what the run was asked for, as text for people.
+
+    Args:
+        root: the folder.
+        fetches: ``repr`` of the fetches.
+        feed_keys: ``repr`` of the keys of the feed_dict.
+
+    Raises:
+        UserError: a file can't be written.
+    """
+    write_file(Path(root, FETCHES_INFO), message_event(fetches))
+    write_file(Path(root, FEED_KEYS_INFO), message_event(feed_keys))
+
+
+def _write_core_metadata(info: RunInfo, root: str, stamp: int) -> None:
     fetches = list(info.fetches)
     record = {
         "global_step": -1,
@@ -170,9 +211,6 @@ def _write_run_info(info: RunInfo, root: str, stamp: int) -> None:
     core = f"{CORE_METADATA_PREFIX}sessionrun{info.call_count:014d}_{stamp}"
     text = json.dumps(record, separators=(",", ":"), ensure_ascii=False)
     write_file(Path(root, core), message_event(text, stamp))
-    write_file(Path(root, FETCHES_INFO), message_event(repr(fetches)))
-    feeds = f"dict_keys({list(info.feeds)!r})" if info.feeds else "None"
-    write_file(Path(root, FEED_KEYS_INFO), message_event(feeds))
 
 
 def _strict_times(data: Sequence[Datum], graph: Graph | None) -> list[int]:

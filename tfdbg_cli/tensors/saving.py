@@ -71,6 +71,8 @@ def save_value(value: _Array, path: str, name: str, dtype: str = "") -> tuple[st
             written.
     """
     target = os.path.expanduser(path)
+    if target.endswith(("/", os.sep)):
+        raise UserError(f"{path} is a folder.", "Add the name of a file.")
     extension = os.path.splitext(target)[1].lower()
     write = FORMATS.get(extension or ".npy")
     if write is None:
@@ -88,6 +90,8 @@ def save_value(value: _Array, path: str, name: str, dtype: str = "") -> tuple[st
             f"{path} can't be written: {error.strerror or error}.",
             "Free some space or choose another folder.",
         ) from None
+    except ValueError as error:  # a NUL, or what no file name can be
+        raise UserError(f'"{path}" is no path: {error}.') from None
     return target, size
 
 

@@ -32,6 +32,8 @@ Index = tuple[Any, ...]
 Select = Callable[[np.ndarray[Any, Any], str], Any]
 
 _INTEGER = re.compile(r"[+-]?\d{1,1000}\Z")  # Python converts some thousand digits, no more
+_DEEPEST = 64  # NumPy has no more dimensions
+_MOST_BRACKETS = 100  # of a name and a slice that are looked at
 _NEWAXIS = re.compile(r"(?<![\w.])(?:(?:np\.)?newaxis|None)(?![\w.])")
 _PLAIN = re.compile(r"[\s\d+\-:,.\[\]]*\Z")
 _ARITHMETIC = re.compile(r"[\d\]]\s*[+-]")
@@ -77,7 +79,9 @@ def split_slice(text: str, is_name: Callable[[str], bool] | None = None) -> tupl
         return text[1:end], _checked(text[end + 1 :], text)
     if is_name is not None:
         at = text.rfind("[")
-        while at > 0:
+        for _ in range(_MOST_BRACKETS):
+            if at <= 0:
+                break
             if _closing(text, at) == len(text) - 1 and is_name(text[:at].rstrip()):
                 return text[:at].rstrip(), text[at:]
             at = text.rfind("[", 0, at)
@@ -137,12 +141,14 @@ def _pieces(text: str) -> list[str]:
     return [*parts, last] if last or not parts else parts
 
 
-def _numbers(piece: str, whole: str) -> list[Any]:
+def _numbers(piece: str, whole: str, depth: int = 1) -> list[Any]:
     """A list of integers, maybe nested."""
+    if depth > _DEEPEST:
+        raise UserError(f"The lists of indices nest deeper than {_DEEPEST}.")
     found: list[Any] = []
     for part in _pieces(piece[1:-1]):
         if part.startswith("[") and _closing(part, 0) == len(part) - 1:
-            found.append(_numbers(part, whole))
+            found.append(_numbers(part, whole, depth + 1))
         elif part or piece[1:-1].strip():
             found.append(_integer(part, whole))
     return found

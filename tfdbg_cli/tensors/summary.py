@@ -51,10 +51,13 @@ class _Moments:
 
     def __init__(self) -> None:
         self.count, self.mean, self.moment = 0, 0.0, 0.0
+        self.total = 0  # of integers, exactly
         self.low: Any = None
         self.high: Any = None
 
     def add(self, finite: _Array) -> None:
+        if finite.dtype.kind in "iu":
+            self.total += _exact_sum(finite)
         low, high = finite.min(), finite.max()
         self.low = low if self.low is None else min(self.low, low)
         self.high = high if self.high is None else max(self.high, high)
@@ -74,8 +77,20 @@ class _Moments:
     def fill(self, summary: Summary) -> None:
         if self.count:
             summary.minimum, summary.maximum = self.low.item(), self.high.item()
-            summary.mean = self.mean
-            summary.std = math.sqrt(max(self.moment / self.count, 0.0))
+            is_whole = isinstance(summary.minimum, int)
+            summary.mean = self.total / self.count if is_whole else self.mean
+            # The squares of the largest numbers are beyond what a float can hold.
+            if math.isfinite(self.moment):
+                summary.std = math.sqrt(max(self.moment / self.count, 0.0))
+
+
+def _exact_sum(numbers: _Array) -> int:
+    """The sum of one block of integers, which may be beyond 64 bits."""
+    if numbers.dtype.itemsize < 8:
+        return int(numbers.sum(dtype=np.int64))
+    low = numbers & numbers.dtype.type(0xFFFFFFFF)
+    high = numbers >> numbers.dtype.type(32)
+    return (int(high.sum()) << 32) + int(low.sum())
 
 
 def summarize(value: _Array) -> Summary:

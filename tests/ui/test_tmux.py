@@ -1,0 +1,157 @@
+"""In tmux, as people use it: suspend, resize, mouse, clipboard, and a kill."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+
+
+class Tmux:
+    """A tmux server of our own with one window that runs a shell."""
+
+    def __init__(self, folder: Path, columns: int = 80, rows: int = 24) -> None:
+        self._name = f"tfdbg-{uuid.uuid4().hex[:8]}"
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "XDG_CONFIG_HOME": str(folder),
+            "XDG_STATE_HOME": str(folder),
+            "LANG": "C.UTF-8",
+            "PS1": "shell> ",
+        }
+        subprocess.run(
+            [
+                *("tmux", "-L", self._name, "-f", "/dev/null", "new-session", "-d"),
+                *("-x", str(columns), "-y", str(rows), "-c", str(ROOT)),
+                *("sh", "-i"),
+            ],
+            env=environment,
+            check=True,
+        )
+        self.tmux("set-option", "-g", "escape-time", "0")
+
+    def tmux(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-L", self._name, *arguments], capture_output=True, text=True, check=False
+        )
+        return done.stdout
+
+    @property
+    def text(self) -> str:
+        return self.tmux("capture-pane", "-p")
+
+    def type(self, *keys: str) -> None:
+        self.tmux("send-keys", *keys)
+
+    def send(self, data: bytes) -> None:
+        self.tmux("send-keys", "-H", *(f"{byte:02x}" for byte in data))
+
+    def until(self, condition: str | Callable[[str], bool]) -> str:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            text = self.text
+            if condition in text if isinstance(condition, str) else condition(text):
+                return text
+            time.sleep(0.02)
+        raise AssertionError(f"no {condition!r} in\n{self.text}")
+
+    def close(self) -> None:
+        self.tmux("kill-server")
+
+
+@pytest.fixture
+def tmux(tmp_path: Path) -> Iterator[Tmux]:
+    made = Tmux(tmp_path)
+    made.until("shell>")
+    made.type(
+        f"{shlex.quote(sys.executable)} -m tfdbg_cli examples/debug_mnist.py --max-steps 6; "
+        "echo status=$?",
+        "Enter",
+    )
+    made.until("tfdbg>")
+    yield made
+    made.close()
+
+
+def test_suspend_and_come_back(tmux: Tmux) -> None:
+    before = tmux.text
+    tmux.type("C-z")
+    tmux.until("shell>")
+    tmux.type("echo a$((1+1))b", "Enter")
+    tmux.until("a2b")
+    tmux.type("fg", "Enter")
+    tmux.until(lambda text: text == before)
+    tmux.type("version", "Enter")
+    tmux.until("NumPy")
+
+
+def test_resize_at_any_moment(tmux: Tmux) -> None:
+    tmux.type("run -f has_inf_or_nan", "Enter")
+    tmux.until("cross_entropy/Log:0")
+    for columns, rows in ((160, 50), (50, 12), (80, 24), (20, 5), (120, 40)):
+        tmux.tmux("resize-window", "-x", str(columns), "-y", str(rows))
+        tmux.until(
+            lambda text, rows=rows: (
+                text.rstrip("\n").count("\n") == rows - 1
+                and text.rstrip("\n").splitlines()[-1].startswith(("tfdbg>", ">"))
+            )
+        )
+    assert "cross_entropy/Log:0" in tmux.text
+
+
+def test_a_click_on_a_link(tmux: Tmux) -> None:
+    tmux.type("run -f has_inf_or_nan", "Enter")
+    rows = tmux.until("cross_entropy/Log:0").splitlines()
+    row = next(number for number, text in enumerate(rows) if "cross_entropy/Log:0" in text)
+    column = rows[row].index("cross_entropy/Log:0") + 2
+    tmux.send(f"\x1b[<0;{column + 1};{row + 1}M\x1b[<0;{column + 1};{row + 1}m".encode())
+    tmux.until('Tensor "cross_entropy/Log:0')
+    tmux.send(b"\x1b[<65;5;10M" * 3)  # the wheel
+    tmux.until(lambda text: 'Tensor "cross_entropy/Log:0' not in text)
+
+
+def test_copying_reaches_tmux(tmux: Tmux) -> None:
+    tmux.type("run -f has_inf_or_nan", "Enter")
+    tmux.until("cross_entropy/Log:0")
+    tmux.type("Escape")
+    tmux.until("PAGE")
+    tmux.type("Y")
+    tmux.until("Copied")
+    assert "cross_entropy/Log:0" in tmux.tmux("show-buffer")
+
+
+def test_a_kill_leaves_a_working_shell(tmux: Tmux) -> None:
+    tmux.type("run", "Enter")
+    tmux.until("dumped tensor(s)")
+    found = subprocess.run(
+        ["pgrep", "-f", "tfdbg_cli examples/debug_mnist.py --max-steps 6"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    pid = next(
+        pid
+        for pid in found.stdout.split()
+        if tmux.tmux("list-panes", "-F", "#{pane_pid}").strip()
+        == Path(f"/proc/{pid}/stat").read_text().split(")")[-1].split()[1]
+    )
+    os.kill(int(pid), 9)
+    tmux.until("status=137")
+    tmux.until(lambda text: "tfdbg>" not in text)
+    tmux.type("echo a$((1+1))b", "Enter")
+    tmux.until("a2b")
+    assert "1" in tmux.tmux("display-message", "-p", "#{cursor_flag}")
+    assert tmux.tmux("display-message", "-p", "#{mouse_any_flag}#{alternate_on}").strip() == "00"
