@@ -1,0 +1,135 @@
+"""Plays the story of the first NaN on a terminal emulator and writes docs/tour.md from its screens.
+
+.venv/bin/python scripts/tour.py [FOLDER]
+"""
+
+import pathlib
+import sys
+from typing import NamedTuple
+
+from capture import ROOT, Player
+
+
+class Step(NamedTuple):
+    """One step of the story.
+
+    Attributes:
+        heading: of its section.
+        told: what the reader should know.
+        keys: what is typed; ``None``: nothing.
+        shown: a text that must appear.
+        picture: name of an SVG, if there is one.
+    """
+
+    heading: str
+    told: str
+    keys: str | None
+    shown: str
+    picture: str = ""
+
+
+STORY = (
+    Step(
+        "The first screen",
+        "`python -m tfdbg_cli examples/debug_mnist.py` stops before the program's first run. The "
+        "screen says what the run is asked for and how to go on; underlined words are links for "
+        "the mouse, and Tab and Enter follow them, too. F1 shows the keys.",
+        None,
+        "run_info",
+    ),
+    Step(
+        "Until something goes bad",
+        "`run -f has_inf_or_nan` lets the program run on until a tensor of some run holds a nan or "
+        "an infinity. The list has the tensors of that run that do, the first one on top. The "
+        "column *Health* counts what is bad.",
+        "run -f has_inf_or_nan\r",
+        "cross_entropy/Log:0",
+        "tour-list",
+    ),
+    Step(
+        "The first bad tensor",
+        "A click on its name, or `pt cross_entropy/Log:0 --bad -s`: dtype and shape, statistics, a "
+        "histogram of the finite elements, links to the bad ones. `n` and `N` step through them.",
+        "pt cross_entropy/Log:0 --bad -s\r",
+        "Bad elements:",
+        "tour-tensor",
+    ),
+    Step(
+        "Where it began",
+        "`li --to-first-bad` goes back from a bad tensor to the first bad one, and says whether "
+        "what went into it was clean. It was: the logarithm itself is to blame.",
+        "li --to-first-bad cross_entropy/Neg\r",
+        "inputs were clean",
+        "tour-origin",
+    ),
+    Step(
+        "The line of the program",
+        "`ni -t` shows the node with the lines that made it, your own first.",
+        "ni -t cross_entropy/Log\r",
+        "Traceback of node construction",
+    ),
+    Step(
+        "The source",
+        "`ps` annotates the file: `*` marks the lines that this run computed, and below each line "
+        "stand its nodes.",
+        "ps debug_mnist.py -b 64\r",
+        "tf.log(y)",
+        "tour-source",
+    ),
+    Step(
+        "The cause",
+        "The softmax underflows to zero, and the logarithm of zero is -inf: `pt` with a range "
+        "highlights the zeros, `eval` finds their places.",
+        'eval "np.argwhere(`Softmax:0` == 0)[:3]"\r',
+        "eval of expression",
+    ),
+    Step(
+        "Only some lines",
+        "`&` keeps the lines that match, in any screen; `/` searches. Back and forward through "
+        "the screens: Alt-Left and Alt-Right, or the arrows at the top.",
+        "lt\r&gradients.*Softmax\r",
+        "lines",
+    ),
+    Step(
+        "How long it takes",
+        "`run -p` times the next run op by op; `lp` lists them, slowest first with `-s exec_time "
+        "-r`, and `ps` then puts a bar beside each line.",
+        "run -p\rlp -s exec_time -r\r",
+        "Device 1 of 1",
+        "tour-profile",
+    ),
+)
+
+HEAD = """\
+# The tour
+
+The whole story of a NaN, as it looks. Every screen below was captured from the running program by
+`scripts/tour.py`; the example is `examples/debug_mnist.py`, on the NumPy engine that comes with the
+debugger.
+"""
+
+
+def main(folder: pathlib.Path) -> None:
+    """Play, and write tour.md and its pictures to a folder."""
+    parts = [HEAD]
+    with Player("-m", "tfdbg_cli", "examples/debug_mnist.py") as player:
+        for number, step in enumerate(STORY, 1):
+            if step.keys is None:
+                player.settle(step.shown)
+            else:
+                *before, last = step.keys.split("\r")[:-1]
+                for keys in before:
+                    player.type(keys + "\r", "tfdbg>")
+                player.type(last + "\r", step.shown)
+            parts += [f"## {number}. {step.heading}", step.told]
+            if step.picture:
+                name = f"{step.picture}.svg"
+                (folder / name).write_text(player.svg(), encoding="utf-8")
+                parts.append(f"![{step.heading}]({name})")
+            else:
+                parts.append(f"```\n{player.text.rstrip()}\n```")
+    (folder / "tour.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs")
