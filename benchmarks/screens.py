@@ -1,19 +1,37 @@
-"""How long the first screen takes as tensors and lists grow.
+"""How long screens take: the first ones as tensors and lists grow, and the full screen's keys.
 
 .venv/bin/python benchmarks/screens.py
 """
 
+import io
+import itertools
+import os
+import re
+import statistics
 import time
 
 import numpy as np
+from urwid.display import raw
 
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.service import CommandService
+from tfdbg_cli.documents import ROLES, LazyDocument, Line, Span
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.settings import Settings
+from tfdbg_cli.ui.base import CommandQueue
+from tfdbg_cli.ui.screen.app import App
+from tfdbg_cli.ui.screen.controls import Controls
+from tfdbg_cli.ui.screen.frame import Frame
+from tfdbg_cli.ui.screen.jobs import find_steps, matching_steps
+from tfdbg_cli.ui.screen.palette import Entry, Palette
+from tfdbg_cli.ui.screen.stack import ViewStack
+from tfdbg_cli.ui.themes import THEMES
+
+SIZE = (200, 60)
+LINES = 10_000_000
 
 
 def service(dump):
@@ -31,6 +49,87 @@ def first_screen(dump, command, jump=False):
     return 1e3 * (time.perf_counter() - start)
 
 
+class Terminal(raw.Screen):
+    """urwid's screen over a terminal that takes everything and shows nothing."""
+
+    def __init__(self):
+        self.null = open(os.devnull)  # noqa: SIM115
+        out = io.StringIO()
+        out.fileno = self.null.fileno
+        super().__init__(self.null, out)
+        self.set_terminal_properties(colors=256)
+        self.register_palette(THEMES["dark"].urwid_palette())
+        self._started = True
+
+
+def milliseconds(do, times=50):
+    """The median time, and the longest of all."""
+    took = []
+    for _ in range(times):
+        start = time.perf_counter()
+        do()
+        took.append(1e3 * (time.perf_counter() - start))
+    return f"{statistics.median(took):7.2f} ms, at most {max(took):7.2f} ms"
+
+
+def colored(number):
+    """A line of ten runs of different roles."""
+    return Line([Span(f"{number + i:>18d} ", ROLES[i + 1]) for i in range(10)])
+
+
+def full_screen():
+    """A Document of ten million lines at 200x60."""
+    app = App(service(MemoryDump()), CommandQueue(), ViewStack(), True, SIZE)
+    frame, terminal = Frame(app.state, Controls(app)), Terminal()
+    app.push(LazyDocument(LINES, colored), "big")
+    view = app.state.view
+
+    def draw():
+        terminal.draw_screen(SIZE, frame.render(SIZE, focus=True))
+
+    def redraw():
+        terminal.clear()
+        draw()
+
+    numbers = itertools.count()
+
+    def jump():
+        view.go_to(next(numbers) * 7_919_993 % LINES)
+        draw()
+
+    print(f"{LINES:,} lines of 10 runs at {SIZE[0]}x{SIZE[1]}:")
+    print(f"  redraw         {milliseconds(redraw)}")
+    print(f"  jump           {milliseconds(jump)}")
+    view.pattern = re.compile("77")
+    print(f"  jump, matches  {milliseconds(jump)}")
+    frame._handler.do("open_palette")
+    print(f"  with commands  {milliseconds(redraw)}")
+    for what, steps in (
+        ("search slice", find_steps(view.document, re.compile("x"), 0, 1)),
+        ("filter slice", matching_steps(view.document, re.compile("123"))),
+    ):
+        print(f"  {what}   {milliseconds(lambda steps=steps: next(steps), 40)}")
+
+
+def palette(count=10_000):
+    """A list of many commands, letter by letter."""
+    entries = [
+        Entry("history", f"pt scope_{i % 97}/hidden_{i}/weights:{i % 3} -s", "typed", str(i), "")
+        for i in range(count)
+    ]
+    letters = iter("scohid77w:")
+    start = time.perf_counter()
+    made = Palette(entries)
+    opened = 1e3 * (time.perf_counter() - start)
+
+    def type_one():
+        made.line.insert(next(letters))
+        made.touch()
+
+    print(f"list of {count:,} commands: opened in {opened:.2f} ms")
+    print(f"  a letter       {milliseconds(type_one, 10)}")
+
+
 def main():
     for size in (10**4, 10**6, 10**8):
         dump = MemoryDump()
@@ -44,6 +143,8 @@ def main():
             dump.add(f"scope/node_{number}", 0, value, timestamp=number)
         top = first_screen(dump, "lt")
         print(f"lt,    {count:>11,} tensors:  top {top:7.2f} ms")
+    full_screen()
+    palette()
 
 
 if __name__ == "__main__":

@@ -36,7 +36,17 @@ MAY_USE = {
     | {"sessions", "engines", "ui", "commands", "filters", "tensors", "dumps"},
 }
 #: They start everything, so they may use everything.
-FRONT_DOORS = {"__main__", "__init__", "launcher", "import_hook"}
+FRONT_DOORS = {
+    "__main__",
+    "__init__",
+    "attach",
+    "control",
+    "engine_watch",
+    "import_hook",
+    "launcher",
+    "notebook",
+    "options",
+}
 
 
 def imports_of(path):

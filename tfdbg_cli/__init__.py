@@ -19,14 +19,31 @@ from typing import TYPE_CHECKING, Any
 from tfdbg_cli.version import __version__
 
 if TYPE_CHECKING:
+    from tfdbg_cli.control import disable, enable, listen, listen_for_signal, set_trace
     from tfdbg_cli.dumps.directory import (
         DebugDumpDir,
         DebugTensorDatum,
+        load_tensor_from_event,
         load_tensor_from_event_file,
     )
+    from tfdbg_cli.dumps.reconstruct import reconstruct_non_debug_graph_def
+    from tfdbg_cli.engines.tensorflow.gradients import (
+        GradientsDebugger,
+        clear_gradient_debuggers,
+        gradient_values_from_dump,
+    )
     from tfdbg_cli.filters.builtin import has_inf_or_nan
+    from tfdbg_cli.sessions.dumping import (
+        DumpingDebugWrapperSession,
+        NonInteractiveDebugWrapperSession,
+    )
     from tfdbg_cli.sessions.framework import (
         BaseDebugWrapperSession,
+        OnInstrEndRequest,
+        OnInstrEndResponse,
+        OnInstrStartAction,
+        OnInstrStartRequest,
+        OnInstrStartResponse,
         OnRunEndRequest,
         OnRunEndResponse,
         OnRunStartAction,
@@ -37,17 +54,42 @@ if TYPE_CHECKING:
         OnSessionInitResponse,
         WatchOptions,
     )
+    from tfdbg_cli.sessions.hooks import DumpingDebugHook, LocalCLIDebugHook
     from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
+    from tfdbg_cli.sessions.watching import (
+        add_debug_tensor_watch,
+        watch_graph,
+        watch_graph_with_blacklists,
+        watch_graph_with_denylists,
+    )
 
 _HOMES = {
+    "tfdbg_cli.control": ("disable", "enable", "listen", "listen_for_signal", "set_trace"),
+    "tfdbg_cli.notebook": ("load_ipython_extension", "unload_ipython_extension"),
     "tfdbg_cli.dumps.directory": (
         "DebugDumpDir",
         "DebugTensorDatum",
+        "load_tensor_from_event",
         "load_tensor_from_event_file",
     ),
+    "tfdbg_cli.dumps.reconstruct": ("reconstruct_non_debug_graph_def",),
+    "tfdbg_cli.engines.tensorflow.gradients": (
+        "GradientsDebugger",
+        "clear_gradient_debuggers",
+        "gradient_values_from_dump",
+    ),
     "tfdbg_cli.filters.builtin": ("has_inf_or_nan",),
+    "tfdbg_cli.sessions.dumping": (
+        "DumpingDebugWrapperSession",
+        "NonInteractiveDebugWrapperSession",
+    ),
     "tfdbg_cli.sessions.framework": (
         "BaseDebugWrapperSession",
+        "OnInstrEndRequest",
+        "OnInstrEndResponse",
+        "OnInstrStartAction",
+        "OnInstrStartRequest",
+        "OnInstrStartResponse",
         "OnRunEndRequest",
         "OnRunEndResponse",
         "OnRunStartAction",
@@ -58,7 +100,14 @@ _HOMES = {
         "OnSessionInitResponse",
         "WatchOptions",
     ),
+    "tfdbg_cli.sessions.hooks": ("DumpingDebugHook", "LocalCLIDebugHook"),
     "tfdbg_cli.sessions.local_cli": ("LocalCLIDebugWrapperSession",),
+    "tfdbg_cli.sessions.watching": (
+        "add_debug_tensor_watch",
+        "watch_graph",
+        "watch_graph_with_blacklists",
+        "watch_graph_with_denylists",
+    ),
 }
 _WHERE = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -66,7 +115,17 @@ __all__ = [
     "BaseDebugWrapperSession",
     "DebugDumpDir",
     "DebugTensorDatum",
+    "DumpingDebugHook",
+    "DumpingDebugWrapperSession",
+    "GradientsDebugger",
+    "LocalCLIDebugHook",
     "LocalCLIDebugWrapperSession",
+    "NonInteractiveDebugWrapperSession",
+    "OnInstrEndRequest",
+    "OnInstrEndResponse",
+    "OnInstrStartAction",
+    "OnInstrStartRequest",
+    "OnInstrStartResponse",
     "OnRunEndRequest",
     "OnRunEndResponse",
     "OnRunStartAction",
@@ -77,8 +136,21 @@ __all__ = [
     "OnSessionInitResponse",
     "WatchOptions",
     "__version__",
+    "add_debug_tensor_watch",
+    "clear_gradient_debuggers",
+    "disable",
+    "enable",
+    "gradient_values_from_dump",
     "has_inf_or_nan",
+    "listen",
+    "listen_for_signal",
+    "load_tensor_from_event",
     "load_tensor_from_event_file",
+    "reconstruct_non_debug_graph_def",
+    "set_trace",
+    "watch_graph",
+    "watch_graph_with_blacklists",
+    "watch_graph_with_denylists",
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import os
 import re
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from tfdbg_cli.errors import UserError, did_you_mean
+from tfdbg_cli.options import WRONG_USE, OptionParser, add_ui_options, check_theme
 from tfdbg_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -19,7 +21,8 @@ __all__ = ["main"]
 
 _USAGE = """tfdbg [options] SCRIPT [args ...]
        tfdbg [options] -m MODULE [args ...]
-       tfdbg [options] --dump-dir DIR"""
+       tfdbg [options] --dump-dir DIR
+       tfdbg [options] attach [ADDRESS]"""
 
 _DESCRIPTION = """\
 Runs a program as python does and stops before and after each run of its sessions, to look at the
@@ -32,15 +35,12 @@ examples:
       stop at each run; there, "run -f has_inf_or_nan" goes on to the first one with a bad tensor
   tfdbg --batch -c "run -f has_inf_or_nan" -c lt train.py
       the same without a terminal: print the tensors of that run, then let the program go on
+  tfdbg --listen 5678 train.py
+      in a job without a terminal; "tfdbg attach 5678" debugs it from any other one
 """
-
-# As tfdbg_cli.ui.choose has them; importing it would slow --help down.
-_UIS = ("auto", "screen", "line", "readline", "plain")
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-
-_WRONG_USE = 2
 
 
 def _size(text: str) -> int:
@@ -52,13 +52,6 @@ def _size(text: str) -> int:
             f'"{text}" is no size; write 500M, 4G or a number of bytes'
         )
     return size
-
-
-class _Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(_WRONG_USE, f"tfdbg: {message} (tfdbg --help lists the options)\n")
 
 
 class _CommandLine(NamedTuple):
@@ -77,9 +70,9 @@ class _CommandLine(NamedTuple):
     args: list[str]
 
 
-def _make_parser() -> tuple[_Parser, dict[str, bool]]:
+def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
     """The parser, and for each of its option strings whether it takes a value."""
-    parser = _Parser(
+    parser = OptionParser(
         prog="tfdbg",
         usage=_USAGE,
         description=_DESCRIPTION,
@@ -91,20 +84,7 @@ def _make_parser() -> tuple[_Parser, dict[str, bool]]:
     add = parser.add_argument
     actions = [
         add("-m", dest="module", metavar="MODULE", help="run a module or package as a program"),
-        add(
-            *("-c", "--command"),
-            action="append",
-            default=[],
-            metavar="CMD",
-            help="run this debugger command; repeatable: each stop takes commands from the queue"
-            " until one lets the program go on",
-        ),
-        add(
-            "--batch",
-            action="store_true",
-            help="ask nobody: when the commands are used up, the program runs on",
-        ),
-        add("--ui", choices=_UIS, default="auto", help="how to show things (default: %(default)s)"),
+        *add_ui_options(parser),
         add("--engine", metavar="NAME", help="debug only this framework (default: all in use)"),
         add("--dump-dir", metavar="DIR", help="look at dumps of earlier runs; runs no program"),
         add("--dump-root", metavar="DIR", help="where dumps go"),
@@ -122,9 +102,18 @@ def _make_parser() -> tuple[_Parser, dict[str, bool]]:
             metavar="FILE.py",
             help="load tensor filters from a file; repeatable",
         ),
-        add("--no-color", action="store_true", help="no colours; NO_COLOR does the same"),
-        add("--no-mouse", action="store_true", help="leave the mouse to the terminal"),
-        add("--theme", metavar="NAME", help="colours of the screen"),
+        add(
+            "--listen",
+            metavar="ADDRESS",
+            help="let people attach from other terminals, at [HOST:]PORT or unix:PATH;"
+            " the first stop waits for somebody; port 0 takes a free one",
+        ),
+        add("--no-wait", action="store_true", help="with --listen: run on until somebody attaches"),
+        add(
+            "--signal",
+            metavar="NAME",
+            help="this signal (USR1, for example) stops the program at the end of its run",
+        ),
         add(
             "--version",
             action="version",
@@ -133,8 +122,7 @@ def _make_parser() -> tuple[_Parser, dict[str, bool]]:
         ),
         add("-h", "--help", action="help", help="print this"),
     ]
-    takes_value = {name: a.nargs != 0 for a in actions for name in a.option_strings}
-    return parser, takes_value
+    return parser, {name: a.nargs != 0 for a in actions for name in a.option_strings}
 
 
 def _ours(argv: Sequence[str], takes_value: dict[str, bool]) -> int:
@@ -152,8 +140,6 @@ def _ours(argv: Sequence[str], takes_value: dict[str, bool]) -> int:
         attached = bool(equals)
         if not text.startswith("--"):
             name, attached = text[:2], len(text) > 2
-        if name == "--listen":
-            raise UserError("--listen: a program can't be attached to from another terminal yet.")
         if name not in takes_value:
             known = [option for option in takes_value if option.startswith("--")]
             raise UserError(f"there is no option {name}.", did_you_mean(name, known))
@@ -163,7 +149,7 @@ def _ours(argv: Sequence[str], takes_value: dict[str, bool]) -> int:
     return min(index, len(argv))
 
 
-def _parse(parser: _Parser, takes_value: dict[str, bool], argv: Sequence[str]) -> _CommandLine:
+def _parse(parser: OptionParser, takes_value: dict[str, bool], argv: Sequence[str]) -> _CommandLine:
     split = _ours(argv, takes_value)
     rest = list(argv[split:])
     options = parser.parse_args(_attached(argv[:split], takes_value))
@@ -201,15 +187,7 @@ def _check_names(options: argparse.Namespace) -> None:
                 f'there is no engine named "{options.engine}".',
                 did_you_mean(options.engine, names) or f"There are {', '.join(names)}.",
             )
-    if options.theme is not None:
-        from tfdbg_cli.settings import FIELDS
-
-        themes = next(field.choices for field in FIELDS if field.name == "theme")
-        if options.theme not in themes:
-            raise UserError(
-                f'there is no theme named "{options.theme}".',
-                did_you_mean(options.theme, themes) or f"There are {', '.join(themes)}.",
-            )
+    check_theme(options.theme)
 
 
 def _make_debugger(options: argparse.Namespace) -> Debugger:
@@ -227,6 +205,37 @@ def _make_debugger(options: argparse.Namespace) -> Debugger:
         dump_limit=options.dump_limit,
         filters=options.filters,
     )
+
+
+def _check_remote(options: argparse.Namespace, wants_program: bool) -> None:
+    """Whether the options about other terminals fit together.
+
+    Raises:
+        UserError: they don't.
+    """
+    if options.listen is None:
+        if options.no_wait:
+            raise UserError("--no-wait needs --listen.")
+        return
+    if not wants_program:
+        raise UserError("--listen needs a program to attach to.")
+    if options.batch:
+        raise UserError(
+            "--batch asks nobody, and --listen waits for somebody.",
+            "With --no-wait the program runs on until somebody attaches.",
+        )
+
+
+def _open_doors(options: argparse.Namespace, debugger: Debugger) -> None:
+    """Listen for people at other terminals, and for a signal."""
+    if options.signal is not None:
+        from tfdbg_cli.control import catch_signal, signal_number
+
+        catch_signal(signal_number(options.signal))
+    if options.listen is not None:
+        # Also where the script can't even be opened.
+        atexit.register(debugger.close)
+        debugger.listen(options.listen, wait=not options.no_wait)
 
 
 def _look(directory: str, debugger: Debugger) -> int:
@@ -267,17 +276,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         wants_program = line.script is not None or line.module is not None
         if options.dump_dir is None and not wants_program:
             print(f"usage: {_USAGE}\ntfdbg --help tells more.", file=sys.stderr)
-            return _WRONG_USE
+            return WRONG_USE
         if options.dump_dir is not None and wants_program:
             raise UserError("--dump-dir looks at dumps and runs no program.")
-        if line.script == "attach" and not os.path.exists(line.script):
-            raise UserError("attach: a program can't be attached to from another terminal yet.")
         _check_names(options)
+        if line.script == "attach" and not os.path.exists(line.script):
+            from tfdbg_cli.attach import main as attach
+
+            return attach(line.args, options)
+        _check_remote(options, wants_program)
         debugger = _make_debugger(options)
         if options.dump_dir is not None:
             return _look(options.dump_dir, debugger)
+        _open_doors(options, debugger)
     except UserError as error:
-        parser.exit(_WRONG_USE, f"tfdbg: {' '.join(str(error).split())}\n")
+        parser.exit(WRONG_USE, f"tfdbg: {' '.join(str(error).split())}\n")
 
     from tfdbg_cli.launcher import run_module, run_script
 

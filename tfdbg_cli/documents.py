@@ -160,6 +160,10 @@ class Document(ABC):
         initial_line: the line that should be on top when the Document is opened.
         initial_search: a regex that a UI searches for at once, so that its keys for the next and
             the previous match work from the first moment; empty: none.
+        printed: what is printed or written to a file instead, where a screen shows more than
+            anybody wants to have on paper; ``None``: the Document itself.
+        is_data: the lines are for other programs: where nobody reads along, a UI prints them and
+            nothing else.
     """
 
     title: str = ""
@@ -167,6 +171,8 @@ class Document(ABC):
     menu: tuple[MenuItem, ...] = ()
     initial_line: int = 0
     initial_search: str = ""
+    is_data: bool = False
+    printed: Document | None = None
 
     @property
     @abstractmethod
@@ -256,9 +262,13 @@ class Document(ABC):
         return self
 
     def __iter__(self) -> Iterator[Line]:
-        at, count = 0, self.line_count
+        return self.iterate()
+
+    def iterate(self, start: int = 0, block: int = 1024) -> Iterator[Line]:
+        """The lines from ``start`` on, settled, made so many at a time."""
+        at, count = start, self.line_count
         while at < count:
-            upto = min(at + 1024, count)
+            upto = min(at + block, count)
             self.settle(at, upto)
             yield from self.lines(at, upto)
             at = upto

@@ -7,34 +7,23 @@ import builtins
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoader
 from types import CodeType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.dumps.source_text import keep_source
+from tfdbg_cli.engine_watch import EngineWatch, note
 from tfdbg_cli.errors import one_line
 from tfdbg_cli.import_hook import ImportHook
 
 if TYPE_CHECKING:
     from tfdbg_cli.sessions.debugger import Debugger
 
-__all__ = ["CANNOT_OPEN", "note", "run_module", "run_script"]
+__all__ = ["CANNOT_OPEN", "remove_frames", "run_module", "run_script"]
 
 #: Exit status when the script can't be opened, python's own.
 CANNOT_OPEN = 2
-
-_UNUSED_SHOWN = 3
-
-
-def note(text: str) -> None:
-    """One line from the debugger on the stderr that the process was started with."""
-    stream = sys.__stderr__
-    try:
-        if stream is not None:
-            print(f"tfdbg: {' '.join(text.split())}", file=stream, flush=True)
-    except (OSError, ValueError):
-        pass  # It is closed: there is nobody to tell.
 
 
 def run_script(
@@ -158,7 +147,7 @@ def _run(
     debugger: Debugger,
     engines: Sequence[str] | None,
 ) -> int:
-    watch = _EngineWatch(debugger, engines)
+    watch = EngineWatch(debugger, engines)
     # Registered before the program can register anything, so it runs last.
     atexit.register(watch.finish)
     watch.start()
@@ -173,9 +162,12 @@ def _run(
         return 1
     except SystemExit as error:
         status = _exit_status(error)
+        if status and not debugger.is_ended:
+            debugger.outcome = f"SystemExit: {one_line(error).partition(': ')[2]}"
     except BaseException as error:
         uncaught = error
     if uncaught is not None:
+        debugger.outcome = one_line(uncaught)
         # Out here, what a hook of the program's raises doesn't get our context.
         status = _print_uncaught(uncaught)
         if isinstance(uncaught, KeyboardInterrupt) and status == 1:
@@ -222,86 +214,6 @@ def _print_uncaught(error: BaseException) -> int:
         print("\nOriginal exception was:", file=sys.stderr)
         sys.__excepthook__(kind, error, trace)
     return 1
-
-
-class _EngineWatch:
-    """Installs each engine when the program imports its framework, and undoes it at the end."""
-
-    def __init__(self, debugger: Debugger, only: Sequence[str] | None) -> None:
-        from tfdbg_cli.engines.registry import entries
-
-        self._debugger = debugger
-        self._only = only
-        self._triggers = {
-            module: entry.name
-            for entry in entries()
-            if only is None or entry.name in only
-            for module in entry.modules
-        }
-        self._hook = ImportHook(tuple(self._triggers), self._imported)
-        self._seen: set[str] = set()
-        self._undo: list[Callable[[], None]] = []
-        self._process = os.getpid()
-        self.program_started = False
-
-    def start(self) -> None:
-        self._hook.install()
-
-    def _imported(self, module: str) -> None:
-        from tfdbg_cli.engines.registry import load
-
-        name = self._triggers[module]
-        if name in self._seen:
-            return
-        self._seen.add(name)
-        try:
-            self._undo.append(load(name).install(self._debugger.wrap))
-        except Exception as error:
-            note(f"the {name} engine can't be used, its runs go undebugged: {one_line(error)}")
-
-    def finish(self) -> None:
-        """Uninstall, close the debugger, and say what didn't happen."""
-        if os.getpid() != self._process:
-            return  # A forked child ends; the debugger is its parent's.
-        self._hook.uninstall()
-        try:
-            for undo in reversed(self._undo):
-                undo()
-            self._debugger.close()
-        except Exception as error:
-            note(one_line(error))
-        if self.program_started:
-            for text in self._remarks():
-                note(text)
-
-    def _remarks(self) -> Iterator[str]:
-        queue = self._debugger.queue
-        names = ", ".join(dict.fromkeys(self._triggers.values()))
-        only = "" if self._only is None else f" (only {names} was watched)"
-        if not self._debugger.run_count:
-            if self._seen:
-                yield f"the program ended without a run to stop at{only}."
-            else:
-                known = only or f" (it knows {names})"
-                yield f"the program imported no framework that the debugger knows{known}."
-        elif not self._debugger.stops and not queue.batch:
-            yield f"the program's {self._debugger.run_count} run(s) gave no occasion to stop{only}."
-        choice = self._debugger.choice
-        if choice is not None and choice.filter_name:
-            yield (
-                f"no tensor passed {choice.filter_name} up to the program's end, "
-                f"run {self._debugger.run_count}."
-            )
-        elif choice is not None and choice.times > 1 and self._debugger.countdown > 0:
-            yield (
-                f"the program ended after run {self._debugger.run_count}, "
-                f"{self._debugger.countdown} before the one that run -t {choice.times} asked for."
-            )
-        unused = list(iter(queue.take, None))
-        if unused:
-            shown = "; ".join(unused[:_UNUSED_SHOWN])
-            more = "; …" if len(unused) > _UNUSED_SHOWN else ""
-            yield f"{len(unused)} command(s) were not run: {shown}{more}"
 
 
 # Tracebacks without the debugger.

@@ -16,8 +16,9 @@ from tfdbg_cli.errors import UserError, did_you_mean
 
 __all__ = ["FIELDS", "Field", "Settings", "default_config_path"]
 
-# The entry of the file that holds the aliases.
+# The entries of the file that hold the aliases and the user's own keys.
 _ALIASES = "aliases"
+_KEYS = "keys"
 
 _TRUE = {"1", "true", "t", "yes", "y", "on"}
 _FALSE = {"0", "false", "f", "no", "n", "off"}
@@ -67,7 +68,7 @@ FIELDS = (
         "auto",
         str,
         "Colours of the full screen and the line UI.",
-        ("auto", "dark", "light", "mono"),
+        ("auto", "dark", "light", "colorblind", "colorblind-light", "mono"),
     ),
 )
 
@@ -85,6 +86,9 @@ class Settings:
 
     Args:
         path: a JSON object of names and values; ``None``: no file.
+
+    Attributes:
+        warning: what in the file is not used, and why; empty: all is well.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -92,6 +96,7 @@ class Settings:
         self._fields = {field.name: field for field in FIELDS}
         self._values: dict[str, Any] = {}
         self._aliases: dict[str, str] = {}
+        self._keys: dict[str, str] = {}
         self._listeners: list[Callable[[str, Any], None]] = []
         self.warning = ""
         if path is not None and path.exists():
@@ -102,8 +107,20 @@ class Settings:
                         self._values[name] = self._parse(name, str(value))
                 aliases = stored.get(_ALIASES, {})
                 self._aliases = {str(name): str(text) for name, text in aliases.items()}
+                self._read_keys(stored.get(_KEYS, {}))
             except (OSError, ValueError, AttributeError, UserError) as error:
                 self.warning = f"Settings file {path} is not used: {error}"
+
+    def _read_keys(self, stored: Any) -> None:
+        if isinstance(stored, dict):
+            self._keys = {str(key): str(action) for key, action in stored.items()}
+        else:
+            self.warn('"keys" in the settings file is not used: it is no object of KEY: ACTION.')
+
+    def warn(self, text: str) -> None:
+        """Something in the file is not used; `config` and the first stop say so on one line."""
+        if text not in self.warning:
+            self.warning = f"{self.warning} {text}".strip()
 
     def _parse(self, name: str, text: str) -> Any:
         found = self._fields.get(name)
@@ -162,6 +179,11 @@ class Settings:
     def aliases(self) -> Mapping[str, str]:
         """The user's own commands: name -> command line."""
         return self._aliases
+
+    @property
+    def keys(self) -> Mapping[str, str]:
+        """The user's own keys of the full screen: ``"KEY"`` or ``"PLACE: KEY"`` -> action."""
+        return self._keys
 
     def set_alias(self, name: str, text: str) -> None:
         """Make, change or (with an empty text) remove an alias, and keep that in the file."""

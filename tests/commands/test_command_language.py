@@ -222,11 +222,28 @@ def test_the_history_command_numbers_and_links(shell):
 
 def test_only_what_was_typed_is_kept(tmp_path):
     history = History(tmp_path / "history")
-    history.play("lt")
-    history.add("ri")
-    assert (tmp_path / "history").read_text() == "ri\n"
-    assert history.items == ["ri"]
+    for note, text in ((history.play, "lt"), (history.add, "ri"), (history.add, "nope")):
+        assert note(text) == text
+        history.done(text == "nope")
+    assert (tmp_path / "history").read_text() == "ri\nnope\n"
+    assert history.items == ["ri", "nope"]
     assert history.session == ["lt", "ri"]
+
+
+def test_events_of_a_pipe_mean_its_own_commands(tmp_path, shell):
+    (tmp_path / "history").write_text("exit\n")
+    history = History(tmp_path / "history")
+    history.play("lt -n y")
+    history.play("ri")
+    assert history.play("!lt") == "lt -n y"
+    assert history.play("!!") == "lt -n y"
+    assert history.play("!2") == "ri"
+    assert history.play("!exit") == "!exit"
+
+
+def test_failed_commands_are_not_played_again(shell, tmp_path, capfd):
+    assert not play(shell, "version", "nope", "eval 40 + 2", f"save {tmp_path / 's'}")
+    assert (tmp_path / "s").read_text().splitlines()[1:] == ["version", "eval 40 + 2"]
 
 
 # -- aliases

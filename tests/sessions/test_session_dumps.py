@@ -266,4 +266,4 @@ def test_arguments_of_the_wrong_type():
         OnSessionInitResponse(None)
     with pytest.raises(TypeError, match="Expected a session"):
         Recorder("session")
-    assert "node_name_regex_allowlist=a" in repr(WatchOptions(node_name_regex_allowlist="a"))
+    assert "node_name_regex_allowlist='a'" in repr(WatchOptions(node_name_regex_allowlist="a"))

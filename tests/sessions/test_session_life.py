@@ -287,11 +287,15 @@ def test_empty_fetches_and_other_threads_pass_by(program):
     )
     sess.run(program.add)
     assert ui.modes == ""
-    thread = threading.Thread(target=lambda: sess.run(program.add), name="a worker")
+    thread = threading.Thread(target=lambda: sess.run(program.add), name="worker")
     thread.start()
     thread.join()
     assert ui.modes == "se"
-    assert sess.run(program.add) == 3
+    other = threading.Thread(target=lambda: sess.run(program.add), name="other work")
+    other.start()
+    other.join()
+    assert ui.modes == "se"
+    assert sess.run(program.add) == 4
 
 
 def test_callables(program):
@@ -300,11 +304,14 @@ def test_callables(program):
     assert runner([6.0, 3.0]).tolist() == EXPECTED[0]
     assert ui.modes == "se"
     assert "ratio/div:0" in ui.stops[1].names
-    with pytest.raises(TypeError):
-        runner()
-    with pytest.raises(TypeError):
-        runner([6.0, 3.0], options=None)
-    assert sess.make_callable(program.add)() == 2
+    for arguments, options in (((), {}), (([6.0, 3.0],), {"timeout": 1})):
+        plain = program.session.make_callable(program.ratio, feed_list=[program.x])
+        with pytest.raises(Exception) as expected:  # noqa: PT011
+            plain(*arguments, **options)
+        with pytest.raises(type(expected.value)):
+            runner(*arguments, **options)
+    before = program.session.run(program.count)
+    assert sess.make_callable(program.add)() == before + 1
     assert sess.run(callable_runner=lambda a: a + 1, callable_runner_args=(2,)) == 3
     assert "runner from make_callable()" in ui.stops[-1].title
     with pytest.raises(ValueError, match="mutually exclusive"):

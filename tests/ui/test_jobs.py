@@ -75,6 +75,8 @@ def test_a_filter_narrows_and_comes_off_again_at_the_same_place():
     def script(screen: Player):
         yield enter("long 5000")
         yield enter("&99$")
+        while "Filtering:" in screen.text:  # a busy machine takes longer
+            yield []
         assert "line 99" in screen.text
         assert "line 98" not in screen.text
         assert "&99$: 50 of 5000 lines" in screen.text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -15,10 +17,12 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from ui_service import SmallService
 
-from tfdbg_cli.commands.reply import Leave
+from tfdbg_cli.commands.reply import Leave, Reply
+from tfdbg_cli.documents import TextDocument, line
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.line import LineUI
 from tfdbg_cli.ui.line.adapters import ServiceCompleter
+from tfdbg_cli.ui.paging import rows_of
 from tfdbg_cli.ui.readline_ui import make_completer
 
 
@@ -36,7 +40,7 @@ class Session:
             default_color_depth=ColorDepth.DEPTH_4_BIT,
             enable_cpr=False,
         )
-        self.service = SmallService()
+        self.service: SmallService = SmallService()
         self.ui = LineUI(self.service.settings, color=color, input=pipe, output=output)
 
     def run(self, typed: str, *commands: str, batch: bool = False) -> Leave:
@@ -92,14 +96,124 @@ def test_names_with_slashes_and_colons_are_one_word() -> None:
     assert found[0].display_meta_text == "a tensor"
 
 
-def test_a_long_document_stops_after_each_screenful() -> None:
+@pytest.fixture
+def small() -> Iterator[Session]:
     with create_pipe_input() as pipe:
-        session = Session(pipe, rows=12)
-        session.run("numbers 35\r\rq\rexit --detach\r")
-        assert session.text.count("-- more --") >= 2
-        assert "line 19 " in session.text
-        assert "line 20 " not in session.text
-        assert session.service.ran == ["info", "numbers 35", "exit --detach"]
+        yield Session(pipe, rows=12)
+
+
+@pytest.mark.parametrize("go_on", ["\r", " "])
+def test_a_long_document_stops_after_each_screenful(small: Session, go_on: str) -> None:
+    small.run(f"numbers 35\r{go_on}qexit --detach\r")
+    assert "-- more -- (10 of 35 lines; Enter, q, or a command)" in small.text
+    assert "-- more -- (20 of 35 lines; Enter, q, or a command)" in small.text
+    assert "line 19 " in small.text
+    assert "line 20 " not in small.text
+    assert small.service.ran == ["info", "numbers 35", "exit --detach"]
+
+
+def test_a_command_typed_between_two_screenfuls_runs_before_the_queue(small: Session) -> None:
+    small.run("pick 7 1\rexit --detach\r", "numbers 35", "pick 8 1")
+    assert small.service.ran == ["info", "numbers 35", "pick 7 1", "pick 8 1", "exit --detach"]
+    assert small.service.history.items == ["pick 7 1", "exit --detach"]
+    assert "line 10 " not in small.text
+
+
+def test_ctrl_c_between_two_screenfuls_cancels_the_command(small: Session) -> None:
+    small.run("numbers 35\r\x03exit --detach\r")
+    assert "Cancelled." in small.text
+    assert "line 10 " not in small.text
+
+
+def test_long_lines_count_as_the_rows_that_they_take(small: Session) -> None:
+    small.run("wide\rexit --detach\r")  # 4 lines, 3 + 1 + 4 + 2 rows of 90 columns
+    assert "-- more --" not in small.text
+    assert rows_of(line("日本" * 45), 90) == 2
+    assert rows_of(line("e\u0301" * 90), 90) == 1
+    assert rows_of(line(), 90) == 1
+
+
+class LongStart(SmallService):
+    """A stop whose first screen is longer than the terminal."""
+
+    def do_info(self, text: str, rest: str) -> Reply:
+        """long"""
+        return Reply(text, TextDocument([f"info {number}" for number in range(30)]))
+
+
+def test_the_first_screen_of_a_stop_leads_to_the_prompt(small: Session) -> None:
+    small.service = LongStart()
+    small.run("pick 1 1\rexit --detach\r")
+    assert "info 8" in small.text
+    assert "info 9" not in small.text
+    assert "(21 more lines: Enter shows them)" in small.text
+    assert "-- more --" not in small.text
+    assert small.service.ran == ["info", "pick 1 1", "exit --detach"]
+
+
+def test_enter_at_the_prompt_goes_on_with_the_first_screen(small: Session) -> None:
+    small.service = LongStart()
+    small.run("\r\r\r\rexit --detach\r")
+    assert "-- more -- (19 of 30 lines" in small.text
+    assert small.text.count("info 29") == 1
+    assert small.service.ran == ["info", "exit --detach"]
+
+
+def test_a_document_opens_where_it_says(small: Session) -> None:
+    small.run("at 95\rexit --detach\r")
+    assert "(95 lines above: at 95 | cat shows all)" in small.text
+    assert "row 94" not in small.text
+    assert "row 95" in small.text
+
+
+def test_links_are_listed_and_followed_without_a_mouse(session: Session) -> None:
+    session.run("numbers 3\rlink\rlink 3\rlink 9\rlink 0\rpick 1 1\rlink\rexit --detach\r")
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", session.text)
+    listed = [text.rstrip() for text in shown.splitlines() if re.match(r" +\d ", text)]
+    assert listed == [
+        "    1 numbers 100",
+        "    2 run",
+        "    3 pick 0 1  (first)",
+        "    4 pick 0 2  (second)",
+        "    5 pick 1 1  (first)",
+        "    6 pick 1 2  (second)",
+        "    7 pick 2 1  (first)",
+        "    8 pick 2 2  (second)",
+    ]
+    assert "picked 0 1" in shown
+    # What was followed is the last output now.
+    assert "There is no link 9. The last output has 0." in shown
+    assert "There is no link 0." in shown
+    assert "The last output has no links." in shown
+
+
+def test_ctrl_r_searches_the_history(session: Session) -> None:
+    session.service.history.add("pick 4 1")
+    session.service.history.add("numbers 2")
+    session.run("\x12pick\r\rexit --detach\r")
+    assert session.service.ran == ["info", "pick 4 1", "exit --detach"]
+
+
+def test_the_history_holds_what_was_run_a_moment_ago(small: Session) -> None:
+    up = "\x1b[A"
+    small.run("numbers 35\rpick 5 5\rexit --detach\r")
+    small.run(f"{up}{up}\rexit --detach\r")
+    assert small.service.ran.count("pick 5 5") == 2
+
+
+def test_it_works_in_a_thread(session: Session) -> None:
+    thread = threading.Thread(target=session.run, args=("numbers 2\rexit --detach\r",))
+    thread.start()
+    thread.join(20)
+    assert session.service.ran == ["info", "numbers 2", "exit --detach"]
+
+
+def test_a_command_outside_of_a_stop(session: Session) -> None:
+    session.pipe.send_text("y\r")
+    assert session.ui.execute(session.service, CommandQueue(), "ask") is None
+    assert session.service.ran == ["ask", "say yes it is"]
+    assert session.ui.execute(session.service, CommandQueue(), "run 3") == Leave("run 3")
+    assert "---" not in session.text
 
 
 def test_a_document_of_just_one_screenful_asks_nothing() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import io
+import json
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
 from ui_service import SmallService
 
-from tfdbg_cli.commands.reply import Leave
+from tfdbg_cli.commands.reply import Leave, Reply
+from tfdbg_cli.documents import Document
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.plain import PlainUI
 from tfdbg_cli.ui.text import parse_indices
@@ -146,6 +150,63 @@ def test_search_prints_the_matching_lines_with_numbers() -> None:
     assert 'Nothing matches "nowhere".' in run.err
 
 
+def test_lines_for_other_programs_come_without_titles() -> None:
+    ui_out, err = io.StringIO(), io.StringIO()
+    ui = PlainUI(io.StringIO(), ui_out, err)
+    queue = CommandQueue(["run", "data 2", "say done"], batch=True)
+    ui.interact(SmallService(), queue)
+    # The stop that a command led to is named otherwise, even where it prints nothing.
+    ui.interact(SmallService("run-end: run #1", "end"), CommandQueue(["data 2"], batch=True))
+    assert ui_out.getvalue().splitlines() == ['{"line": 0}', '{"line": 1}']
+    assert Run("data 1", "pick 1 1").out.splitlines() == [
+        '{"line": 0}',
+        "--- run-start: run #1 ---",
+        "--- pick 1 1 ---",
+        "picked 1 1",
+    ]
+
+
+def test_a_person_sees_whose_lines_they_are() -> None:
+    run = Run(batch=False, tty=True, stdin="data 1\nexit --detach\n")
+    assert run.out.splitlines()[0] == "--- run-start: run #1 ---"
+    assert '{"line": 0}' in run.out
+
+
+def test_json_is_json_in_a_file_and_in_a_pipe(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from tfdbg_cli.engines import numpy as tf\n"
+        "x = tf.placeholder(tf.float32, [2], name='x')\n"
+        "tf.Session().run(tf.log(x, name='y'), {x: [0, 1]})\n"
+    )
+    file = tmp_path / "out.json"
+    commands = ["-c", "run", "-c", f"lt --json > {file}", "-c", "lt --json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tfdbg_cli", "--batch", *commands[:2], *commands[4:], program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    printed = [json.loads(text) for text in done.stdout.splitlines()]
+    assert [item["tensor"] for item in printed] == ["x:0", "y:0"]
+    subprocess.run(
+        [sys.executable, "-m", "tfdbg_cli", "--batch", *commands[:4], program],
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+    )
+    written = [json.loads(text) for text in file.read_text().splitlines()]
+    assert [item["health"] for item in written] == [item["health"] for item in printed]
+
+
+def test_links_are_listed_and_followed_by_number() -> None:
+    run = Run("link", "numbers 1", "link", "link 4")
+    assert "    1 numbers 100\n    2 run\n    3 pick 0 1  (first)\n" in run.out
+    assert run.out.splitlines()[-1] == "picked 0 2"
+    assert "There is no output yet." in run.err
+
+
 def test_an_element_prints_its_row() -> None:
     run = Run("table 50", "@[30,1]", "@[99,0]")
     assert run.out.splitlines()[-1] == "[   30] 30.0 30.1"
@@ -189,6 +250,7 @@ from ui_service import SmallService
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.choose import make_ui
 import sys
+import weakref
 service = SmallService()
 ui = make_ui("auto", service.settings, batch=True)
 print("before")
@@ -239,3 +301,19 @@ def test_without_stdin_the_program_goes_on() -> None:
     ui = PlainUI(None, io.StringIO(), io.StringIO())
     ui.stdin = None  # type: ignore[assignment]
     assert ui.interact(SmallService(), CommandQueue()) == Leave("detach")
+
+
+def test_what_was_printed_at_a_stop_is_let_go_when_it_is_left() -> None:
+    documents: list[weakref.ref[Document]] = []
+
+    class Watched(SmallService):
+        def do_numbers(self, text: str, rest: str) -> Reply:
+            reply = super().do_numbers(text, rest)
+            assert reply.document is not None
+            documents.append(weakref.ref(reply.document))
+            return reply
+
+    ui = PlainUI(io.StringIO(), io.StringIO(), io.StringIO())
+    ui.interact(Watched(), CommandQueue(["numbers 3", "prev", "run"], batch=True))
+    gc.collect()
+    assert [found() for found in documents] == [None]

@@ -183,3 +183,101 @@ def test_ctrl_c_clears_and_never_kills() -> None:
         assert "Leave" not in screen.text
 
     play(script)
+
+
+def test_typing_narrows_the_list_and_enter_takes_the_chosen_one() -> None:
+    service = SmallService()
+
+    def script(screen: Player) -> Keys:
+        yield [*"pick h", "tab"]
+        assert screen.text.count("a tensor") == 3
+        yield [*"R"]
+        assert screen.text.count("a tensor") == 2
+        yield ["backspace"]
+        assert screen.text.count("a tensor") == 3
+        yield ["down", "down"]  # in a list, the arrows move in it
+        assert screen.attribute("hidden/Relu:1 ") == "popup-focus"
+        yield ["enter"]  # takes it, and runs nothing
+        assert screen.rows[-1] == "tfdbg> pick hidden/Relu:1"
+        assert "a tensor" not in screen.text
+        assert service.ran == ["info"]
+        yield ["enter"]
+        assert service.ran[-1] == "pick hidden/Relu:1"
+        yield [*"pick h", "tab", *"w"]
+        assert screen.text.count("a tensor") == 1
+        yield ["tab"]  # the only one left
+        assert screen.rows[-1] == "tfdbg> pick hidden/weights/read:0"
+        assert "a tensor" not in screen.text
+        yield ["ctrl u", *"pick h", "tab", *"zz"]
+        assert "a tensor" not in screen.text
+        assert screen.rows[-1] == "tfdbg> pick hidden/zz"
+        yield ["ctrl u", *"pick h", "tab", "enter"]  # none chosen: the line is run
+        assert service.ran[-1] == "pick hidden/"
+        yield [*"pick h", "tab", "down", ":", *"1"]  # typing takes the chosen one, too
+        assert screen.rows[-1] == "tfdbg> pick hidden/Relu:0:1"
+        assert "a tensor" not in screen.text
+
+    play(script, service)
+
+
+def test_the_wheel_over_the_list_moves_in_it() -> None:
+    def script(screen: Player) -> Keys:
+        yield enter("numbers 300")
+        yield [*"pick h", "tab"]
+        column, row = screen.place("hidden/Relu:1")
+        yield [("mouse press", 5, column, row), ("mouse press", 5, column, row)]
+        assert screen.rows[-1] == "tfdbg> pick hidden/Relu:1"
+        assert screen.rows[3].startswith("line 0 ")
+        yield [("mouse press", 5, column, row)] * 5  # not beyond the end
+        assert screen.rows[-1] == "tfdbg> pick hidden/weights/read:0"
+        yield [("mouse press", 5, 3, 4)]
+        assert screen.rows[3].startswith("line 3 ")
+        yield ["page up", "page up"]
+        assert screen.rows[-1] == "tfdbg> pick hidden/Relu:0"
+
+    play(script)
+
+
+def test_the_history_search_says_which_one_of_how_many() -> None:
+    service = SmallService()
+    for text in ("numbers 1", "pick 1 1", "numbers 2", "wide"):
+        service.history.add(text)
+
+    def script(screen: Player) -> Keys:
+        yield [*"1", "ctrl r"]
+        assert screen.rows[-1] == "tfdbg> pick 1 1"
+        assert '1 of 2 former commands that contain "1".' in screen.text
+        yield ["ctrl r"]
+        assert screen.rows[-1] == "tfdbg> numbers 1"
+        assert '2 of 2 former commands that contain "1".' in screen.text
+        yield ["ctrl r"]
+        assert "No other command" in screen.text
+        yield ["ctrl c", "ctrl r"]
+        assert "1 of 4 former commands." in screen.text
+
+    play(script, service)
+
+
+@pytest.mark.parametrize("size", [(20, 5), (50, 12), (300, 100), (3, 3), (1, 1)])
+def test_resize_amid_a_list_and_a_question(size: tuple[int, int]) -> None:
+    service = SmallService()
+
+    def script(screen: Player) -> Keys:
+        yield [*"pick 日", "backspace", *"h", "tab", "down"]
+        screen.size = size
+        yield ["window resize"]  # the player asserts that each row is as wide as the screen
+        yield ["down"]
+        screen.size = (80, 24)
+        yield ["window resize"]
+        assert screen.attribute("hidden/Relu:1 ") == "popup-focus"
+        yield ["enter", "ctrl u", *"exit", "enter"]
+        screen.size = size
+        yield ["window resize"]
+        yield ["x", "backspace"]
+        screen.size = (80, 24)
+        yield ["window resize"]
+        assert "Leave the debugger?" in screen.text
+        yield screen.click("[s] stay")
+        assert "Leave" not in screen.text
+
+    play(script, service)

@@ -87,7 +87,7 @@ def test_a_second_ctrl_c_is_the_programs(debugged: Make) -> None:
 
 def test_the_line_ui_says_it_once(debugged: Make) -> None:
     shown = debugged(ui="line")
-    shown.until("-- more --")
+    shown.until("tfdbg>")
     shown.type("run -f has_inf_or_nan\r")
     shown.until("Ctrl-C stops at the end of a run")
     shown.until("step 3 of the program")

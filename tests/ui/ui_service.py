@@ -12,6 +12,7 @@ from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.reply import (
     Candidate,
     Choice,
+    CommandInfo,
     Completion,
     Leave,
     Question,
@@ -102,6 +103,14 @@ class SmallService:
         else:
             found = [Candidate(name, "a tensor") for name in NODES if name.startswith(word)]
         return Completion(start, tuple(found))
+
+    def commands(self) -> list[CommandInfo]:
+        found = []
+        for name in sorted(dir(self)):
+            if name.startswith("do_"):
+                summary = (getattr(self, name).__doc__ or "").strip()
+                found.append(CommandInfo(name[3:], (), summary, name == "do_pick"))
+        return found
 
     def do_info(self, text: str, rest: str) -> Reply:
         """what the run is"""
@@ -195,6 +204,16 @@ class SmallService:
     def do_next(self, text: str, rest: str) -> Reply:
         """the next screen"""
         return Reply(text, request=UiRequest("next"))
+
+    def do_link(self, text: str, rest: str) -> Reply:
+        """the links of the last output"""
+        return Reply(text, request=UiRequest("link", rest))
+
+    def do_data(self, text: str, rest: str) -> Reply:
+        """lines for other programs"""
+        document = LazyDocument(int(rest), lambda i: line(f'{{"line": {i}}}'))
+        document.is_data = True
+        return Reply(text, document)
 
     def do_mouse(self, text: str, rest: str) -> Reply:
         """take the mouse or not"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import platformdirs
@@ -35,8 +36,11 @@ class History:
         self.path = path
         self.limit = limit
         self.items: list[str] = []
-        #: What was run since the program began, for `save`: typed, queued or by a link.
+        #: What was run since the program began and didn't fail, for `save`: typed, queued or by a
+        #: link.
         self.session: list[str] = []
+        self._recent: list[str] = []
+        self._begun = ""
         #: The file of `record`: each command line is written to it at once.
         self.recorder: Path | None = None
         if path is not None:
@@ -66,17 +70,37 @@ class History:
                 text = self.expand(text.strip())
             except UserError:
                 return text  # running it tells the user
-        plain = " ".join(text.splitlines()).strip()
-        if plain:
-            self.play(plain)
-            if not self.items or self.items[-1] != plain:
-                self.items.append(plain)
-                self._append(self.path, plain)
+        plain = self._begin(text)
+        if plain and (not self.items or self.items[-1] != plain):
+            self.items.append(plain)
+            self._append(self.path, plain)
         return text
 
-    def play(self, text: str) -> None:
-        """Note a command that is run without being typed (of a queue, a link) for `save`."""
-        if text.strip() and text.split(maxsplit=1)[0] not in _NOT_PLAYED:
+    def play(self, text: str) -> str:
+        """Note a command line that was not typed: of a queue, a pipe, a link.
+
+        Returns:
+            The command line to run; ``!…`` means one of this process's.
+        """
+        if text.lstrip().startswith("!"):
+            try:
+                text = self.expand(text.strip(), self._recent)
+            except UserError:
+                return text
+        self._begin(text)
+        return text
+
+    def _begin(self, text: str) -> str:
+        plain = " ".join(text.splitlines()).strip()
+        self._begun = plain
+        if plain:
+            self._recent.append(plain)
+        return plain
+
+    def done(self, failed: bool) -> None:
+        """The command line noted last was run: a script is to play it again, unless it failed."""
+        text, self._begun = self._begun, ""
+        if text and not failed and text.split(maxsplit=1)[0] not in _NOT_PLAYED:
             self.session.append(text)
             self._append(self.recorder, text)
 
@@ -88,31 +112,36 @@ class History:
                 with path.open("a", encoding="utf-8") as file:
                     file.write(text + "\n")
 
-    def expand(self, text: str) -> str:
+    def expand(self, text: str, items: Sequence[str] | None = None) -> str:
         """What ``!!``, ``!12``, ``!-2``, ``!lt`` or ``!?Relu`` stands for; other text as it is.
 
         Words behind the event are appended: ``!lt -r``. A number is the one that `history` shows,
         a word the beginning of the most recent command that has it, ``?`` a part of it.
+
+        Args:
+            text: a command line.
+            items: the commands it may mean, oldest first; default: those that `history` shows.
 
         Raises:
             UserError: there is no such command.
         """
         if not text.startswith("!"):
             return text
+        items = self.items if items is None else items
         event, blank, rest = text[1:].partition(" ")
         found: str | None = None
         if event == "!":
-            found = self.items[-1] if self.items else None
+            found = items[-1] if items else None
         elif event.lstrip("-").isdecimal():
             number = int(event)
-            at = number - 1 if number > 0 else len(self.items) + number
-            found = self.items[at] if number and 0 <= at < len(self.items) else None
+            at = number - 1 if number > 0 else len(items) + number
+            found = items[at] if number and 0 <= at < len(items) else None
         elif event:
             part = event.removeprefix("?")
             found = next(
                 (
                     item
-                    for item in reversed(self.items)
+                    for item in reversed(items)
                     if (part in item if event.startswith("?") else item.startswith(part))
                 ),
                 None,

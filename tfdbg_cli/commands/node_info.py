@@ -107,6 +107,8 @@ def _attributes(node: Node) -> list[Line]:
 def _dumps(dump: Dump, name: str) -> list[Line]:
     data, facts = dump.by_node(name), TensorFacts(dump)
     lines = [line(), line((f"{len(data)} dumped tensor(s):", "heading"))]
+    if not data:
+        lines.append(line("  ", (dump.why_absent(name), "dim")))
     devices = {datum.device_name for datum in data}
     for datum in data:
         text = f"Slot {datum.output_slot} @ {datum.debug_op} @ {facts.milliseconds(datum):.3f} ms"

@@ -45,10 +45,7 @@ def _dumps_of(dump: Dump, name: str) -> list[Datum]:
         return found
     graph = dump.graph()
     if graph is not None and node in graph:
-        raise UserError(
-            f'Node "{node}" did not generate any dumps.',
-            "It is in the graph, but this run did not compute or watch it.",
-        )
+        raise UserError(f'Node "{node}" did not generate any dumps.', dump.why_absent(node))
     raise UserError(
         f'Node "{node}" does not exist in the graph.', did_you_mean(node, dump.tensor_names())
     )

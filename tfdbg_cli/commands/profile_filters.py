@@ -59,7 +59,7 @@ NODE_ARGUMENT = Argument(
     "only nodes whose name matches",
     "REGEX",
     default="",
-    complete=completers.nodes,
+    complete=completers.node_patterns,
 )
 OP_TYPE_ARGUMENT = Argument(
     ("-t", "--op_type_filter"),

@@ -162,7 +162,7 @@ class _Parser(argparse.ArgumentParser):
         message = message.replace(_NO_OPTION, "")
         if message.endswith("expected one argument"):
             flag = message.removeprefix("argument ").partition(":")[0].split("/")[0]
-            hint = f"Write {flag}=-s or {flag} \"-s\" for a value that begins with a dash."
+            hint = f'Write {flag}=-s or {flag} "-s" for a value that begins with a dash.'
         if message.startswith("unrecognized arguments: "):
             word = message.partition(": ")[2].split()[0]
             flags = [flag for a in command.arguments if a.is_option for flag in a.flags]

@@ -17,6 +17,9 @@ from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Choice, Leave, Question
 from tfdbg_cli.documents import Line, MenuItem, TextDocument, line
+from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.graph import Node
+from tfdbg_cli.dumps.sources import Frame, is_debugger_path, is_library_path
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.version import __version__
 
@@ -209,11 +212,15 @@ def error_document(context: Context) -> TextDocument:
     elif error.op_name and graph is not None and error.op_name in graph:
         op = quoted(error.op_name)
         lines.append(line("You may use the following commands to find out more:"))
-        for command, text in (
+        ways = [
             (f"ni -a -d -t {op}", "information about the failing op, where it was made"),
             (f"li -r {op}", "its inputs, recursively"),
             (lister, f"the {'ops' if is_profile else 'tensors'} that were computed before"),
-        ):
+        ]
+        frame = _maker(context.dump, graph.nodes[error.op_name])
+        if frame is not None:
+            ways.insert(2, (f"ps {quoted(frame.file)} -b {frame.line}", "the line that made it"))
+        for command, text in ways:
             lines.append(line("  * ", (command, "link", command), f"  {text}"))
     else:
         what = "The error names no op that the graph has."
@@ -231,6 +238,15 @@ def error_document(context: Context) -> TextDocument:
             MenuItem("run_info", "run_info"),
         ],
     )
+
+
+def _maker(dump: Dump | None, node: Node) -> Frame | None:
+    """The innermost frame of the user's that made a node, if its source is known."""
+    for frame in reversed(node.frames or ()):
+        if not is_library_path(frame.file) and not is_debugger_path(frame.file):
+            known = dump is not None and dump.sources().lines(frame.file) is not None
+            return frame if known else None
+    return None
 
 
 def _show_error(context: Context, arguments: argparse.Namespace) -> Result:
@@ -279,11 +295,27 @@ RUN = Command(
             "with -f: nodes whose name matches this regex don't count",
             "REGEX",
             default="",
+            complete=completers.node_patterns,
         ),
         Argument(("-p", "--profile"), "time the ops of the run instead of keeping its tensors"),
-        Argument(("--node_name_filter",), "watch only nodes whose name matches", "REGEX"),
-        Argument(("--op_type_filter",), "watch only ops whose type matches", "REGEX"),
-        Argument(("--tensor_dtype_filter",), "watch only tensors whose dtype matches", "REGEX"),
+        Argument(
+            ("--node_name_filter",),
+            "watch only nodes whose name matches",
+            "REGEX",
+            complete=completers.node_patterns,
+        ),
+        Argument(
+            ("--op_type_filter",),
+            "watch only ops whose type matches",
+            "REGEX",
+            complete=completers.op_types,
+        ),
+        Argument(
+            ("--tensor_dtype_filter",),
+            "watch only tensors whose dtype matches",
+            "REGEX",
+            complete=completers.dtypes,
+        ),
     ),
     modes=LIVE_MODES,
     examples=(

@@ -66,6 +66,11 @@ class CommandService:
             text: what was typed; empty, or a comment: nothing happens.
             width: columns that lines may fill.
         """
+        reply = self._answer(text, width)
+        self.history.done(reply.failed)
+        return reply
+
+    def _answer(self, text: str, width: int) -> Reply:
         command, rest = text.strip(), ""
         self.context.width = max(width, 20)
         try:

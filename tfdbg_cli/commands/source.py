@@ -250,9 +250,19 @@ LIST_SOURCE = Command(
     "List the source files that created nodes.",
     _list_source,
     (
-        Argument(("-p", "--path_filter"), "only files whose path matches", "REGEX", default=""),
         Argument(
-            ("-n", "--node_name_filter"), "count only nodes whose name matches", "REGEX", default=""
+            ("-p", "--path_filter"),
+            "only files whose path matches",
+            "REGEX",
+            default="",
+            complete=completers.source_files,
+        ),
+        Argument(
+            ("-n", "--node_name_filter"),
+            "count only nodes whose name matches",
+            "REGEX",
+            default="",
+            complete=completers.node_patterns,
         ),
         JSON_ARGUMENT,
     ),

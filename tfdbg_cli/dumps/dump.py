@@ -22,6 +22,10 @@ from tfdbg_cli.errors import UserError, did_you_mean
 __all__ = ["Datum", "Dump", "InconvertibleTensorProto", "Predicate", "RunError", "RunInfo"]
 
 
+# Their outputs are handles of variables.
+_HANDLES = frozenset({"VarHandleOp", "_VarHandlesOp"})
+
+
 class InconvertibleTensorProto:
     """A value that no NumPy array can hold: uninitialized, a resource handle, a variant.
 
@@ -222,6 +226,8 @@ class Dump(ABC):
         self._by_node: dict[str, list[Datum]] | None = None
         #: One line for each part that is missing or damaged.
         self.warnings: list[str] = []
+        #: Why a node has no tensors, as far as the engine knows: node name -> sentence or "".
+        self.absence: Callable[[str], str] | None = None
 
     @abstractmethod
     def _make_data(self) -> list[Datum]:
@@ -349,6 +355,22 @@ class Dump(ABC):
                 if first_n and count >= first_n:
                     return
 
+    def why_absent(self, node_name: str) -> str:
+        """Why a node of the graph has no tensors in this dump, in a sentence or two."""
+        known = self.absence(node_name) if self.absence is not None else ""
+        if known:
+            return known
+        graph = self.graph()
+        if graph is not None and self.op_type(node_name) in _HANDLES:
+            readers = [
+                edge.node
+                for edge in graph.recipients(node_name, control=False)
+                if self.op_type(edge.node) == "ReadVariableOp" and self.by_node(edge.node)
+            ]
+            where = f" Its value is in {', '.join(readers[:3])}." if readers else ""
+            return f"It holds the handle of a resource, not an array.{where}"
+        return "It is in the graph, but this run did not compute or watch it."
+
     def tensor(self, name: str) -> list[Datum]:
         """The dumps of a tensor, or a `UserError` that says what is wrong with the name."""
         found = self.by_tensor(name)
@@ -361,10 +383,7 @@ class Dump(ABC):
             known = ", ".join(f"{node}:{slot}" for slot in slots)
             raise UserError(f'Tensor "{name}" did not generate any dumps.', f"There are {known}.")
         if graph is not None and node in graph:
-            raise UserError(
-                f'Tensor "{name}" did not generate any dumps.',
-                f'Node "{node}" is in the graph, but this run did not compute or watch it.',
-            )
+            raise UserError(f'Tensor "{name}" did not generate any dumps.', self.why_absent(node))
         raise UserError(
             f'Node "{node}" does not exist in the graph.', did_you_mean(name, self.tensor_names())
         )

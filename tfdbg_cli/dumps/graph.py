@@ -33,9 +33,20 @@ class Node:
         device: device name, empty where unknown.
         attributes: name -> text, or a function that makes them when somebody asks.
         frames: creation stack, outermost first, or a function that makes it; ``None``: unknown.
+        returns: for a node that calls functions: per output the tensors of the bodies (and of the
+            caller) that it may hand on, empty names where unknown. They become inputs as well.
     """
 
-    __slots__ = ("_attributes", "_frames", "control_inputs", "device", "inputs", "name", "op_type")
+    __slots__ = (
+        "_attributes",
+        "_frames",
+        "control_inputs",
+        "device",
+        "inputs",
+        "name",
+        "op_type",
+        "returns",
+    )
 
     def __init__(
         self,
@@ -46,10 +57,17 @@ class Node:
         device: str = "",
         attributes: Mapping[str, str] | Callable[[], Mapping[str, str]] | None = None,
         frames: Iterable[Frame] | Callable[[], Iterable[Frame] | None] | None = None,
+        *,
+        returns: Sequence[Sequence[str]] = (),
     ) -> None:
         self.name = name
         self.op_type = op_type
         self.inputs = tuple(inputs)
+        self.returns = tuple(tuple(tensors) for tensors in returns)
+        if self.returns:
+            handed = (tensor for tensors in self.returns for tensor in tensors if tensor)
+            known = set(self.inputs)
+            self.inputs += tuple(each for each in dict.fromkeys(handed) if each not in known)
         self.control_inputs = tuple(control_inputs)
         self.device = device
         self._attributes = attributes

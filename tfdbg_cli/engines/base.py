@@ -16,7 +16,7 @@ from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 
-__all__ = ["Capture", "Engine", "SessionAdapter", "Watch", "WrapSession"]
+__all__ = ["Capture", "Engine", "RunCall", "SessionAdapter", "Watch", "WrapSession"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,27 @@ class Capture:
     run_metadata: Any = None
 
 
+@dataclass(frozen=True)
+class RunCall:
+    """One run that was asked for, by whichever way, and what can be done with it.
+
+    Attributes:
+        fetches: the names of what it computes.
+        feeds: feed name -> value as the caller gave it.
+        run: does it, untouched by the debugger.
+        debug: does it and keeps what is watched.
+        profile: does it, timed op by op; ``None``: this kind of run can't be timed.
+        runner: a sentence instead of fetches and feeds, where they aren't known.
+    """
+
+    fetches: Sequence[str]
+    feeds: Mapping[str, Any]
+    run: Callable[[], Any]
+    debug: Callable[[Watch], Capture]
+    profile: Callable[[], Capture] | None = None
+    runner: str = ""
+
+
 class SessionAdapter(ABC):
     """One session of the framework, as the wrapper session sees it.
 
@@ -88,6 +109,69 @@ class SessionAdapter(ABC):
     def profile_run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Capture:
         """The same run, timed op by op; `Capture.dump` has a `Dump.profile`."""
         raise NotImplementedError(f"The {self.engine_name} engine doesn't measure op times yet.")
+
+    def call(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> RunCall:
+        """The run of these arguments."""
+        arguments = (fetches, feed_dict, options, run_metadata)
+        return RunCall(
+            self.fetch_names(fetches),
+            self.feeds(feed_dict),
+            run=lambda: self.run(*arguments),
+            debug=lambda watch: self.debug_run(*arguments, watch),
+            profile=lambda: self.profile_run(*arguments),
+        )
+
+    def callable_call(
+        self, callable_options: Any, values: Sequence[Any], run_metadata: Any
+    ) -> RunCall:
+        """The run that a callable made of ``CallableOptions`` does with these values.
+
+        Raises:
+            NotImplementedError: the framework has no such callables.
+        """
+        raise NotImplementedError(f"The {self.engine_name} engine knows no CallableOptions.")
+
+    def make_callable(
+        self, fetches: Any, feed_list: Any, accept_options: bool
+    ) -> Callable[..., Any] | None:
+        """The session's own callable, untouched by the debugger; ``None``: it makes none.
+
+        Raises:
+            Exception: what the framework says of arguments that are wrong.
+        """
+        make = getattr(self.session, "make_callable", None)
+        return make(fetches, feed_list, accept_options) if make is not None else None
+
+    def partial_run_setup(self, fetches: Any, feeds: Any) -> Any:
+        """Prepare a run that is done in parts; its handle.
+
+        Raises:
+            NotImplementedError: the framework has no partial runs.
+        """
+        raise NotImplementedError(f"Sessions of the {self.engine_name} engine run as a whole.")
+
+    def partial_call(self, handle: Any, fetches: Any, feed_dict: Any) -> RunCall:
+        """One part of a prepared run.
+
+        Raises:
+            NotImplementedError: the framework has no partial runs.
+        """
+        raise NotImplementedError(f"Sessions of the {self.engine_name} engine run as a whole.")
+
+    def next_run(self, fetches: Any, take: Callable[[RunCall], Any]) -> Callable[[], None]:
+        """Hand over the run that a framework with hooks is about to make on this thread.
+
+        Args:
+            fetches: the very object that the user asked for; hooks may fetch more.
+            take: does the run; it returns the run's value or raises its error.
+
+        Returns:
+            A function that takes the wish back; to be called in any case.
+
+        Raises:
+            NotImplementedError: the framework has no hooks.
+        """
+        raise NotImplementedError(f"The {self.engine_name} engine has no hooks.")
 
     @abstractmethod
     def fetch_names(self, fetches: Any) -> list[str]:
@@ -141,6 +225,14 @@ class Engine(ABC):
     @abstractmethod
     def adapt(self, session: Any) -> SessionAdapter:
         """An adapter for a session; its methods bypass what `install` has put in place."""
+
+    def session_interface(self) -> type | None:
+        """The class that the framework demands of whatever stands for a session, if any."""
+        return None
+
+    def hook_interface(self) -> type | None:
+        """The class that the framework demands of a hook on its runs, if it has hooks."""
+        return None
 
     @abstractmethod
     def install(self, wrap: WrapSession) -> Callable[[], None]:

@@ -72,6 +72,11 @@ class FilterRegistry:
             )
         return found
 
+    def summary(self, name: str) -> str:
+        """The first line of a filter's docstring; empty where it has none, or isn't loaded yet."""
+        lines = (getattr(self._filters.get(name), "__doc__", None) or "").strip().splitlines()
+        return lines[0].strip() if lines else ""
+
     def predicate(self, name: str) -> Predicate:
         """A filter by name, as `run -f` and `lt -f` apply it.
 

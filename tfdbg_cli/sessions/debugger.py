@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.history import History, default_history_path
+from tfdbg_cli.commands.registry import CommandRegistry
 from tfdbg_cli.commands.reply import Leave
 from tfdbg_cli.commands.run import ExitChoice, RunChoice
 from tfdbg_cli.commands.service import CommandService
+from tfdbg_cli.errors import UserError
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 from tfdbg_cli.sessions.storage import DumpStore
 from tfdbg_cli.sessions.waiting import Waiting
@@ -21,6 +24,9 @@ from tfdbg_cli.settings import Settings, default_config_path
 from tfdbg_cli.tensors.measurements import halt as halt_measurements
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.choose import make_ui
+
+if TYPE_CHECKING:
+    from tfdbg_cli.ui.remote.host import RemoteUI
 
 __all__ = ["Debugger"]
 
@@ -39,9 +45,16 @@ class Debugger:
         filters: Python files with tensor filters.
         config_path: settings file; ``None``: the user's own.
 
+    Attributes:
+        is_off: the debugger is disabled: its sessions run as without it.
+        outcome: the error that the program ends with, on one line; empty: none is known.
+
     Raises:
         UserError: a filters file can't be used, or ``dump_root`` can't.
     """
+
+    #: All that are in use in this process; more than one where sessions are wrapped by hand.
+    instances: ClassVar[weakref.WeakSet[Debugger]] = weakref.WeakSet()
 
     def __init__(
         self,
@@ -84,6 +97,69 @@ class Debugger:
         self.is_detached = False
         self.is_ended = False
         self.waiting = Waiting()
+        self.is_off = False
+        self.outcome = ""
+        self._remote: RemoteUI | None = None
+        Debugger.instances.add(self)
+
+    @classmethod
+    def listening(cls) -> Debugger | None:
+        """The debugger of this process that can be attached to, if there is one."""
+        return next((found for found in cls.instances if found._remote is not None), None)
+
+    def listen(self, address: str, *, wait: bool = True) -> str:
+        """Let people attach from other terminals; it is their UI that the stops ask from now on.
+
+        Args:
+            address: ``[HOST:]PORT`` or ``unix:PATH``; port 0 takes one that is free.
+            wait: whether a stop waits for the first client. Otherwise the program runs without
+                stops until somebody attaches.
+
+        Returns:
+            The command that attaches.
+
+        Raises:
+            UserError: it can't listen there, or it listens already.
+        """
+        from tfdbg_cli.ui.remote.detach import DETACH
+        from tfdbg_cli.ui.remote.host import RemoteUI
+
+        if self._remote is not None:
+            raise UserError(f"The program listens already: {self._remote.invitation}.")
+        ui = RemoteUI(
+            address,
+            self.settings,
+            waits=wait,
+            on_wish=self.request_stop,
+            on_lost=self._run_on,
+            on_fork=self._leave_child_alone,
+            how_ended=lambda: self.outcome,
+        )
+        if self._ui is not None:
+            self.waiting.end()
+            self._ui.close()
+        self._ui = self._remote = ui
+        self.registry = CommandRegistry([*make_registry().commands, DETACH])
+        self.is_detached = not wait
+        return ui.invitation
+
+    def request_stop(self) -> None:
+        """Stop at the next end of a debugged run, or start of a run; also after a detach.
+
+        It only sets flags, so any thread and any signal handler may call it.
+        """
+        self.waiting.is_interrupted = True
+        self.is_detached = False
+
+    def _run_on(self) -> None:
+        """Nobody is there any more: no run is debugged until somebody asks for a stop."""
+        self.is_detached = True
+        self.choice = None
+
+    def _leave_child_alone(self) -> None:
+        """In a forked child: its runs are its own, and whoever held the lock isn't there."""
+        self.lock = threading.RLock()
+        self._run_on()
 
     def wrap(self, session: Any) -> Any:
         """The wrapper of a session of any engine; the same one each time."""
@@ -156,10 +232,14 @@ class Debugger:
         if isinstance(action, ExitChoice) and action.ends_program:
             self.is_ended = True
             raise SystemExit(1)
+        if self._remote is not None and self._remote.is_attached:
+            self.request_stop()  # somebody came in the meantime
 
     def close(self) -> None:
         """The program is at its end: let go of the UI and of temporary dumps."""
         self.waiting.end()
         if self._ui is not None:
             self._ui.close()
+        self._remote = None
+        Debugger.instances.discard(self)
         self.store.close()

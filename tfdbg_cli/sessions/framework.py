@@ -9,14 +9,22 @@ from __future__ import annotations
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, SessionAdapter
+from tfdbg_cli.engines.base import Capture, RunCall, SessionAdapter, Watch
+from tfdbg_cli.engines.kin import kin
 from tfdbg_cli.engines.registry import engine_for
+from tfdbg_cli.sessions.instr_loop import (
+    OnInstrEndRequest,
+    OnInstrEndResponse,
+    OnInstrStartAction,
+    OnInstrStartRequest,
+    OnInstrStartResponse,
+    follow_instructions,
+)
 from tfdbg_cli.sessions.requests import (
     OnRunEndRequest,
     OnRunEndResponse,
@@ -29,9 +37,15 @@ from tfdbg_cli.sessions.requests import (
     WatchOptions,
     check_type,
 )
+from tfdbg_cli.sessions.surface import SessionSurface
 
 __all__ = [
     "BaseDebugWrapperSession",
+    "OnInstrEndRequest",
+    "OnInstrEndResponse",
+    "OnInstrStartAction",
+    "OnInstrStartRequest",
+    "OnInstrStartResponse",
     "OnRunEndRequest",
     "OnRunEndResponse",
     "OnRunStartAction",
@@ -44,14 +58,15 @@ __all__ = [
 ]
 
 
-class BaseDebugWrapperSession(ABC):
+class BaseDebugWrapperSession(SessionSurface, ABC):
     """A session that asks what to do before each run and tells after it.
 
     Everything it doesn't define is forwarded to the wrapped session.
 
     Args:
         sess: a session of any engine that is loaded.
-        thread_name_filter: only runs on threads whose name this regex is found in are debugged.
+        thread_name_filter: only runs on threads whose name begins with a match of this regex are
+            debugged.
         pass_through_operrors: errors of a run are raised at once, without `on_run_end`.
         adapter: how to drive the session; found through the engines by default.
 
@@ -59,6 +74,12 @@ class BaseDebugWrapperSession(ABC):
         TypeError: no engine knows the session.
         ValueError: `on_session_init` answered with an unknown action.
     """
+
+    def __new__(cls, sess: Any = None, *args: Any, **kwargs: Any) -> Self:
+        """An instance that the session's framework takes for a session of its own."""
+        engine = engine_for(sess)
+        made: Self = object.__new__(kin(cls, engine.session_interface() if engine else None))
+        return made
 
     def __init__(
         self,
@@ -75,19 +96,17 @@ class BaseDebugWrapperSession(ABC):
                     f"got type {type(sess)}"
                 )
             adapter = engine.adapt(sess)
-        self._sess = sess
-        self._adapter = adapter
+        super().__init__(sess, adapter)
         self._thread_name_filter = re.compile(thread_name_filter) if thread_name_filter else None
         self._pass_through_operrors = pass_through_operrors
         self._run_call_count = 0
         self._count_lock = threading.Lock()
-        self._default_contexts: list[Any] = []
 
         response = self.on_session_init(OnSessionInitRequest(sess))
         check_type(response, OnSessionInitResponse)
         if response.action == OnSessionInitAction.REMOTE_INSTR_LOOP:
-            raise NotImplementedError("The remote instruction loop is not available yet.")
-        if response.action != OnSessionInitAction.PROCEED:
+            follow_instructions(self, adapter)
+        elif response.action != OnSessionInitAction.PROCEED:
             raise ValueError(f"Invalid OnSessionInitAction value: {response.action}")
 
     # What a subclass decides.
@@ -104,27 +123,15 @@ class BaseDebugWrapperSession(ABC):
     def on_run_end(self, request: OnRunEndRequest) -> OnRunEndResponse:
         """Called after each run, with what it computed. An error is raised after it returns."""
 
-    # The face of a session.
+    def on_instr_start(self, request: OnInstrStartRequest) -> OnInstrStartResponse:
+        """Called in the remote instruction loop: what is to be done next?"""
+        raise NotImplementedError(
+            f"{type(self).__name__} asks for the remote instruction loop and has no on_instr_start."
+        )
 
-    @property
-    def graph(self) -> Any:
-        """The wrapped session's graph."""
-        return self._adapter.framework_graph
-
-    @property
-    def graph_def(self) -> Any:
-        """The wrapped session's graph_def."""
-        return self._sess.graph_def
-
-    @property
-    def sess_str(self) -> Any:
-        """The wrapped session's target."""
-        return self._sess.sess_str
-
-    @property
-    def session(self) -> Any:
-        """The wrapped session itself."""
-        return self._sess
+    def on_instr_end(self, request: OnInstrEndRequest) -> OnInstrEndResponse:
+        """Called in the remote instruction loop, with what came of the instruction."""
+        return OnInstrEndResponse()
 
     @property
     def run_call_count(self) -> int:
@@ -154,7 +161,8 @@ class BaseDebugWrapperSession(ABC):
                 them is changed.
             callable_runner: run this instead of fetches, with ``callable_runner_args``.
             callable_runner_args: its positional arguments.
-            callable_options: not supported together with fetches.
+            callable_options: run what this TensorFlow ``CallableOptions`` says instead, with
+                ``callable_runner_args`` as the values of its feeds.
 
         Returns:
             What the wrapped session returns.
@@ -179,40 +187,65 @@ class BaseDebugWrapperSession(ABC):
                 "simultaneously."
             )
         count = self.increment_run_call_count()
-        if callable_options is not None:
-            return self._run_callable_options(callable_options, callable_runner_args)
-        if callable_runner is not None:
-            args = tuple(callable_runner_args or ())
-            return self._run_opaque(callable_runner, args, count, options, run_metadata)
         adapter = self._adapter
-        if adapter.is_empty(fetches) or self._other_thread():
+        if callable_options is not None:
+            values = tuple(callable_runner_args or ())
+            call = adapter.callable_call(callable_options, values, run_metadata)
+        elif callable_runner is not None:
+            values = tuple(callable_runner_args or ())
+            call = self._opaque_call(callable_runner, values, options, run_metadata)
+        elif adapter.is_empty(fetches) or self._other_thread():
             return adapter.run(fetches, feed_dict, options, run_metadata)
-
-        info = RunInfo(
-            call_count=count,
-            fetches=adapter.fetch_names(fetches),
-            feeds=adapter.feeds(feed_dict),
-            engine=adapter.engine_name,
-        )
-        request = OnRunStartRequest(fetches, feed_dict, options, run_metadata, count, run_info=info)
-        response = self._ask(request)
-        if response.action == OnRunStartAction.NON_DEBUG_RUN:
-            value, error = self._plainly(
-                lambda: adapter.run(fetches, feed_dict, options, run_metadata)
-            )
-            capture = Capture(value, None, error)
-        elif response.action == OnRunStartAction.PROFILE_RUN:
-            capture = adapter.profile_run(fetches, feed_dict, options, run_metadata)
         else:
-            capture = adapter.debug_run(fetches, feed_dict, options, run_metadata, response.watch())
-        return self._finish(response.action, capture, info)
+            call = adapter.call(fetches, feed_dict, options, run_metadata)
+        if self._other_thread():
+            return call.run()
+        is_callable = callable_runner is not None
+        request = OnRunStartRequest(
+            fetches, feed_dict, options, run_metadata, count, is_callable, self._info(call, count)
+        )
+        return self._live(call, request)
 
-    def _ask(self, request: OnRunStartRequest) -> OnRunStartResponse:
+    # The life of a run. Hooks, which see only its two ends, call these one by one.
+
+    def _info(self, call: RunCall, count: int) -> RunInfo:
+        return RunInfo(
+            call_count=count,
+            fetches=call.fetches,
+            feeds=call.feeds,
+            engine=self._adapter.engine_name,
+            runner=call.runner,
+        )
+
+    def _live(self, call: RunCall, request: OnRunStartRequest) -> Any:
+        """A run from its start to its end: its value, or its error."""
+        response = self._begin(request)
+        action, capture = self._perform(response, call)
+        self._end(action, capture, request.run_info, response)
+        if capture.error is not None:
+            raise capture.error
+        return capture.value
+
+    def _begin(self, request: OnRunStartRequest) -> OnRunStartResponse:
+        """Ask what to do with a run."""
         response = self.on_run_start(request)
         check_type(response, OnRunStartResponse)
         if response.action not in OnRunStartAction.ALL:
             raise ValueError(f"Invalid OnRunStartAction value: {response.action}")
         return response
+
+    def _perform(self, response: OnRunStartResponse, call: RunCall) -> tuple[str, Capture]:
+        """Do it; the action that was performed and what came of it."""
+        action = response.action
+        if action == OnRunStartAction.NON_DEBUG_RUN:
+            value, error = self._plainly(call.run)
+            return action, Capture(value, None, error)
+        if action == OnRunStartAction.PROFILE_RUN and call.profile is not None:
+            return action, call.profile()
+        capture = call.debug(response.watch())
+        if action == OnRunStartAction.PROFILE_RUN and capture.dump is not None:
+            capture.dump.warnings.append("Parts of a run can't be timed: this was a debugged one.")
+        return OnRunStartAction.DEBUG_RUN, capture
 
     def _plainly(self, run: Callable[[], Any]) -> tuple[Any, BaseException | None]:
         """The value of a run, or its framework error; anything else is raised at once."""
@@ -223,11 +256,18 @@ class BaseDebugWrapperSession(ABC):
                 raise
             return None, error
 
-    def _finish(self, action: str, capture: Capture, info: RunInfo) -> Any:
+    def _end(
+        self, action: str, capture: Capture, info: RunInfo, response: OnRunStartResponse
+    ) -> None:
+        """Tell of a run; its error is still to be raised."""
         if capture.error is not None:
             info.error = self._adapter.describe_error(capture.error)
             if self._pass_through_operrors:
-                raise capture.error
+                return
+            if capture.dump is None:
+                # The graph, at least, is there to look at.
+                capture.dump = MemoryDump(self._adapter.graph)
+                capture.dump.warnings.append("The run was not debugged: its tensors aren't known.")
         if capture.dump is not None:
             capture.dump.set_run_info(info)
         request = OnRunEndRequest(
@@ -236,43 +276,32 @@ class BaseDebugWrapperSession(ABC):
             tf_error=capture.error,
             dump=capture.dump,
             error=info.error,
+            run_start_response=response,
         )
         capture.dump = None  # the request alone holds it: who spills it to disk frees the memory
-        self.on_run_end(request)
-        if capture.error is not None:
-            raise capture.error
-        return capture.value
+        check_type(self.on_run_end(request), OnRunEndResponse)
 
     def _other_thread(self) -> bool:
         wanted = self._thread_name_filter
-        return wanted is not None and not wanted.search(threading.current_thread().name)
+        return wanted is not None and not wanted.match(threading.current_thread().name)
 
-    def _run_opaque(
-        self,
-        runner: Callable[..., Any],
-        args: tuple[Any, ...],
-        count: int,
-        options: Any,
-        run_metadata: Any,
-    ) -> Any:
+    def _opaque_call(
+        self, runner: Callable[..., Any], args: tuple[Any, ...], options: Any, run_metadata: Any
+    ) -> RunCall:
         """A runner that isn't ours to look into: the two stops, around an undebugged run."""
-        if self._other_thread():
-            return runner(*args)
-        info = RunInfo(
-            call_count=count, runner="runner from make_callable()", engine=self._adapter.engine_name
-        )
-        request = OnRunStartRequest(None, None, options, run_metadata, count, True, run_info=info)
-        response = self._ask(request)
-        value, error = self._plainly(lambda: runner(*args))
-        dump = (
-            None
-            if response.action == OnRunStartAction.NON_DEBUG_RUN
-            else MemoryDump(self._adapter.graph)
-        )
-        return self._finish(response.action, Capture(value, dump, error), info)
+        given = {"options": options, "run_metadata": run_metadata}
+        kwargs = {name: value for name, value in given.items() if value is not None}
 
-    def _run_callable_options(self, callable_options: Any, args: Sequence[Any] | None) -> Any:
-        raise NotImplementedError("Runs from CallableOptions are not debugged yet.")
+        def run() -> Any:
+            return runner(*args, **kwargs)
+
+        def debug(watch: Watch | None = None) -> Capture:
+            value, error = self._plainly(run)
+            return Capture(value, MemoryDump(self._adapter.graph), error, run_metadata)
+
+        return RunCall((), {}, run, debug, debug, runner="runner from make_callable()")
+
+    # Other ways to run.
 
     def make_callable(
         self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False
@@ -283,94 +312,46 @@ class BaseDebugWrapperSession(ABC):
             fetches: as in `run`.
             feed_list: the feed keys whose values the callable takes as positional arguments.
             accept_options: whether it takes ``options`` and ``run_metadata`` too.
+
+        Raises:
+            Exception: what the wrapped session says of arguments that are wrong.
         """
+        plain = self._adapter.make_callable(fetches, feed_list, accept_options)
         keys = list(feed_list or [])
+        known = {"options", "run_metadata"} if accept_options or plain is None else set()
 
         def runner(*values: Any, **kwargs: Any) -> Any:
-            if len(values) != len(keys):
-                raise TypeError(
-                    f"The callable takes {len(keys)} feed value(s), but {len(values)} were given."
-                )
-            unknown = set(kwargs) - ({"options", "run_metadata"} if accept_options else set())
-            if unknown:
-                raise TypeError(
-                    f"The callable got an unexpected keyword argument {sorted(unknown)[0]!r}."
-                )
+            if plain is not None and (len(values) != len(keys) or not kwargs.keys() <= known):
+                return plain(*values, **kwargs)  # knows best what is wrong
             feed_dict = dict(zip(keys, values, strict=True)) if keys else None
             return self.run(fetches, feed_dict=feed_dict, **kwargs)
 
         return runner
 
-    def run_step_fn(self, step_fn: Callable[..., Any]) -> Any:
-        """``run_step_fn`` of the wrapped monitored session; its runs come back through `run`."""
-        return step_fn(_StepContext(self))
+    def _make_callable_from_options(self, callable_options: Any) -> Callable[..., Any]:
+        """A callable made of TensorFlow's ``CallableOptions`` (Keras makes its steps so)."""
 
-    @contextmanager
-    def as_default(self) -> Iterator[BaseDebugWrapperSession]:
-        """Make this the default session: ``tensor.eval()`` goes through the debugger."""
-        with self._enter_default():
-            yield self
-
-    def _enter_default(self) -> Any:
-        default = getattr(self._adapter, "default_session", None)
-        return default(self) if default is not None else self._sess.as_default()
-
-    def __enter__(self) -> BaseDebugWrapperSession:
-        # The wrapped session's own with statement (its graph, its closing, the exceptions that a
-        # monitored session swallows), and inside it the wrapper as the default session.
-        if hasattr(type(self._sess), "__enter__"):
-            self._sess.__enter__()
-        context = self._enter_default()
-        context.__enter__()
-        self._default_contexts.append(context)
-        return self
-
-    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> bool:
-        swallowed = False
-        try:
-            self._default_contexts.pop().__exit__(exc_type, exc_value, traceback)
-        finally:
-            if hasattr(type(self._sess), "__exit__"):
-                swallowed = bool(self._sess.__exit__(exc_type, exc_value, traceback))
-            else:
-                self.close()
-        return swallowed
-
-    def close(self) -> None:
-        """Close the wrapped session."""
-        self._sess.close()
-
-    def should_stop(self) -> bool:
-        """Whether a monitored session should stop.
-
-        Raises:
-            ValueError: the wrapped session has no such method.
-        """
-        if not hasattr(self._sess, "should_stop"):
-            raise ValueError(
-                "The wrapped session does not have a method named 'should_stop'. "
-                "Do you intend to wrap a tf.MonitoredSession?"
+        def runner(*values: Any, **kwargs: Any) -> Any:
+            return self.run(
+                None,
+                run_metadata=kwargs.get("run_metadata"),
+                callable_options=callable_options,
+                callable_runner_args=values,
             )
-        return bool(self._sess.should_stop())
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("_sess", "_adapter"):  # not set yet: an error in __init__, not a lookup
-            raise AttributeError(name)
-        return getattr(self._sess, name)
+        return runner
 
+    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
+        """Prepare a run that is done in parts; arguments and result as the wrapped session's."""
+        return self._adapter.partial_run_setup(fetches, feeds)
 
-class _StepContext:
-    """What a ``step_fn`` gets: the session and a way to run its hooks."""
-
-    def __init__(self, wrapper: BaseDebugWrapperSession) -> None:
-        self._wrapper = wrapper
-
-    @property
-    def session(self) -> BaseDebugWrapperSession:
-        return self._wrapper
-
-    def run_with_hooks(self, *args: Any, **kwargs: Any) -> Any:
-        return self._wrapper.run(*args, **kwargs)
-
-    def request_stop(self) -> None:
-        raise StopIteration("step_fn has requested the iterations to stop.")
+    def partial_run(self, handle: Any, fetches: Any, feed_dict: Any = None) -> Any:
+        """One part of a prepared run, between `on_run_start` and `on_run_end` like any run."""
+        count = self.increment_run_call_count()
+        call = self._adapter.partial_call(handle, fetches, feed_dict)
+        if self._adapter.is_empty(fetches) or self._other_thread():
+            return call.run()
+        request = OnRunStartRequest(
+            fetches, feed_dict, None, None, count, run_info=self._info(call, count)
+        )
+        return self._live(call, request)

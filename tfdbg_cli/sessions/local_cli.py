@@ -40,7 +40,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         dump_root: folder for what doesn't fit in memory; must be empty or absent.
         log_usage: taken for the original's sake; nothing is logged.
         ui_type: ``auto``, ``screen`` (or ``curses``), ``line``, ``readline``, ``plain``.
-        thread_name_filter: only runs on threads whose name this regex is found in stop.
+        thread_name_filter: only runs on threads whose name begins with a match of this regex stop.
         config_file_path: settings file; default: the user's own.
         pass_through_operrors: errors of a run are raised without an error screen.
         debugger: share everything with other sessions (the launcher does).
@@ -63,6 +63,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
     ) -> None:
         if dump_root is not None:
             check_dump_root(dump_root)
+        if debugger is None:
+            debugger = Debugger.listening()  # people at other terminals debug all sessions
         if debugger is None:
             from tfdbg_cli.ui.choose import KINDS
 
@@ -144,6 +146,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             node_name_regex_allowlist=choice.node_name,
             op_type_regex_allowlist=choice.op_type,
             tensor_dtype_regex_allowlist=choice.tensor_dtype,
+            is_anchored=False,
         )
 
     def on_run_end(self, request: OnRunEndRequest) -> OnRunEndResponse:
@@ -235,6 +238,10 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             run = f"run #{info.call_count}" if info is not None else "a run"
             self.debugger.report_filter(choice.filter_name, run, failures)
         return bool(found)
+
+    def _other_thread(self) -> bool:
+        """Whether a run is nobody's business: the debugger is off, or it is another thread's."""
+        return self.debugger.is_off or super()._other_thread()
 
     def _label(self) -> str:
         """Which session and thread a stop belongs to, where there is more than one."""

@@ -5,6 +5,7 @@ The names and fields are those of the original's ``tensorflow/python/debug/wrapp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,9 @@ __all__ = [
     "OnSessionInitRequest",
     "OnSessionInitResponse",
     "WatchOptions",
+    "anchored",
     "check_type",
+    "either",
 ]
 
 
@@ -112,8 +115,9 @@ class OnRunStartResponse:
         debug_urls: where dumps go; an empty list keeps them in memory (new in tfdbg_cli).
         debug_ops: name(s) of debug ops.
         node_name_regex_allowlist, op_type_regex_allowlist, tensor_dtype_regex_allowlist: which
-            tensors to watch; ``None``: all.
+            tensors to watch; ``None``: all. As in the original a name has to begin with a match.
         tolerate_debug_op_creation_failures: leave out what can't be watched.
+        is_anchored: ``False``: a match anywhere in a name will do (new in tfdbg_cli).
     """
 
     def __init__(
@@ -125,6 +129,8 @@ class OnRunStartResponse:
         op_type_regex_allowlist: str | None = None,
         tensor_dtype_regex_allowlist: str | None = None,
         tolerate_debug_op_creation_failures: bool = False,
+        *,
+        is_anchored: bool = True,
     ) -> None:
         check_type(action, str)
         check_type(debug_urls, (list, tuple))
@@ -137,18 +143,36 @@ class OnRunStartResponse:
         self.op_type_regex_allowlist = op_type_regex_allowlist
         self.tensor_dtype_regex_allowlist = tensor_dtype_regex_allowlist
         self.tolerate_debug_op_creation_failures = tolerate_debug_op_creation_failures
+        self.is_anchored = is_anchored
 
     def watch(self) -> Watch:
         """The same as the engines take it."""
         ops = (self.debug_ops,) if isinstance(self.debug_ops, str) else tuple(self.debug_ops)
+        regex = anchored if self.is_anchored else _as_it_is
         return Watch(
-            node_name=self.node_name_regex_allowlist,
-            op_type=self.op_type_regex_allowlist,
-            tensor_dtype=self.tensor_dtype_regex_allowlist,
+            node_name=regex(self.node_name_regex_allowlist),
+            op_type=regex(self.op_type_regex_allowlist),
+            tensor_dtype=regex(self.tensor_dtype_regex_allowlist),
             debug_urls=tuple(self.debug_urls),
             debug_ops=ops,
             tolerate_failures=self.tolerate_debug_op_creation_failures,
         )
+
+
+_FLAGS = re.compile(r"(?:\(\?[aiLmsux]+\))*")
+
+
+def anchored(regex: str | None) -> str | None:
+    """A regex that ``search`` finds where ``match`` finds the given one."""
+    if regex is None:
+        return None
+    flags = _FLAGS.match(regex)
+    start = flags.end() if flags is not None else 0
+    return f"{regex[:start]}\\A(?:{regex[start:]})"
+
+
+def _as_it_is(regex: str | None) -> str | None:
+    return regex
 
 
 class OnRunEndRequest:
@@ -159,8 +183,10 @@ class OnRunEndRequest:
         run_metadata: the engine's record of the run, or ``None``.
         client_graph_def: kept for the original's signature; ``None`` (a graph is made on demand).
         tf_error: the exception of the run, which is raised after `on_run_end` returns.
-        dump: the run's tensors, ``None`` after a non-debug run (new in tfdbg_cli).
+        dump: the run's tensors, ``None`` after a non-debug run (new in tfdbg_cli); after one that
+            failed it has no tensors, but the graph.
         error: the same error in plain words (new in tfdbg_cli).
+        run_start_response: what `BaseDebugWrapperSession.on_run_start` had answered (new).
     """
 
     def __init__(
@@ -171,6 +197,7 @@ class OnRunEndRequest:
         tf_error: BaseException | None = None,
         dump: MemoryDump | None = None,
         error: RunError | None = None,
+        run_start_response: OnRunStartResponse | None = None,
     ) -> None:
         check_type(performed_action, str)
         self.performed_action = performed_action
@@ -179,6 +206,7 @@ class OnRunEndRequest:
         self.tf_error = tf_error
         self.dump = dump
         self.error = error
+        self.run_start_response = run_start_response
 
 
 class OnRunEndResponse:
@@ -186,28 +214,63 @@ class OnRunEndResponse:
 
 
 class WatchOptions:
-    """What a ``watch_fn`` returns: debug ops and which tensors they watch."""
+    """What a ``watch_fn`` returns: debug ops and which tensors they watch.
+
+    Attributes:
+        debug_ops: name(s) of debug ops.
+        node_name_regex_allowlist, op_type_regex_allowlist, tensor_dtype_regex_allowlist: a
+            tensor is watched if its name, op type and dtype begin with a match; ``None``: all do.
+        tolerate_debug_op_creation_failures: leave out what can't be watched.
+
+    The keywords of TensorFlow 1 (``node_name_regex_whitelist`` and so on) are understood too.
+
+    Raises:
+        TypeError: a list was given under its old and its new name.
+    """
 
     def __init__(
         self,
-        debug_ops: Sequence[str] | None = None,
+        debug_ops: str | Sequence[str] | None = None,
         node_name_regex_allowlist: str | None = None,
         op_type_regex_allowlist: str | None = None,
         tensor_dtype_regex_allowlist: str | None = None,
         tolerate_debug_op_creation_failures: bool = False,
+        *,
+        node_name_regex_whitelist: str | None = None,
+        op_type_regex_whitelist: str | None = None,
+        tensor_dtype_regex_whitelist: str | None = None,
     ) -> None:
-        self.debug_ops = list(debug_ops) if debug_ops else ["DebugIdentity"]
-        self.node_name_regex_allowlist = node_name_regex_allowlist
-        self.op_type_regex_allowlist = op_type_regex_allowlist
-        self.tensor_dtype_regex_allowlist = tensor_dtype_regex_allowlist
+        self.debug_ops = debug_ops or ["DebugIdentity"]
+        self.node_name_regex_allowlist = either(
+            "node_name_regex_allowlist", node_name_regex_allowlist, node_name_regex_whitelist
+        )
+        self.op_type_regex_allowlist = either(
+            "op_type_regex_allowlist", op_type_regex_allowlist, op_type_regex_whitelist
+        )
+        self.tensor_dtype_regex_allowlist = either(
+            "tensor_dtype_regex_allowlist",
+            tensor_dtype_regex_allowlist,
+            tensor_dtype_regex_whitelist,
+        )
         self.tolerate_debug_op_creation_failures = tolerate_debug_op_creation_failures
 
     def __repr__(self) -> str:
         return (
-            f"WatchOptions(debug_ops={self.debug_ops}, "
-            f"node_name_regex_allowlist={self.node_name_regex_allowlist}, "
-            f"op_type_regex_allowlist={self.op_type_regex_allowlist}, "
-            f"tensor_dtype_regex_allowlist={self.tensor_dtype_regex_allowlist}, "
+            f"WatchOptions(debug_ops={self.debug_ops!r}, "
+            f"node_name_regex_allowlist={self.node_name_regex_allowlist!r}, "
+            f"op_type_regex_allowlist={self.op_type_regex_allowlist!r}, "
+            f"tensor_dtype_regex_allowlist={self.tensor_dtype_regex_allowlist!r}, "
             "tolerate_debug_op_creation_failures="
-            f"{self.tolerate_debug_op_creation_failures})"
+            f"{self.tolerate_debug_op_creation_failures!r})"
         )
+
+
+def either(name: str, new: str | None, old: str | None) -> str | None:
+    """The value of a keyword that has two names.
+
+    Raises:
+        TypeError: both were given.
+    """
+    if new is not None and old is not None:
+        raise TypeError(f"{name} was given twice, under its old and its new name.")
+    return old if new is None else new

@@ -104,7 +104,8 @@ class Waiting:
         assert choice is not None
         seconds = time.monotonic() - self._began
         if self.is_interrupted:
-            return f"run #{self._run}: stopping at its end. Ctrl-C again interrupts the program."
+            again = self._ui.second_interrupt if self._ui is not None else ""
+            return f"run #{self._run}: stopping at its end. Ctrl-C again {again}."
         parts = [f"run #{self._run}"]
         done = self._run - self._first
         if done and seconds > 0:

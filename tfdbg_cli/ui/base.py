@@ -23,17 +23,21 @@ class CommandQueue:
     Args:
         commands: command lines.
         batch: nobody is there to ask.
+        reads_stdin: in batch, too, further commands come from a pipe.
 
     Attributes:
         batch: nobody is there to ask: an empty queue means that the program runs on.
         failed: whether a command of the queue was in error.
     """
 
-    def __init__(self, commands: Iterable[str] = (), batch: bool = False) -> None:
+    def __init__(
+        self, commands: Iterable[str] = (), batch: bool = False, reads_stdin: bool = False
+    ) -> None:
         # Each with how many scripts, aliases and lines with ; it came out of.
         self._commands = deque((command, 0) for command in commands)
         self._depth = 0
         self.batch = batch
+        self.reads_stdin = reads_stdin
         self.failed = False
 
     def __bool__(self) -> bool:
@@ -74,7 +78,8 @@ class CommandQueue:
             assert reply.message is not None
             dropped = self.abandon()
             if dropped:
-                text = f"{reply.message.text} Not run: {dropped} more command(s)."
+                also = " and" if "Not run: " in reply.message.text else " Not run:"
+                text = f"{reply.message.text}{also} {dropped} more command(s)."
                 return replace(reply, message=Toast(text, "error"))
         elif reply.rest:
             try:
@@ -94,7 +99,13 @@ class CommandQueue:
 
 
 class UserInterface(ABC):
-    """Shows Documents, asks for commands. One object serves all stops of a program."""
+    """Shows Documents, asks for commands. One object serves all stops of a program.
+
+    Attributes:
+        second_interrupt: what a Ctrl-C does after the one that asks for a stop.
+    """
+
+    second_interrupt = "interrupts the program"
 
     @abstractmethod
     def interact(self, service: Service, queue: CommandQueue) -> Leave:

@@ -7,6 +7,7 @@ import sys
 
 from tfdbg_cli.settings import Settings
 from tfdbg_cli.ui.base import UserInterface
+from tfdbg_cli.ui.notebook import NotebookUI, in_kernel
 
 __all__ = ["KINDS", "make_ui"]
 
@@ -45,6 +46,8 @@ def _line_obstacle() -> str:
 def _resolve(kind: str, batch: bool) -> str:
     """A kind that works here, with a note on stderr where it isn't the one that was asked for."""
     if kind == "auto":
+        if not batch and in_kernel():
+            return "notebook"
         if batch or _line_obstacle():
             return "plain"
         return "line" if _screen_obstacle() else "screen"
@@ -70,9 +73,9 @@ def make_ui(
     """Make a UI. urwid and prompt_toolkit are imported only for the UI that needs them.
 
     Args:
-        kind: one of `KINDS`. ``auto``: plain in batch and without terminals, line on a terminal
-            that can't be drawn on, else screen. A kind that can't work here falls back, with a
-            note on stderr.
+        kind: one of `KINDS`. ``auto``: the notebook's in a Jupyter kernel, plain in batch and
+            without terminals, line on a terminal that can't be drawn on, else screen. A kind that
+            can't work here falls back, with a note on stderr.
         settings: theme and mouse mode, obeyed now and when they change.
         color: False: no colours, whatever the theme.
         mouse: whether the screen takes the mouse; ``None``: as the settings say.
@@ -98,6 +101,8 @@ def make_ui(
         from tfdbg_cli.ui.readline_ui import ReadlineUI
 
         return ReadlineUI()
+    if kind == "notebook":
+        return NotebookUI()
     from tfdbg_cli.ui.plain import PlainUI
 
     return PlainUI()

@@ -1,23 +1,26 @@
-"""The keys of the full screen: one table, from which keys are dispatched and their help is made."""
+"""The keys of the full screen: one table of what they do, and how keys are called."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from tfdbg_cli.documents import Document, Line, Span, TextDocument, line
-
-__all__ = ["KEYS", "PREFIXES", "Key", "Where", "find_action", "key_name", "keys_document"]
+__all__ = ["KEYS", "Key", "Where", "key_name", "read_key"]
 
 
 class Where(Enum):
     """Where a key is understood. The first of these that holds and knows the key decides."""
 
     EMPTY = "At the empty prompt"
+    CANDIDATES = "In the list of completions"
     PROMPT = "At the prompt"
+    ELEMENT = "On an element (c, a click, @ or a match leads there)"
     PAGE = "On the page (Esc leads there, : or i back to the prompt)"
     MENU = "In the menu"
+    PALETTE = "In the list of commands"
+    EDIT = "In the line that is typed"
     ANYWHERE = "Anywhere"
 
 
@@ -58,31 +61,36 @@ KEYS: tuple[Key, ...] = (
         ("backspace", "nothing", ""),
     ),
     *_table(
+        Where.CANDIDATES,
+        ("tab|down|ctrl n", "next_candidate", "the next one"),
+        ("shift tab|up|ctrl p", "previous_candidate", "the one before"),
+        ("page down", "candidates_down", "some further down"),
+        ("page up", "candidates_up", "some further up"),
+        ("enter", "accept_candidate", "take it; with none chosen: run the line"),
+        ("esc", "close_candidates", "back to the line"),
+    ),
+    *_table(
         Where.PROMPT,
         ("enter", "submit", "run the command"),
-        ("tab", "complete", "complete the word; again: the next candidate"),
-        ("shift tab", "complete_backwards", "the candidate before"),
+        ("tab", "complete", "complete the word; typing narrows the list of several"),
         ("up|ctrl p", "history_back", "the command before that begins like this one"),
         ("down|ctrl n", "history_forward", "the command after it"),
         ("ctrl r", "history_search", "the command before that contains what is typed; again: more"),
-        ("left|ctrl b", "cursor_left", "cursor left"),
-        ("right|ctrl f", "cursor_right", "cursor right"),
-        ("ctrl left|meta b", "word_left", "a word left"),
-        ("ctrl right|meta f", "word_right", "a word right"),
-        ("home|ctrl a", "line_start", "to the start of the line"),
-        ("end|ctrl e", "line_end", "to the end of the line"),
-        ("backspace|ctrl h", "delete_left", "delete the character before the cursor"),
-        ("delete|ctrl d", "delete_right", "delete the character under the cursor"),
-        ("ctrl w|meta backspace", "kill_word_left", "cut the word before the cursor"),
-        ("meta d", "kill_word_right", "cut the word after the cursor"),
-        ("ctrl u", "kill_to_start", "cut to the start of the line"),
-        ("ctrl k", "kill_to_end", "cut to the end of the line"),
-        ("ctrl y", "yank", "insert what was cut"),
         ("ctrl x ctrl e", "edit_line", "edit the line with $EDITOR"),
         ("esc", "to_page", "to the page: single letters act there"),
     ),
     *_table(
+        Where.ELEMENT,
+        ("l|right", "element_right", "the element to the right"),
+        ("h|left", "element_left", "the element to the left"),
+        ("j|down", "element_down", "the element below"),
+        ("k|up", "element_up", "the element above"),
+        ("enter", "open_element", "all about the element"),
+        ("c|esc", "leave_element", "back to the page"),
+    ),
+    *_table(
         Where.PAGE,
+        ("c", "to_element", "the cursor on an element: its exact value is in the status line"),
         ("j|down|ctrl n", "line_down", "a line down"),
         ("k|up|ctrl p", "line_up", "a line up"),
         (" |f|ctrl f", "page_down", "a page down"),
@@ -121,7 +129,33 @@ KEYS: tuple[Key, ...] = (
         ("esc|M|f10|up|down", "close_menu", "back"),
     ),
     *_table(
+        Where.PALETTE,
+        ("down|tab|ctrl n", "palette_down", "the next one"),
+        ("up|shift tab|ctrl p", "palette_up", "the one before"),
+        ("page down", "palette_page_down", "some further down"),
+        ("page up", "palette_page_up", "some further up"),
+        ("enter", "palette_run", "run it; what needs more words is put into the prompt"),
+        ("esc|meta x|f4|ctrl c|ctrl g", "close_palette", "close the list"),
+    ),
+    *_table(
+        Where.EDIT,
+        ("left|ctrl b", "cursor_left", "cursor left"),
+        ("right|ctrl f", "cursor_right", "cursor right"),
+        ("ctrl left|meta b", "word_left", "a word left"),
+        ("ctrl right|meta f", "word_right", "a word right"),
+        ("home|ctrl a", "line_start", "to the start of the line"),
+        ("end|ctrl e", "line_end", "to the end of the line"),
+        ("backspace|ctrl h", "delete_left", "delete the character before the cursor"),
+        ("delete|ctrl d", "delete_right", "delete the character under the cursor"),
+        ("ctrl w|meta backspace", "kill_word_left", "cut the word before the cursor"),
+        ("meta d", "kill_word_right", "cut the word after the cursor"),
+        ("ctrl u", "kill_to_start", "cut to the start of the line"),
+        ("ctrl k", "kill_to_end", "cut to the end of the line"),
+        ("ctrl y", "yank", "insert what was cut"),
+    ),
+    *_table(
         Where.ANYWHERE,
+        ("meta x|f4", "open_palette", "find a command, a link, a key, a former line"),
         ("page down", "page_down", "a page down"),
         ("page up", "page_up", "a page up"),
         ("shift down|ctrl down", "line_down", "a line down"),
@@ -139,57 +173,91 @@ KEYS: tuple[Key, ...] = (
     ),
 )
 
-_ACTIONS = {(key.where, name): key.action for key in KEYS for name in key.keys}
+# What urwid calls keys, and what people call them.
+_NAMES = {" ": "Space", "meta": "Alt", "page up": "PgUp", "page down": "PgDn"}
 
-#: Keys that wait for another one.
-PREFIXES = frozenset(
-    name.rpartition(" ctrl ")[0] for key in KEYS for name in key.keys if name.count("ctrl ") > 1
+# Other words for urwid's names.
+_WORDS = {
+    "alt": "meta",
+    "option": "meta",
+    "m": "meta",
+    "control": "ctrl",
+    "c": "ctrl",
+    "s": "shift",
+    "escape": "esc",
+    "return": "enter",
+    "del": "delete",
+    "ins": "insert",
+    "bs": "backspace",
+    "pgup": "page up",
+    "pageup": "page up",
+    "pgdn": "page down",
+    "pgdown": "page down",
+    "pagedown": "page down",
+    "space": " ",
+}
+_NAMED = frozenset(
+    {"enter", "tab", "backspace", "delete", "insert", "home", "end", "esc"}
+    | {"up", "down", "left", "right", "page up", "page down"}
+    | {f"f{number}" for number in range(1, 21)}
 )
 
-# What urwid calls keys, and what people call them.
-_NAMES = {
-    "ctrl x ctrl e": "Ctrl-X Ctrl-E",
-    " ": "Space",
-    "meta": "Alt",
-    "page up": "PgUp",
-    "page down": "PgDn",
-}
-
-
-def find_action(name: str, places: Iterable[Where]) -> str | None:
-    """The action of a key, in the first of the places that knows it; ``None``: it has none."""
-    for where in places:
-        action = _ACTIONS.get((where, name))
-        if action is not None:
-            return action
-    return None
+_MODIFIED = re.compile(r"((?:(?:shift|meta|ctrl) )*)(.+)", re.DOTALL)
+_PREFIX = re.compile(r"(shift|control|ctrl|option|alt|meta|[csm])[-+ ](?=.)", re.IGNORECASE)
 
 
 def key_name(name: str) -> str:
     """What people call a key."""
-    if name in _NAMES:
-        return _NAMES[name]
-    *modifiers, last = name.split(" ", name.startswith(("ctrl ", "meta ", "shift ")))
+    if " ctrl " in name:
+        return " ".join(key_name(part) for part in re.split(r" (?=ctrl )", name))
+    match = _MODIFIED.fullmatch(name)
+    assert match is not None
+    modifiers, last = match[1].split(), match[2]
+    if modifiers and last.isalpha() and last.isupper():
+        modifiers.append("shift")
     last = _NAMES.get(last, last)
     if modifiers or len(last) > 1:
         last = last[:1].upper() + last[1:]
     return "-".join([*(_NAMES.get(word, word.capitalize()) for word in modifiers), last])
 
 
-def keys_document() -> Document:
-    """The help page of the keys."""
-    lines: list[Line] = []
-    width = max(len(" ".join(map(key_name, key.keys))) for key in KEYS) + 2
-    for where in Where:
-        lines += [line((where.value, "heading"))]
-        for key in KEYS:
-            if key.where is where and key.help:
-                names = " ".join(map(key_name, key.keys))
-                lines.append(Line([Span("  " + names.ljust(width), "bold"), Span(key.help)]))
-        lines.append(line())
-    lines += [
-        line(("Mouse", "heading")),
-        line("  Click links, the menu, the arrows and the scroll bar; the wheel scrolls."),
-        line("  Shift+drag selects text in most terminals; ", ("mouse off", "link", "mouse off")),
+def read_key(text: str) -> str | None:
+    """The name that urwid gives to a key that somebody wrote down.
+
+    Understood are urwid's own names (``ctrl x``, ``meta b``, ``page up``), those of the help page
+    (``Ctrl-X``, ``Alt-B``, ``PgUp``), Emacs's (``C-x``, ``M-b``) and two keys after each other that
+    begin with Ctrl (``Ctrl-X Ctrl-E``).
+
+    Returns:
+        ``None`` if that is no key.
+    """
+    if len(text) == 1:
+        return text if text.isprintable() else None
+    parts = [
+        _read_one(part)
+        for part in re.split(r"\s+(?=(?:ctrl|control|c)[-+ ])", text.strip(), flags=re.I)
     ]
-    return TextDocument(lines, title="Keys")
+    if len(parts) > 2 or (len(parts) == 2 and not all(p and p.startswith("ctrl ") for p in parts)):
+        return None
+    return " ".join(parts) if all(parts) else None
+
+
+def _read_one(text: str) -> str:
+    """One key; empty: it is none."""
+    modifiers = set()
+    while match := _PREFIX.match(text):
+        modifiers.add(_WORDS.get(match[1].lower(), match[1].lower()))
+        text = text[match.end() :]
+    key = text if len(text) == 1 else " ".join(text.lower().split())
+    key = _WORDS.get(key, key) if len(key) > 1 else key
+    if len(key) == 1:
+        if modifiers:
+            key = key.lower()
+        if "ctrl" in modifiers and not "a" <= key <= "z":
+            return ""
+        if "shift" in modifiers and "ctrl" not in modifiers:
+            modifiers.remove("shift")
+            key = key.upper()
+    elif key not in _NAMED:
+        return ""
+    return "".join(f"{word} " for word in ("shift", "meta", "ctrl") if word in modifiers) + key

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 
@@ -51,42 +53,78 @@ def make_completer(
 
 
 class ReadlineUI(PlainUI):
-    """`PlainUI` with readline at the prompt. The program's own use of readline is not disturbed."""
+    """`PlainUI` with readline at the prompt, and output by the screenful.
+
+    The program's own use of readline is not disturbed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._readline: ModuleType | None = None
+        self._service: Service | None = None
+
+    @property
+    def width(self) -> int:
+        """The columns of the terminal, as they are now."""
+        return max(shutil.get_terminal_size().columns, 1) if self.interactive else super().width
+
+    @property
+    def page_size(self) -> tuple[int, int] | None:
+        """The terminal's size, as it is now; ``None`` where no terminal shows the output."""
+        try:
+            if not (self._readline is not None and sys.stdout.isatty()):
+                return None
+        except (AttributeError, ValueError):
+            return None
+        size = shutil.get_terminal_size()
+        return size.lines, max(size.columns, 1)
 
     def interact(self, service: Service, queue: CommandQueue) -> Leave:
         """One stop, with readline set up for the debugger while it lasts."""
-        readline = _readline() if self.interactive else None
+        readline = _readline() if self.interactive and not queue.batch else None
         if readline is None:
             return super().interact(service, queue)
-        with _borrowed(readline, service):
-            return super().interact(service, queue)
+        self._readline, self._service = readline, service
+        try:
+            with _borrowed(readline, service):
+                return super().interact(service, queue)
+        finally:
+            self._readline = self._service = None
 
     def _read(self, prompt: str) -> str:
-        return input(prompt) if self.interactive else super()._read(prompt)
+        readline, service = self._readline, self._service
+        if readline is None or service is None:
+            return super()._read(prompt)
+        # Afresh each time: answers to questions went into it, and `!lt` didn't as what it means.
+        readline.clear_history()
+        for text in service.history.items:
+            readline.add_history(text)
+        return input(prompt)
 
 
 @contextlib.contextmanager
 def _borrowed(readline: ModuleType, service: Service) -> Iterator[None]:
-    """Give readline our completer, delimiters and history, and what it had back afterwards."""
+    """Give readline our completer and delimiters, and what it had back afterwards."""
     completer = readline.get_completer()
     delimiters = readline.get_completer_delims()
     count = readline.get_current_history_length()
     items = [readline.get_history_item(i + 1) for i in range(count)]
+    is_libedit = "libedit" in (readline.__doc__ or "")
 
     def line_state() -> tuple[str, int, int]:
         return readline.get_line_buffer(), readline.get_begidx(), readline.get_endidx()
 
-    readline.clear_history()
-    for text in service.history.items:
-        readline.add_history(text)
     readline.set_completer(make_completer(service, line_state))
     readline.set_completer_delims(" \t")
-    readline.parse_and_bind("tab: complete")
+    readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
     try:
         yield
     finally:
         readline.set_completer(completer)
         readline.set_completer_delims(delimiters)
+        if completer is None:
+            # Nobody can ask what a key was bound to; without a completer, Python binds Tab so.
+            readline.parse_and_bind("bind ^I ed-insert" if is_libedit else "tab: tab-insert")
         readline.clear_history()
         for text in items:
             if text is not None:

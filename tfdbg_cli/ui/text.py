@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable
 
 from tfdbg_cli.commands.reply import Leave, Question, Reply, Service, Toast, UiRequest
-from tfdbg_cli.documents import Document, Line, Span, line
+from tfdbg_cli.documents import Document, Line, line
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
-from tfdbg_cli.ui.marks import cut_at, match_places
+from tfdbg_cli.ui.outputs import Outputs, parse_indices
+from tfdbg_cli.ui.paging import screenfuls
 
 __all__ = ["TextUI", "parse_indices"]
-
-#: How many Documents `prev` and `next` can go back to.
-_KEPT = 50
-
-
-def parse_indices(text: str) -> tuple[int, ...]:
-    """Element indices of a ``scroll`` request, ``"1,0"`` or ``"[1, 0]"``.
-
-    Raises:
-        UserError: they are no numbers.
-    """
-    inner = text.strip().strip("[]")
-    try:
-        return tuple(int(part) for part in inner.split(",") if part.strip())
-    except ValueError:
-        raise UserError(f'"{text}" names no element.', "Use @[i,j].") from None
 
 
 class TextUI(UserInterface):
@@ -38,15 +20,23 @@ class TextUI(UserInterface):
 
     Subclasses say how a line is printed (`print_lines`, `print_message`) and where the next
     command comes from (`read_command`, `read_answer`).
+
+    Attributes:
+        more_hint: how a person gets to see the rest of output that was cut.
     """
 
+    more_hint = "Enter shows them"
+
     def __init__(self) -> None:
-        self._shown: deque[tuple[str, Document]] = deque(maxlen=_KEPT)
-        self._at = -1
-        self._pattern: re.Pattern[str] | None = None
+        self._outputs = Outputs()
         self._pending_title = ""
         self._stop_title = ""
-        self._was_left = False
+        #: Whether nobody sees what is typed: outputs then say whose they are.
+        self._is_quiet = False
+        self._was_left = self._data_shown = False
+        self._typed_ahead = ""
+        #: Output that was cut, and the line where.
+        self._rest: tuple[Document, int] | None = None
 
     @property
     @abstractmethod
@@ -57,6 +47,11 @@ class TextUI(UserInterface):
     def width(self) -> int:
         """The columns that commands may fill."""
         return 80
+
+    @property
+    def page_size(self) -> tuple[int, int] | None:
+        """Rows and columns of the screen that output pauses on; ``None``: it never pauses."""
+        return None
 
     @abstractmethod
     def print_lines(self, lines: Iterable[Line]) -> None:
@@ -82,6 +77,69 @@ class TextUI(UserInterface):
     @abstractmethod
     def read_answer(self, prompt: str) -> str:
         """Ask for the answer to a question; raises like `read_command`."""
+
+    def read_more(self, prompt: str) -> str:
+        """Ask after a screenful.
+
+        Returns:
+            Blank to go on, ``q`` to stop, anything else is the next command; raises like
+            `read_command`.
+        """
+        return self.read_answer(prompt)
+
+    def print_document(self, document: Document, start: int = 0, *, brief: bool = False) -> int:
+        """Print a Document, a screenful at a time where `page_size` says so.
+
+        Args:
+            document: its lines are made as they are printed.
+            start: the first line.
+            brief: stop after the first screenful without asking.
+
+        Returns:
+            The first line that wasn't printed for want of room; the line count where a person
+            has seen all, or enough.
+        """
+        count = document.line_count
+        if self.page_size is None:
+            self.print_lines(document.iterate(start))
+            return count
+        rows, columns = self.page_size
+        # By the screenful, too: nobody waits for what is still computed further down.
+        lines = document.iterate(start, block=rows)
+        if not brief:
+            self._page(lines, start, count)
+            return count
+        # The title, the note on what is left, and the prompt.
+        first = next(screenfuls(lines, max(rows - 3, 5), columns), [])
+        self.print_lines(first)
+        return start + len(first)
+
+    def _page(self, lines: Iterable[Line], done: int = 0, count: int | None = None) -> None:
+        """Print lines; after each screenful ask whether to go on."""
+        if self.page_size is None:
+            self.print_lines(lines)
+            return
+        rows, columns = self.page_size
+        blocks = screenfuls(lines, max(rows - 2, 5), columns)
+        block = next(blocks, None)
+        while block is not None:
+            self.print_lines(block)
+            done += len(block)
+            block = next(blocks, None)
+            if block is not None and not self._wants_more(done, count):
+                return
+
+    def _wants_more(self, done: int, count: int | None) -> bool:
+        place = f"line {done}" if count is None else f"{done} of {count} lines"
+        try:
+            answer = self.read_more(f"-- more -- ({place}; Enter, q, or a command) ").strip()
+        except EOFError:
+            return False
+        if answer.lower() in {"", "q"}:
+            return not answer
+        # Whoever types a command here has seen enough, and wants it run.
+        self._typed_ahead = answer
+        return False
 
     def running(self, describe: Callable[[], str], announcement: str = "") -> bool:
         """Said once: nothing is ever drawn over what was printed."""
@@ -110,27 +168,44 @@ class TextUI(UserInterface):
 
     def interact(self, service: Service, queue: CommandQueue) -> Leave:
         """One stop: the queue's commands, then the user's."""
-        quiet = queue.batch or not self.interactive
+        self._is_quiet = queue.batch or not self.interactive
         self._stop_title = self._pending_title = service.title
-        if self._was_left or not quiet:
+        self._data_shown = False
+        if not self._is_quiet:
             self._flush_title(service)
-        self._was_left = False
+        leave = self._converse(service, queue)
+        if self._was_left and not self._data_shown:
+            # A command led here, so this is an answer, also where nothing else was printed.
+            self._flush_title(service)
+        self._was_left = True
+        self._forget()
+        return leave
+
+    def _forget(self) -> None:
+        """Let go of what was printed: it holds on to the tensors of its run."""
+        self._outputs.clear()
+        self._rest = None
+
+    def _converse(self, service: Service, queue: CommandQueue) -> Leave:
+        """The first screen, and commands until one of them leaves."""
         leave = None
         # Without a person the first screen is printed only where it is news: a filter that fired,
         # an error of the run.
-        if service.initial_command and (not quiet or service.title_role == "error"):
-            leave = self._run(service, queue, service.initial_command, from_user=False)
+        first = service.initial_command
+        if first and (not self._is_quiet or service.title_role == "error"):
+            brief = not self._is_quiet
+            leave = self._guarded(service, queue, first, from_user=False, brief=brief)
         while leave is None:
-            command = queue.take()
+            command = None if self._typed_ahead else queue.take()
             if command is not None:
                 if not queue.is_nested:
-                    service.history.play(command)
+                    command = service.history.play(command)
                 leave = self._guarded(service, queue, command, from_user=False)
                 continue
-            if queue.batch:
+            if queue.batch and not queue.reads_stdin:
                 return self._let_go(service)
             try:
-                command = self.read_command(service)
+                command, self._typed_ahead = self._typed_ahead or self.read_command(service), ""
             except EOFError:
                 leave = self.on_eof(service, queue)
                 continue
@@ -139,49 +214,91 @@ class TextUI(UserInterface):
                     raise
                 continue
             if not command.strip():
+                self.print_rest()
                 continue
             if self.interactive:
                 command = service.history.add(command)
             else:
-                service.history.play(command)
+                command = service.history.play(command)
             leave = self._guarded(service, queue, command, from_user=True)
-        self._was_left = True
         return leave
 
+    def execute(self, service: Service, queue: CommandQueue, command: str) -> Leave | None:
+        """Run one command line outside a stop, with all that follows from it; then return."""
+        self._stop_title, self._pending_title = service.title, ""
+        self._is_quiet = False
+        leave = self._guarded(service, queue, command, from_user=True)
+        while leave is None:
+            following, self._typed_ahead = self._typed_ahead or queue.take() or "", ""
+            if not following:
+                break
+            leave = self._guarded(service, queue, following, from_user=False)
+        return leave
+
+    def announce(self, service: Service) -> None:
+        """Print the first screen of a stop at which nobody is asked for commands."""
+        self._stop_title = self._pending_title = service.title
+        self._flush_title(service)
+        self._forget()
+        self._is_quiet = False
+        queue = CommandQueue()
+        self._guarded(service, queue, service.initial_command, from_user=False, brief=True)
+
+    def print_rest(self) -> bool:
+        """Go on with output that was cut; returns whether there was any."""
+        if self._rest is None:
+            return False
+        document, start = self._rest
+        self._print(document, start)
+        return True
+
     def _guarded(
-        self, service: Service, queue: CommandQueue, command: str, *, from_user: bool
+        self,
+        service: Service,
+        queue: CommandQueue,
+        command: str,
+        *,
+        from_user: bool,
+        brief: bool = False,
     ) -> Leave | None:
         """Run a command; Ctrl-C ends the command, and the program only if nobody is there."""
         try:
-            return self._run(service, queue, command, from_user=from_user)
+            return self._run(service, queue, command, from_user=from_user, brief=brief)
         except KeyboardInterrupt:
             if not self.interactive or queue.batch:
                 raise
             queue.abandon()
+            self._typed_ahead = ""
             self.print_message(Toast("Cancelled.", "warning"))
             return None
 
     def _run(
-        self, service: Service, queue: CommandQueue, command: str, *, from_user: bool
+        self,
+        service: Service,
+        queue: CommandQueue,
+        command: str,
+        *,
+        from_user: bool,
+        brief: bool = False,
     ) -> Leave | None:
-        """Run one command line and print its Reply; questions lead to further commands."""
+        """Run one command line and print its Reply; questions and links lead to further ones."""
         while True:
             reply = service.run(command, self.width)
             if reply.failed and not (from_user and self.interactive):
                 queue.failed = True
             reply = queue.accept(reply)
             if reply.document is not None:
-                self._show(service, reply, quiet=queue.batch or not self.interactive)
+                self._show(service, reply, brief=brief)
+            command = ""
             if reply.request is not None:
-                self._request(service, queue, reply.request)
+                command = self._request(service, queue, reply.request)
             if reply.message is not None:
                 self._flush_title(service)
                 self.print_message(reply.message)
             if reply.leave is not None:
                 return reply.leave
-            if reply.question is None:
-                return None
-            command = self._answer(reply.question, batch=queue.batch)
+            if reply.question is not None:
+                command = self._answer(reply.question, batch=queue.batch)
             if not command:
                 return None
 
@@ -194,21 +311,34 @@ class TextUI(UserInterface):
             self.print_title(self._pending_title, service.title_role)
             self._pending_title = ""
 
-    def _show(self, service: Service, reply: Reply, *, quiet: bool) -> None:
-        document = reply.document
-        assert document is not None
-        self._flush_title(service)
-        title = document.title
-        if title and title != self._stop_title:
-            self.print_title(title, document.title_role)
-        elif quiet and reply.command:
-            # Without a terminal nobody sees what was typed: say whose output this is.
-            self.print_title(reply.command, "")
-        self._shown.append((reply.command, document))
-        self._at = len(self._shown) - 1
-        if document.initial_search:
-            self._pattern = re.compile(document.initial_search)
-        self.print_lines(document)
+    def _show(self, service: Service, reply: Reply, *, brief: bool) -> None:
+        assert reply.document is not None
+        document = reply.document.printed or reply.document
+        self._data_shown = self._is_quiet and document.is_data
+        if not self._data_shown:
+            self._flush_title(service)
+            title = document.title
+            if title and title != self._stop_title:
+                self.print_title(title, document.title_role)
+            elif self._is_quiet and reply.command:
+                # Without a terminal nobody sees what was typed: say whose output this is.
+                self.print_title(reply.command, "")
+        self._outputs.add(reply.command, document)
+        start = 0
+        if self.page_size is not None and not self._is_quiet and not brief:
+            start = min(document.initial_line, max(document.line_count - 1, 0))
+        if start:
+            note = f"({start} lines above: {reply.command} | cat shows all)"
+            self.print_lines([line((note, "dim"))])
+        self._print(document, start, brief=brief)
+
+    def _print(self, document: Document, start: int = 0, *, brief: bool = False) -> None:
+        """Print a Document, and say what is left of it where it had to be cut."""
+        upto = self.print_document(document, start, brief=brief)
+        left = document.line_count - upto
+        self._rest = (document, upto) if left > 0 else None
+        if left > 0:
+            self.print_lines([line((f"({left} more lines: {self.more_hint})", "dim"))])
 
     def _answer(self, question: Question, *, batch: bool) -> str:
         """The command of the chosen answer; empty: never mind.
@@ -240,71 +370,44 @@ class TextUI(UserInterface):
             self.print_message(Toast(f'"{answer}" is no answer: {letters}, or Enter to stay.'))
         return ""
 
-    def _request(self, service: Service, queue: CommandQueue, request: UiRequest) -> None:
-        """What a screen would do by moving about, a UI that prints does by printing."""
+    def _request(self, service: Service, queue: CommandQueue, request: UiRequest) -> str:
+        """What a screen would do by moving about, a UI that prints does by printing.
+
+        Returns:
+            The command of the link that is to be followed; else nothing.
+        """
         try:
-            if request.name in {"prev", "next"}:
-                self._move(-1 if request.name == "prev" else 1)
-            elif request.name == "search" or (request.name == "filter" and request.argument):
-                self._search(service, request.argument)
-            elif request.name == "filter":
-                self._move(0)
-            elif request.name == "scroll":
-                document = self._current()
-                at = document.locate(parse_indices(request.argument))
-                self._flush_title(service)
-                self.print_lines(document.lines(at, at + 1))
-            else:
-                raise UserError(f"This interface has no {request.name}.", "Use --ui screen.")
+            self._do_request(service, request)
+            if request.name == "link" and request.argument:
+                return self._outputs.link(int(request.argument))
         except UserError as error:
             if not self.interactive or queue.batch:
                 queue.failed = True
             self.print_message(Toast(str(error), "error"))
+        return ""
 
-    def _current(self) -> Document:
-        if not self._shown:
-            raise UserError("There is no output yet.")
-        return self._shown[self._at][1]
+    def _do_request(self, service: Service, request: UiRequest) -> None:
+        outputs = self._outputs
+        if request.name in {"prev", "next"}:
+            self._reprint(-1 if request.name == "prev" else 1)
+        elif request.name == "search" or (request.name == "filter" and request.argument):
+            found = outputs.search(request.argument)
+            self._flush_title(service)
+            self._page(found)
+        elif request.name == "filter":
+            self._reprint(0)
+        elif request.name == "scroll":
+            shown = outputs.element(request.argument)
+            self._flush_title(service)
+            self.print_lines(shown)
+        elif request.name == "link":
+            if not request.argument:
+                self._flush_title(service)
+                self._page(outputs.links())
+        else:
+            raise UserError(f"This interface has no {request.name}.", "Use --ui screen.")
 
-    def _move(self, step: int) -> None:
-        at = self._at + step
-        if not 0 <= at < len(self._shown):
-            end = "first" if step < 0 else "last"
-            raise UserError(f"This is the {end} output.")
-        self._at = at
-        command, document = self._shown[at]
+    def _reprint(self, step: int) -> None:
+        command, document = self._outputs.move(step)
         self.print_title(document.title or command, document.title_role)
-        self.print_lines(document)
-
-    def _search(self, service: Service, regex: str) -> None:
-        """Print the matching lines of the last Document, each with its number."""
-        if regex:
-            try:
-                self._pattern = re.compile(regex)
-            except re.error as error:
-                raise UserError(f'"{regex}" is no regular expression: {error}.') from None
-        if self._pattern is None:
-            raise UserError("There was no search yet.", "Use /regex.")
-        self._flush_title(service)
-        found = self._matches(self._current(), self._pattern)
-        first = next(found, None)
-        if first is None:
-            raise UserError(f'Nothing matches "{self._pattern.pattern}".')
-        self.print_lines(chain([first], found))
-
-    @staticmethod
-    def _matches(document: Document, pattern: re.Pattern[str]) -> Iterator[Line]:
-        at = document.find(pattern, 0)
-        while at is not None:
-            for made in document.lines(at, at + 1):
-                number = Span(f"{at + 1}: ", "dim")
-                yield Line((number, *_marked(made, pattern)), made.indices)
-            at = document.find(pattern, at + 1)
-
-
-def _marked(made: Line, pattern: re.Pattern[str]) -> Iterator[Span]:
-    """The spans of a line, with what the pattern found cut out as spans of role ``match``."""
-    places = match_places(pattern, made.text)
-    for index, text, found in cut_at([span.text for span in made.spans], places):
-        span = made.spans[index]
-        yield span._replace(text=text, role="match" if found else span.role)
+        self._print(document.resized(self.width))

@@ -7,6 +7,17 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tfdbg_cli.documents import ROLES
+from tfdbg_cli.ui.looks import (
+    COLORBLIND,
+    COLORBLIND_LIGHT,
+    COLORBLIND_LIGHT_RICH,
+    COLORBLIND_RICH,
+    DARK,
+    DARK_RICH,
+    LIGHT,
+    LIGHT_RICH,
+    MONO,
+)
 
 __all__ = ["THEMES", "UI_ROLES", "Look", "Theme", "choose_theme"]
 
@@ -22,11 +33,11 @@ UI_ROLES = (
     "menu-disabled",
     "menu-focus",
     "status",
-    "status-key",
     "prompt",
     "popup",
     "popup-focus",
     "popup-summary",
+    "popup-match",
     "toast-info",
     "toast-success",
     "toast-warning",
@@ -58,6 +69,7 @@ _URWID_COLORS = {
     "bright-cyan": "light cyan",
     "bright-white": "white",
 }
+_MONOCHROME = frozenset({"vt52", "vt100", "vt102", "vt220", "vt320", "xterm-mono"})
 _ATTRIBUTES = {
     "bold": "bold",
     "underline": "underline",
@@ -67,7 +79,10 @@ _ATTRIBUTES = {
 
 
 class Look(NamedTuple):
-    """Foreground, background (ANSI names, empty: the terminal's own) and attributes."""
+    """Foreground, background and attributes.
+
+    A colour is one of the sixteen ANSI names, ``#rrggbb``, or empty: the terminal's own.
+    """
 
     foreground: str = ""
     background: str = ""
@@ -96,22 +111,37 @@ class Theme:
 
     Args:
         name: as `config set theme` takes it.
-        looks: words by role.
+        looks: words by role, for sixteen colours.
         colors: whether colours are used at all.
+        rich: words by role for terminals of 256 and more colours, where they differ. The colours
+            are of the 6x6x6 cube (components 00, 5f, 87, af, d7, ff), so that 256 are enough.
     """
 
-    def __init__(self, name: str, looks: Mapping[str, str], colors: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        looks: Mapping[str, str],
+        colors: bool = True,
+        rich: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
         self.colors = colors
         self._looks = {role: _look(text) for role, text in looks.items()}
+        self._rich = self._looks | {role: _look(text) for role, text in (rich or {}).items()}
 
-    def look(self, role: str, *, link: bool = False) -> Look:
-        """The look of a role; a link's is underlined. Unknown roles look like plain text."""
-        found = self._looks.get(role, Look())
+    def look(self, role: str, *, link: bool = False, rich: bool = False) -> Look:
+        """The look of a role; a link's is underlined. Unknown roles look like plain text.
+
+        Args:
+            role: of a Document or a UI.
+            link: whether it is a link's.
+            rich: for a terminal of 256 and more colours.
+        """
+        found = (self._rich if rich else self._looks).get(role, Look())
         return found.with_attributes("underline") if link else found
 
-    def urwid_palette(self) -> list[tuple[str, str, str, str]]:
-        """Palette entries ``(role, foreground, background, mono)``.
+    def urwid_palette(self) -> list[tuple[str, str, str, str, str, str]]:
+        """Palette entries ``(role, foreground, background, mono, rich foreground and background)``.
 
         Links have entries of their own, ``role + "+link"``; plain text is called ``"text"``.
         """
@@ -119,21 +149,23 @@ class Theme:
         for role in (*ROLES, *UI_ROLES):
             for link in (False, True):
                 look = self.look(role, link=link)
-                attributes = sorted(look.attributes)
-                foreground = _URWID_COLORS.get(look.foreground, "default")
+                rich = self.look(role, link=link, rich=True)
+                mono = THEMES["mono"].look(role, link=link)
                 entries.append(
                     (
                         (role or "text") + ("+link" if link else ""),
-                        ",".join([foreground, *attributes]),
-                        _URWID_COLORS.get(look.background, "default"),
-                        ",".join(attributes) or "default",
+                        _urwid_foreground(look),
+                        _urwid_color(look.background),
+                        ",".join(sorted(mono.attributes)) or "default",
+                        _urwid_foreground(rich),
+                        _urwid_color(rich.background),
                     )
                 )
         return entries
 
-    def prompt_toolkit_style(self, role: str, *, link: bool = False) -> str:
-        """A style string for prompt_toolkit."""
-        look = self.look(role, link=link)
+    def prompt_toolkit_style(self, role: str, *, link: bool = False, rich: bool = False) -> str:
+        """A style string for prompt_toolkit; the arguments are `look`'s."""
+        look = self.look(role, link=link, rich=rich)
         words = [_ATTRIBUTES[name] for name in sorted(look.attributes)]
         if look.foreground:
             words.append("fg:" + _prompt_toolkit_color(look.foreground))
@@ -142,131 +174,29 @@ class Theme:
         return " ".join(words)
 
 
+def _urwid_color(name: str) -> str:
+    return name if name.startswith("#") else _URWID_COLORS.get(name, "default")
+
+
+def _urwid_foreground(look: Look) -> str:
+    return ",".join([_urwid_color(look.foreground), *sorted(look.attributes)])
+
+
 def _prompt_toolkit_color(name: str) -> str:
+    if name.startswith("#"):
+        return name
     # prompt_toolkit calls light grey "ansigray" and white "ansiwhite".
     special = {"white": "ansigray", "bright-white": "ansiwhite"}
     return special.get(name, "ansi" + name.replace("-", ""))
 
 
-_DARK = {
-    "": "",
-    "bold": "bold",
-    "heading": "bright-white bold",
-    "dim": "bright-black",
-    "error": "bright-red bold",
-    "warning": "bright-yellow",
-    "info": "bright-cyan",
-    "success": "bright-green",
-    "link": "bright-blue",
-    "highlight": "bright-yellow bold",
-    "match": "black on yellow",
-    "nan": "bright-white on red bold",
-    "inf": "bright-magenta bold",
-    "op_type": "cyan",
-    "number": "green",
-    "string": "yellow",
-    "source": "bright-white",
-    "logo": "bright-cyan bold",
-    "title-start": "bright-white on blue bold",
-    "title-end": "black on green",
-    "title-error": "bright-white on red bold",
-    "title-offline": "black on cyan",
-    "nav": "bright-black",
-    "nav-link": "bright-blue",
-    "menu": "bright-cyan",
-    "menu-disabled": "bright-black",
-    "menu-focus": "standout bold",
-    "status": "black on white",
-    "status-key": "black on white bold",
-    "prompt": "bright-green bold",
-    "popup": "bright-white on blue",
-    "popup-focus": "black on cyan bold",
-    "popup-summary": "white on blue",
-    "toast-info": "bright-white on blue",
-    "toast-success": "black on green",
-    "toast-warning": "black on yellow",
-    "toast-error": "bright-white on red bold",
-    "question": "bright-white on magenta bold",
-    "link-focus": "standout underline bold",
-    "match-current": "black on bright-yellow bold",
-    "mark": "bright-yellow bold",
-    "scrollbar": "bright-black",
-    "scrollbar-thumb": "bright-cyan",
-}
-_LIGHT = _DARK | {
-    "heading": "black bold",
-    "dim": "bright-black",
-    "error": "red bold",
-    "warning": "magenta",
-    "info": "blue",
-    "success": "green",
-    "link": "blue",
-    "highlight": "red bold",
-    "inf": "magenta bold",
-    "op_type": "blue",
-    "number": "green",
-    "string": "red",
-    "source": "black",
-    "logo": "blue bold",
-    "nav-link": "blue",
-    "menu": "blue",
-    "status": "bright-white on bright-black",
-    "status-key": "bright-white on bright-black bold",
-    "prompt": "blue bold",
-    "mark": "red bold",
-    "scrollbar-thumb": "blue",
-}
-_MONO = {
-    "": "",
-    "bold": "bold",
-    "heading": "bold",
-    "dim": "",
-    "error": "bold standout",
-    "warning": "bold",
-    "info": "",
-    "success": "",
-    "link": "",
-    "highlight": "bold underline",
-    "match": "standout",
-    "nan": "standout",
-    "inf": "bold standout",
-    "op_type": "",
-    "number": "",
-    "string": "",
-    "source": "bold",
-    "logo": "bold",
-    "title-start": "standout bold",
-    "title-end": "standout",
-    "title-error": "standout bold underline",
-    "title-offline": "standout",
-    "nav": "",
-    "nav-link": "",
-    "menu": "",
-    "menu-disabled": "",
-    "menu-focus": "standout bold",
-    "status": "standout",
-    "status-key": "standout bold",
-    "prompt": "bold",
-    "popup": "standout",
-    "popup-focus": "bold underline",
-    "popup-summary": "standout",
-    "toast-info": "bold",
-    "toast-success": "bold",
-    "toast-warning": "bold underline",
-    "toast-error": "standout bold",
-    "question": "standout bold",
-    "link-focus": "standout underline bold",
-    "match-current": "standout bold underline",
-    "mark": "bold",
-    "scrollbar": "",
-    "scrollbar-thumb": "standout",
-}
-
-#: The themes by name. ``auto`` is no theme: `choose_theme` decides.
+#: The themes by name. ``auto`` is no theme, and ``colorblind`` two: `choose_theme` decides.
 THEMES = {
-    "dark": Theme("dark", _DARK),
-    "light": Theme("light", _LIGHT),
-    "mono": Theme("mono", _MONO, colors=False),
+    "dark": Theme("dark", DARK, rich=DARK_RICH),
+    "light": Theme("light", LIGHT, rich=LIGHT_RICH),
+    "colorblind": Theme("colorblind", COLORBLIND, rich=COLORBLIND_RICH),
+    "colorblind-light": Theme("colorblind-light", COLORBLIND_LIGHT, rich=COLORBLIND_LIGHT_RICH),
+    "mono": Theme("mono", MONO, colors=False),
 }
 
 
@@ -276,15 +206,21 @@ def choose_theme(
     """The theme to use.
 
     Args:
-        name: ``dark``, ``light``, ``mono`` or ``auto``, which asks ``COLORFGBG`` for the
-            terminal's background and takes it for dark if nothing is said.
+        name: ``dark``, ``light``, ``colorblind-light``, ``mono``; ``auto``, which asks
+            ``COLORFGBG`` for the terminal's background and takes it for dark if nothing is said,
+            and ``TERM`` for a terminal without colours; or ``colorblind``, which asks for the
+            background, too.
         color: False gives mono, as a non-empty ``NO_COLOR`` does (https://no-color.org).
         environ: default: the process's environment.
     """
     environ = os.environ if environ is None else environ
     if not color or environ.get("NO_COLOR"):
         return THEMES["mono"]
+    if name == "auto" and environ.get("TERM") in _MONOCHROME and not environ.get("COLORTERM"):
+        return THEMES["mono"]
+    is_light = environ.get("COLORFGBG", "").rpartition(";")[2] in {"7", "15"}
+    if name == "colorblind":
+        return THEMES["colorblind-light" if is_light else "colorblind"]
     if name in THEMES:
         return THEMES[name]
-    background = environ.get("COLORFGBG", "").rpartition(";")[2]
-    return THEMES["light"] if background in {"7", "15"} else THEMES["dark"]
+    return THEMES["light" if is_light else "dark"]

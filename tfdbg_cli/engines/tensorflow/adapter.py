@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from itertools import chain
 from typing import Any
@@ -16,11 +17,13 @@ from tensorflow.python.framework import errors_impl
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, SessionAdapter, Watch
-from tfdbg_cli.engines.tensorflow import errors, guard, recovery
+from tfdbg_cli.engines.base import Capture, RunCall, SessionAdapter, Watch
+from tfdbg_cli.engines.tensorflow import errors, guard, install, recovery
 from tfdbg_cli.engines.tensorflow.assembly import Assembly
+from tfdbg_cli.engines.tensorflow.callables import Callables
 from tfdbg_cli.engines.tensorflow.errors import attempt
 from tfdbg_cli.engines.tensorflow.graph import GraphView
+from tfdbg_cli.engines.tensorflow.partial import PartialRuns
 from tfdbg_cli.engines.tensorflow.plan import Entry, Plan, make_plan
 from tfdbg_cli.engines.tensorflow.profile import StepTimings, traced
 from tfdbg_cli.engines.tensorflow.requests import feed_values, fetch_labels, resolve
@@ -56,6 +59,8 @@ class TensorFlowAdapter(SessionAdapter):
         self._lock = threading.Lock()
         self._device: str | None = None
         self._watching = True  # until a debug operation fails
+        self._callables = Callables(self)
+        self._partial_runs = PartialRuns(self)
 
     @property
     def framework_graph(self) -> Any:
@@ -98,7 +103,7 @@ class TensorFlowAdapter(SessionAdapter):
             dump = MemoryDump(self.graph)
             dump.warnings.append(f"The run was not watched: {one_line(unplanned)}")
             return Capture(value, dump, error, run_metadata)
-        assembly = Assembly(self._graph_view(), plan, self._device_name())
+        assembly = self.assembly(plan)
         if watch.debug_urls or watch.debug_ops != ("DebugIdentity",):
             capture = self._native_run(
                 lambda opts: run(fetches, feed_dict, opts, run_metadata), options, assembly, watch
@@ -117,7 +122,7 @@ class TensorFlowAdapter(SessionAdapter):
             values, error = attempt(
                 lambda: run([fetches, plan.extra], feed_dict, debugged, run_metadata)
             )
-            seen = take(folder, problems.append) if folder else []
+            seen = take(folder, problems.append, assembly.ran) if folder else []
         if error is None:
             dump = assembly.dump(plan.entries, values[1], seen)
             capture = Capture(values[0], dump, run_metadata=run_metadata)
@@ -176,7 +181,7 @@ class TensorFlowAdapter(SessionAdapter):
         entries: list[Entry] = []
         extra: list[Any] = []
         if (failed or own_fault) and not expected:
-            entries, extra = recovery.recompute(plan, fetch, failed, error)
+            entries, extra = recovery.recompute(plan, fetch, {failed}, error)
         dump = assembly.dump(entries, extra, seen)
         if own_fault:
             self._watching = False
@@ -240,7 +245,71 @@ class TensorFlowAdapter(SessionAdapter):
             dump.warnings.append("TensorFlow gives no timings of a run that failed.")
         return Capture(value, dump, error, record)
 
+    # Other ways to run.
+
+    def callable_call(
+        self, callable_options: Any, values: Sequence[Any], run_metadata: Any
+    ) -> RunCall:
+        """The run of a callable made of ``CallableOptions``."""
+        return self._callables.call(callable_options, values, run_metadata)
+
+    def make_callable(
+        self, fetches: Any, feed_list: Any, accept_options: bool
+    ) -> Callable[..., Any] | None:
+        """``Session.make_callable``; its runs go straight through."""
+        with guard.bypass():
+            plain = super().make_callable(fetches, feed_list, accept_options)
+        if plain is None:
+            return None
+        made = plain
+
+        @functools.wraps(plain)
+        def call(*values: Any, **kwargs: Any) -> Any:
+            with guard.bypass():
+                return made(*values, **kwargs)
+
+        return call
+
+    def partial_run_setup(self, fetches: Any, feeds: Any) -> Any:
+        """``Session.partial_run_setup``, for the intermediate tensors as well."""
+        return self._partial_runs.setup(fetches, feeds)
+
+    def partial_call(self, handle: Any, fetches: Any, feed_dict: Any) -> RunCall:
+        """One ``Session.partial_run``."""
+        return self._partial_runs.call(handle, fetches, feed_dict)
+
+    def next_run(self, fetches: Any, take: Callable[[RunCall], Any]) -> Callable[[], None]:
+        """The run that a monitored session is about to make of this one, hooks' fetches and all."""
+        doors = ExitStack()
+        doors.enter_context(install.open_doors())
+
+        def hand_over(
+            session: Any, plain: _Run, asked: Any, feeds: Any, opts: Any, metadata: Any
+        ) -> Any:
+            cancel()
+            arguments = (asked, feeds, opts, metadata)
+            call = RunCall(
+                self.fetch_names(fetches),
+                self.feeds(feeds),
+                run=lambda: plain(*arguments),
+                debug=lambda watch: self.debug_with(plain, *arguments, watch),
+                profile=lambda: self.profile_with(plain, *arguments),
+            )
+            return take(call)
+
+        withdraw = guard.intercept(guard.Interception(fetches, hand_over))
+
+        def cancel() -> None:
+            withdraw()
+            doors.close()
+
+        return cancel
+
     # Plans.
+
+    def assembly(self, plan: Plan) -> Assembly:
+        """What makes the dump of a run that begins now."""
+        return Assembly(self._graph_view(), plan, self._device_name(), self.session)
 
     def _plan(self, fetches: Any, feed_dict: Any, watch: Watch) -> Plan:
         graph = self.session.graph
@@ -257,10 +326,13 @@ class TensorFlowAdapter(SessionAdapter):
             if plan is not None:
                 self._plans.move_to_end(key)
                 return plan
-        plan = make_plan(graph, request, watch)
+        inlines = self._watching and not self.session.sess_str
+        plan = make_plan(graph, request, watch, inlines)
         if plan.functional:
             inner = self._graph_view().functions.names(plan.functional.values())
             plan.everything = all_watchable(chain((op.name for op in plan.ops), inner))
+            if plan.returned and not plan.everything:
+                plan = make_plan(graph, request, watch)
         with self._lock:
             self._plans[key] = plan
             while len(self._plans) > _PLANS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,11 +13,19 @@ from tfdbg_cli.dumps.names import parse_feed_node_name
 from tfdbg_cli.engines.tensorflow.functions import Inner
 from tfdbg_cli.engines.tensorflow.graph import GraphView
 from tfdbg_cli.engines.tensorflow.plan import Entry, Plan
+from tfdbg_cli.engines.tensorflow.rewrites import Rewrites
 from tfdbg_cli.engines.tensorflow.spool import Seen
 from tfdbg_cli.engines.tensorflow.values import owned, plain
 from tfdbg_cli.errors import one_line
 
 __all__ = ["Assembly"]
+
+# So many of the nodes that a warning is about are named in it.
+_NAMED = 3
+
+# Session -> signature of a plan -> how the graph that ran differs from the user's. The runtime
+# shows that graph only when it makes an executor.
+_COMPARED: weakref.WeakKeyDictionary[Any, dict[Any, Rewrites]] = weakref.WeakKeyDictionary()
 
 
 class Assembly:
@@ -29,14 +38,23 @@ class Assembly:
         view: the session's graph.
         plan: what the run is to compute.
         device: the session's only device; empty: it has several.
+        session: the session; what is known of the graphs that it ran lives as long as it does.
     """
 
-    def __init__(self, view: GraphView, plan: Plan, device: str) -> None:
+    def __init__(self, view: GraphView, plan: Plan, device: str, session: Any = None) -> None:
         self._view = view
         self.plan = plan
         self._start = time.time_ns() // 1000
         self._device = device
+        self._session = session
+        self._ran: list[bytes] = []
+        self._rewrites: Rewrites | None = None
+        self._hidden: set[str] = set()
         self._inner: dict[str, Inner] = {}
+
+    def ran(self, graph: bytes) -> None:
+        """Take in a partition of the graph that ran, a serialized ``GraphDef``."""
+        self._ran.append(graph)
 
     def dump(
         self,
@@ -54,11 +72,49 @@ class Assembly:
             everything: also what the runtime made itself and nobody can name.
         """
         dump = MemoryDump(self._graph)
+        dump.absence = self._absence
         try:
+            if seen and not everything:
+                self._rewrites = self._compare(seen)
             self._fill(dump, entries, extra, seen, everything)
         except Exception as bug:  # the program has its result, whatever happens to the dump
             dump.warnings.append(f"Tensors are missing: {one_line(bug)}")
+        if self._hidden:
+            some = ", ".join(sorted(self._hidden)[:_NAMED])
+            more = ", ..." if len(self._hidden) > _NAMED else ""
+            dump.warnings.append(
+                f"{len(self._hidden)} node(s) were rewritten by the runtime's optimizer and no "
+                f"longer compute the graph's tensors, which are not shown: {some}{more}"
+            )
         return dump
+
+    def _compare(self, seen: Sequence[Seen]) -> Rewrites | None:
+        """How the graph that ran differs; worked out once for each executor of a session."""
+        plan = self.plan
+        known = _COMPARED.setdefault(self._session, {}) if self._session is not None else {}
+        if self._ran:
+            known[plan.signature] = Rewrites(
+                self._ran,
+                self._view.operation,
+                self._find_any,
+                self._view.functions,
+                [entry.node for entry in plan.entries],
+            )
+        found = known.get(plan.signature)
+        if found is not None:
+            self._inner.update(found.bodies)
+        return found
+
+    def _absence(self, node: str) -> str:
+        """Why a node has no tensors, if the optimizer is the reason."""
+        rewrites = self._rewrites
+        if rewrites is None:
+            return ""
+        if node in rewrites.names:
+            return "The runtime's optimizer has rewritten it: it computed something else."
+        if rewrites.removed(node):
+            return "The runtime's optimizer has removed it: it was folded, fused or merged."
+        return ""
 
     def _fill(
         self,
@@ -119,12 +175,17 @@ class Assembly:
         if not seen:
             return []
         plan = self.plan
+        changed = self._rewrites.changed if self._rewrites is not None else frozenset()
         wanted = set(plan.watched)
+        kept = {op.name for op, _ in plan.returned}
         listed = {(entry.node, entry.slot) for entry in entries}
         placed: list[tuple[float, Seen, str]] = []
         for one in seen:
             name = one.node
-            if (name, one.slot) in wanted:
+            if name in changed:
+                inner = self._find(name) if name not in plan.places else None
+                self._hidden.add(inner.name if inner is not None else name)
+            elif (name, one.slot) in wanted or (name in kept and self._is_result(name, one)):
                 placed.append((plan.places[name], one, name))
             elif everything:
                 placed.append((0, one, _without_argument(name, one.slot)))
@@ -133,9 +194,32 @@ class Assembly:
                 if inner is not None and self._wanted(inner, one):
                     # Before what the call hands on.
                     placed.append((plan.places[inner.calls[0][1].name] - 0.5, one, inner.name))
+        if self._rewrites is not None:
+            placed += self._returned(placed)
         if not everything:
             placed.sort(key=lambda item: item[0])
         return placed
+
+    def _is_result(self, call: str, one: Seen) -> bool:
+        """Whether it is the result of a call that was executed as it is, not inlined."""
+        matcher = self.plan.matcher
+        op_type = self.plan.functional[call].type
+        return matcher.node(call, op_type) and matcher.dtype(one.dtype)
+
+    def _returned(self, placed: Sequence[tuple[float, Seen, str]]) -> list[tuple[float, Seen, str]]:
+        """The results of calls that were inlined: what their bodies return, once more."""
+        last = {(name, one.slot): one for _, one, name in placed}
+        found = []
+        for op, slot in self.plan.returned:
+            assert self._rewrites is not None
+            one = last.get(self._rewrites.result(op, slot))
+            if one is not None and (op.name, slot) not in last and self._is_result(op.name, one):
+                found.append((self.plan.places[op.name], one._replace(slot=slot), op.name))
+        return found
+
+    def _find_any(self, name: str) -> Inner | None:
+        """The node of a body that a name of the runtime's stands for, whoever calls the body."""
+        return self._view.functions.find(name, self.plan.functional)
 
     def _find(self, name: str) -> Inner | None:
         plan = self.plan

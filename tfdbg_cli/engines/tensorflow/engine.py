@@ -41,6 +41,18 @@ class TensorFlowEngine(Engine):
             return MonitoredAdapter(session)
         return TensorFlowAdapter(session)
 
+    def session_interface(self) -> type | None:
+        """``SessionInterface``, which savers and queue runners ask for."""
+        from tensorflow.python.client.session import SessionInterface
+
+        return SessionInterface  # type: ignore[no-any-return]
+
+    def hook_interface(self) -> type | None:
+        """``SessionRunHook``."""
+        from tensorflow.python.training.session_run_hook import SessionRunHook
+
+        return SessionRunHook  # type: ignore[no-any-return]
+
     def install(self, wrap: WrapSession) -> Callable[[], None]:
         """Debug the runs of every session of the process; returns the way back."""
         from tfdbg_cli.engines.tensorflow.install import install

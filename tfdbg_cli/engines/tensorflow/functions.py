@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tensorflow.python.framework import function_def_to_graph
 
-__all__ = ["FUNCTIONAL", "Functions", "Inner", "members", "outer_input"]
+__all__ = ["FUNCTIONAL", "Functions", "Inner", "argument_index", "kind_of"]
 
 #: Operations that call functions of the graph's library; the runtime inlines their bodies.
 FUNCTIONAL = frozenset(
@@ -41,10 +41,12 @@ class _Body(NamedTuple):
     Attributes:
         ops: the operations.
         traced: whether their creation stacks are the program's.
+        results: the tensors that the function returns.
     """
 
     ops: dict[str, Any]
     traced: bool
+    results: tuple[Any, ...]
 
 
 class Inner(NamedTuple):
@@ -111,12 +113,32 @@ class Functions:
         seen: set[str] = set()
         waiting = list(calls)
         while waiting:
-            for function in _function_names(waiting.pop()):
+            for function in _function_names(waiting.pop()).values():
                 body = self._body(function) if function not in seen else None
                 seen.add(function)
                 if body is not None:
                     yield from body.ops
                     waiting.extend(op for op in body.ops.values() if self.is_call(op))
+
+    def results(self, call: Any) -> dict[str, tuple[Any, ...]]:
+        """What the functions that an operation calls return, as tensors of their graphs.
+
+        Returns:
+            Step into the body -> its results: ``body`` and ``cond`` of a loop, ``then`` and
+            ``else`` of a branch, numbers of a case, the empty string of any other call.
+        """
+        found = {}
+        for step, function in _function_names(call).items():
+            body = self._body(function)
+            if body is not None:
+                found[step] = body.results
+        return found
+
+    def passed(self, call: Any, index: int) -> Any:
+        """The tensor that a call passes as an argument, or ``None``."""
+        # If and Case take the predicate first.
+        at = index + 1 if kind_of(call) in ("If", "Case") else index
+        return call.inputs[at] if at < len(call.inputs) else None
 
     def _body(self, function: str) -> _Body | None:
         if function not in self._bodies:
@@ -134,7 +156,7 @@ def _split(name: str, callers: Any) -> tuple[Any, str, str] | None:
         call = callers.get(name[:at])
         if call is not None:
             rest = name[at + 1 :]
-            pattern = _BRANCHES.get(call.type.removeprefix("Stateless"))
+            pattern = _BRANCHES.get(kind_of(call))
             if pattern is None:
                 return call, "", rest
             match = pattern.match(rest)
@@ -146,7 +168,7 @@ def _split(name: str, callers: Any) -> tuple[Any, str, str] | None:
 
 def _function_name(call: Any, step: str) -> str:
     """The function that a step into a call's body leads to."""
-    kind = call.type.removeprefix("Stateless")
+    kind = kind_of(call)
     if kind == "Case":
         match = _BRANCHES["Case"].match(step)
         branches = call.get_attr("branches")
@@ -158,13 +180,18 @@ def _function_name(call: Any, step: str) -> str:
     return str(call.get_attr(_ATTRIBUTES.get(word, word) or "f").name)
 
 
-def _function_names(call: Any) -> list[str]:
-    """All functions that an operation may call."""
-    kind = call.type.removeprefix("Stateless")
+def _function_names(call: Any) -> dict[str, str]:
+    """All functions that an operation may call, by the step that leads to them."""
+    kind = kind_of(call)
     if kind == "Case":
-        return [str(branch.name) for branch in call.get_attr("branches")]
-    steps = {"While": ("body/", "cond/"), "If": ("then/", "else/")}.get(kind, ("",))
-    return [_function_name(call, step) for step in steps]
+        return {str(at): str(each.name) for at, each in enumerate(call.get_attr("branches"))}
+    steps = {"While": ("body", "cond"), "If": ("then", "else")}.get(kind, ("",))
+    return {step: _function_name(call, step and f"{step}/") for step in steps}
+
+
+def kind_of(call: Any) -> str:
+    """The type of a call, stateless or not: ``While``, ``If``, ``PartitionedCall``..."""
+    return str(call.type).removeprefix("Stateless").removeprefix("Stateful")
 
 
 def _make_body(graph: Any, name: str) -> _Body:
@@ -181,45 +208,22 @@ def _make_body(graph: Any, name: str) -> _Body:
     inputs = {tensor.op for tensor in body.inputs}
     ops = [op for op in body.get_operations() if op not in inputs]
     if [op.type for op in ops] == [kind for _, kind in nodes]:
-        return _Body({name: op for (name, _), op in zip(nodes, ops, strict=True)}, traced)
+        table = {name: op for (name, _), op in zip(nodes, ops, strict=True)}
+        return _Body(table, traced, tuple(body.outputs))
     own = {op.name: op for op in ops}
     table = {}
     for node, kind in nodes:
         op = own.get(node) or own.get(re.sub(r"_\d+$", "", node))
         if op is not None and op.type == kind:
             table[node] = op
-    return _Body(table, traced)
+    return _Body(table, traced, tuple(body.outputs))
 
 
-def outer_input(inner: Inner, op: Any, slot: int) -> str:
-    """The name of a tensor as seen inside a body: its own, or the one that the caller passes."""
-    prefix, calls = inner.prefix, inner.calls
-    while calls:
-        at, call = calls[-1]
-        index = _argument(op)
-        if index is None:
-            break
-        # If and Case take the predicate first.
-        shift = 1 if call.type.removeprefix("Stateless") in ("If", "Case") else 0
-        if index + shift >= len(call.inputs):
-            break
-        tensor = call.inputs[index + shift]
-        op, slot, prefix, calls = tensor.op, tensor.value_index, at, calls[:-1]
-    return f"{prefix}{op.name}:{slot}"
-
-
-def _argument(op: Any) -> int | None:
-    """Which argument of its function a placeholder stands for."""
+def argument_index(op: Any) -> int | None:
+    """Which argument of its function an operation stands for; ``None``: it is none."""
     if op.type != "Placeholder":
         return None
     for index, tensor in enumerate(getattr(op.graph, "inputs", ())):
         if tensor.op is op:
             return index
     return None
-
-
-def members(inner: Inner) -> Iterator[Any]:
-    """The operations of the body that a node belongs to, without the arguments."""
-    for op in inner.op.graph.get_operations():
-        if _argument(op) is None:
-            yield op

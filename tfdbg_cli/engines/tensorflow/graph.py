@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tensorflow.python.framework import dtypes, tensor_util
 
 from tfdbg_cli.dumps.graph import Graph, Node
-from tfdbg_cli.engines.tensorflow.functions import Functions, Inner, members, outer_input
+from tfdbg_cli.engines.tensorflow.bodies import Bodies
+from tfdbg_cli.engines.tensorflow.functions import Functions, Inner
 from tfdbg_cli.engines.tensorflow.stacks import frames_of
 
 __all__ = ["GraphView"]
@@ -41,14 +42,30 @@ class GraphView:
             inner: nodes of inlined function bodies that a run has shown; their whole bodies
                 become part of the graph.
         """
-        bodies = {node.prefix: node for node in inner}
-        if bodies:
-            return Graph(lambda: [*self._all(), *_body_nodes(bodies.values())])
+        shown = {node.prefix: node for node in inner}
+        if shown:
+            return Graph(lambda: self._with_bodies(shown.values()))
         with self._lock:
             version = self._graph.version
             if self._plain is None or self._plain[0] != version:
                 self._plain = version, Graph(self._all)
             return self._plain[1]
+
+    def operation(self, name: str) -> Any:
+        """The operation of the outermost graph with a name, or ``None``."""
+        try:
+            return self._graph.get_operation_by_name(name)
+        except (KeyError, ValueError):
+            return None
+
+    def _with_bodies(self, shown: Iterable[Inner]) -> list[Node]:
+        bodies = Bodies(self.functions, shown, _made)
+        nodes = {node.name: node for node in self._all()}
+        for name, op in bodies.calls():
+            plain = nodes[name]
+            returns = bodies.returns("", op, ())
+            nodes[name] = _made(name, op, plain.inputs, plain.control_inputs, returns)
+        return [*nodes.values(), *bodies.nodes()]
 
     def _all(self) -> list[Node]:
         with self._lock:
@@ -60,29 +77,28 @@ class GraphView:
 
 
 def _node(op: Any) -> Node:
+    inputs = [tensor.name for tensor in op.inputs]
+    return _made(op.name, op, inputs, [source.name for source in op.control_inputs])
+
+
+def _made(
+    name: str,
+    op: Any,
+    inputs: Sequence[str],
+    control: Sequence[str],
+    returns: Sequence[Sequence[str]] = (),
+    traced: bool = True,
+) -> Node:
     return Node(
-        op.name,
+        name,
         op.type,
-        [tensor.name for tensor in op.inputs],
-        [source.name for source in op.control_inputs],
+        inputs,
+        control,
         op.device,
         lambda: _attributes(op),
-        lambda: frames_of(op),
+        (lambda: frames_of(op)) if traced else None,
+        returns=returns,
     )
-
-
-def _body_nodes(bodies: Iterable[Inner]) -> Iterable[Node]:
-    for body in bodies:
-        for op in members(body):
-            yield Node(
-                body.prefix + op.name,
-                op.type,
-                [outer_input(body, tensor.op, tensor.value_index) for tensor in op.inputs],
-                [body.prefix + source.name for source in op.control_inputs],
-                op.device,
-                lambda op=op: _attributes(op),  # type: ignore[misc]
-                (lambda op=op: frames_of(op)) if body.traced else None,  # type: ignore[misc]
-            )
 
 
 def _attributes(op: Any) -> Mapping[str, str]:

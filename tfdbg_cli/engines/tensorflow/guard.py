@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-__all__ = ["Interception", "bypass", "bypassed", "entered", "intercepted", "intercepting", "runner"]
+__all__ = ["Interception", "bypass", "bypassed", "entered", "intercept", "interceptions", "runner"]
 
 
-class Interception(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Interception:
     """A run that a monitored session will ask of its own session, and what to do with it.
 
     Attributes:
@@ -76,18 +78,18 @@ def runner(session: Any) -> Callable[..., Any]:
     return run
 
 
-@contextmanager
-def intercepting(interception: Interception) -> Iterator[None]:
-    """Runs within that match are handed over."""
-    _STATE.interceptions.append(interception)
-    try:
-        yield
-    finally:
-        _STATE.interceptions.pop()
+def intercept(interception: Interception) -> Callable[[], None]:
+    """From now on runs of this thread that match are handed over; returns what ends it."""
+    stack = _STATE.interceptions
+    stack.append(interception)
+
+    def withdraw() -> None:
+        if interception in stack:
+            stack.remove(interception)
+
+    return withdraw
 
 
-def intercepted(fetches: Any) -> Interception | None:
-    """The interception that waits for these fetches, if there is one."""
-    if _STATE.interceptions and _STATE.interceptions[-1].matches(fetches):
-        return _STATE.interceptions[-1]
-    return None
+def interceptions(fetches: Any) -> list[Interception]:
+    """Those that wait for these fetches, the outermost first."""
+    return [each for each in _STATE.interceptions if each.matches(fetches)]

@@ -110,6 +110,8 @@ def _open_doors() -> None:
         _patch(base, "run", _session_run)
         _patch(base, "make_callable", _make_callable)
         _patch(base, "_make_callable_from_options", _make_callable_from_options)
+        _patch(base, "partial_run_setup", _partial_run_setup)
+        _patch(base, "partial_run", _partial_run)
         keep_code()
     _patch_monitored()
 
@@ -154,10 +156,12 @@ def _session_run(original: Callable[..., Any]) -> Callable[..., Any]:
         options: Any = None,
         run_metadata: Any = None,
     ) -> Any:
-        plain = functools.partial(original, self)
-        interception = guard.intercepted(fetches)
-        if interception is not None:
-            return interception.run(self, plain, fetches, feed_dict, options, run_metadata)
+        plain: Callable[..., Any] = functools.partial(original, self)
+        waiting = guard.interceptions(fetches)
+        if waiting:
+            for interception in reversed(waiting):
+                plain = functools.partial(interception.run, self, plain)
+            return plain(fetches, feed_dict, options, run_metadata)
         _patch_monitored()
         wrap = _wrap()
         if wrap is None or _housekeeping(1):
@@ -216,6 +220,28 @@ def _make_callable_from_options(original: Callable[..., Any]) -> Callable[..., A
         return call
 
     return make_callable_from_options
+
+
+def _partial_run_setup(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def partial_run_setup(self: Any, fetches: Any, feeds: Any = None) -> Any:
+        wrap = _wrap()
+        if wrap is None:
+            return original(self, fetches, feeds)
+        return wrap(self).partial_run_setup(fetches, feeds)
+
+    return partial_run_setup
+
+
+def _partial_run(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def partial_run(self: Any, handle: Any, fetches: Any, feed_dict: Any = None) -> Any:
+        wrap = _wrap()
+        if wrap is None:
+            return original(self, handle, fetches, feed_dict)
+        return wrap(self).partial_run(handle, fetches, feed_dict)
+
+    return partial_run
 
 
 def _monitored_run(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -78,13 +78,15 @@ class MonitoredAdapter(TensorFlowAdapter):
             return capture.value
 
         run = guard.runner(self.session)
-        interception = guard.Interception(fetches, intercept)
         value, error = None, None
-        with open_doors(), guard.bypass(), guard.intercepting(interception):
+        with open_doors(), guard.bypass():
+            withdraw = guard.intercept(guard.Interception(fetches, intercept))
             try:
                 value = run(fetches, feed_dict, options, run_metadata)
             except errors_impl.OpError as raised:
                 error = raised
+            finally:
+                withdraw()
         if not captures:
             return Capture(value, MemoryDump(self.graph), error, run_metadata)
         return Capture(value, captures[-1].dump, error, captures[-1].run_metadata)

@@ -18,6 +18,8 @@ __all__ = ["Entry", "Matcher", "Plan", "make_plan"]
 
 # Handles are made anew by each fetch (and deleted with it), queues by name are references.
 _NEVER = frozenset({"GetSessionHandle", "GetSessionHandleV2", "VarHandleOp", "VarHandlesOp"})
+# The optimizer inlines these, unless somebody fetches what they return.
+_INLINED = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 
 class Entry(NamedTuple):
@@ -58,6 +60,9 @@ class Plan:
         debug_options: the ``DebugOptions`` made so far, by URL.
         everything: whether the wildcard watch is needed and can be used.
         inner: runtime name -> the operation of a function body, as far as they were looked up.
+        returned: ``(operation, slot)`` of function calls whose results aren't fetched: they are
+            the tensors that the inlined bodies return.
+        request: the names of what was asked for and fed.
     """
 
     ops: list[Any] = field(default_factory=list)
@@ -71,6 +76,18 @@ class Plan:
     debug_options: dict[str, Any] = field(default_factory=dict)
     everything: bool = False
     inner: dict[str, Inner | None] = field(default_factory=dict)
+    returned: list[tuple[Any, int]] = field(default_factory=list)
+    request: tuple[Any, ...] = ()
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """What the runtime makes an executor for: plans with equal ones run the same graph."""
+        return (
+            self.request,
+            tuple(tensor.name for tensor in self.extra),
+            tuple(self.watched),
+            self.everything,
+        )
 
     def without(self, unwanted: Callable[[Entry], bool]) -> Plan:
         """The same plan with fewer tensors to fetch."""
@@ -105,7 +122,7 @@ class Matcher:
         return self._dtype is None or self._dtype.search(name) is not None
 
 
-def make_plan(graph: Any, request: Request, watch: Watch) -> Plan:
+def make_plan(graph: Any, request: Request, watch: Watch, inline_calls: bool = False) -> Plan:
     """Work out a plan.
 
     Time and memory grow with the part of the graph that the run computes; nothing is recursive.
@@ -114,6 +131,8 @@ def make_plan(graph: Any, request: Request, watch: Watch) -> Plan:
         graph: the session's ``tf.Graph``.
         request: the resolved fetches and feeds.
         watch: which tensors are wanted.
+        inline_calls: don't fetch what function calls return: the runtime inlines only calls that
+            nobody fetches, and no watch sees into the others.
     """
     fed = frozenset((tensor.op, tensor.value_index) for tensor in request.feeds)
     asked = {(tensor.op, tensor.value_index) for tensor in request.fetches}
@@ -125,8 +144,10 @@ def make_plan(graph: Any, request: Request, watch: Watch) -> Plan:
         alive.visit(op)
     if alive.frames:
         ops = order(edges, alive.frames)
-    plan = Plan(ops=ops, matcher=Matcher(watch), fed=fed)
-    _Planner(graph, plan, request, asked, alive, Buffers(edges, ops)).fill()
+    plan = Plan(ops=ops, matcher=Matcher(watch), fed=fed, request=request.key())
+    planner = _Planner(graph, plan, request, asked, alive, Buffers(edges, ops))
+    planner.inlines = inline_calls
+    planner.fill()
     return plan
 
 
@@ -149,6 +170,8 @@ class _Planner:
         self._asked = asked
         self._alive = alive
         self._buffers = buffers
+        #: Whether the results of function calls are left to the watch of their bodies.
+        self.inlines = False
 
     def fill(self) -> None:
         """Work out everything but the operations."""
@@ -195,6 +218,8 @@ class _Planner:
                 self._fetch(op, slot, tensor, position)
             elif certain and kind == "Const":
                 plan.entries.append(Entry(name, slot, position, -1, False, Constant(op), op.device))
+            elif self.inlines and (kind in _INLINED or kind in self._functions):
+                plan.returned.append((op, slot))
             elif certain and not by_reference and key not in self._buffers.changing:
                 self._fetch(op, slot, tensor, position)
             elif kind not in FUNCTIONAL and not (by_reference and _is_text(tensor.dtype)):

@@ -82,23 +82,25 @@ def recomputable(plan: Plan, failed: set[str], variables: bool = True) -> list[E
 
 
 def recompute(
-    plan: Plan, fetch: Callable[[list[Any]], list[Any]], failed: str, error: BaseException
+    plan: Plan, fetch: Callable[[list[Any]], list[Any]], failed: set[str], error: BaseException
 ) -> tuple[list[Entry], list[Any]]:
     """Compute what came before a failure once more.
 
     Args:
         plan: the plan of the run that failed.
         fetch: gives the values of tensors.
-        failed: the name of the operation that failed.
-        error: its error.
+        failed: the names of the operations that have no value.
+        error: the error of the run.
 
     Returns:
         The entries that have values, and the values at the places of `Plan.extra`.
     """
-    lost = {failed}
+    lost = set(failed)
     for _ in range(_ATTEMPTS):
         # One variable is uninitialized, and another: most likely all of them are.
-        uninitialized = isinstance(error, errors_impl.FailedPreconditionError) and len(lost) > 1
+        uninitialized = isinstance(error, errors_impl.FailedPreconditionError) and len(lost) > len(
+            failed
+        )
         entries = recomputable(plan, lost, variables=not uninitialized)
         places = sorted({entry.fetch for entry in entries if entry.fetch >= 0})
         values, again = attempt(functools.partial(fetch, [plan.extra[place] for place in places]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 import tempfile
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from tfdbg_cli.dumps.events import read_event
-from tfdbg_cli.dumps.names import METADATA_PREFIX, parse_dump_name
+from tfdbg_cli.dumps.names import GRAPH_PREFIX, METADATA_PREFIX, parse_dump_name
 from tfdbg_cli.errors import DumpError
 
 __all__ = ["Seen", "borrow_folder", "take"]
@@ -113,7 +114,11 @@ def borrow_folder() -> Iterator[str]:
         _FOLDERS.give_back(folder)
 
 
-def take(folder: str, report: Callable[[str], object]) -> list[Seen]:
+def take(
+    folder: str,
+    report: Callable[[str], object],
+    graph: Callable[[bytes], object] | None = None,
+) -> list[Seen]:
     """Take over what the watches of a run wrote, in time order; the files are deleted.
 
     Large values stay where they are, in memory that is mapped and has no name any more.
@@ -121,12 +126,18 @@ def take(folder: str, report: Callable[[str], object]) -> list[Seen]:
     Args:
         folder: where the run wrote.
         report: gets a line for each file that can't be read.
+        graph: gets each partition of the graph that ran, as a serialized ``GraphDef``. The
+            runtime writes them when it has made a new executor.
     """
     found: list[tuple[int, int, Seen]] = []
     for path in _files(folder):
         base = os.path.basename(path)
         name = None if base.startswith(METADATA_PREFIX) else parse_dump_name(base)
-        if name is not None:
+        if name is None:
+            if graph is not None and base.startswith(GRAPH_PREFIX):
+                with contextlib.suppress(DumpError):
+                    graph(bytes(read_event(path).graph_def or b""))
+        else:
             try:
                 found.append((name.timestamp, name.suffix, _read(path, name.timestamp)))
             except DumpError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 from prompt_toolkit import PromptSession, print_formatted_text
@@ -17,11 +17,18 @@ from tfdbg_cli.commands.reply import Leave, Service, Toast
 from tfdbg_cli.documents import Line
 from tfdbg_cli.settings import Settings
 from tfdbg_cli.ui.base import CommandQueue
-from tfdbg_cli.ui.line.adapters import HistoryAdapter, ServiceCompleter, formatted_lines
+from tfdbg_cli.ui.line.adapters import (
+    HistoryAdapter,
+    ServiceCompleter,
+    formatted_lines,
+    pager_keys,
+)
 from tfdbg_cli.ui.text import TextUI
 from tfdbg_cli.ui.themes import Theme, choose_theme
 
 __all__ = ["LineUI"]
+
+_BLOCK = 64
 
 
 class LineUI(TextUI):
@@ -52,7 +59,6 @@ class LineUI(TextUI):
         self._session: PromptSession[str] | None = None
         self._session_service: Service | None = None
         self._batch = False
-        self._typed_ahead = ""
 
     @property
     def interactive(self) -> bool:
@@ -72,71 +78,78 @@ class LineUI(TextUI):
         """The columns of the terminal, as they are now."""
         return max(self._output.get_size().columns, 1)
 
+    @property
+    def page_size(self) -> tuple[int, int] | None:
+        """The terminal's size, as it is now."""
+        size = self._output.get_size()
+        return None if self._batch else (size.rows, max(size.columns, 1))
+
     def interact(self, service: Service, queue: CommandQueue) -> Leave:
         """One stop."""
         self._batch = queue.batch
+        self._use(service)
         return super().interact(service, queue)
 
+    def execute(self, service: Service, queue: CommandQueue, command: str) -> Leave | None:
+        """Run one command line outside a stop."""
+        self._batch = queue.batch
+        self._use(service)
+        return super().execute(service, queue, command)
+
     def print_lines(self, lines: Iterable[Line]) -> None:
-        """Print lines; after each screenful ask whether to go on."""
+        """Print lines."""
         rest = iter(lines)
         theme = self._theme
-        while block := list(islice(rest, self._screenful())):
-            self._print(formatted_lines(block, theme))
-            following = next(rest, None)
-            if following is None:
-                return
-            if not self._batch and not self._wants_more():
-                return
-            rest = chain([following], rest)
-
-    def _screenful(self) -> int:
-        return max(self._output.get_size().rows - 2, 5)
-
-    def _wants_more(self) -> bool:
-        try:
-            answer = self.read_answer("-- more -- (Enter, or q to stop) ")
-        except (EOFError, KeyboardInterrupt):
-            return False
-        if answer.strip().lower() in {"", "q"}:
-            return not answer.strip()
-        # Whoever types a command here has seen enough, and wants it run.
-        self._typed_ahead = answer
-        return False
+        while block := list(islice(rest, _BLOCK)):
+            self._write(formatted_lines(block, theme))
 
     def print_title(self, text: str, role: str) -> None:
         """Print ``--- title ---`` in the colour of the kind of stop."""
         style = self._theme.prompt_toolkit_style(f"title-{role}" if role else "heading")
-        self._print(FormattedText([(style, f"--- {text} ---"), ("", "\n")]))
+        self._write(FormattedText([(style, f"--- {text} ---"), ("", "\n")]))
 
     def print_message(self, message: Toast) -> None:
         """Print a message; errors begin with ``ERROR:``."""
         style = self._theme.prompt_toolkit_style(message.role)
         prefix = "ERROR: " if message.role == "error" else ""
-        self._print(FormattedText([(style, prefix + message.text), ("", "\n")]))
+        self._write(FormattedText([(style, prefix + message.text), ("", "\n")]))
 
-    def _print(self, text: FormattedText) -> None:
+    def _write(self, text: FormattedText) -> None:
         print_formatted_text(text, end="", output=self._output, color_depth=self._color_depth)
 
     @property
     def _color_depth(self) -> ColorDepth | None:
         return None if self._theme.colors else ColorDepth.DEPTH_1_BIT
 
-    def read_command(self, service: Service) -> str:
-        """A command line, edited, completed, from the history."""
-        if self._typed_ahead:
-            command, self._typed_ahead = self._typed_ahead, ""
-            return command
+    def _use(self, service: Service) -> None:
+        """Take history and completions from a service from now on."""
         if self._session is None or self._session_service is not service:
             self._session_service = service
-            self._session = self._new_session(
-                history=HistoryAdapter(service.history),
-                completer=ServiceCompleter(service),
-                complete_while_typing=False,
-                enable_history_search=True,
-            )
+            self._session = self._new_session(**self._commands_of(service))
+
+    def _commands_of(self, service: Service) -> dict[str, Any]:
+        return {
+            "history": HistoryAdapter(service.history),
+            "completer": ServiceCompleter(service),
+            "complete_while_typing": False,
+            "enable_history_search": True,
+            "enable_open_in_editor": True,
+        }
+
+    def read_command(self, service: Service) -> str:
+        """A command line, edited, completed, from the history."""
+        self._use(service)
+        assert self._session is not None
         style = self._theme.prompt_toolkit_style("prompt")
         return self._ask(self._session, FormattedText([(style, service.prompt)]))
+
+    def read_more(self, prompt: str) -> str:
+        """Space, Enter or q at once, or a command line, edited as at the prompt."""
+        service = self._session_service
+        commands = {} if service is None else self._commands_of(service)
+        session = self._new_session(key_bindings=pager_keys(), **commands)
+        style = self._theme.prompt_toolkit_style("dim")
+        return self._ask(session, FormattedText([(style, prompt)]))
 
     def read_answer(self, prompt: str) -> str:
         """A short answer, which goes into no history."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
 
+from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document as EditedLine
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import History as PromptHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.reply import Service
 from tfdbg_cli.documents import Line
 from tfdbg_cli.ui.themes import Theme
 
-__all__ = ["HistoryAdapter", "ServiceCompleter", "formatted_lines"]
+__all__ = ["HistoryAdapter", "ServiceCompleter", "formatted_lines", "pager_keys"]
 
 
 class HistoryAdapter(PromptHistory):
@@ -24,12 +27,20 @@ class HistoryAdapter(PromptHistory):
         super().__init__()
         self._history = history
 
+    async def load(self) -> AsyncGenerator[str, None]:
+        """The commands as they are now, the most recent first."""
+        for text in self.load_history_strings():
+            yield text
+
     def load_history_strings(self) -> Iterable[str]:
         """The commands, the most recent first."""
         return reversed(self._history.items)
 
-    def store_string(self, string: str) -> None:
+    def append_string(self, string: str) -> None:
         """Nothing: the UI keeps what was typed, whatever it was typed in."""
+
+    def store_string(self, string: str) -> None:
+        """Nothing, likewise."""
 
 
 class ServiceCompleter(Completer):
@@ -62,3 +73,19 @@ def formatted_lines(lines: Iterable[Line], theme: Theme) -> FormattedText:
             fragments.append((style, span.text))
         fragments.append(("", "\n"))
     return FormattedText(fragments)
+
+
+def pager_keys() -> KeyBindings:
+    """Keys for the prompt between two screenfuls: on the empty line Space and q count at once."""
+    keys = KeyBindings()
+    is_empty = Condition(lambda: not get_app().current_buffer.text)
+
+    @keys.add(" ", filter=is_empty)
+    def go_on(event: KeyPressEvent) -> None:
+        event.app.exit(result="")
+
+    @keys.add("q", filter=is_empty)
+    def stop(event: KeyPressEvent) -> None:
+        event.app.exit(result="q")
+
+    return keys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 from tfdbg_cli.commands.reply import Leave, Service
 from tfdbg_cli.settings import Settings
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
+from tfdbg_cli.ui.bindings import KeyTable
 from tfdbg_cli.ui.plain import PlainUI
 from tfdbg_cli.ui.screen.app import App
 from tfdbg_cli.ui.screen.progress import ProgressLine
+from tfdbg_cli.ui.screen.stack import ViewStack
 from tfdbg_cli.ui.screen.terminal import RealTerminal, Terminal
-from tfdbg_cli.ui.screen.view import ViewStack
 from tfdbg_cli.ui.themes import Theme, choose_theme
 
 __all__ = ["ScreenUI"]
@@ -41,6 +43,10 @@ class ScreenUI(UserInterface):
         open_progress: Callable[[Callable[[], str]], ProgressLine] = ProgressLine,
     ) -> None:
         self._settings = settings
+        self._keys = KeyTable(settings.keys)
+        for text in self._keys.warnings:
+            settings.warn(text)
+        self._was_warned = False
         self._color = color
         self._open_terminal = open_terminal
         self._views = ViewStack()
@@ -72,14 +78,20 @@ class ScreenUI(UserInterface):
                 return _let_go(service)
             terminal = self._open_terminal()
             mouse = self._settings.get("mouse_mode")
-            app = self._app = App(service, queue, self._views, mouse, terminal.size())
+            self._views.begin_stop(_run_of(service.title))
+            app = App(service, queue, self._views, mouse, terminal.size(), self._keys)
+            self._app = app
             try:
                 app.run_queue()
                 if app.leave is None:
+                    if not self._was_warned:
+                        self._was_warned = True
+                        app.warn(self._settings.warning)
                     with terminal:
                         app.run_loop(terminal, self._theme())
             finally:
                 self._app = None
+                self._views.end_stop()
             return app.leave if app.leave is not None else _let_go(service)
 
     def running(self, describe: Callable[[], str], announcement: str = "") -> bool:
@@ -98,6 +110,12 @@ class ScreenUI(UserInterface):
         progress, self._progress = self._progress, None
         if progress is not None:
             progress.end()
+
+
+def _run_of(title: str) -> str:
+    """Which run a stop is about, by its title: ``run #3``; empty where it doesn't say."""
+    found = re.search(r"\brun #\d+", title)
+    return found[0] if found else ""
 
 
 def _let_go(service: Service) -> Leave:

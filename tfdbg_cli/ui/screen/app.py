@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
-import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import urwid
 from urwid.display import raw
 
 from tfdbg_cli.commands.reply import Leave, Reply, Service, Toast, UiRequest
 from tfdbg_cli.documents import Document
-from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.errors import UserError
 from tfdbg_cli.ui.base import CommandQueue
+from tfdbg_cli.ui.bindings import KeyTable
+from tfdbg_cli.ui.screen.commander import Commander
 from tfdbg_cli.ui.screen.controls import Controls
 from tfdbg_cli.ui.screen.frame import Frame
-from tfdbg_cli.ui.screen.jobs import FilteredDocument, matching_steps
+from tfdbg_cli.ui.screen.jobs import FilteredDocument, compiled, matching_steps
 from tfdbg_cli.ui.screen.outside import clipboard_sequence, edited, pager_command, to_tmux
+from tfdbg_cli.ui.screen.stack import ViewStack
 from tfdbg_cli.ui.screen.state import State, areas_for
 from tfdbg_cli.ui.screen.terminal import Terminal
-from tfdbg_cli.ui.screen.view import View, ViewStack
+from tfdbg_cli.ui.screen.view import View
+from tfdbg_cli.ui.screen.work import Work
 from tfdbg_cli.ui.text import parse_indices
 from tfdbg_cli.ui.themes import Theme
 
@@ -32,17 +34,11 @@ __all__ = ["App"]
 # How often the size is looked at where no signal tells of a new one.
 _POLL_SECONDS = 0.5
 
-# What takes no longer is done before the next key is looked at.
-_AT_ONCE_SECONDS = 0.05
-
-# Between two slices, so that keys and redraws get their turn.
-_BREATH_SECONDS = 0.001
-
 # How often a page whose values are still computed is drawn again.
 _REFRESH_SECONDS = 0.2
 
 
-class App:
+class App(Commander):
     """Runs commands, applies their Replies to the state, and keeps the screen up.
 
     Args:
@@ -51,6 +47,7 @@ class App:
         views: the screens so far; new ones are pushed.
         mouse: whether the mouse is taken.
         size: columns and rows of the terminal.
+        keys: what the keys do; default: as the table says.
     """
 
     def __init__(
@@ -60,18 +57,24 @@ class App:
         views: ViewStack,
         mouse: bool,
         size: tuple[int, int],
+        keys: KeyTable | None = None,
     ) -> None:
-        self.state = State(service, views, size, mouse)
+        self.state = State(service, views, size, mouse, keys or KeyTable())
         self.leave: Leave | None = None
         self._queue = queue
         self._controls = Controls(self)
         self._loop: urwid.MainLoop | None = None
         self._terminal: Terminal | None = None
         self._colors: Any = 1
-        self._was_pending = False
-        self._job: _Job | None = None
+        self._was_pending = self._redraws = False
+        self._work = Work(self.state, self.at_work)
 
     # -- running
+
+    def warn(self, text: str) -> None:
+        """Say something when the screen comes up, unless there is something to say already."""
+        if self.state.message is None and text:
+            self.state.message = Toast(text, "warning")
 
     def run_queue(self) -> None:
         """The first screen and the queued commands, as far as nobody has to be asked."""
@@ -86,7 +89,7 @@ class App:
             if command is None:
                 return
             if not self._queue.is_nested:
-                self.state.service.history.play(command)
+                command = self.state.service.history.play(command)
             reply = self.execute(command)
             if reply is None:  # interrupted: the user wants to have a say
                 return
@@ -98,10 +101,12 @@ class App:
         screen = terminal.screen
         self._colors = getattr(screen, "colors", 1)
         loop = urwid.MainLoop(
-            Frame(self.state, self._controls), screen=screen, handle_mouse=self.state.mouse
+            Frame(self.state, self._controls, self._drawn),
+            screen=screen,
+            handle_mouse=self.state.mouse,
         )
-        self._loop, self._terminal = loop, terminal
-        loop.event_loop.alarm(_REFRESH_SECONDS, self._refresh)
+        self._loop = self._work.loop = loop
+        self._terminal = terminal
         self.set_theme(theme)
         loop.event_loop.alarm(0, terminal.started)
         if terminal.polls_size:
@@ -117,7 +122,7 @@ class App:
         try:
             loop.run()
         finally:
-            self._loop = self._terminal = None
+            self._loop = self._work.loop = self._terminal = None
             terminal.on_signal = before
             loop.remove_watch_pipe(wake)
             os.close(wake)
@@ -138,16 +143,17 @@ class App:
                 raise KeyboardInterrupt
             terminal.terminate(number)
 
-    def _refresh(self) -> None:
-        """Draw again what was still computed when it was drawn."""
+    def _drawn(self) -> None:
+        """If something drawn was still computed, draw again soon; else leave the line alone."""
         loop, view = self._loop, self.state.view
-        if loop is None:
-            return
         pending = view is not None and view.document.pending
-        if pending or self._was_pending:  # once more when everything is there
-            loop.draw_screen()
+        if loop is not None and not self._redraws and (pending or self._was_pending):
+            self._redraws = True  # urwid itself draws after every alarm
+            loop.event_loop.alarm(_REFRESH_SECONDS, self._redrawn)
         self._was_pending = pending
-        loop.event_loop.alarm(_REFRESH_SECONDS, self._refresh)
+
+    def _redrawn(self) -> None:
+        self._redraws = False
 
     def _poll_size(self) -> None:
         """Where no SIGWINCH can be had: look for a new size now and then."""
@@ -225,7 +231,8 @@ class App:
     def execute(self, text: str) -> Reply | None:
         """Run a command line and apply its Reply; ``None``: it was interrupted."""
         self.state.message, self.state.details = Toast("Processing…"), ()
-        self.state.question = self.state.menu_at = self._job = None
+        self.state.question = self.state.menu_at = self.state.palette = None
+        self._work.drop()
         if self._loop is not None:
             self._loop.draw_screen()
         try:
@@ -270,13 +277,22 @@ class App:
         self.state.question = reply.question
         self.leave = reply.leave
 
-    def push(self, document: Document, command: str) -> None:
-        """Show a Document as a new screen."""
+    def push(self, document: Document, command: str, *, once: bool = False) -> None:
+        """Show a Document as a new screen.
+
+        Args:
+            document: what is shown.
+            command: what made it.
+            once: there is only one screen of that command; the new one replaces it.
+        """
         height = areas_for(self.state.size[1], bool(document.menu)).page_height
         role = document.title_role or self.state.service.title_role
         title = document.title or self.state.service.title
         view = View(document, command, title, role, (self.state.size[0], max(height, 0)))
-        self.state.views.push(view)
+        if once:
+            self.state.views.show(view)
+        else:
+            self.state.views.push(view)
         self.state.menu_at = None
         if document.initial_search:
             with contextlib.suppress(UserError):
@@ -296,6 +312,8 @@ class App:
                 self._show_element(request.argument)
             elif request.name == "mouse":
                 self._mouse_request(request.argument)
+            elif request.name == "link":
+                raise UserError("The full screen shows its links.", "Tab and Enter follow them.")
         except UserError as error:
             self.state.message = Toast(str(error), "error")
 
@@ -309,7 +327,7 @@ class App:
 
     def move_screen(self, step: int) -> None:
         """Go back (-1) or forward (1) in the screens."""
-        self._job = None
+        self._work.drop()
         if not self.state.views.move(step):
             which = "first" if step < 0 else "last"
             self.state.message = Toast(f"This is the {which} screen.", "warning")
@@ -318,9 +336,11 @@ class App:
         view = self.state.view
         if view is None:
             raise UserError("There is no screen yet.")
-        at = view.document.locate(parse_indices(argument))
+        indices = parse_indices(argument)
+        at = view.document.locate(indices)
         view.mark = at
         view.show(at)
+        view.cursor.go_to(indices)
 
     def search(self, regex: str, direction: int) -> None:
         """Go to a match of a regular expression; an empty one stands for the last.
@@ -331,7 +351,7 @@ class App:
         view = self.state.view
         if view is None:
             raise UserError("There is no screen yet.")
-        steps = view.search(_compiled(regex) if regex else None, direction)
+        steps = view.search(compiled(regex) if regex else None, direction)
 
         def done(hit: Any) -> None:
             found = view.show_hit(hit)
@@ -345,7 +365,7 @@ class App:
                 text += "; the search went on at the " + ("top" if direction > 0 else "bottom")
             self.state.message = Toast(text + ".")
 
-        self._work(steps, "Searching", done)
+        self._work.start(steps, "Searching", done)
 
     def narrow(self, regex: str) -> None:
         """Show only the lines that match; an empty regular expression: all of them again.
@@ -368,79 +388,8 @@ class App:
                 raise UserError(f'Nothing matches "{regex}".')
             view.narrow(document)
 
-        self._work(matching_steps(whole, _compiled(regex)), "Filtering", done)
-
-    # -- long work
-
-    def _work(self, steps: Iterator[Any], what: str, done: Callable[[Any], None]) -> None:
-        """Do steps until one gives something else than how much is done.
-
-        What is done soon is done at once; the rest goes on between the keys.
-
-        Raises:
-            UserError: what ``done`` raises, if all is done at once.
-        """
-        self._job = None
-        until = time.perf_counter() + _AT_ONCE_SECONDS
-        try:
-            for step in steps:
-                if not isinstance(step, float):
-                    done(step)
-                    return
-                if self._loop is not None and time.perf_counter() > until:
-                    self._job = _Job(steps, what, done)
-                    self._loop.event_loop.alarm(_BREATH_SECONDS, self._go_on)
-                    self.state.message = self._job.message(step)
-                    return
-        except UserError:
-            raise
-        except Exception as error:  # lines that can't be made can't be searched
-            raise UserError(f"{what} ended: {one_line(error)}") from error
-
-    def _go_on(self) -> None:
-        """One slice of the job."""
-        job, loop = self._job, self._loop
-        if job is None or loop is None:
-            return
-        try:
-            with self.at_work():
-                step = next(job.steps)
-            if isinstance(step, float):
-                self.state.message = job.message(step)
-                loop.event_loop.alarm(_BREATH_SECONDS, self._go_on)
-            else:
-                self._job = self.state.message = None
-                job.done(step)
-        except KeyboardInterrupt:
-            self.cancel_work()
-        except Exception as error:
-            self._job = None
-            text = str(error) if isinstance(error, UserError) else one_line(error)
-            self.state.message = Toast(text, "error")
-        loop.draw_screen()
+        self._work.start(matching_steps(whole, compiled(regex)), "Filtering", done)
 
     def cancel_work(self) -> bool:
-        """Give the job up; False: there is none."""
-        if self._job is None:
-            return False
-        self._job = None
-        self.state.message = Toast("Cancelled.", "warning")
-        return True
-
-
-class _Job(NamedTuple):
-    """Long work between the keys."""
-
-    steps: Iterator[Any]
-    what: str
-    done: Callable[[Any], None]
-
-    def message(self, share: float) -> Toast:
-        return Toast(f"{self.what}: {100 * share:.0f} % (Esc gives up)")
-
-
-def _compiled(regex: str) -> re.Pattern[str]:
-    try:
-        return re.compile(regex)
-    except re.error as error:
-        raise UserError(f'"{regex}" is no regular expression: {error}.') from None
+        """Give up a search that is still going on; False: there is none."""
+        return self._work.cancel()

@@ -15,7 +15,7 @@ class Target(NamedTuple):
 
     Attributes:
         kind: ``command`` (of the debugger), ``action`` (of the key table), ``answer`` (to a
-            question) or ``candidate`` (of a completion).
+            question), ``candidate`` (of a completion) or ``entry`` (of the list of commands).
         value: which one.
     """
 

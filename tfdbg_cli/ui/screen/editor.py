@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.reply import Completion
 
-__all__ = ["LineEditor", "Prompt"]
+__all__ = ["LineEditor", "Prompt", "Recalled"]
 
 #: More than this is no command line but a mistaken paste.
 LIMIT = 4096
@@ -106,6 +107,14 @@ class LineEditor:
         self.insert(self._cut)
 
 
+class Recalled(NamedTuple):
+    """Which of how many former commands that contain what was typed is in the line."""
+
+    typed: str
+    number: int
+    total: int
+
+
 class Prompt:
     """A `LineEditor` with history and completion.
 
@@ -154,8 +163,12 @@ class Prompt:
         self.line.set(self._typed if at < 0 else self._entries[at])
         return True
 
-    def search_history(self, history: History) -> bool:
-        """Show the last command that contains what was typed; again: the one before it."""
+    def search_history(self, history: History) -> Recalled | None:
+        """Show the last command that contains what was typed; again: the one before it.
+
+        Returns:
+            ``None`` if there is no other; the line stays.
+        """
         self.completion = None
         if not self._searching:
             self._searching, self._typed = True, self.line.text
@@ -165,10 +178,10 @@ class Prompt:
             ]
         assert self._entries is not None
         if self._entry + 1 >= len(self._entries):
-            return False
+            return None
         self._entry += 1
         self.line.set(self._entries[self._entry])
-        return True
+        return Recalled(self._typed, self._entry + 1, len(self._entries))
 
     def offer(self, completion: Completion) -> bool:
         """Use a fresh completion: insert what all candidates share, and offer them if several.
@@ -199,12 +212,30 @@ class Prompt:
         self.completion, self.chosen = completion, -1
         return True
 
+    def narrow(self, completion: Completion) -> None:
+        """Typing goes on while candidates are offered: offer those that still fit."""
+        assert self.completion is not None
+        start = self.completion.start
+        self.touch()
+        typed = self.line.text[start : self.line.cursor]
+        texts = [candidate.text for candidate in completion.candidates]
+        if completion.start == start and texts and texts != [typed]:
+            self.completion = completion
+
     def cycle(self, step: int) -> None:
         """Put the next (1) or previous (-1) of the offered candidates into the line."""
         assert self.completion is not None
         count = len(self.completion.candidates)
         first = 0 if step > 0 else count - 1
         self.choose(first if self.chosen < 0 else (self.chosen + step) % count)
+        if count == 1:
+            self.touch()
+
+    def skip(self, step: int) -> None:
+        """Put a candidate further down, or up, into the line; not beyond the ends."""
+        assert self.completion is not None
+        last = len(self.completion.candidates) - 1
+        self.choose(min(max(self.chosen + step, 0), last))
 
     def choose(self, at: int) -> None:
         """Put a candidate into the line in place of the word."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import urwid
@@ -42,8 +43,8 @@ class InputHandler(Protocol):
         """A button went up."""
         ...
 
-    def wheel(self, lines: int, columns: int) -> None:
-        """The wheel turned."""
+    def wheel(self, lines: int, columns: int, row: int) -> None:
+        """The wheel turned over a row."""
         ...
 
 
@@ -58,8 +59,11 @@ class Frame(urwid.Widget):
     _selectable = True
     no_cache = ["render"]  # noqa: RUF012
 
-    def __init__(self, state: State, handler: InputHandler) -> None:
+    def __init__(
+        self, state: State, handler: InputHandler, on_drawn: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__()
+        self._on_drawn = on_drawn
         self._state = state
         self._handler = handler
         self._rows: list[Cells] = []
@@ -69,6 +73,7 @@ class Frame(urwid.Widget):
         cols, rows = _box(size)
         self._state.size = (cols, rows)
         self._rows, cursor = paint(self._state)
+        self._on_drawn()
         return canvas_of(self._rows, cols, cursor)
 
     def keypress(self, size: _Size, key: str) -> str | None:
@@ -79,7 +84,7 @@ class Frame(urwid.Widget):
     def mouse_event(
         self, size: _Size, event: str, button: int, col: int, row: int, focus: bool
     ) -> bool:
-        """Clicks go to what was painted there, the wheel to the page."""
+        """Clicks and the wheel go to what was painted there."""
         if event.endswith("mouse press"):
             if button == 1:
                 inside = 0 <= row < len(self._rows)
@@ -88,9 +93,9 @@ class Frame(urwid.Widget):
             elif button in {4, 5}:
                 step = -3 if button == 4 else 3
                 sideways = "shift" in event
-                self._handler.wheel(0 if sideways else step, step if sideways else 0)
+                self._handler.wheel(0 if sideways else step, step if sideways else 0, row)
             elif button in {6, 7}:
-                self._handler.wheel(0, -3 if button == 6 else 3)
+                self._handler.wheel(0, -3 if button == 6 else 3, row)
         elif event.endswith("mouse drag") and button == 1:
             self._handler.drag(col, row)
         elif event.endswith("mouse release"):

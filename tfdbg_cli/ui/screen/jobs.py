@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from tfdbg_cli.documents import Document, Line
+from tfdbg_cli.documents import Cell, Document, Line
+from tfdbg_cli.errors import UserError
 
-__all__ = ["FilteredDocument", "Hit", "Slices", "find_steps", "matching_steps"]
+__all__ = ["FilteredDocument", "Hit", "Slices", "compiled", "find_steps", "matching_steps"]
 
 # How long one slice takes, about, and the lines of the first one.
 _SLICE_SECONDS = 0.012
@@ -23,6 +24,18 @@ class Hit(NamedTuple):
 
     line: int | None
     wrapped: bool = False
+
+
+def compiled(regex: str) -> re.Pattern[str]:
+    """A regular expression of the user's.
+
+    Raises:
+        UserError: it is none.
+    """
+    try:
+        return re.compile(regex)
+    except re.error as error:
+        raise UserError(f'"{regex}" is no regular expression: {error}.') from None
 
 
 class Slices:
@@ -138,6 +151,25 @@ class FilteredDocument(Document):
             if len(part):
                 made += self.whole.lines(int(part[0]), int(part[-1]) + 1)
         return made
+
+    def locate(self, indices: Sequence[int]) -> int:
+        """The line that shows a tensor element, if it matches."""
+        number = self.whole.locate(indices)
+        at = self.place(number)
+        if at < self.line_count and self.number(at) == number:
+            return at
+        raise UserError(
+            f"The line of element {list(indices)} doesn't match &{self._what}.",
+            "& alone shows all lines.",
+        )
+
+    def cells(self, number: int) -> list[Cell]:
+        """The elements on a line."""
+        return self.whole.cells(self.number(number)) if 0 <= number < self.line_count else []
+
+    def element(self, indices: Sequence[int]) -> Document | None:
+        """All about one element."""
+        return self.whole.element(indices)
 
     @property
     def pending(self) -> bool:

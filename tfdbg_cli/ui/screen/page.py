@@ -65,7 +65,13 @@ def _segments(view: View, made: Line, number: int, focused: LinkPlace | None) ->
         else:
             name = (span.role or "link") + "+link"
             pieces.append(Segment(span.text, name, Target("command", span.link.command)))
-    if view.pattern is None:
+    element = view.cursor.span_on(number)
+    if element is not None:
+        pieces = [
+            Segment(part, "link-focus" if found else pieces[index].attribute, pieces[index].target)
+            for index, part, found in cut_at([piece.text for piece in pieces], [element])
+        ]
+    if view.pattern is None or element is not None:
         return pieces
     text = made.text
     end = len(text)

@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tfdbg_cli.commands.reply import Question, Service, Toast
+from tfdbg_cli.ui.bindings import KeyTable
 from tfdbg_cli.ui.screen.editor import Prompt
-from tfdbg_cli.ui.screen.view import View, ViewStack
+from tfdbg_cli.ui.screen.palette import Palette
+from tfdbg_cli.ui.screen.stack import ViewStack
+from tfdbg_cli.ui.screen.view import View
 
 __all__ = ["Areas", "State", "areas_for"]
 
@@ -53,28 +56,36 @@ class State:
         views: the screens so far.
         size: columns and rows of the terminal.
         mouse: whether clicks are ours.
+        keys: what the keys do.
         prompt: the line that is typed.
+        palette: the list of what can be done, while it is open.
         message: shown until the next key.
+        last_message: what was shown before.
         details: more about the last error.
         question: waits for an answer.
         answer: what was typed of it.
         page_mode: whether single letters act on the page.
         menu_at: which entry of the menu has the focus, if any.
         program_printed: whether there is output of the program to look at.
+        popup: the rows that a list covered when the screen was painted, ``(first, behind)``.
     """
 
     service: Service
     views: ViewStack
     size: tuple[int, int]
     mouse: bool
+    keys: KeyTable = field(default_factory=KeyTable)
     prompt: Prompt = field(default_factory=Prompt)
+    palette: Palette | None = None
     message: Toast | None = None
+    last_message: Toast | None = None
     details: tuple[str, ...] = ()
     question: Question | None = None
     answer: str = ""
     page_mode: bool = False
     menu_at: int | None = None
     program_printed: bool = False
+    popup: tuple[int, int] = (0, 0)
 
     @property
     def view(self) -> View | None:

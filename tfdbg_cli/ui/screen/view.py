@@ -7,12 +7,16 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tfdbg_cli.documents import Document, Line, line
+import urwid
+
+from tfdbg_cli.documents import Document, Line, TextDocument, line
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.ui.screen.cells import text_width
+from tfdbg_cli.ui.screen.cursor import ElementCursor
 from tfdbg_cli.ui.screen.jobs import FilteredDocument, Hit, find_steps
+from tfdbg_cli.ui.screen.kept import KeptDocument, keep
 
-__all__ = ["Found", "LinkPlace", "View", "ViewStack"]
+__all__ = ["Found", "LinkPlace", "View"]
 
 # How far beyond the page Tab looks for a link, and how long matches are counted for.
 _LINK_REACH = 4096
@@ -64,6 +68,9 @@ class View:
         title: for the title bar.
         title_role: ``start``, ``end``, ``error`` or ``offline``.
         size: columns and rows of the page.
+
+    Attributes:
+        stop: the number of the stop that it was made at, see `ViewStack`.
     """
 
     def __init__(
@@ -85,6 +92,8 @@ class View:
         self.pattern: re.Pattern[str] | None = None
         self.match: int | None = None
         self.mark: int | None = None
+        self.cursor = ElementCursor(self)
+        self.stop = 0
         self._matches: list[int] | None = None
         self._counted: re.Pattern[str] | None = None
         self.go_to(document.initial_line)
@@ -119,6 +128,18 @@ class View:
         """Scroll only if a line isn't visible; then it comes to a third of the page."""
         if not self.top <= number < self.top + self.height:
             self.go_to(number - self.height // 3)
+
+    def show_place(self, number: int, first: int, behind: int) -> None:
+        """Scroll so that some characters of a line are visible."""
+        self.show(number)
+        text = self.lines(number, number + 1)[0].text
+        start = text_width(text[:first])
+        self._show_columns(start, start + text_width(text[first:behind]))
+
+    def character_at(self, number: int, column: int) -> int:
+        """The character of a line that a column of the page shows."""
+        text = self.lines(number, number + 1)[0].text
+        return int(urwid.calc_text_pos(text, 0, len(text), self.left + column)[0])
 
     def _show_columns(self, first: int, behind: int) -> None:
         if behind <= self.width - 1:
@@ -157,6 +178,7 @@ class View:
             self.document = old.resized(width)
             if self.document is not old:
                 self._matches = self._counted = None
+                self.cursor.clear()
                 if self.document.line_count != count:
                     self.link = self.match = self.mark = None
                     self.top = self._same_place(first, count)
@@ -271,6 +293,7 @@ class View:
         if place is not None:
             first = text_width(text[: place.start()])
             self._show_columns(first, first + text_width(place[0]))
+            self.cursor.put_at(hit.line, place.start())
         matches = self._count()
         if matches is None or hit.line not in matches:
             return Found(hit.line, hit.wrapped, 0, 0)
@@ -283,7 +306,32 @@ class View:
             at = old.number(at)
         self.document = document
         self._matches = self._counted = self.link = self.match = self.mark = None
+        self.cursor.clear()
         self.go_to(document.place(at) if isinstance(document, FilteredDocument) else at)
+
+    def let_go(self, until: float) -> None:
+        """Show from now on only what can be shown without the dump of the run.
+
+        Args:
+            until: the time (`time.monotonic`) after which no more lines are made.
+        """
+        try:
+            kept = keep(self.document, self.top, self.height, until)
+        except Exception as error:
+            text = f"This screen could not be kept: {one_line(error)}"
+            kept = TextDocument([line((text, "error"))], title=self.document.title)
+            self.link = self.match = self.mark = None
+        if kept is self.document:
+            return
+        self.document = kept
+        self._matches = self._counted = None
+        if isinstance(kept, KeptDocument):
+            self.match = self.match if self.match is None else kept.place(self.match)
+            self.mark = self.mark if self.mark is None else kept.place(self.mark)
+            if self.link is not None:
+                self.link = (kept.place(self.link[0]), self.link[1])
+            self.top = kept.place(self.top)
+        self.go_to(self.top)
 
     def _count(self) -> list[int] | None:
         """The numbers of all matching lines, or ``None`` if counting would take long."""
@@ -300,43 +348,3 @@ class View:
                     found.append(start + offset)
         self._matches = found
         return found
-
-
-class ViewStack:
-    """The screens of a program, the newest last, and which of them is shown."""
-
-    def __init__(self, limit: int = 100) -> None:
-        self._views: list[View] = []
-        self._limit = limit
-        self._at = -1
-
-    def __len__(self) -> int:
-        return len(self._views)
-
-    @property
-    def position(self) -> int:
-        """The number of the screen that is shown, from 1 on."""
-        return self._at + 1
-
-    @property
-    def current(self) -> View | None:
-        """The screen that is shown."""
-        return self._views[self._at] if self._views else None
-
-    def push(self, view: View) -> None:
-        """Show a new screen behind the current one; what was behind that is dropped."""
-        del self._views[self._at + 1 :]
-        self._views.append(view)
-        del self._views[: -self._limit]
-        self._at = len(self._views) - 1
-
-    def can_move(self, step: int) -> bool:
-        """Whether there is a screen that many steps away."""
-        return 0 <= self._at + step < len(self._views)
-
-    def move(self, step: int) -> bool:
-        """Show another screen, as it was left; False: there is none."""
-        if not self.can_move(step):
-            return False
-        self._at += step
-        return True

@@ -1,0 +1,96 @@
+"""The cursor on an element of a tensor."""
+
+from __future__ import annotations
+
+import numpy as np
+from ui_player import Input, Player, enter, play
+from ui_service import SmallService
+
+from tfdbg_cli.commands.reply import Reply
+from tfdbg_cli.documents import ChainDocument, TextDocument
+from tfdbg_cli.tensors.formatting import TensorView
+
+Keys = list[Input]
+
+VALUES = (np.arange(400).reshape(100, 4) / 7).astype(np.float32)
+VALUES[50, 3] = np.nan
+VALUES[70, 1] = np.inf
+
+
+class TensorService(SmallService):
+    """The small service with a real tensor."""
+
+    def do_tensor(self, text: str, rest: str) -> Reply:
+        """a tensor of 100 x 4 with a nan and an infinity"""
+        view = TensorView(VALUES, 79, threshold=0)
+        document = ChainDocument([TextDocument(["Tensor:", ""]), view])
+        document.initial_search = rest
+        return Reply(text, document)
+
+    def do_text(self, text: str, rest: str) -> Reply:
+        """a long string"""
+        return Reply(text, TensorView(np.array([b"x" * 500, b"short"], object)))
+
+
+def test_it_moves_and_tells_the_exact_value() -> None:
+    def script(screen: Player):
+        yield enter("tensor")
+        yield ["esc", "c"]
+        assert "[0,0] = 0.0" in screen.rows[-2]
+        yield ["l", "down"]
+        assert "[1,1] = 0.71428573" in screen.rows[-2]
+        yield ["right", "right"]
+        assert "[1,3] = 1.0" in screen.rows[-2]
+        yield ["right"]
+        assert "[2,0] = 1.1428572" in screen.rows[-2]
+        yield ["h", "k", "k", "k"]
+        assert "[0,3] = 0.42857143" in screen.rows[-2]
+        assert screen.attribute("0.42857143") == "link-focus"
+        yield ["esc", "j", "j", "j"]
+        assert "[1,0]-" in screen.rows[-2]
+
+    play(script, TensorService())
+
+
+def test_enter_opens_all_about_it() -> None:
+    def script(screen: Player):
+        yield enter("tensor")
+        yield enter("@[70,1]")
+        assert "[70,1] = inf" in screen.rows[-2]
+        yield ["esc", "enter"]
+        assert "dtype:   float32" in screen.text
+        assert "0x7f800000" in screen.text
+        yield ["backspace"]
+        assert "[70,1] = inf" in screen.rows[-2]
+        yield [":", *"text", "enter"]
+        yield ["esc", "c", "enter"]
+        assert "500 bytes" in screen.text
+
+    play(script, TensorService())
+
+
+def test_it_follows_the_bad_elements() -> None:
+    def script(screen: Player):
+        yield enter("tensor nan|inf")
+        yield ["esc"]
+        assert "[50,3] = nan" in screen.rows[-2]
+        yield ["n", "l", "h"]
+        assert "[70,1] = inf" in screen.rows[-2]
+
+    play(script, TensorService())
+
+
+def test_a_click_and_a_copy(monkeypatch) -> None:
+    monkeypatch.delenv("TMUX", raising=False)
+
+    def script(screen: Player):
+        yield enter("tensor")
+        yield screen.click("0.2857143")
+        assert "[0,2] = 0.2857143" in screen.rows[-2]
+        yield ["esc", "y"]
+        assert 'Copied "0.2857143"' in screen.text
+        yield enter(":numbers 5")
+        yield ["esc", "c"]
+        assert "no elements" in screen.text
+
+    play(script, TensorService())

@@ -1,0 +1,211 @@
+"""The debugger as hooks of TensorFlow's monitored sessions and estimators."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Self
+
+from tfdbg_cli.dumps.dump import Predicate
+from tfdbg_cli.engines.base import Capture, RunCall
+from tfdbg_cli.engines.kin import kin
+from tfdbg_cli.engines.registry import load
+from tfdbg_cli.sessions.debugger import Debugger
+from tfdbg_cli.sessions.dumping import DumpingDebugWrapperSession, WatchFn
+from tfdbg_cli.sessions.framework import BaseDebugWrapperSession
+from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
+from tfdbg_cli.sessions.requests import OnRunStartRequest, OnRunStartResponse
+
+__all__ = ["DumpingDebugHook", "LocalCLIDebugHook"]
+
+
+class _Run:
+    """A run between `before_run` and `after_run`.
+
+    Attributes:
+        cancel: takes back the wish to do it.
+        action, capture: what was done and what came of it, once it is done.
+    """
+
+    def __init__(self, request: OnRunStartRequest, response: OnRunStartResponse) -> None:
+        self.request = request
+        self.response = response
+        self.cancel: Callable[[], None] = _nothing
+        self.action = response.action
+        self.capture: Capture | None = None
+
+
+def _nothing() -> None:
+    pass
+
+
+class _DebugHook(ABC):
+    """Debugs the runs of a monitored session through its hook protocol.
+
+    A hook is asked before a run and told after it, but never of its failure: so the hook does
+    the run itself, in the session's place, with the fetches, feeds and options of all hooks.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """An instance that is a ``SessionRunHook`` as well."""
+        made: Self = object.__new__(kin(cls, load("tensorflow").hook_interface()))
+        return made
+
+    def __init__(self) -> None:
+        self._wrapper: Any = None
+        self._runs: dict[int, _Run] = {}  # by thread
+
+    @abstractmethod
+    def _wrap(self, session: Any) -> BaseDebugWrapperSession:
+        """The wrapper of the session of the first run, or of one that was created anew."""
+
+    def begin(self) -> None:
+        """Nothing to do before there is a session."""
+
+    def before_run(self, run_context: Any) -> None:
+        """Ask what to do with the run.
+
+        Args:
+            run_context: TensorFlow's ``SessionRunContext``.
+        """
+        self._leave()  # a run that another hook has stopped before it began
+        wrapper = self._wrapper_of(run_context.session)
+        count = wrapper.increment_run_call_count()
+        adapter, asked = wrapper._adapter, run_context.original_args
+        if wrapper._other_thread() or adapter.is_empty(asked.fetches):
+            return
+        call = adapter.call(asked.fetches, asked.feed_dict, asked.options, None)
+        request = OnRunStartRequest(
+            asked.fetches,
+            asked.feed_dict,
+            asked.options,
+            None,
+            count,
+            run_info=wrapper._info(call, count),
+        )
+        run = _Run(request, wrapper._begin(request))
+
+        def take(call: RunCall) -> Any:
+            run.request.run_info.feeds = call.feeds  # those of the other hooks as well
+            run.action, run.capture = wrapper._perform(run.response, call)
+            if run.capture.error is not None:
+                self._end(run)
+                raise run.capture.error
+            return run.capture.value
+
+        self._runs[threading.get_ident()] = run
+        run.cancel = adapter.next_run(asked.fetches, take)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Tell of the run."""
+        run = self._leave()
+        if run is not None and run.capture is not None:
+            self._end(run)
+
+    def end(self, session: Any) -> None:
+        """The session is at its end."""
+        self._leave()
+
+    def _wrapper_of(self, session: Any) -> Any:
+        wrapper = self._wrapper
+        if wrapper is None or wrapper.session is not session:
+            # After a failure of a worker the monitored session goes on with a new session.
+            count = wrapper.run_call_count if wrapper is not None else 0
+            self._wrapper = wrapper = self._wrap(session)
+            wrapper._run_call_count = count
+        return wrapper
+
+    def _end(self, run: _Run) -> None:
+        assert run.capture is not None
+        self._wrapper._end(run.action, run.capture, run.request.run_info, run.response)
+
+    def _leave(self) -> _Run | None:
+        """The run that this thread was in; it is no longer waited for."""
+        run = self._runs.pop(threading.get_ident(), None)
+        if run is not None:
+            run.cancel()
+        return run
+
+
+class LocalCLIDebugHook(_DebugHook):
+    """Stops before and after the runs of a monitored session, and at those that fail.
+
+    Args:
+        ui_type: as in `LocalCLIDebugWrapperSession`.
+        dump_root: likewise.
+        thread_name_filter: only runs on threads whose name begins with a match of this regex stop.
+        config_file_path: settings file; default: the user's own.
+        debugger: share everything with other sessions.
+    """
+
+    def __init__(
+        self,
+        ui_type: str = "auto",
+        dump_root: str | None = None,
+        thread_name_filter: str | None = None,
+        config_file_path: str | None = None,
+        *,
+        debugger: Debugger | None = None,
+    ) -> None:
+        super().__init__()
+        self._ui_type = ui_type
+        self._dump_root = dump_root
+        self._thread_filter = thread_name_filter
+        self._config_file_path = config_file_path
+        self._debugger = debugger
+        self._pending_filters: dict[str, Predicate] = {}
+
+    def add_tensor_filter(self, filter_name: str, tensor_filter: Predicate) -> None:
+        """Add a filter, also before the first run; see `LocalCLIDebugWrapperSession`."""
+        if self._wrapper is not None:
+            self._wrapper.add_tensor_filter(filter_name, tensor_filter)
+        else:
+            self._pending_filters[filter_name] = tensor_filter
+
+    def _wrap(self, session: Any) -> LocalCLIDebugWrapperSession:
+        wrapper = LocalCLIDebugWrapperSession(
+            session,
+            dump_root=self._dump_root,
+            ui_type=self._ui_type,
+            thread_name_filter=self._thread_filter,
+            config_file_path=self._config_file_path,
+            debugger=self._debugger,
+        )
+        self._debugger = wrapper.debugger
+        for name, tensor_filter in self._pending_filters.items():
+            wrapper.add_tensor_filter(name, tensor_filter)
+        self._pending_filters.clear()
+        return wrapper
+
+
+class DumpingDebugHook(_DebugHook):
+    """Writes the tensors of each run of a monitored session to a folder.
+
+    Args:
+        session_root: as in `DumpingDebugWrapperSession`.
+        watch_fn: likewise.
+        thread_name_filter: only runs on threads whose name begins with a match of this regex are
+            written.
+    """
+
+    def __init__(
+        self,
+        session_root: str,
+        watch_fn: WatchFn | None = None,
+        thread_name_filter: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._session_root = session_root
+        self._watch_fn = watch_fn
+        self._thread_filter = thread_name_filter
+
+    def _wrap(self, session: Any) -> DumpingDebugWrapperSession:
+        before: DumpingDebugWrapperSession | None = self._wrapper
+        return DumpingDebugWrapperSession(
+            session,
+            self._session_root,
+            watch_fn=self._watch_fn,
+            thread_name_filter=self._thread_filter,
+            folders=before.folders if before is not None else None,
+        )

@@ -1,0 +1,179 @@
+"""The keys in effect: the table of `keys`, and what the user has bound otherwise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from tfdbg_cli.documents import Document, Line, Span, TextDocument, line
+from tfdbg_cli.errors import did_you_mean
+from tfdbg_cli.ui.keys import KEYS, Key, Where, key_name, read_key
+
+__all__ = ["COMMAND", "KeyTable"]
+
+#: An action that begins with this runs the command line behind it.
+COMMAND = "command:"
+
+_PLACES = {where.name.lower(): where for where in Where}
+
+# Where a key that is bound without a place is taken from the table. The lists keep theirs, so that
+# there is a way out of them.
+_EVERYWHERE = (Where.EMPTY, Where.PROMPT, Where.PAGE, Where.EDIT, Where.ANYWHERE)
+
+# Where a single letter is a letter.
+_TYPED = frozenset({Where.PROMPT, Where.CANDIDATES, Where.PALETTE, Where.EDIT, Where.ANYWHERE})
+
+_FUNCTION = re.compile(r"f\d")
+
+_HELP = {key.action: key.help for key in reversed(KEYS) if key.help}
+_ACTIONS = frozenset(key.action for key in KEYS)
+
+
+class _Binding(NamedTuple):
+    """A key of the user's: its places, its name, and what it does."""
+
+    places: tuple[Where, ...]
+    name: str
+    action: str
+
+
+class KeyTable:
+    """What each key does, and where.
+
+    Args:
+        bindings: the user's own, as `Settings.keys` has them: ``"KEY"`` or ``"PLACE: KEY"`` to the
+            name of an action or ``"command: COMMAND LINE"``. A place is the name of a `Where`; a
+            key without one holds everywhere, a letter without one on the page.
+
+    Attributes:
+        warnings: what is wrong with the bindings that are not used, a line each.
+        prefixes: keys that wait for another one.
+    """
+
+    def __init__(self, bindings: Mapping[str, str] | None = None) -> None:
+        self.warnings: list[str] = []
+        self._table = {(key.where, name): key.action for key in KEYS for name in key.keys}
+        own: list[_Binding] = []
+        for key, action in (bindings or {}).items():
+            read = _read_binding(key, action)
+            if isinstance(read, str):
+                self.warnings.append(read)
+            else:
+                own.append(read)
+        # What holds at one place beats what holds everywhere, whatever their order.
+        for binding in sorted(own, key=lambda binding: -len(binding.places)):
+            for where in binding.places:
+                self._table.pop((where, binding.name), None)
+            self._table[binding.places[-1], binding.name] = binding.action
+        names = {name for _, name in self._table}
+        self.prefixes = frozenset(
+            name.rpartition(" ctrl ")[0] for name in names if name.count("ctrl ") > 1
+        )
+        self._rows = tuple(self._group())
+
+    def find(self, name: str, places: Iterable[Where]) -> str | None:
+        """The action of a key, in the first of the places that knows it; ``None``: it has none."""
+        for where in places:
+            action = self._table.get((where, name))
+            if action is not None:
+                return action
+        return None
+
+    @property
+    def rows(self) -> tuple[Key, ...]:
+        """The keys in effect, those of one action and one place together, place by place."""
+        return self._rows
+
+    def _group(self) -> Iterator[Key]:
+        groups: dict[tuple[Where, str], list[str]] = {(k.where, k.action): [] for k in KEYS}
+        for (where, name), action in self._table.items():
+            groups.setdefault((where, action), []).append(name)
+        for where in Where:
+            for (place, action), names in groups.items():
+                if place is where and names:
+                    yield Key(tuple(names), action, _help(where, action), where)
+
+    def key_of(self, action: str, *places: Where) -> str:
+        """What people call a key of an action in the first place that has one; empty: none has."""
+        for where in places or Where:
+            for row in self._rows:
+                if row.action == action and row.where is where:
+                    # Beside other words, F1 reads better than a letter.
+                    return key_name(next(filter(_FUNCTION.match, row.keys), row.keys[0]))
+        return ""
+
+    def document(self) -> Document:
+        """The help page of the keys."""
+        lines: list[Line] = []
+        rows = [row for row in self.rows if row.help]
+        width = min(max(len(_names(row)) for row in rows), 24) + 2
+        for where in Where:
+            lines.append(line((where.value, "heading"), (f"  [{where.name.lower()}]", "dim")))
+            for row in rows:
+                if row.where is where:
+                    name = "" if row.action.startswith(COMMAND) else f"  {row.action}"
+                    names = Span("  " + _names(row).ljust(width), "bold")
+                    lines.append(Line([names, Span(row.help), Span(name, "dim")]))
+            lines.append(line())
+        lines += [
+            line(("Mouse", "heading")),
+            line("  Click links, the menu, the arrows, the status line and the scroll bar."),
+            line("  The wheel scrolls what is under the pointer."),
+            line(
+                "  Shift+drag selects text in most terminals; ", ("mouse off", "link", "mouse off")
+            ),
+            line(),
+            line(("Your own keys", "heading")),
+            line("  In the settings file (config shows where), by the dim names above, e.g."),
+            line('    "keys": {"ctrl t": "search_next", "page: x": "page_down",'),
+            line('             "f5": "command: lt -f has_inf_or_nan"}'),
+            line('  "nothing" unbinds a key. The places are those in brackets.'),
+        ]
+        lines += [line((text, "warning")) for text in self.warnings]
+        return TextDocument(lines, title="Keys")
+
+
+def _names(row: Key) -> str:
+    return " ".join(map(key_name, row.keys))
+
+
+def _help(where: Where, action: str) -> str:
+    """One line on an action; the same action may be called otherwise at different places."""
+    if action.startswith(COMMAND):
+        return action.removeprefix(COMMAND).strip()
+    for key in KEYS:
+        if key.where is where and key.action == action:
+            return key.help
+    return _HELP.get(action, "")
+
+
+def _read_binding(key: str, action: str) -> _Binding | str:
+    """A binding, or what is wrong with it."""
+    place, colon, rest = key.partition(":")
+    places: tuple[Where, ...] = _EVERYWHERE
+    text = key
+    if colon and rest.strip():
+        where = _PLACES.get(place.strip().lower())
+        if where is None:
+            hint = (
+                did_you_mean(place.strip().lower(), _PLACES) or f"There are {', '.join(_PLACES)}."
+            )
+            return f'Key "{key}": there is no place "{place.strip()}". {hint}'
+        text = rest.strip()
+        if where is not Where.ANYWHERE:
+            places = (where,)
+    name = read_key(text)
+    if name is None:
+        return f'Key "{key}": "{text}" is no key. Write for example ctrl t, Alt-X, F5, PgDn.'
+    if len(name) == 1:
+        if text is key:
+            places = (Where.PAGE,)
+        elif places[-1] in _TYPED:
+            return f'Key "{key}": "{name}" could not be typed any more. Use page: {text}.'
+    if action.startswith(COMMAND) and action.removeprefix(COMMAND).strip():
+        return _Binding(places, name, f"{COMMAND} {action.removeprefix(COMMAND).strip()}")
+    if action not in _ACTIONS:
+        hint = did_you_mean(action, _ACTIONS) or "? shows all of them."
+        return f'Key "{key}": there is no action "{action}". {hint}'
+    return _Binding(places, name, action)

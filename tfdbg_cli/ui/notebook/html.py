@@ -1,0 +1,73 @@
+"""Lines of a Document as HTML that reads well on light and on dark pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from tfdbg_cli.documents import Line, Span
+
+__all__ = ["to_html"]
+
+# JupyterLab's own colours where they are known, as these follow its theme; else ones that have a
+# contrast of at least 3 to 1 on white and on black.
+_RED = "color:var(--jp-error-color1,#d9453d)"
+_ORANGE = "color:var(--jp-warn-color0,#b8740a)"
+_GREEN = "color:var(--jp-success-color0,#2e8b3d)"
+_BLUE = "color:var(--jp-info-color0,#2f86c8)"
+_PURPLE = "color:#a561c4"
+_BOLD = "font-weight:bold"
+
+_STYLES = {
+    "bold": _BOLD,
+    "heading": _BOLD,
+    "dim": "opacity:.65",
+    "error": f"{_RED};{_BOLD}",
+    "warning": _ORANGE,
+    "info": _BLUE,
+    "success": _GREEN,
+    "highlight": f"{_ORANGE};{_BOLD}",
+    "match": "background:rgba(255,200,0,.4)",
+    "nan": f"{_RED};{_BOLD};text-decoration:underline",
+    "inf": f"{_PURPLE};{_BOLD};text-decoration:underline",
+    "op_type": _BLUE,
+    "number": _GREEN,
+    "string": _ORANGE,
+    "source": _BOLD,
+    "logo": f"{_BLUE};{_BOLD}",
+}
+_LINK = "text-decoration:underline dotted"
+_PAGE = "margin:0;padding:0;line-height:1.3;white-space:pre;overflow-x:auto"
+_TITLES = {"error": _RED, "": ""}
+
+
+def _span(span: Span, prefix: str) -> str:
+    style = _STYLES.get(span.role, "")
+    text = escape(span.text)
+    if span.link is not None:
+        # Followed by typing what the tooltip says: output that ran code when it is clicked would
+        # not work in a saved notebook.
+        style = f"{style};{_LINK}" if style else _LINK
+        return f'<span style="{style}" title="{escape(prefix + span.link.command)}">{text}</span>'
+    return f'<span style="{style}">{text}</span>' if style else text
+
+
+def to_html(
+    lines: Iterable[Line], title: str = "", title_role: str = "", *, prefix: str = "%tfdbg "
+) -> str:
+    """Lines as one piece of HTML, with inline styles only.
+
+    Args:
+        lines: of a Document. Links are text with the command in a tooltip.
+        title: a heading; empty: none.
+        title_role: ``error`` for an alert.
+        prefix: what has to be typed in front of a link's command.
+    """
+    parts = []
+    if title:
+        color = _TITLES.get(title_role, "")
+        parts.append(f'<div style="{_BOLD};{color}">{escape(title)}</div>')
+    body = "\n".join("".join(_span(span, prefix) for span in made.spans) for made in lines)
+    if body:
+        parts.append(f'<pre style="{_PAGE}">{body}</pre>')
+    return "\n".join(parts)

@@ -1,0 +1,332 @@
+"""Lines, Replies and completions as JSON, and back.
+
+What comes from the other side is checked piece by piece, and its text is made printable again:
+neither side has to trust the other to draw what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from tfdbg_cli.commands.reply import (
+    Candidate,
+    Choice,
+    CommandInfo,
+    Completion,
+    Leave,
+    Question,
+    Reply,
+    Toast,
+    UiRequest,
+)
+from tfdbg_cli.documents import ROLES, Cell, Document, Line, Link, MenuItem, Span, line
+from tfdbg_cli.ui.remote.wire import MalformedError
+
+__all__ = [
+    "LONGEST_LINE",
+    "Head",
+    "decode_cells",
+    "decode_commands",
+    "decode_completion",
+    "decode_head",
+    "decode_hit",
+    "decode_lines",
+    "decode_part",
+    "decode_reply",
+    "encode_cells",
+    "encode_commands",
+    "encode_completion",
+    "encode_document",
+    "encode_lines",
+    "encode_reply",
+    "integer",
+    "printable",
+]
+
+#: Characters of a line, its links included; more are cut off, and the line ends in an ellipsis.
+LONGEST_LINE = 100_000
+
+# Lines go in parts of about so many characters, so that a message keeps well below its limit.
+_PART = 500_000
+
+_LONGEST_TEXT = 10_000
+_MOST_DETAILS = 2_000
+_MOST_CANDIDATES = 2_000
+_MOST_MENU_ITEMS = 200
+
+_Result = TypeVar("_Result")
+
+
+def printable(text: str) -> str:
+    """A text without control characters, which could do something to a terminal."""
+    return line(text).text
+
+
+def _cut(text: str, limit: int = _LONGEST_TEXT) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+# From the program.
+
+
+def _encode_line(made: Line) -> tuple[list[Any], int]:
+    """A line, and about how many characters it takes."""
+    spans: list[list[str]] = []
+    size = 0
+    for span in made.spans:
+        room = LONGEST_LINE - size
+        if len(span.text) > room or len(spans) >= LONGEST_LINE:
+            spans.append([span.text[: max(room, 0)] + "…", span.role])
+            size = LONGEST_LINE
+            break
+        command = span.link.command if span.link is not None else ""
+        if command and len(command) <= min(room, _LONGEST_TEXT):
+            spans.append([span.text, span.role, command])
+            size += len(command)
+        else:
+            spans.append([span.text, span.role] if span.role else [span.text])
+        size += len(span.text)
+    indices = made.indices
+    return [spans, None if indices is None else [[*indices[0]], [*indices[1]]]], size + 8
+
+
+def encode_lines(lines: Iterable[Line]) -> list[Any]:
+    """The lines from the first on, as many as fit in a message; at least one if there is one."""
+    encoded: list[Any] = []
+    total = 0
+    for made in lines:
+        item, size = _encode_line(made)
+        total += size
+        if encoded and total > _PART:
+            break
+        encoded.append(item)
+    return encoded
+
+
+def encode_document(document: Document, number: int) -> dict[str, Any]:
+    """All about a Document but its lines.
+
+    Args:
+        document: which.
+        number: what the client asks for it by.
+    """
+    return {
+        "number": number,
+        "title": _cut(document.title),
+        "title_role": document.title_role,
+        "menu": [[_cut(t), _cut(c), e] for t, c, e in document.menu[:_MOST_MENU_ITEMS]],
+        "initial_line": int(document.initial_line),
+        "initial_search": _cut(document.initial_search),
+        "is_data": document.is_data,
+        "count": int(document.line_count),
+        # Whether a line may be drawn before all of it is known.
+        "pends": type(document).pending is not Document.pending,
+    }
+
+
+def encode_reply(
+    reply: Reply, register: Callable[[Document], int], settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A Reply.
+
+    Args:
+        reply: which.
+        register: makes the number of its Document.
+        settings: those that the command changed.
+    """
+    document, question = reply.document, reply.question
+    return {
+        "command": _cut(reply.command),
+        "document": None if document is None else encode_document(document, register(document)),
+        "message": None
+        if reply.message is None
+        else [_cut(reply.message.text), reply.message.role],
+        "details": [_cut(text) for text in reply.details[:_MOST_DETAILS]],
+        "leave": reply.leave is not None,
+        "request": None if reply.request is None else list(reply.request),
+        "question": None
+        if question is None
+        else [_cut(question.text), [list(choice) for choice in question.choices]],
+        "rest": list(reply.rest),
+        "settings": dict(settings),
+    }
+
+
+def encode_completion(completion: Completion) -> dict[str, Any]:
+    """A completion. Of very many candidates those are sent that keep their common prefix right."""
+    found = completion.candidates
+    if len(found) > _MOST_CANDIDATES:
+        low, high = min(found), max(found)
+        found = [*found[: _MOST_CANDIDATES - 2], low, high]
+    return {
+        "start": completion.start,
+        "candidates": [[_cut(candidate.text), _cut(candidate.summary, 200)] for candidate in found],
+    }
+
+
+def encode_cells(cells: Sequence[Cell]) -> list[Any]:
+    """The cells of a line, as far as lines are sent."""
+    return [[c.start, c.stop, [*map(int, c.indices)]] for c in cells if c.stop <= LONGEST_LINE]
+
+
+def encode_commands(commands: Sequence[CommandInfo]) -> list[Any]:
+    """The commands of a stop."""
+    return [[info.name, [*info.aliases], info.summary, info.needs_argument] for info in commands]
+
+
+# In the client.
+
+
+def _checked(read: Callable[[Any], _Result]) -> Callable[[Any], _Result]:
+    """The same function; whatever it raises, the message was malformed."""
+
+    def checked(data: Any) -> _Result:
+        try:
+            return read(data)
+        except MalformedError:
+            raise
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+            raise MalformedError(f"{read.__name__}: {error}") from None
+
+    return checked
+
+
+def _text(data: Any) -> str:
+    if not isinstance(data, str):
+        raise TypeError(f"{data!r} is no text")
+    return data
+
+
+def integer(data: Any) -> int:
+    """A number of lines, columns or indices as it came; raises TypeError or ValueError."""
+    if type(data) is not int:
+        raise TypeError(f"{data!r} is no number")
+    if abs(data) >= 1 << 63:
+        raise ValueError("a number without end")
+    return data
+
+
+def _indices(data: Any) -> tuple[int, ...]:
+    return tuple(integer(number) for number in data)
+
+
+def _decode_span(data: Any) -> Span:
+    text, role, command = [*data, "", ""][:3]
+    if role not in ROLES:
+        role = ""
+    link = Link(printable(_text(command))) if command else None
+    return Span(printable(_text(text)), role, link)
+
+
+@_checked
+def decode_lines(data: Any) -> list[Line]:
+    """What `encode_lines` made."""
+    return [
+        Line(
+            map(_decode_span, spans),
+            None if indices is None else (_indices(indices[0]), _indices(indices[1])),
+        )
+        for spans, indices in data
+    ]
+
+
+@_checked
+def decode_reply(data: Any) -> Reply:
+    """What `encode_reply` made, without its Document and settings."""
+    message, request, question = data["message"], data["request"], data["question"]
+    return Reply(
+        printable(_text(data["command"])),
+        message=None if message is None else Toast(printable(_text(message[0])), _text(message[1])),
+        details=tuple(printable(_text(text)) for text in data["details"]),
+        leave=Leave(None) if data["leave"] else None,
+        request=None if request is None else UiRequest(_text(request[0]), _text(request[1])),
+        question=None if question is None else _decode_question(question),
+        rest=tuple(_text(text) for text in data["rest"]),
+    )
+
+
+def _decode_question(data: Any) -> Question:
+    text, choices = data
+    return Question(
+        printable(_text(text)),
+        tuple(
+            Choice(printable(_text(k)), printable(_text(caption)), _text(command))
+            for k, caption, command in choices
+        ),
+    )
+
+
+class Head(NamedTuple):
+    """All about a Document but its lines; see `encode_document`."""
+
+    number: int
+    title: str
+    title_role: str
+    menu: tuple[MenuItem, ...]
+    initial_line: int
+    initial_search: str
+    is_data: bool
+    line_count: int
+    pends: bool
+
+
+@_checked
+def decode_head(data: Any) -> Head:
+    """What `encode_document` made."""
+    return Head(
+        integer(data["number"]),
+        printable(_text(data["title"])),
+        _text(data["title_role"]),
+        tuple(
+            MenuItem(printable(_text(caption)), _text(command), bool(enabled))
+            for caption, command, enabled in data["menu"]
+        ),
+        integer(data["initial_line"]),
+        _text(data["initial_search"]),
+        bool(data["is_data"]),
+        integer(data["count"]),
+        bool(data["pends"]),
+    )
+
+
+@_checked
+def decode_part(data: Any) -> tuple[list[Line], bool]:
+    """Some lines of a Document, and whether they hold placeholders."""
+    return decode_lines(data["lines"]), bool(data["pending"])
+
+
+@_checked
+def decode_hit(data: Any) -> tuple[int | None, int]:
+    """The line that a search found, and the line up to which (exclusive) there is no match."""
+    hit = data["hit"]
+    return None if hit is None else integer(hit), integer(data["upto"])
+
+
+@_checked
+def decode_completion(data: Any) -> Completion:
+    """What `encode_completion` made."""
+    return Completion(
+        integer(data["start"]),
+        [Candidate(printable(_text(t)), printable(_text(s))) for t, s in data["candidates"]],
+    )
+
+
+@_checked
+def decode_cells(data: Any) -> list[Cell]:
+    """What `encode_cells` made."""
+    return [Cell(integer(a), integer(b), _indices(indices)) for a, b, indices in data]
+
+
+@_checked
+def decode_commands(data: Any) -> list[CommandInfo]:
+    """What `encode_commands` made."""
+    return [
+        CommandInfo(
+            printable(_text(name)),
+            tuple(printable(_text(alias)) for alias in aliases),
+            printable(_text(summary)),
+            bool(needs),
+        )
+        for name, aliases, summary, needs in data
+    ]

@@ -1,0 +1,309 @@
+"""The client's end of the connection: questions and answers, and what the program is at."""
+
+from __future__ import annotations
+
+import getpass
+import itertools
+import os
+import platform
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tfdbg_cli.errors import UserError
+from tfdbg_cli.ui.remote.address import Address, connect
+from tfdbg_cli.ui.remote.codec import integer, printable
+from tfdbg_cli.ui.remote.wire import (
+    FROM_PROGRAM,
+    HANDSHAKE_SECONDS,
+    Channel,
+    LostError,
+    MalformedError,
+    introduce,
+)
+
+__all__ = ["Connection", "OverError", "Parted", "Running", "StopOverError", "Stopped"]
+
+# How long a cancelled command may take to end before it is left behind.
+_PATIENCE_SECONDS = 2.0
+
+_MOST_RELEASED = 1_000
+
+
+class Stopped(NamedTuple):
+    """The program is at a stop; the attributes are those of its service."""
+
+    number: int
+    title: str
+    title_role: str
+    prompt: str
+    initial_command: str
+
+
+class Running(NamedTuple):
+    """The program runs; what it was told to run until, if that is worth a line."""
+
+    announcement: str
+
+
+class Parted(NamedTuple):
+    """There is no connection any more.
+
+    Attributes:
+        why: ``end`` (of the program), ``detached``, ``replaced`` or ``lost``.
+        text: the error that the program ended with, who came instead, or what broke.
+    """
+
+    why: str
+    text: str
+
+
+class OverError(Exception):
+    """There is no connection any more."""
+
+
+class StopOverError(Exception):
+    """The program has left the stop that was asked about."""
+
+
+class Connection:
+    """A connection to a program.
+
+    Args:
+        address: where it listens.
+        token: its token.
+        take_over: take the place of a client that is there.
+
+    Attributes:
+        program: the program in words.
+        history: command lines of the program's history that aren't known yet.
+        is_leaving: the last answer gave control back, so the stop is over for us, too.
+
+    Raises:
+        UserError: it can't be attached to; the message says why.
+    """
+
+    def __init__(self, address: Address, token: str, *, take_over: bool = False) -> None:
+        connected = connect(address, HANDSHAKE_SECONDS)
+        try:
+            introduce(connected, token)
+        except BaseException:
+            connected.close()
+            raise
+        self._channel = Channel(connected, FROM_PROGRAM)
+        self._changed = threading.Condition()
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._expected: set[int] = set()
+        self._progress = ""
+        self._asked = 0.0
+        #: Documents that nobody has any more; the program is told at the next occasion.
+        self.released: deque[int] = deque()
+        self.history: list[str] = []
+        self.is_leaving = False
+        self.on_parted: Callable[[], None] = lambda: None
+        #: What the program is at, and how often that has changed.
+        self.state: Stopped | Running | Parted = Running("")
+        self.version = 0
+        self.program = self._enter(take_over)
+        threading.Thread(target=self._read, name="tfdbg reader", daemon=True).start()
+
+    def _enter(self, take_over: bool) -> str:
+        try:
+            self._channel.send({"hello": _who(), "take_over": take_over})
+            message = self._channel.receive()
+            busy = message.get("busy")
+            if busy is not None:
+                raise UserError(
+                    f"Somebody is attached: {printable(str(busy))}.",
+                    "attach --take-over takes their place.",
+                )
+            program = printable(str(message["welcome"]))
+            self._event(message)
+        except (LostError, KeyError) as error:
+            self._channel.close()
+            raise UserError(f"The program didn't let us in: {error}.") from None
+        except BaseException:
+            self._channel.close()
+            raise
+        return program
+
+    # What comes.
+
+    def _read(self) -> None:
+        try:
+            while not isinstance(self.state, Parted):
+                message = self._channel.receive()
+                number = message.get("id")
+                if number is None:
+                    self._event(message)
+                else:
+                    self._answered(number, message)
+        except (LostError, OSError) as error:
+            self._part(Parted("lost", str(error)))
+
+    def _answered(self, number: Any, message: dict[str, Any]) -> None:
+        with self._changed:
+            if number in self._expected:
+                result = message.get("result")
+                if isinstance(result, dict) and result.get("leave"):
+                    self.is_leaving = True
+                self._answers[number] = message
+                self._changed.notify_all()
+
+    def _event(self, message: dict[str, Any]) -> None:
+        try:
+            if "progress" in message:
+                self._progress = printable(str(message["progress"]))
+            elif "stop" in message:
+                texts = ("title", "title_role", "prompt", "initial_command")
+                with self._changed:
+                    self.history += [str(text) for text in message["history"]]
+                    self._change(
+                        Stopped(
+                            integer(message["stop"]), *(printable(str(message[t])) for t in texts)
+                        )
+                    )
+            elif "running" in message:
+                self._progress = ""
+                self._change(Running(printable(str(message["running"]))))
+            else:
+                for why in ("end", "detached", "replaced"):
+                    if why in message:
+                        self._part(Parted(why, printable(str(message[why]))))
+        except (TypeError, ValueError, KeyError) as error:
+            raise MalformedError(f"an event: {error!r}") from None
+
+    def _change(self, state: Stopped | Running | Parted) -> None:
+        with self._changed:
+            self.state = state
+            self.version += 1
+            if isinstance(state, Stopped):
+                self.is_leaving = False
+            self._changed.notify_all()
+
+    def _part(self, last: Parted) -> None:
+        with self._changed:
+            if isinstance(self.state, Parted):
+                return
+            self._change(last)
+        self._channel.close()
+        if not self.is_leaving:
+            self.on_parted()
+
+    # What goes.
+
+    def seen(self) -> tuple[int, Stopped | Running | Parted]:
+        """The version and the state that belong together."""
+        with self._changed:
+            return self.version, self.state
+
+    def wait(self, version: int) -> None:
+        """Wait until something has changed since a `version`."""
+        with self._changed:
+            while self.version == version:
+                self._wait()
+
+    def _wait(self, seconds: float = 60.0) -> None:
+        # Where signals don't interrupt a lock, they are looked for now and then.
+        self._changed.wait(seconds if os.name == "posix" else min(seconds, 0.2))
+
+    def call(self, stop: int, name: str, /, **arguments: Any) -> Any:
+        """Ask for something and wait for the answer.
+
+        A Ctrl-C cancels what is asked for.
+
+        Args:
+            stop: the stop that is asked about.
+            name: of the request.
+            arguments: of the request.
+
+        Raises:
+            UserError: what the program says is wrong.
+            StopOverError: the program has left that stop.
+            OverError: the connection is over.
+            KeyboardInterrupt: it was cancelled.
+        """
+        number = next(self._numbers)
+        with self._changed:
+            if isinstance(self.state, Parted):
+                raise OverError(self.state.text)
+            self._expected.add(number)
+        try:
+            self._release(stop)
+            self._send({"id": number, "at": stop, "do": name, **arguments})
+            try:
+                return self._result(number, None)
+            except KeyboardInterrupt:
+                self.notify("interrupt", request=number)
+                # It may be too late to cancel it: then it counts.
+                return self._result(number, time.monotonic() + _PATIENCE_SECONDS)
+        finally:
+            with self._changed:
+                self._expected.discard(number)
+                self._answers.pop(number, None)
+
+    def _release(self, stop: int) -> None:
+        numbers = [self.released.popleft() for _ in range(min(len(self.released), _MOST_RELEASED))]
+        if numbers:
+            self._send({"at": stop, "do": "release", "documents": numbers})
+
+    def _result(self, number: int, until: float | None) -> Any:
+        with self._changed:
+            while number not in self._answers:
+                if isinstance(self.state, Parted):
+                    raise OverError(self.state.text)
+                left = 60.0 if until is None else until - time.monotonic()
+                if left <= 0:
+                    raise KeyboardInterrupt
+                self._wait(left)
+            answer = self._answers[number]
+        if "over" in answer:
+            raise StopOverError
+        if "cancelled" in answer:
+            raise KeyboardInterrupt
+        if "error" in answer:
+            raise UserError(
+                printable(str(answer["error"])), printable(str(answer.get("hint") or ""))
+            )
+        return answer.get("result")
+
+    def notify(self, name: str, stop: int = 0, /, **arguments: Any) -> None:
+        """Say something that has no answer; nothing happens where there is no connection."""
+        try:
+            self._send({"at": stop, "do": name, **arguments})
+        except OverError:
+            pass
+
+    def _send(self, message: dict[str, Any]) -> None:
+        try:
+            self._channel.send(message)
+        except (LostError, ValueError) as error:
+            raise OverError(str(error)) from None
+
+    def progress(self) -> str:
+        """How far the program is, as it has said last; it is asked again."""
+        now = time.monotonic()
+        if now - self._asked > 0.2:
+            self._asked = now
+            self.notify("progress")
+        return self._progress
+
+    def break_off(self, why: str) -> None:
+        """End the connection, because what the program says makes no sense."""
+        self._part(Parted("lost", why))
+
+    def close(self) -> None:
+        """End the connection."""
+        self.is_leaving = True
+        self._part(Parted("detached", ""))
+
+
+def _who() -> str:
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        user = "somebody"
+    return f"{user}@{platform.node()} (pid {os.getpid()})"

@@ -1,0 +1,416 @@
+"""The UI of a program that is debugged from another terminal: it serves one client at a time."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from tfdbg_cli.commands.reply import Leave, Service
+from tfdbg_cli.commands.run import ExitChoice
+from tfdbg_cli.settings import Settings
+from tfdbg_cli.ui.base import CommandQueue, UserInterface
+from tfdbg_cli.ui.plain import PlainUI
+from tfdbg_cli.ui.remote.desk import Desk, Shelf
+from tfdbg_cli.ui.remote.detach import DetachChoice
+from tfdbg_cli.ui.remote.listener import Listener, tell
+from tfdbg_cli.ui.remote.requests import AT_ONCE, SILENT, Request, check_hello, parse_request
+from tfdbg_cli.ui.remote.wire import Channel, LostError, MalformedError
+
+__all__ = ["RemoteUI"]
+
+# A client that asks faster than it is answered is none of ours.
+_MOST_WAITING = 256
+
+_LATER = "what it runs until waits for somebody to attach"
+
+_HISTORY_SENT = 1_000
+_LONGEST_TYPED = 4_000
+
+
+class _CancelledError(KeyboardInterrupt):
+    """The client cancelled the command that this thread is at."""
+
+
+class _Client:
+    """Who is attached."""
+
+    def __init__(self, channel: Channel, who: str) -> None:
+        self.channel = channel
+        self.who = who
+        self.since = time.strftime("%H:%M:%S")
+        self.is_over = False
+        self.knows_history = False
+
+
+class _Stop(NamedTuple):
+    """The stop that the program is at."""
+
+    number: int
+    service: Service
+
+    def event(self, client: _Client) -> dict[str, Any]:
+        service = self.service
+        known, client.knows_history = client.knows_history, True
+        history = [] if known else service.history.items[-_HISTORY_SENT:]
+        return {
+            "history": [text for text in history if len(text) <= _LONGEST_TYPED],
+            "stop": self.number,
+            "title": service.title,
+            "title_role": service.title_role,
+            "prompt": service.prompt,
+            "initial_command": service.initial_command,
+        }
+
+
+class _Running(NamedTuple):
+    """The program runs."""
+
+    describe: Callable[[], str]
+    announcement: str
+
+    def event(self, client: _Client) -> dict[str, Any]:
+        return {"running": self.announcement}
+
+
+class RemoteUI(UserInterface):
+    """Hands the stops of this program to a client that attaches.
+
+    A stop waits for the first client. When one detaches, or is lost, the program runs on without
+    stops until the next one attaches. Everything at a stop is done in the thread that stopped; the
+    client's own thread only reads.
+
+    Args:
+        address: where to listen, ``[HOST:]PORT`` or ``unix:PATH``.
+        settings: those of the program; what a command changes is told to the client.
+        waits: whether a stop waits for a client that was never there.
+        on_wish: called when somebody attaches or wants the next stop. From any thread.
+        on_lost: called when the client is lost while the program runs. From any thread.
+        on_fork: called in a forked child, which has no client.
+        how_ended: says in one line how the program ended; empty: well.
+
+    Raises:
+        UserError: it can't listen there.
+    """
+
+    second_interrupt = "leaves the program running"
+
+    def __init__(
+        self,
+        address: str,
+        settings: Settings,
+        *,
+        waits: bool,
+        on_wish: Callable[[], None],
+        on_lost: Callable[[], None],
+        on_fork: Callable[[], None],
+        how_ended: Callable[[], str],
+    ) -> None:
+        self._listener = Listener(address, _program())
+        self._waits = waits
+        self._on_wish, self._on_lost, self._on_fork = on_wish, on_lost, on_fork
+        self._how_ended = how_ended
+        self._changed = threading.Condition()
+        # No Condition: its methods are Python's, and a cancellation could hit one half done.
+        self._at_work = threading.Lock()
+        self._client: _Client | None = None
+        self._stop: _Stop | None = None
+        self._running: _Running | None = None
+        self._waiting: deque[tuple[_Client, Request]] = deque()
+        self._working: tuple[_Client, int, int] | None = None  # client, request, thread
+        self._shelf = Shelf()
+        self._settings: dict[str, Any] = {}
+        self._stops = 0
+        self._plain: PlainUI | None = None
+        settings.on_change(self._settings.__setitem__)
+        _forks_with(self)
+        tell(f"attach from another terminal with: {self.invitation}")
+        self._listener.start(self._serve)
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether there is a client."""
+        return self._client is not None
+
+    @property
+    def invitation(self) -> str:
+        """The command that attaches to this program."""
+        return self._listener.invitation
+
+    # The program's side.
+
+    def interact(self, service: Service, queue: CommandQueue) -> Leave:
+        """One stop: the commands of ``-c`` first, then those of whoever attaches."""
+        if self._stop is not None:
+            # A command of this very stop started a run: there is no second prompt for it.
+            reply = service.run("exit --detach")
+            return reply.leave if reply.leave is not None else Leave(ExitChoice())
+        leave = self._run_queue(service, queue)
+        if leave is not None:
+            return leave
+        with self._changed:
+            self._stops += 1
+            self._stop = _Stop(self._stops, service)
+            self._running = None
+            self._tell(self._stop)
+        try:
+            return self._serve_stop(service)
+        finally:
+            with self._changed:
+                self._stop = None
+                while self._waiting:
+                    self._refuse(*self._waiting.popleft())
+
+    def _run_queue(self, service: Service, queue: CommandQueue) -> Leave | None:
+        """Run what was given with ``-c`` on the program's own stdout."""
+        command = queue.take()
+        if command is None:
+            return None
+        if self._plain is None:
+            self._plain = PlainUI()
+        return self._plain.execute(service, queue, command)
+
+    def _serve_stop(self, service: Service) -> Leave:
+        desk = Desk(service, self._shelf, self._settings)
+        while True:
+            client, request = self._next() or (None, None)
+            if client is None or request is None:
+                return Leave(ExitChoice())
+            answer, leave = self._answer(desk, client, request)
+            if request.name not in SILENT:
+                self._send(client, {"id": request.number, **answer})
+            if leave is not None:
+                action = leave.action
+                if isinstance(action, DetachChoice):
+                    self._waits = True
+                    self._part(client, {"detached": _LATER})
+                    return Leave(action.choice)
+                if isinstance(action, ExitChoice) and not action.ends_program:
+                    self._part(client, {"detached": ""})
+                return leave
+
+    def _next(self) -> tuple[_Client, Request] | None:
+        """The next request; ``None``: there is no client, and none is to be waited for."""
+        is_said = False
+        with self._changed:
+            while True:
+                while self._waiting:
+                    client, request = self._waiting.popleft()
+                    if client is self._client:
+                        return client, request
+                if self._client is None:
+                    if not self._waits:
+                        return None
+                    if not is_said:
+                        assert self._stop is not None
+                        tell(f"{self._stop.service.title} waits for: {self.invitation}")
+                        is_said = True
+                # Where signals don't interrupt a lock, they are looked for now and then.
+                self._changed.wait(None if os.name == "posix" else 0.5)
+
+    def _answer(
+        self, desk: Desk, client: _Client, request: Request
+    ) -> tuple[dict[str, Any], Leave | None]:
+        """Answer a request, unless the client cancels it."""
+        try:
+            try:
+                with self._at_work:
+                    self._working = (client, request.number, threading.get_ident())
+                return desk.answer(request)
+            finally:
+                with self._at_work:
+                    self._working = None
+        except _CancelledError:
+            # It may have come in the middle of the lines above; there is only one for a request.
+            with self._at_work:
+                self._working = None
+            return {"cancelled": True}, None
+
+    def _interrupt(self, client: _Client, number: int | None) -> None:
+        """Cancel the command that is at work; only this client's, and only this request."""
+        with self._at_work:
+            if self._working is None:
+                return
+            owner, at, thread = self._working
+            if owner is client and number in (at, None):
+                self._working = None
+                # What a Ctrl-C is for the main thread, for whichever is at the stop.
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(thread), ctypes.py_object(_CancelledError)
+                )
+
+    def running(self, describe: Callable[[], str], announcement: str = "") -> bool:
+        """Tell the client. A Ctrl-C at the program's own terminal stays the program's."""
+        with self._changed:
+            self._running = _Running(describe, announcement)
+            self._tell(self._running)
+        return False
+
+    def refresh_progress(self) -> None:
+        """Tell the client how far the program is."""
+        client, running = self._client, self._running
+        if client is not None:
+            text = running.describe() if running is not None else "before its next run"
+            self._send(client, {"progress": text})
+
+    def stopped(self) -> None:
+        """A stop or the end follows."""
+        self._running = None
+
+    def close(self) -> None:
+        """The program is at its end: tell the client, and listen no more."""
+        with self._changed:
+            client = self._client
+            if client is not None:
+                self._part(client, {"end": self._how_ended()})
+            self._waits = False
+        self._listener.close()
+
+    # The client's side.
+
+    def _serve(self, channel: Channel) -> None:
+        """Read what a client asks for, until it leaves."""
+        who, takes_over = check_hello(channel.receive())
+        client = _Client(channel, who)
+        with self._changed:
+            other = self._client
+            if other is not None and not takes_over:
+                busy = f"{other.who}, since {other.since}"
+                channel.send({"busy": busy})
+                return
+            if other is not None:
+                self._part(other, {"replaced": who})
+            self._client = client
+            state = self._stop or self._running
+            welcome = {
+                "welcome": f"{_program()} (pid {os.getpid()} on {platform.node()})",
+                **(state.event(client) if state is not None else {"running": ""}),
+            }
+            is_sent = self._send(client, welcome)
+            self._changed.notify_all()
+        if not is_sent:
+            return
+        if self._stop is None:
+            self._on_wish()
+        try:
+            while not client.is_over:
+                self._take(client, parse_request(channel.receive()))
+        except MalformedError as error:
+            if not client.is_over:
+                tell(f"the client sent what is no request ({error}); its connection is closed.")
+        except LostError:
+            pass
+        finally:
+            self._lose(client)
+
+    def _take(self, client: _Client, request: Request) -> None:
+        if request.name in AT_ONCE:
+            self._do_at_once(client, request)
+            return
+        with self._changed:
+            if self._stop is None or self._stop.number != request.stop:
+                self._refuse(client, request)
+            elif len(self._waiting) >= _MOST_WAITING:
+                raise MalformedError("more requests than anybody waits for")
+            else:
+                self._waiting.append((client, request))
+                self._changed.notify_all()
+
+    def _do_at_once(self, client: _Client, request: Request) -> None:
+        if request.name == "interrupt":
+            self._cancel(client, request.arguments["request"])
+        elif request.name == "detach":
+            self._lose(client, {"detached": ""})
+        elif request.name == "stop" and self._stop is None:
+            self._on_wish()
+            self.refresh_progress()
+        else:
+            self.refresh_progress()
+
+    def _cancel(self, client: _Client, number: int) -> None:
+        with self._changed:
+            for entry in list(self._waiting):
+                if entry[0] is client and entry[1].number == number:
+                    self._waiting.remove(entry)
+                    self._send(client, {"id": number, "cancelled": True})
+                    return
+        self._interrupt(client, number)
+
+    def _refuse(self, client: _Client, request: Request) -> None:
+        """The stop that a request is about is over."""
+        if request.name not in SILENT:
+            self._send(client, {"id": request.number, "over": True})
+
+    def _tell(self, state: _Stop | _Running) -> None:
+        if self._client is not None:
+            self._send(self._client, state.event(self._client))
+
+    def _send(self, client: _Client, message: Mapping[str, Any]) -> bool:
+        try:
+            client.channel.send(message)
+        except ValueError as error:
+            return self._send(client, {"id": message.get("id", 0), "error": f"Not sent: {error}."})
+        except LostError:
+            self._lose(client)
+            return False
+        return True
+
+    def _part(self, client: _Client, last: Mapping[str, Any] | None) -> None:
+        """Say a last word to a client and let go of it."""
+        with self._changed:
+            client.is_over = True
+            if last is not None:
+                self._send(client, last)
+            if self._client is client:
+                self._client = None
+                self._shelf.clear()
+                self._changed.notify_all()
+            client.channel.close()
+
+    def _lose(self, client: _Client, last: Mapping[str, Any] | None = None) -> None:
+        """A client is gone, perhaps without a word: the program runs on."""
+        with self._changed:
+            if client.is_over or self._client is not client:
+                client.channel.close()
+                return
+            self._waits = False
+            self._part(client, last)
+            is_running = self._stop is None
+        self._interrupt(client, None)
+        if is_running:
+            self._on_lost()
+
+    def after_fork(self) -> None:
+        """In a forked child: nothing here is its own, and no other thread lives to give it back."""
+        self._changed, self._at_work = threading.Condition(), threading.Lock()
+        self._client = self._running = self._stop = self._working = None
+        self._waits = False
+        self._waiting.clear()
+        self._listener.abandon()
+        self._on_fork()
+
+
+def _program() -> str:
+    """What runs here, in short."""
+    argv = [text for text in sys.argv if text] or [sys.executable]
+    text = " ".join([os.path.basename(argv[0]), *argv[1:]])
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+def _forks_with(ui: RemoteUI) -> None:
+    if hasattr(os, "register_at_fork"):
+        reference = weakref.ref(ui)
+
+        def after_fork() -> None:
+            found = reference()
+            if found is not None:
+                found.after_fork()
+
+        os.register_at_fork(after_in_child=after_fork)

@@ -1,0 +1,351 @@
+"""The program's service, history and Documents, as a UI in another process sees them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfdbg_cli.commands.history import History
+from tfdbg_cli.commands.reply import CommandInfo, Completion, Leave, Reply, Toast
+from tfdbg_cli.documents import Cell, Document, Line, line
+from tfdbg_cli.errors import UserError
+from tfdbg_cli.settings import Settings
+from tfdbg_cli.ui.remote import codec
+from tfdbg_cli.ui.remote.connection import Connection, OverError, Parted, StopOverError, Stopped
+from tfdbg_cli.ui.remote.wire import MalformedError
+
+__all__ = ["RemoteDocument", "RemoteHistory", "RemoteService"]
+
+# Lines are asked for in blocks, and so many blocks of a Document are kept.
+_BLOCK = 128
+_MOST_BLOCKS = 64
+
+# How long lines with placeholders are shown before they are asked for again.
+_PENDING_SECONDS = 0.15
+
+_MOST_STATUSES = 64
+_MOST_CELLS = 1_000
+
+
+class RemoteHistory(History):
+    """The history of the program, which keeps it; here is a copy to look back in.
+
+    Args:
+        connection: to the program.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(None)
+        self._connection = connection
+        self._is_typed = False
+        self._stop = 0
+
+    def arrive(self, stop: int) -> None:
+        """The program is at a stop; what it sent of its history is here now."""
+        self._stop = stop
+        self.items += self._connection.history
+        self._connection.history = []
+
+    def add(self, text: str) -> str:
+        """Remember a command line that a person typed, here and there."""
+        self._connection.notify("typed", self._stop, text=text)
+        self._is_typed = True
+        try:
+            return super().add(text)
+        finally:
+            self._is_typed = False
+
+    def play(self, text: str) -> str:
+        """Note a command that is run without being typed, here and there."""
+        if not self._is_typed:
+            self._connection.notify("played", self._stop, text=text)
+        return super().play(text)
+
+
+class RemoteService:
+    """One stop of the program; fulfils `tfdbg_cli.commands.reply.Service`.
+
+    Args:
+        connection: to the program.
+        stop: which one.
+        settings: of this terminal; what a command changes there is obeyed here.
+        history: of the program.
+    """
+
+    def __init__(
+        self, connection: Connection, stop: Stopped, settings: Settings, history: RemoteHistory
+    ) -> None:
+        self._connection = connection
+        self._stop = stop.number
+        self.title, self.title_role = stop.title, stop.title_role
+        self.prompt, self.initial_command = stop.prompt, stop.initial_command
+        self.settings = settings
+        self.history: History = history
+        self._commands: list[CommandInfo] | None = None
+
+    def run(self, text: str, width: int = 80) -> Reply:
+        """Run one command line in the program. A Ctrl-C cancels it there."""
+        try:
+            data = self._connection.call(self._stop, "run", text=text, width=width)
+            reply = codec.decode_reply(data)
+            for name, value in dict(data["settings"]).items():
+                if isinstance(value, str | int):
+                    self.settings.override(str(name), value)
+            return _with_document(reply, self._connection, data["document"])
+        except UserError as error:
+            return Reply(text, message=Toast(str(error), "error"))
+        except (StopOverError, OverError):  # what the program is at says the rest
+            return Reply(text, leave=Leave(None))
+        except (MalformedError, TypeError, KeyError, ValueError) as error:
+            return Reply(text, message=Toast(f"The answer can't be read: {error}.", "error"))
+
+    def complete(self, text: str, cursor: int) -> Completion:
+        """Complete the word before the cursor; nothing where that fails."""
+        try:
+            return codec.decode_completion(
+                self._connection.call(self._stop, "complete", text=text, cursor=cursor)
+            )
+        except (UserError, StopOverError, OverError, MalformedError):
+            return Completion(cursor)
+
+    def commands(self) -> Sequence[CommandInfo]:
+        """The commands of this stop, asked for once."""
+        if self._commands is None:
+            try:
+                data = self._connection.call(self._stop, "commands")
+                self._commands = codec.decode_commands(data)
+            except (UserError, StopOverError, OverError, MalformedError):
+                return ()
+        return self._commands
+
+
+def _with_document(reply: Reply, connection: Connection, data: Any) -> Reply:
+    if data is None:
+        return reply
+    return Reply(
+        reply.command,
+        RemoteDocument(connection, data),
+        reply.message,
+        reply.details,
+        reply.leave,
+        reply.request,
+        reply.question,
+        reply.rest,
+    )
+
+
+class RemoteDocument(Document):
+    """A Document of the program. Its lines come when somebody looks, and some are kept.
+
+    Args:
+        connection: to the program.
+        data: what `codec.encode_document` made.
+
+    Raises:
+        MalformedError: that is something else.
+    """
+
+    def __init__(self, connection: Connection, data: Mapping[str, Any]) -> None:
+        head = codec.decode_head(data)
+        self._connection = connection
+        self._number, self._count, self._pends = head.number, head.line_count, head.pends
+        self.title, self.title_role, self.menu = head.title, head.title_role, head.menu
+        self.initial_line, self.initial_search = head.initial_line, head.initial_search
+        self.is_data = head.is_data
+        self._blocks: OrderedDict[int, list[Line]] = OrderedDict()
+        # Blocks with placeholders, and until when they are good enough.
+        self._until: dict[int, float] = {}
+        self._statuses: dict[tuple[int, int], str] = {}
+        self._cells: dict[int, list[Cell]] = {}
+        self._searched: _Searched | None = None
+        weakref.finalize(self, connection.released.append, self._number).atexit = False
+
+    def _ask(self, name: str, **arguments: Any) -> Any:
+        state = self._connection.state
+        if isinstance(state, Parted):
+            raise OverError(state.text)
+        if not isinstance(state, Stopped):
+            raise UserError("The program runs on already.")
+        try:
+            return self._connection.call(state.number, name, document=self._number, **arguments)
+        except StopOverError:
+            raise UserError("The program runs on already.") from None
+
+    @property
+    def line_count(self) -> int:
+        """How many lines there are."""
+        return self._count
+
+    def lines(self, start: int, stop: int) -> list[Line]:
+        """The lines ``start`` to ``stop - 1``; those that aren't here are asked for in blocks.
+
+        What the program can't make becomes a line that says why, as the UIs expect no errors here.
+        """
+        start, stop = max(start, 0), min(stop, self._count)
+        made: list[Line] = []
+        for block in range(start // _BLOCK, -(-stop // _BLOCK)) if start < stop else ():
+            first = block * _BLOCK
+            if not self._has(block):
+                try:
+                    self._fetch(block, -(-stop // _BLOCK))
+                except UserError as error:
+                    made.append(line((f"This part can't be shown: {error}", "error")))
+                    break
+            made += self._blocks[block][max(start - first, 0) : stop - first]
+        return made
+
+    def _has(self, block: int) -> bool:
+        if block not in self._blocks:
+            return False
+        until = self._until.get(block)
+        if until is not None and time.monotonic() > until:
+            return False
+        self._blocks.move_to_end(block)
+        return True
+
+    def _fetch(self, block: int, behind: int) -> None:
+        """Get a block, and those after it that are missing too, as far as one answer goes."""
+        last = block + 1
+        while last < behind and last - block < _MOST_BLOCKS // 2 and not self._has(last):
+            last += 1
+        start, end = block * _BLOCK, min(last * _BLOCK, self._count)
+        made: list[Line] = []
+        is_pending = False
+        while len(made) < min(_BLOCK, end - start):
+            part, pends = codec.decode_part(self._ask("lines", start=start + len(made), stop=end))
+            if not part:
+                raise UserError("The program sent no lines.")
+            made += part
+            is_pending = is_pending or pends
+        for number in range(block, last):
+            first = number * _BLOCK
+            lines = made[first - start : first - start + _BLOCK]
+            if len(lines) == min(_BLOCK, self._count - first):
+                self._keep(number, lines, is_pending)
+
+    def _keep(self, block: int, lines: list[Line], is_pending: bool) -> None:
+        self._blocks[block] = lines
+        self._blocks.move_to_end(block)
+        if is_pending:
+            self._until[block] = time.monotonic() + _PENDING_SECONDS
+        else:
+            self._until.pop(block, None)
+        while len(self._blocks) > _MOST_BLOCKS:
+            oldest, _ = self._blocks.popitem(last=False)
+            self._until.pop(oldest, None)
+
+    @property
+    def pending(self) -> bool:
+        """Whether lines that came hold placeholders.
+
+        Raises:
+            OverError: the connection is over. A screen that waits for keys asks this now and then,
+                and learns of the program's end in this way.
+        """
+        state = self._connection.state
+        if isinstance(state, Parted) and not self._connection.is_leaving:
+            raise OverError(state.text)
+        return bool(self._until)
+
+    def settle(self, start: int, stop: int) -> None:
+        """Wait until those lines need no placeholder any more."""
+        if self._pends:
+            with contextlib.suppress(UserError):  # the lines themselves say why
+                self._ask("settle", start=max(start, 0), stop=max(stop, 0))
+            for block in list(self._until):
+                if start < (block + 1) * _BLOCK and stop > block * _BLOCK:
+                    self._blocks.pop(block, None)
+                    del self._until[block]
+
+    def find(
+        self, pattern: re.Pattern[str], start: int, direction: int = 1, stop: int | None = None
+    ) -> int | None:
+        """The nearest line that matches. The program searches, and further than it is asked."""
+        end = self._count if direction > 0 else -1
+        if stop is not None:
+            end = min(stop, end) if direction > 0 else max(stop, end)
+        at = max(start, 0) if direction > 0 else min(start, self._count - 1)
+        while (end - at) * direction > 0:
+            known = self._searched
+            if known is None or not known.covers(pattern, direction, at):
+                data = self._ask(
+                    "find",
+                    pattern=pattern.pattern,
+                    flags=pattern.flags & ~re.UNICODE,
+                    start=at,
+                    direction=direction,
+                )
+                hit, upto = codec.decode_hit(data)
+                known = self._searched = _Searched(pattern, direction, at, upto, hit)
+                if hit is None and upto == at:
+                    return None
+            if known.hit is not None:
+                return known.hit if (end - known.hit) * direction > 0 else None
+            at = known.upto
+        return None
+
+    def locate(self, indices: Sequence[int]) -> int:
+        """The line that shows a tensor element."""
+        return codec.integer(self._ask("locate", indices=[int(index) for index in indices]))
+
+    def cells(self, number: int) -> list[Cell]:
+        """The elements on a line."""
+        if not 0 <= number < self._count:
+            return []
+        if number not in self._cells:
+            if len(self._cells) >= _MOST_CELLS:
+                self._cells.clear()
+            try:
+                self._cells[number] = codec.decode_cells(self._ask("cells", line=number))
+            except UserError:
+                return []
+        return self._cells[number]
+
+    def element(self, indices: Sequence[int]) -> Document | None:
+        """All about one element."""
+        try:
+            data = self._ask("element", indices=[int(index) for index in indices])
+        except UserError:
+            return None
+        return None if data is None else RemoteDocument(self._connection, data)
+
+    def status(self, start: int, stop: int) -> str:
+        """What the status line says of the visible lines."""
+        place = (max(start, 0), max(stop, 0))
+        if place not in self._statuses or self._until:
+            if len(self._statuses) >= _MOST_STATUSES:
+                self._statuses.clear()
+            text = self._ask("status", start=place[0], stop=place[1])
+            self._statuses[place] = codec.printable(str(text))
+        return self._statuses[place]
+
+    def resized(self, width: int) -> Document:
+        """The same view for another width; itself where nothing changes, or can't."""
+        try:
+            data = self._ask("resized", width=width)
+        except UserError:
+            return self
+        is_same = codec.decode_head(data).number == self._number
+        return self if is_same else RemoteDocument(self._connection, data)
+
+
+class _Searched:
+    """Where the program has searched for a pattern, and what it found at the end."""
+
+    def __init__(
+        self, pattern: re.Pattern[str], direction: int, start: int, upto: int, hit: int | None
+    ) -> None:
+        self._pattern, self._direction = pattern, direction
+        self._start, self.upto, self.hit = start, upto, hit
+
+    def covers(self, pattern: re.Pattern[str], direction: int, at: int) -> bool:
+        """Whether that tells what a search from this line on finds first."""
+        if pattern != self._pattern or direction != self._direction:
+            return False
+        last = self.upto if self.hit is None else self.hit + direction
+        return (at - self._start) * direction >= 0 and (last - at) * direction > 0
