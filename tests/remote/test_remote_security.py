@@ -286,7 +286,9 @@ def test_huge_values_come_in_pieces(job: Start, friend: Callable[[Job], Channel]
     channel.send(
         {"id": 1, "at": 1, "do": "run", "text": "eval \"['x' * 10**7] * 50\"", "width": 80}
     )
-    document = channel.receive()["result"]["document"]
+    answer = channel.receive()
+    assert "result" in answer, answer
+    document = answer["result"]["document"]
     ask = {"id": 2, "at": 1, "do": "lines", "document": document["number"]}
     channel.send(ask | {"start": 0, "stop": document["count"]})
     lines = codec.decode_lines(channel.receive()["result"]["lines"])

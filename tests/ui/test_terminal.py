@@ -37,7 +37,8 @@ class Terminal:
             "PYTHONWARNINGS": "error::DeprecationWarning",
         }
         environment["PROMPT_TOOLKIT_NO_CPR"] = "1"  # the emulator doesn't answer
-        environment.pop("NO_COLOR", None)
+        for name in ("NO_COLOR", "LINES", "COLUMNS"):
+            environment.pop(name, None)
         self.display = pyte.Screen(cols, rows)
         self._stream = pyte.Stream(self.display)
         self.raw = ""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from tfdbg_cli.dumps.dump import Datum, Dump
-from tfdbg_cli.dumps.elements import node_name_of
-from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.graph import Graph, Node, parse_tensor_name
 
 __all__ = ["Ancestry", "Origin", "Step"]
 
@@ -30,6 +32,21 @@ _CALLS = frozenset(
         "While",
     }
 )
+# A variable of a loop: what begins the loop, and what comes round.
+_VARIABLE = "_Arg"
+# They keep tensors of several iterations in a list.
+_COLLECTING = frozenset(
+    {
+        "TensorListConcatLists",
+        "TensorListPushBack",
+        "TensorListPushBackBatch",
+        "TensorListScatter",
+        "TensorListScatterIntoExistingList",
+        "TensorListSetItem",
+    }
+)
+# The names of function bodies that the runtime has inlined: "loop/body/_3/add".
+_BODY = re.compile(r".*/(?:body|cond|then|else|branch(?:es)?[/_:]?\d+)/_\d+/")
 # A node that wasn't dumped is passed through so often, seen from different moments of a loop.
 _MOST_PASSES = 64
 
@@ -61,6 +78,22 @@ class Origin:
     unknown: list[str] = field(default_factory=list)
 
 
+class _When(NamedTuple):
+    """The moment at which an input is looked at.
+
+    Attributes:
+        moment: the place of the consumer in the order of the dumps.
+        body: the function body that the consumer is in, empty outside of any.
+        execution: which of the executions of that body; -1: unknown.
+        all: not the last dump counts but the first bad one: they were collected in a list.
+    """
+
+    moment: int
+    body: str = ""
+    execution: int = -1
+    all: bool = False
+
+
 class _Found(NamedTuple):
     """What a tensor was computed from: dumped tensors, each with the nodes passed to get there."""
 
@@ -87,6 +120,8 @@ class Ancestry:
         self._order = {id(datum): at for at, datum in enumerate(dump.data())}
         self._passes: dict[str, int] = {}
         self._names: list[str] | None = None
+        # Body -> the place of its first dump in the order.
+        self._begun: dict[str, int] = {}
 
     def origins(self, start: Datum | str) -> list[Origin]:
         """Where a bad tensor comes from, nearest first.
@@ -123,57 +158,140 @@ class Ancestry:
                 found.append(Origin(_chain(datum, came, known), clean, sources.unknown))
         return found
 
+    def input_of(self, tensor: str, consumer: Datum | None) -> Datum | None:
+        """The dump of a tensor that a consumer's dump was computed from.
+
+        Args:
+            tensor: an input of the consumer's node.
+            consumer: ``None``: whatever comes after everything.
+        """
+        if consumer is None:
+            return self._at(tensor, _When(len(self._order)), None)
+        moment = self._order[id(consumer)]
+        when = _When(moment, _body_of(consumer.node_name), consumer.execution)
+        return self._at(tensor, when, consumer)
+
     def _sources(self, node: str, moment: int, consumer: Datum | None = None) -> _Found:
         """The dumped tensors that a node was computed from, through nodes that weren't dumped."""
         data: list[tuple[Datum, tuple[str, ...]]] = []
         unknown: list[str] = []
-        seen = {node}
-        waiting: deque[tuple[str, tuple[str, ...]]] = deque([(node, ())])
+        when = _When(moment)
+        if consumer is not None:
+            when = _When(moment, _body_of(node), consumer.execution)
+        slot = consumer.output_slot if consumer is not None else None
+        seen: set[tuple[str, int]] = set()
+        waiting = deque((tensor, (), at) for tensor, at in self._edges(node, slot, when))
         while waiting:
-            at, passed = waiting.popleft()
-            inputs, missing = self._inputs(at, moment, consumer)
-            data += [(datum, passed) for datum in inputs]
-            for tensor in missing:
-                name = node_name_of(tensor)
-                if name in seen:
-                    continue
-                seen.add(name)
-                if name not in self._graph or not self._goes_on(name):
-                    unknown.append(tensor)
-                    continue
-                self._passes[name] = self._passes.get(name, 0) + 1
-                if self._passes[name] <= _MOST_PASSES:
-                    waiting.append((name, (*passed, name)))
-        return _Found(data, unknown)
+            tensor, passed, at = waiting.popleft()
+            found = self._at(tensor, at, consumer)
+            if found is not None:
+                data.append((found, passed))
+                continue
+            name, output = parse_tensor_name(tensor)
+            if (tensor, at.execution) in seen or self._dump.by_tensor(tensor):
+                continue
+            seen.add((tensor, at.execution))
+            if name not in self._graph or not self._goes_on(name):
+                unknown.append(tensor)
+                continue
+            self._passes[name] = self._passes.get(name, 0) + 1
+            if self._passes[name] <= _MOST_PASSES:
+                waiting += (
+                    (each, (*passed, name), then) for each, then in self._edges(name, output, at)
+                )
+        return _Found(list({id(each[0]): each for each in reversed(data)}.values())[::-1], unknown)
 
     def _goes_on(self, name: str) -> bool:
         return bool(self._graph.nodes[name].inputs) or next(self._body(name), None) is not None
 
-    def _inputs(
-        self, name: str, moment: int, consumer: Datum | None
-    ) -> tuple[list[Datum], list[str]]:
-        """The input tensors of a node as they were at a moment, and those without a dump."""
+    def _edges(self, name: str, slot: int | None, when: _When) -> list[tuple[str, _When]]:
+        """The tensors that an output of a node was computed from, each with the moment to see."""
         node = self._graph.nodes.get(name)
         if node is None:
-            return [], []
-        found, missing = [], []
-        for tensor in dict.fromkeys(node.inputs):
-            data = self._dump.by_tensor(tensor)
-            if not data:
-                missing.append(tensor)
-                continue
-            datum = self._last(data, moment, consumer)
-            if datum is not None:
-                found.append(datum)
-        if node.op_type in _MERGES and found:
-            found = [max(found, key=lambda datum: self._order[id(datum)])]
-            missing = []
-        if node.op_type in _CALLS:
-            inside = [self._last(self._dump.by_node(n), moment, consumer) for n in self._body(name)]
+            return []
+        inputs = list(dict.fromkeys(node.inputs))
+        if node.op_type == _VARIABLE and len(inputs) == 2:
+            return self._variable(name, inputs, when)
+        if node.returns:
+            slots = range(len(node.returns)) if slot is None else [slot]
+            picked = [self._result(node, each, when) for each in slots if each < len(node.returns)]
+            return [(tensor, when) for tensor in dict.fromkeys(picked) if tensor]
+        if node.op_type in _MERGES:
+            last = [datum for each in inputs if (datum := self._at(each, when, None)) is not None]
+            if last:
+                inputs = [max(last, key=lambda datum: self._order[id(datum)]).tensor_name]
+        elif node.op_type in _COLLECTING:
+            when = when._replace(all=True)
+        elif node.op_type in _CALLS:
+            inside = [self._last(self._dump.by_node(n), when.moment, None) for n in self._body(name)]
             bad = [datum for datum in inside if datum is not None and self._is_bad(datum)]
             if bad:  # what came out is what was computed last
-                found.append(max(bad, key=lambda datum: self._order[id(datum)]))
-        return found, missing
+                inputs.append(max(bad, key=lambda datum: self._order[id(datum)]).tensor_name)
+        return [(tensor, when) for tensor in inputs]
+
+    def _variable(self, name: str, inputs: list[str], when: _When) -> list[tuple[str, _When]]:
+        """What a loop's variable was: as the loop began, or as the iteration before has left it."""
+        begin, again = inputs
+        at = when.execution
+        if when.body != _body_of(name) or at < 0:
+            return [(again, when)] if self._has_run(again, when) else [(begin, when)]
+        if at == 0:
+            return [(begin, when._replace(execution=-1))]
+        before = when._replace(execution=at - 1, body=_body_of(again) or when.body)
+        first, last = self._at(begin, when, None), self._at(again, before, None)
+        if first is not None and last is not None:  # the loop may have been entered anew
+            if self._order[id(first)] > self._order[id(last)]:
+                return [(begin, when)]
+        return [(again, before)]
+
+    def _result(self, node: Node, slot: int, when: _When) -> str:
+        """The tensor that a call has handed on."""
+        ways = node.returns[slot]
+        if node.op_type.removeprefix("Stateless") in ("If", "Case") and node.inputs:
+            chosen = self._at(node.inputs[0], when, None)
+            if chosen is not None:
+                value = np.asarray(self._dump.value(chosen)).reshape(-1)
+                index = int(value[0]) if value.size else 0
+                if node.op_type.endswith("If"):
+                    index = 0 if value.size and value[0] else 1
+                way = ways[index] if 0 <= index < len(ways) else ways[-1]
+                if way:
+                    return way
+        # What was computed last; a loop's own results come behind what it began with.
+        ran = [way for way in ways if way and self._has_run(way, when)]
+        known = [(self._at(way, when, None), way) for way in ran]
+        dumped = [(self._order[id(datum)], way) for datum, way in known if datum is not None]
+        if len(dumped) == len(known) and dumped and not node.op_type.endswith("While"):
+            return max(dumped)[1]
+        return (ran or [way for way in ways if way] or [""])[-1]
+
+    def _has_run(self, tensor: str, when: _When) -> bool:
+        """Whether the body that a tensor is in has been executed; true outside of bodies."""
+        body = _body_of(tensor)
+        if not body:
+            return True
+        if body not in self._begun:
+            # Any dump of the body will do: the first one.
+            found = (d for d in self._dump.data() if d.node_name.startswith(body))
+            first = next(found, None)
+            self._begun[body] = len(self._order) if first is None else self._order[id(first)]
+        return self._begun[body] < when.moment
+
+    def _at(self, tensor: str, when: _When, consumer: Datum | None) -> Datum | None:
+        """The dump of a tensor that was read at a moment."""
+        data = self._dump.by_tensor(tensor)
+        if not data:
+            return None
+        if when.all:
+            before = [datum for datum in data if self._order[id(datum)] < when.moment]
+            if before:
+                return next(filter(self._is_bad, before), before[-1])
+        if when.body and when.execution >= 0 and when.body == _body_of(tensor):
+            # All nodes of a body are executed once in each of its iterations.
+            if when.execution < len(data):
+                found = data[when.execution]
+                return found if found is not consumer else None
+        return self._last(data, when.moment, consumer)
 
     def _last(self, data: list[Datum], moment: int, consumer: Datum | None) -> Datum | None:
         """The last dump before a moment; one with the time of the consumer is not later."""
@@ -195,6 +313,12 @@ class Ancestry:
             if not self._names[at].startswith(prefix):
                 return
             yield self._names[at]
+
+
+def _body_of(name: str) -> str:
+    """What stands before the names of the innermost function body that a node is in."""
+    match = _BODY.match(name)
+    return match[0] if match is not None else ""
 
 
 def _chain(
