@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -34,6 +35,7 @@ def friend() -> Iterator[Callable[[Job], Channel]]:
     opened: list[Channel] = []
 
     def enter(job: Job) -> Channel:
+        job.waits()
         made = connected(job)
         introduce(made, find_token(parse_address(job.address)))
         channel = Channel(made, 1 << 24)
@@ -128,8 +130,6 @@ def test_a_client_tells_a_stranger_from_the_program(job: Start) -> None:
         address = Address("127.0.0.1", server.getsockname()[1])
         token = write_ticket(address, "1 test").token
         server.settimeout(10)
-        import threading
-
         heard: list[bytes] = []
 
         def pretend() -> None:
@@ -154,7 +154,6 @@ def test_a_client_tells_a_stranger_from_the_program(job: Start) -> None:
 @pytest.mark.parametrize("greeting", [b"HTTP/1.1 400 Bad Request\r\n" + bytes(40), b""])
 def test_other_services_are_recognized(greeting: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        import threading
 
         def answer() -> None:
             other, _ = server.accept()
@@ -170,7 +169,6 @@ def test_other_services_are_recognized(greeting: bytes) -> None:
 
 def test_another_version_is_named(job: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        import threading
 
         def answer() -> None:
             other, _ = server.accept()

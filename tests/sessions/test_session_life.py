@@ -163,7 +163,11 @@ def test_an_error_of_an_undebugged_run(program, command):
         sess.run(program.checked, program.feed)
     assert ui.modes == "se"
     assert ui.stops[1].initial == "error"
-    assert ui.stops[1].dump is None
+    assert ui.stops[1].title == "run-end: run #3: 1 fetch (checked:0); 1 feed (x:0)"
+    assert ui.stops[1].names == []
+    assert "Op name:    checked" in ui.stops[1].first_screen
+    assert "not debugged" in ui.stops[1].service.run("lt").document.text
+    assert not ui.stops[1].service.run("ni -t checked").failed
 
 
 @pytest.mark.parametrize("command", ["run -f never", "run -f has_inf_or_nan -fenn ."])

@@ -46,6 +46,7 @@ _COLLECTING = frozenset(
     }
 )
 # The names of function bodies that the runtime has inlined: "loop/body/_3/add".
+_STEP = re.compile(r"(.*)/(body|cond|then|else|branch(?:es)?[/_:]?\d+)/_\d+/")
 _BODY = re.compile(r".*/(?:body|cond|then|else|branch(?:es)?[/_:]?\d+)/_\d+/")
 # A node that wasn't dumped is passed through so often, seen from different moments of a loop.
 _MOST_PASSES = 64
@@ -120,6 +121,8 @@ class Ancestry:
         self._order = {id(datum): at for at, datum in enumerate(dump.data())}
         self._passes: dict[str, int] = {}
         self._names: list[str] | None = None
+        # The body of a branch -> in which executions of the body around it the branch was taken.
+        self._branches: dict[str, list[int] | None] = {}
         # Body -> the place of its first dump in the order.
         self._begun: dict[str, int] = {}
 
@@ -223,7 +226,8 @@ class Ancestry:
         elif node.op_type in _COLLECTING:
             when = when._replace(all=True)
         elif node.op_type in _CALLS:
-            inside = [self._last(self._dump.by_node(n), when.moment, None) for n in self._body(name)]
+            nodes = self._body(name)
+            inside = [self._last(self._dump.by_node(each), when.moment, None) for each in nodes]
             bad = [datum for datum in inside if datum is not None and self._is_bad(datum)]
             if bad:  # what came out is what was computed last
                 inputs.append(max(bad, key=lambda datum: self._order[id(datum)]).tensor_name)
@@ -232,31 +236,26 @@ class Ancestry:
     def _variable(self, name: str, inputs: list[str], when: _When) -> list[tuple[str, _When]]:
         """What a loop's variable was: as the loop began, or as the iteration before has left it."""
         begin, again = inputs
+        when = self._aligned(when, _body_of(name))
         at = when.execution
-        if when.body != _body_of(name) or at < 0:
+        if at < 0:
             return [(again, when)] if self._has_run(again, when) else [(begin, when)]
         if at == 0:
             return [(begin, when._replace(execution=-1))]
         before = when._replace(execution=at - 1, body=_body_of(again) or when.body)
         first, last = self._at(begin, when, None), self._at(again, before, None)
-        if first is not None and last is not None:  # the loop may have been entered anew
-            if self._order[id(first)] > self._order[id(last)]:
-                return [(begin, when)]
-        return [(again, before)]
+        if first is None or last is None or self._order[id(first)] < self._order[id(last)]:
+            return [(again, before)]
+        return [(begin, when)]  # the loop was entered anew
 
     def _result(self, node: Node, slot: int, when: _When) -> str:
         """The tensor that a call has handed on."""
         ways = node.returns[slot]
         if node.op_type.removeprefix("Stateless") in ("If", "Case") and node.inputs:
-            chosen = self._at(node.inputs[0], when, None)
-            if chosen is not None:
-                value = np.asarray(self._dump.value(chosen)).reshape(-1)
-                index = int(value[0]) if value.size else 0
-                if node.op_type.endswith("If"):
-                    index = 0 if value.size and value[0] else 1
-                way = ways[index] if 0 <= index < len(ways) else ways[-1]
-                if way:
-                    return way
+            chosen = self._at(node.inputs[0], self._aligned(when, _body_of(node.name)), None)
+            way = ways[self._branch(node, chosen, len(ways))] if chosen is not None else ""
+            if way:
+                return way
         # What was computed last; a loop's own results come behind what it began with.
         ran = [way for way in ways if way and self._has_run(way, when)]
         known = [(self._at(way, when, None), way) for way in ran]
@@ -264,6 +263,53 @@ class Ancestry:
         if len(dumped) == len(known) and dumped and not node.op_type.endswith("While"):
             return max(dumped)[1]
         return (ran or [way for way in ways if way] or [""])[-1]
+
+    def _branch(self, node: Node, chosen: Datum, count: int) -> int:
+        """The number of the branch that a predicate has chosen, of so many."""
+        value = np.asarray(self._dump.value(chosen)).reshape(-1)
+        if node.op_type.endswith("If"):
+            return 0 if value.size and value[0] else 1
+        index = int(value[0]) if value.size else -1
+        return index if 0 <= index < count else count - 1
+
+    def _taken(self, body: str) -> list[int] | None:
+        """In which executions of the body around it a branch was taken; ``None``: unknown."""
+        if body not in self._branches:
+            match = _STEP.fullmatch(body)
+            node = self._graph.nodes.get(match[1]) if match is not None else None
+            found = None
+            if node is not None and match is not None and node.returns and node.inputs:
+                step, ways = match[2], node.returns[0]
+                number = {"then": 0, "else": 1}.get(step.partition("/")[0])
+                if number is None and "branch" in step:
+                    number = int(re.sub(r"\D", "", step) or 0)
+                same = _body_of(node.inputs[0]) == _body_of(match[1])
+                data = self._dump.by_tensor(node.inputs[0]) if same else []
+                if number is not None and data:
+                    chosen = [self._branch(node, datum, len(ways)) for datum in data]
+                    found = [at for at, branch in enumerate(chosen) if branch == number]
+            self._branches[body] = found
+        return self._branches[body]
+
+    def _aligned(self, when: _When, body: str) -> _When:
+        """The same moment as an execution of another body, as far as that is known."""
+        if when.body == body or not body:
+            return when._replace(execution=-1) if when.body != body else when
+        at, execution = when.body, when.execution
+        while at != body and at.startswith(body) and execution >= 0:  # out of branches
+            taken = self._taken(at)
+            execution = taken[execution] if taken and execution < len(taken) else -1
+            at = _body_of(at[:-1])
+        into = []
+        inside = body
+        while inside != at and inside.startswith(at) and at:
+            into.append(inside)
+            inside = _body_of(inside[:-1])
+        for each in reversed(into):  # into branches
+            taken = self._taken(each)
+            execution = taken.index(execution) if taken and execution in taken else -1
+            at = each
+        return when._replace(body=body, execution=execution if at == body else -1)
 
     def _has_run(self, tensor: str, when: _When) -> bool:
         """Whether the body that a tensor is in has been executed; true outside of bodies."""
@@ -286,11 +332,11 @@ class Ancestry:
             before = [datum for datum in data if self._order[id(datum)] < when.moment]
             if before:
                 return next(filter(self._is_bad, before), before[-1])
-        if when.body and when.execution >= 0 and when.body == _body_of(tensor):
+        body = _body_of(tensor)
+        execution = self._aligned(when, body).execution if body else -1
+        if 0 <= execution < len(data):
             # All nodes of a body are executed once in each of its iterations.
-            if when.execution < len(data):
-                found = data[when.execution]
-                return found if found is not consumer else None
+            return data[execution] if data[execution] is not consumer else None
         return self._last(data, when.moment, consumer)
 
     def _last(self, data: list[Datum], moment: int, consumer: Datum | None) -> Datum | None:

@@ -256,7 +256,9 @@ _BY_NAME |= {column.alias: column for column in COLUMNS if column.alias}
 #: The columns that need statistics, and whether they need more than the health.
 STATISTICS = {"health": False, "min": True, "max": True, "mean": True}
 
-_NARROW = ("time", "size", "op_type", "health")
+_NARROW = (("time", "size", "op_type", "health"), ("op_type", "health"), ("health",))
+# By so much the health of bad tensors is wider than the column's width.
+_HEALTH_GROWS = 5
 # What the longest names get of the screen before columns are left out for them.
 _NAME_ROOM = 45
 _ALWAYS = ("time", "size", "op_type", "dtype", "shape", "health")
@@ -301,12 +303,11 @@ def default_columns(width: int, longest: int = 0) -> tuple[Column, ...]:
         longest: characters of the longest name.
     """
     numbers = ("min", "max", "mean") if width >= WIDE else ()
-    for names in ((*_ALWAYS, *numbers), _ALWAYS):
-        taken = sum(max(_BY_NAME[name].width, _BY_NAME[name].wide) + 1 for name in names)
+    # What must not be pushed off the screen is the name.
+    for names in ((*_ALWAYS, *numbers), _ALWAYS, *_NARROW):
+        taken = sum(_BY_NAME[name].width + 1 for name in names) + _HEALTH_GROWS
         if taken + min(longest, _NAME_ROOM) <= width:
             break
-    else:  # what must not be pushed off the screen is the name
-        names = _NARROW
     return tuple(_BY_NAME[name] for name in (*names, "name"))
 
 

@@ -309,7 +309,9 @@ class TensorFlowAdapter(SessionAdapter):
 
     def assembly(self, plan: Plan) -> Assembly:
         """What makes the dump of a run that begins now."""
-        return Assembly(self._graph_view(), plan, self._device_name(), self.session)
+        # A session below a monitored one is a weak proxy; what it stands for can be a key.
+        session = self.session.__init__.__self__
+        return Assembly(self._graph_view(), plan, self._device_name(), session)
 
     def _plan(self, fetches: Any, feed_dict: Any, watch: Watch) -> Plan:
         graph = self.session.graph

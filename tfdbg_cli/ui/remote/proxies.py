@@ -42,7 +42,6 @@ class RemoteHistory(History):
     def __init__(self, connection: Connection) -> None:
         super().__init__(None)
         self._connection = connection
-        self._is_typed = False
         self._stop = 0
 
     def arrive(self, stop: int) -> None:
@@ -53,18 +52,15 @@ class RemoteHistory(History):
 
     def add(self, text: str) -> str:
         """Remember a command line that a person typed, here and there."""
-        self._connection.notify("typed", self._stop, text=text)
-        self._is_typed = True
-        try:
-            return super().add(text)
-        finally:
-            self._is_typed = False
+        expanded = super().add(text)
+        self._connection.notify("typed", self._stop, text=expanded)
+        return expanded
 
     def play(self, text: str) -> str:
-        """Note a command that is run without being typed, here and there."""
-        if not self._is_typed:
-            self._connection.notify("played", self._stop, text=text)
-        return super().play(text)
+        """Note a command line that was not typed, here and there."""
+        expanded = super().play(text)
+        self._connection.notify("played", self._stop, text=expanded)
+        return expanded
 
 
 class RemoteService:
