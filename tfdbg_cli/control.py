@@ -64,11 +64,12 @@ def disable() -> None:
 def set_trace() -> None:
     """Stop at the next run of any session, also after a detach or `disable`.
 
-    Works in any script, under the launcher and without it.
+    Works in any script, under the launcher and without it. Where people attach from other
+    terminals, the stop waits for somebody.
     """
     enable()
     for debugger in Debugger.instances:
-        debugger.request_stop()
+        debugger.request_stop(waits=True)
 
 
 def listen(address: str | int, *, wait: bool = True) -> str:

@@ -283,7 +283,8 @@ def test_names_come_before_columns_where_there_is_little_room(shell):
         width: next(text for text in shell.lines("lt", width) if text.startswith("t (ms)"))
         for width in (60, 100, 160)
     }
-    assert re.split(" {1,}(?=[A-Z])", heads[60])[2:] == ["Op type", "Health", "Tensor name"]
+    assert heads[60].endswith("Health   Tensor name")
+    assert "Shape" not in heads[60]
     assert "Shape" in heads[100]
     assert "Min" not in heads[100]
     assert "Min" in heads[160]

@@ -136,18 +136,9 @@ def test_copying_reaches_tmux(tmux: Tmux) -> None:
 def test_a_kill_leaves_a_working_shell(tmux: Tmux) -> None:
     tmux.type("run", "Enter")
     tmux.until("dumped tensor(s)")
-    found = subprocess.run(
-        ["pgrep", "-f", "tfdbg_cli examples/debug_mnist.py --max-steps 6"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    pid = next(
-        pid
-        for pid in found.stdout.split()
-        if tmux.tmux("list-panes", "-F", "#{pane_pid}").strip()
-        == Path(f"/proc/{pid}/stat").read_text().split(")")[-1].split()[1]
-    )
+    shell = tmux.tmux("list-panes", "-F", "#{pane_pid}").strip()
+    found = subprocess.run(["pgrep", "-P", shell], capture_output=True, text=True, check=False)
+    (pid,) = found.stdout.split()
     os.kill(int(pid), 9)
     tmux.until("status=137")
     tmux.until(lambda text: "tfdbg>" not in text)

@@ -143,13 +143,18 @@ class Debugger:
         self.is_detached = not wait
         return ui.invitation
 
-    def request_stop(self) -> None:
+    def request_stop(self, *, waits: bool = False) -> None:
         """Stop at the next end of a debugged run, or start of a run; also after a detach.
 
         It only sets flags, so any thread and any signal handler may call it.
+
+        Args:
+            waits: where people attach from other terminals: wait for somebody there.
         """
         self.waiting.is_interrupted = True
         self.is_detached = False
+        if waits and self._remote is not None:
+            self._remote.is_expecting = True
 
     def _run_on(self) -> None:
         """Nobody is there any more: no run is debugged until somebody asks for a stop."""

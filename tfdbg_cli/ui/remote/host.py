@@ -96,6 +96,10 @@ class RemoteUI(UserInterface):
         on_fork: called in a forked child, which has no client.
         how_ended: says in one line how the program ended; empty: well.
 
+    Attributes:
+        is_expecting: a stop at which nobody is attached waits for somebody. Flags of this kind may
+            be set by signal handlers, which can't take a lock.
+
     Raises:
         UserError: it can't listen there.
     """
@@ -114,7 +118,7 @@ class RemoteUI(UserInterface):
         how_ended: Callable[[], str],
     ) -> None:
         self._listener = Listener(address, _program())
-        self._waits = waits
+        self.is_expecting = waits
         self._on_wish, self._on_lost, self._on_fork = on_wish, on_lost, on_fork
         self._how_ended = how_ended
         self._changed = threading.Condition()
@@ -189,7 +193,7 @@ class RemoteUI(UserInterface):
             if leave is not None:
                 action = leave.action
                 if isinstance(action, DetachChoice):
-                    self._waits = True
+                    self.is_expecting = True
                     self._part(client, {"detached": _LATER})
                     return Leave(action.choice)
                 if isinstance(action, ExitChoice) and not action.ends_program:
@@ -206,7 +210,7 @@ class RemoteUI(UserInterface):
                     if client is self._client:
                         return client, request
                 if self._client is None:
-                    if not self._waits:
+                    if not self.is_expecting:
                         return None
                     if not is_said:
                         assert self._stop is not None
@@ -270,7 +274,7 @@ class RemoteUI(UserInterface):
             client = self._client
             if client is not None:
                 self._part(client, {"end": self._how_ended()})
-            self._waits = False
+            self.is_expecting = False
         self._listener.close()
 
     # The client's side.
@@ -380,7 +384,7 @@ class RemoteUI(UserInterface):
             if client.is_over or self._client is not client:
                 client.channel.close()
                 return
-            self._waits = False
+            self.is_expecting = False
             self._part(client, last)
             is_running = self._stop is None
         self._interrupt(client, None)
@@ -391,7 +395,7 @@ class RemoteUI(UserInterface):
         """In a forked child: nothing here is its own, and no other thread lives to give it back."""
         self._changed, self._at_work = threading.Condition(), threading.Lock()
         self._client = self._running = self._stop = self._working = None
-        self._waits = False
+        self.is_expecting = False
         self._waiting.clear()
         self._listener.abandon()
         self._on_fork()
