@@ -10,6 +10,7 @@ from tfdbg_cli.commands.builtin import BUILTIN
 
 TESTS = Path(__file__).parent
 PARITY = TESTS.parent / "docs" / "parity.md"
+MIGRATING = TESTS.parent / "docs" / "migrating.md"
 DEFECTS = range(1, 46)
 
 # The original's commands: name, alias, a stop at which they exist, flags.
@@ -96,9 +97,15 @@ def test_every_test_that_is_named_exists(spans):
     assert missing == []
 
 
-def test_every_row_names_a_test():
-    rows = [row for row in PARITY.read_text(encoding="utf-8").splitlines() if row.startswith("| ")]
-    for row in rows:
+@pytest.mark.parametrize("document", [PARITY, MIGRATING], ids=lambda path: path.name)
+def test_every_row_names_a_test_that_exists(document):
+    text = document.read_text(encoding="utf-8")
+    for span in re.findall(r"`([^`]+::[^`]+)`", text):
+        file, _, name = span.partition("::")
+        assert name in functions(TESTS / file), span
+    for row in text.splitlines():
+        if not row.startswith("| "):
+            continue
         assert "::test_" in row or row.endswith("| Test |"), row
 
 

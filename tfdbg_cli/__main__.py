@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import atexit
 import os
 import re
 import sys
@@ -233,8 +232,6 @@ def _open_doors(options: argparse.Namespace, debugger: Debugger) -> None:
 
         catch_signal(signal_number(options.signal))
     if options.listen is not None:
-        # Also where the script can't even be opened.
-        atexit.register(debugger.close)
         debugger.listen(options.listen, wait=not options.no_wait)
 
 
@@ -292,6 +289,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         parser.exit(WRONG_USE, f"tfdbg: {' '.join(str(error).split())}\n")
 
+    from tfdbg_cli.engine_watch import EngineWatch
     from tfdbg_cli.launcher import run_module, run_script
 
     engines = None if options.engine is None else (options.engine,)
@@ -299,7 +297,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if line.module is not None:
             return run_module(line.module, line.args, debugger, engines)
         assert line.script is not None
-        return run_script(line.script, line.args, debugger, engines)
+        status = run_script(line.script, line.args, debugger, engines)
+        if EngineWatch.current is None:
+            debugger.close()  # the program hasn't even begun, so it won't end
+        return status
     except KeyboardInterrupt:
         _die_of_interrupt()
 

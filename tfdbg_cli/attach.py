@@ -22,6 +22,9 @@ from tfdbg_cli.ui.remote.wire import LostError
 
 __all__ = ["main"]
 
+# What ends the prompt of a UI that prints, once the program is gone.
+_LET_GO = "exit --detach"
+
 _FAILED = 1
 _INTERRUPTED = 130
 
@@ -107,7 +110,7 @@ def main(argv: Sequence[str], defaults: argparse.Namespace) -> int:
     finally:
         connection.close()
         ui.close()
-    left = list(iter(queue.take, None))
+    left = [text for text in iter(queue.take, None) if text is not _LET_GO]
     if left:
         _say(f"{len(left)} command(s) were not run: {'; '.join(left[:3])}")
     return status or int(queue.failed and queue.batch)
@@ -173,7 +176,7 @@ class _Client:
         screen notices by itself (`RemoteDocument.pending`).
         """
         if self._is_asking:
-            self._queue.extend(["exit --detach"])
+            self._queue.extend([_LET_GO])
             main_thread = threading.main_thread().ident
             if hasattr(signal, "pthread_kill") and main_thread is not None:
                 signal.pthread_kill(main_thread, signal.SIGINT)
@@ -193,6 +196,8 @@ class _Client:
 
     def _interrupt(self) -> bool:
         """A Ctrl-C while the program runs: the first asks for a stop, the next one leaves."""
+        if isinstance(self._connection.state, Parted):
+            return False  # that was `_wake`, or too late
         if not self._is_interrupted and not self._queue.batch:
             self._is_interrupted = True
             self._connection.notify("stop")

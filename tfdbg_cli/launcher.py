@@ -163,7 +163,7 @@ def _run(
     except SystemExit as error:
         status = _exit_status(error)
         if status and not debugger.is_ended:
-            debugger.outcome = f"SystemExit: {one_line(error).partition(': ')[2]}"
+            debugger.outcome = one_line(error)
     except BaseException as error:
         uncaught = error
     if uncaught is not None:

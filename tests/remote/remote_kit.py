@@ -110,8 +110,11 @@ class Job:
 
     def attach(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """A client without a terminal, from its beginning to its end."""
+        return self._client(*arguments, self.address, stdin=stdin)
+
+    def _client(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "tfdbg_cli", "attach", *arguments, self.address],
+            [sys.executable, "-m", "tfdbg_cli", "attach", *arguments],
             env=self.environment,
             cwd=self.folder,
             input=stdin,
@@ -123,7 +126,15 @@ class Job:
 
     def batch(self, *commands: str) -> subprocess.CompletedProcess[str]:
         """The same with commands."""
-        return self.attach("--batch", *(part for command in commands for part in ("-c", command)))
+        return self.attach("--batch", *_options(commands))
+
+    def bare(self, *commands: str) -> subprocess.CompletedProcess[str]:
+        """The same without saying where."""
+        return self._client("--batch", *_options(commands))
+
+
+def _options(commands: tuple[str, ...]) -> list[str]:
+    return [part for command in commands for part in ("-c", command)]
 
 
 def until(condition: Callable[[], bool], job: Job | None = None, seconds: float = 15.0) -> None:

@@ -282,7 +282,7 @@ def test_huge_values_come_in_pieces(job: Start, friend: Callable[[Job], Channel]
     running = job()
     channel = friend(running)
     channel.send(
-        {"id": 1, "at": 1, "do": "run", "text": "eval \"['x' * 10**7] * 50\"", "width": 80}
+        {"id": 1, "at": 1, "do": "run", "text": "eval \"['x' * 10**6] * 20\"", "width": 80}
     )
     answer = channel.receive()
     assert "result" in answer, answer

@@ -129,17 +129,17 @@ def test_detach_and_attach_again(job: Start) -> None:
 
 
 def test_ctrl_c_twice_leaves_a_running_program(job: Start, screen: Attach) -> None:
-    running = job(args=(8, 1.0))
+    running = job(args=(3, 1.0))
     shown = screen(running, "--ui", "line")
     shown.until("Select one of the following commands")
-    shown.type("run -t 8\r")
-    shown.until("until run #8")
+    shown.type("run -t 3\r")
+    shown.until("until run #3")
     shown.type("\x03")
     shown.until("Ctrl-C again leaves the program running")
     shown.type("\x03")
     assert shown.ends() == 130
     assert running.ends() == 0
-    assert running.steps == 8
+    assert running.steps == 3
 
 
 def test_a_program_may_be_left_to_run_to_its_goal(job: Start) -> None:
@@ -288,6 +288,59 @@ def test_ranks_take_the_next_ports(job: Start) -> None:
     assert "z:0" in first.batch("run", "lt").stdout
 
 
+def test_without_an_address_there_is_only_one_program_to_mean(job: Start) -> None:
+    first = job(args=(100_000, 0.01))
+    first.waits()
+    assert "run #1" in first.bare("ri").stdout
+    second = job()
+    second.waits()
+    done = second.bare("ri")
+    assert done.returncode == 1
+    assert "2 programs listen" in done.stderr
+    first.process.kill()
+    first.process.wait()
+    assert "run #1" in second.bare("ri", "exit --end").stdout
+    assert second.ends() == 1
+    assert "No program of yours listens" in second.bare("ri").stderr
+
+
+def test_a_run_in_another_thread_of_the_program(job: Start) -> None:
+    program = """\
+import threading
+from tfdbg_cli.engines import numpy as tf
+x = tf.placeholder(tf.float32, [None], name="x")
+z = tf.multiply(x, 2.0, name="z")
+session = tf.Session()
+def work():
+    session.run(z, {x: [1.0]})
+    session.run(z, {x: [2.0]})
+thread = threading.Thread(target=work, name="worker")
+thread.start()
+thread.join()
+"""
+    running = job(program=program)
+    done = running.batch("run", "pt z:0", "run -t 1", "pt z:0")
+    assert "--- run-end: worker: run #1" in done.stdout
+    assert "array([4.]" in done.stdout
+    assert running.ends() == 0
+
+
+def test_a_program_that_ends_while_a_thread_of_its_waits(job: Start) -> None:
+    program = """\
+import threading, time
+from tfdbg_cli.engines import numpy as tf
+x = tf.placeholder(tf.float32, [None], name="x")
+z = tf.multiply(x, 2.0, name="z")
+session = tf.Session()
+threading.Thread(target=lambda: session.run(z, {x: [1.0]}), daemon=True).start()
+time.sleep(1)
+"""
+    running = job(program=program)
+    running.waits()
+    assert running.ends() == 0
+    assert not running.tokens
+
+
 def test_forked_children_neither_hold_nor_answer_the_socket(job: Start) -> None:
     program = """\
 import os, sys, time
@@ -297,8 +350,10 @@ z = tf.multiply(x, 2.0, name="z")
 session = tf.Session()
 session.run(z, {x: [1.0]})
 if os.fork() == 0:
-    print("child", session.run(z, {x: [4.0]}), flush=True)
-    time.sleep(600)
+    os.write(1, b"child %d\\n" % session.run(z, {x: [4.0]})[0])
+    until = time.monotonic() + 30
+    while not os.path.exists("stop") and time.monotonic() < until:
+        time.sleep(0.05)
     os._exit(0)
 session.run(z, {x: [1.0]})
 print("parent done", flush=True)
@@ -308,11 +363,11 @@ print("parent done", flush=True)
     done = running.batch("run", "run", "lt")
     assert "z:0" in done.stdout
     assert running.ends() == 0
-    assert "child [8.]" in running.out
+    until(lambda: "child 8" in running.out, running)
     # The child lives, and nobody listens.
     again = job("--listen", str(port))
     assert again.port == port
-    assert not [path for path in running.tokens if str(port) not in path.name]
+    (running.folder / "stop").touch()
 
 
 def test_the_job_can_be_interrupted_while_it_waits(job: Start) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from tfdbg_cli.dumps.dump import Datum, Dump
-from tfdbg_cli.dumps.graph import Graph, Node, parse_tensor_name
+from tfdbg_cli.dumps.graph import Edge, Graph, Node, parse_tensor_name
 
 __all__ = ["Ancestry", "Origin", "Step"]
 
@@ -159,20 +159,36 @@ class Ancestry:
             if not bad:
                 clean = list({id(each): each for each, _ in sources.data}.values())
                 found.append(Origin(_chain(datum, came, known), clean, sources.unknown))
+        if not found and known:  # they go round and round: the earliest counts
+            datum = min(known.values(), key=lambda each: self._order[id(each)])
+            found.append(Origin(_chain(datum, came, known)))
         return found
 
-    def input_of(self, tensor: str, consumer: Datum | None) -> Datum | None:
-        """The dump of a tensor that a consumer's dump was computed from.
+    def along(self, edges: Sequence[Edge], end: Datum) -> list[Datum | None]:
+        """The dumps of the tensors on a path, each as it was when the next node read it.
 
         Args:
-            tensor: an input of the consumer's node.
-            consumer: ``None``: whatever comes after everything.
+            edges: from the path's first node on, each to the next node.
+            end: the dump of the last node that the path leads to.
+
+        Returns:
+            One dump for each edge; ``None`` where there is none.
         """
-        if consumer is None:
-            return self._at(tensor, _When(len(self._order)), None)
-        moment = self._order[id(consumer)]
-        when = _When(moment, _body_of(consumer.node_name), consumer.execution)
-        return self._at(tensor, when, consumer)
+        found: list[Datum | None] = []
+        when = _When(self._order[id(end)], _body_of(end.node_name), end.execution)
+        consumer, slot = end, end.output_slot
+        for edge in reversed(edges):
+            if edge.is_control:
+                found.append(None)
+                continue
+            then = dict(self._edges(edge.node, slot, when)).get(edge.tensor, when)
+            datum = self._at(edge.tensor, then, consumer)
+            found.append(datum)
+            slot, when = parse_tensor_name(edge.tensor)[1] or 0, then
+            if datum is not None:
+                consumer = datum
+                when = _When(self._order[id(datum)], _body_of(datum.node_name), datum.execution)
+        return found[::-1]
 
     def _sources(self, node: str, moment: int, consumer: Datum | None = None) -> _Found:
         """The dumped tensors that a node was computed from, through nodes that weren't dumped."""
@@ -183,7 +199,9 @@ class Ancestry:
             when = _When(moment, _body_of(node), consumer.execution)
         slot = consumer.output_slot if consumer is not None else None
         seen: set[tuple[str, int]] = set()
-        waiting = deque((tensor, (), at) for tensor, at in self._edges(node, slot, when))
+        waiting: deque[tuple[str, tuple[str, ...], _When]] = deque(
+            (tensor, (), at) for tensor, at in self._edges(node, slot, when)
+        )
         while waiting:
             tensor, passed, at = waiting.popleft()
             found = self._at(tensor, at, consumer)
@@ -242,7 +260,10 @@ class Ancestry:
             return [(again, when)] if self._has_run(again, when) else [(begin, when)]
         if at == 0:
             return [(begin, when._replace(execution=-1))]
-        before = when._replace(execution=at - 1, body=_body_of(again) or when.body)
+        match = _STEP.fullmatch(when.body)
+        around = match[1] if match is not None else when.body
+        inside = _body_of(again).startswith(f"{around}/")  # else it comes from outside the loop
+        before = when._replace(execution=at - 1, body=_body_of(again)) if inside else when
         first, last = self._at(begin, when, None), self._at(again, before, None)
         if first is None or last is None or self._order[id(first)] < self._order[id(last)]:
             return [(again, before)]

@@ -7,7 +7,7 @@ import re
 from bisect import bisect_left, bisect_right
 
 from tfdbg_cli.commands import completers
-from tfdbg_cli.commands.context import DUMP_MODES, Context
+from tfdbg_cli.commands.context import DUMP_MODES, PROFILE_MODES, Context
 from tfdbg_cli.commands.first_bad import first_bad_document
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.node_info import find_node, need_graph
@@ -132,6 +132,8 @@ def _list(context: Context, arguments: argparse.Namespace, *, outputs: bool) -> 
     if not outputs and arguments.to_first_bad:
         if arguments.path:
             raise UserError("--path and --to-first-bad are two questions.", "Ask one of them.")
+        if context.mode in PROFILE_MODES:
+            raise UserError("This run was timed: it kept no tensors.", "run keeps them.")
         return first_bad_document(dump, graph, arguments.node_name, arguments.json)
     if arguments.node_name is None:
         name = "list_outputs" if outputs else "list_inputs"

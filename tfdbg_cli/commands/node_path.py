@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfdbg_cli.commands.ancestry import Ancestry
 from tfdbg_cli.commands.json_lines import json_document
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Result
@@ -11,7 +12,7 @@ from tfdbg_cli.commands.tensor_facts import TensorFacts
 from tfdbg_cli.commands.tensor_health import TensorHealth
 from tfdbg_cli.commands.units import node_menu
 from tfdbg_cli.documents import ChainDocument, LazyDocument, Line, Link, Span, TextDocument, line
-from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Edge, Graph, Node
 
 __all__ = ["path_document"]
@@ -72,6 +73,7 @@ class _Path:
         self._edges = edges
         self._health = TensorHealth(TensorFacts(dump))
         self.nodes = [start, *(edge.node for edge in edges)]
+        self._walked: list[Datum | None] | None = None
         results = dump.by_node(self.nodes[-1])
         self._results = list(dict.fromkeys(datum.tensor_name for datum in results))
 
@@ -94,18 +96,29 @@ class _Path:
             edge = self._edges[at // 2]
             if edge.is_control:
                 return line("    |  ", ("(Ctrl) waits for it", "dim"))
-            return line("    |  ", *self._words(edge.tensor))
+            return line("    |  ", *self._words(edge.tensor, self._walk()[at // 2]))
         name = self.nodes[at // 2]
         op_type = self._graph.nodes[name].op_type
         link = Link(f"ni -a -d -t {quoted(name)}")
         return line(Span(f"  [{op_type}] ", "op_type"), Span(name, "link", link))
 
-    def _words(self, tensor: str) -> list[Span]:
+    def _walk(self) -> list[Datum | None]:
+        """The dumps on the path that led to the first bad dump of its end, else to the first."""
+        if self._walked is None:
+            data = self._dump.by_node(self.nodes[-1])
+            self._walked = [None] * len(self._edges)
+            if data:
+                end = self._health.first_bad(data) or data[0]
+                ancestry = Ancestry(self._dump, self._graph, self._health.is_bad)
+                self._walked = ancestry.along(self._edges, end)
+        return self._walked
+
+    def _words(self, tensor: str, walked: Datum | None = None) -> list[Span]:
         data = self._dump.by_tensor(tensor)
         if not data:
             return [Span(f"{tensor}  "), Span("(not dumped)", "dim")]
         bad = self._health.first_bad(data)
-        shown = bad or data[0]
+        shown = walked or bad or data[0]
         spans = [self._health.name(shown), Span("  "), *self._health.words(shown)]
         if len(data) > 1 and bad is None:
             spans.append(Span(f", as all {len(data)} dumps", "dim"))

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import time
+import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ import numpy as np
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto, RunInfo
 from tfdbg_cli.dumps.events import graph_event, message_event, tensor_event
 from tfdbg_cli.dumps.feeds import as_tensor
-from tfdbg_cli.dumps.files import make_folder, write_file
+from tfdbg_cli.dumps.files import Chunk, make_folder, write_file
 from tfdbg_cli.dumps.graph import Graph, node_name_of, parse_tensor_name
 from tfdbg_cli.dumps.graph_def import NodeDef, graph_chunks, node_def_of
 from tfdbg_cli.dumps.names import (
@@ -158,7 +159,27 @@ def _write_tensor(
     write_file(file, chunks)
 
 
+#: What a graph file holds: its device, the number in its name, and the serialized graph.
+_GraphFile = tuple[str, int, list[Chunk]]
+
+# A program writes the same graph run after run: the latest files of each, and where the tensors
+# were that they are for.
+_latest: weakref.WeakKeyDictionary[Graph, tuple[dict[str, set[str]], list[_GraphFile]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
 def _write_graphs(graph: Graph, dumped: dict[str, set[str]], root: str, stamp: int) -> None:
+    known = _latest.get(graph)
+    if known is None or known[0] != dumped:
+        known = _latest[graph] = (dumped, _graph_files(graph, dumped))
+    for device, number, chunks in known[1]:
+        folder = Path(root, device_name_to_device_path(device))
+        make_folder(folder)
+        write_file(folder / f"{GRAPH_PREFIX}hash{number}_{stamp}", graph_event(chunks, stamp))
+
+
+def _graph_files(graph: Graph, dumped: dict[str, set[str]]) -> list[_GraphFile]:
     counts = Counter(device for devices in dumped.values() for device in devices)
     default = counts.most_common(1)[0][0] if counts else DEFAULT_DEVICE
     by_device: dict[str, list[NodeDef]] = {device: [] for device in counts}
@@ -172,15 +193,14 @@ def _write_graphs(graph: Graph, dumped: dict[str, set[str]], root: str, stamp: i
             op = "_Arg" if name.startswith("_arg_") else ""
             for device in devices:
                 by_device[device].append(NodeDef(name, op, device=device))
+    files: list[_GraphFile] = []
     for device, nodes in by_device.items():
-        folder = Path(root, device_name_to_device_path(device))
-        make_folder(folder)
         chunks = graph_chunks(nodes, file_node_name)
         digest = hashlib.blake2b(digest_size=8)
         for chunk in chunks:
             digest.update(chunk)
-        number = int.from_bytes(digest.digest(), "little")
-        write_file(folder / f"{GRAPH_PREFIX}hash{number}_{stamp}", graph_event(chunks, stamp))
+        files.append((device, int.from_bytes(digest.digest(), "little"), chunks))
+    return files
 
 
 def write_request_info(root: str | os.PathLike[str], fetches: str, feed_keys: str) -> None:

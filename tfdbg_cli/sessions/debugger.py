@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 import threading
+import traceback
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +19,7 @@ from tfdbg_cli.commands.registry import CommandRegistry
 from tfdbg_cli.commands.reply import Leave
 from tfdbg_cli.commands.run import ExitChoice, RunChoice
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 from tfdbg_cli.sessions.storage import DumpStore
 from tfdbg_cli.sessions.waiting import Waiting
@@ -73,7 +76,8 @@ class Debugger:
     ) -> None:
         self.settings = Settings(Path(config_path) if config_path else default_config_path())
         self.history = History(None if batch else default_history_path())
-        self.queue = CommandQueue(commands, batch=batch)
+        from_stdin = batch and not commands and _stdin_is_a_script()
+        self.queue = CommandQueue(commands, batch=batch, reads_stdin=from_stdin)
         self.registry = make_registry()
         self.filters = FilterRegistry()
         for path in filters:
@@ -201,6 +205,16 @@ class Debugger:
         Returns:
             The token of the command that ended the stop (`RunChoice` or `ExitChoice`).
         """
+        try:
+            return self._stop(context, title, title_role, initial_command)
+        except Exception as error:
+            # Whatever is wrong with us, the program is to go on.
+            traceback.print_exc()
+            what = f"the debugger failed: {one_line(error)}; the program goes on without it"
+            print(f"tfdbg: {what}.", file=sys.stderr)
+            return ExitChoice()
+
+    def _stop(self, context: Context, title: str, title_role: str, initial_command: str) -> Any:
         self.waiting.end()
         self.stops += 1
         context.is_first_stop = self.stops == 1
@@ -248,3 +262,12 @@ class Debugger:
         self._remote = None
         Debugger.instances.discard(self)
         self.store.close()
+
+
+def _stdin_is_a_script() -> bool:
+    """Whether commands can come from stdin without anybody typing them: a pipe, or a file."""
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)

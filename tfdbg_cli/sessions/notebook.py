@@ -118,8 +118,8 @@ class NotebookDebugger(Debugger):
 
     def _announce(self, context: Context) -> Leave | None:
         """Print the first screen, and run the commands that wait for this stop."""
-        if context.dump is None:
-            error = context.run_info.error
+        error = context.run_info.error
+        if context.dump is None or (error is not None and not context.dump.data()):
             name = f" ({error.type_name})" if error is not None else ""
             what = f"run #{context.run_info.call_count} failed{name}, undebugged"
             text = f"tfdbg: {what}. %tfdbg run, and the cell again, keep its tensors."

@@ -43,6 +43,16 @@ def test_an_uninitialized_variable(graph):
         assert capture.dump.by_tensor("x:0")
 
 
+def test_an_uninitialized_variable_by_reference(graph):
+    x = tf1.placeholder(tf.float32, [2], name="x")
+    v = tf1.get_variable("v", initializer=[1.0, 2.0], use_resource=False)
+    out = tf.multiply(tf.square(x, name="squares"), v, name="out")
+    with tf1.Session() as session:
+        capture = debug(session, out, {x: [1.0, 2.0]})
+    assert isinstance(capture.error, tf.errors.FailedPreconditionError)
+    assert {"x:0", "squares:0"} <= set(capture.dump.tensor_names())
+
+
 def test_a_wrong_shape_is_the_same_error(graph):
     x = tf1.placeholder(tf.float32, None, name="x")
     before = tf.add(x, 1.0, name="before")

@@ -19,9 +19,9 @@ def plans(monkeypatch):
     """One item for each plan that was made."""
     made = []
 
-    def counted(graph, request, watch):
+    def counted(graph, request, watch, inline_calls=False):
         made.append(request)
-        return make_plan(graph, request, watch)
+        return make_plan(graph, request, watch, inline_calls)
 
     monkeypatch.setattr(adapter_module, "make_plan", counted)
     return made

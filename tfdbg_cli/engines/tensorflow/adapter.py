@@ -180,9 +180,15 @@ class TensorFlowAdapter(SessionAdapter):
             error = plain_error or error
         entries: list[Entry] = []
         extra: list[Any] = []
+        inner = None
+        if failed and failed not in (op.name for op in plan.ops):
+            inner = assembly.failed(failed, seen)  # the error names it as its function does
+            failed = inner.calls[0][1].name if inner is not None else failed
         if (failed or own_fault) and not expected:
             entries, extra = recovery.recompute(plan, fetch, {failed}, error)
         dump = assembly.dump(entries, extra, seen)
+        if inner is not None and not survived:
+            errors.name_op(error, inner.name)
         if own_fault:
             self._watching = False
             dump.warnings.append(f"Loops and functions aren't watched any more: {reason}")

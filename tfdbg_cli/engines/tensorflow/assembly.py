@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +22,8 @@ from tfdbg_cli.errors import one_line
 
 __all__ = ["Assembly"]
 
+# A program has a handful of distinct runs.
+_MOST_KNOWN = 256
 # So many of the nodes that a warning is about are named in it.
 _NAMED = 3
 
@@ -75,7 +79,7 @@ class Assembly:
         dump.absence = self._absence
         try:
             if seen and not everything:
-                self._rewrites = self._compare(seen)
+                seen = self._compared(dump, seen)
             self._fill(dump, entries, extra, seen, everything)
         except Exception as bug:  # the program has its result, whatever happens to the dump
             dump.warnings.append(f"Tensors are missing: {one_line(bug)}")
@@ -88,7 +92,21 @@ class Assembly:
             )
         return dump
 
-    def _compare(self, seen: Sequence[Seen]) -> Rewrites | None:
+    def _compared(self, dump: MemoryDump, seen: Sequence[Seen]) -> Sequence[Seen]:
+        """What the watches saw, if it is known which of it is the user's."""
+        try:
+            self._rewrites = self._compare()
+        except Exception as bug:
+            dump.warnings.append(f"What only a watch sees is not shown: {one_line(bug)}")
+            return ()
+        if self._rewrites is None:
+            dump.warnings.append(
+                "TensorFlow didn't show the graph it ran: what loops and functions show may be "
+                "the work of its optimizer."
+            )
+        return seen
+
+    def _compare(self) -> Rewrites | None:
         """How the graph that ran differs; worked out once for each executor of a session."""
         plan = self.plan
         known = _COMPARED.setdefault(self._session, {}) if self._session is not None else {}
@@ -100,6 +118,8 @@ class Assembly:
                 self._view.functions,
                 [entry.node for entry in plan.entries],
             )
+            while len(known) > _MOST_KNOWN:
+                known.pop(next(iter(known)))
         found = known.get(plan.signature)
         if found is not None:
             self._inner.update(found.bodies)
@@ -112,7 +132,8 @@ class Assembly:
             return ""
         if node in rewrites.names:
             return "The runtime's optimizer has rewritten it: it computed something else."
-        if rewrites.removed(node):
+        is_inside = self._view.operation(node) is None
+        if (is_inside or node in self.plan.places) and rewrites.removed(node):
             return "The runtime's optimizer has removed it: it was folded, fused or merged."
         return ""
 
@@ -180,8 +201,11 @@ class Assembly:
         kept = {op.name for op, _ in plan.returned}
         listed = {(entry.node, entry.slot) for entry in entries}
         placed: list[tuple[float, Seen, str]] = []
+        aliases = self._rewrites.aliases if self._rewrites is not None else {}
         for one in seen:
             name = one.node
+            if name in aliases and not aliases[name].calls:
+                name = aliases[name].name
             if name in changed:
                 inner = self._find(name) if name not in plan.places else None
                 self._hidden.add(inner.name if inner is not None else name)
@@ -209,13 +233,41 @@ class Assembly:
     def _returned(self, placed: Sequence[tuple[float, Seen, str]]) -> list[tuple[float, Seen, str]]:
         """The results of calls that were inlined: what their bodies return, once more."""
         last = {(name, one.slot): one for _, one, name in placed}
-        found = []
+        found: list[tuple[float, Seen, str]] = []
         for op, slot in self.plan.returned:
             assert self._rewrites is not None
             one = last.get(self._rewrites.result(op, slot))
             if one is not None and (op.name, slot) not in last and self._is_result(op.name, one):
                 found.append((self.plan.places[op.name], one._replace(slot=slot), op.name))
         return found
+
+    def failed(self, name: str, seen: Sequence[Seen]) -> Inner | None:
+        """The node of a body that an error means by the name it has in its function.
+
+        Args:
+            name: e.g. ``check_0``, without anything about the body.
+            seen: what the watches saw before the failure.
+        """
+        with contextlib.suppress(Exception):  # the dump will tell
+            self._compare()
+        functions, callers = self._view.functions, self.plan.functional
+        known = [functions.find(prefix + name, callers) for prefix in self._inner]
+        found = [inner for inner in known if inner is not None]
+        if not found:
+            found = list(functions.within(name, callers))
+        if not found:
+            return None
+        counts = Counter(one.node for one in seen)
+
+        def failures(inner: Inner) -> int:
+            """How often the inputs were computed and the node was not."""
+            definition = inner.prefix + name
+            inputs = [counts[inner.prefix + tensor.op.name] for tensor in inner.op.inputs]
+            return max(inputs, default=0) - counts[definition]
+
+        chosen = max(found, key=failures)
+        self._inner.setdefault(chosen.prefix, chosen)
+        return chosen
 
     def _find_any(self, name: str) -> Inner | None:
         """The node of a body that a name of the runtime's stands for, whoever calls the body."""
@@ -224,7 +276,8 @@ class Assembly:
     def _find(self, name: str) -> Inner | None:
         plan = self.plan
         if name not in plan.inner:
-            plan.inner[name] = self._view.functions.find(name, plan.functional)
+            known = self._rewrites.aliases.get(name) if self._rewrites is not None else None
+            plan.inner[name] = known or self._find_any(name)
         found = plan.inner[name]
         if found is not None:
             self._inner[found.prefix] = found

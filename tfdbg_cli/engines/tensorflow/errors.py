@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from tensorflow.python.framework import errors_impl
 
 from tfdbg_cli.dumps.dump import RunError
 
-__all__ = ["attempt", "describe", "failed_op", "is_of_watch", "unmasked"]
+__all__ = ["attempt", "describe", "failed_op", "is_of_watch", "name_op", "unmasked"]
 
 _NODE = re.compile(r"\{\{node ([^}]*)\}\}")
 # Where TensorFlow's own words end and kilobytes of creation stacks begin.
@@ -18,6 +19,10 @@ _TAIL = re.compile(
     r"\n\s*(Original stack trace for|Errors may have originated from|Operation defined at|"
     r"Input Source operations connected)|\n\nStack trace"
 )
+
+
+# Of an operation in a function's body an error has only the name inside the function.
+_NAMED: weakref.WeakKeyDictionary[BaseException, str] = weakref.WeakKeyDictionary()
 
 
 def attempt(run: Callable[[], Any]) -> tuple[Any, BaseException | None]:
@@ -77,7 +82,13 @@ def describe(error: BaseException) -> RunError | None:
     """Type, message and operation of an error of a run; ``None`` for any other error."""
     if not isinstance(error, errors_impl.OpError):
         return None
-    return RunError(type(error).__name__, _short(error), failed_op(error))
+    op_name = _NAMED.get(error) or failed_op(error)
+    return RunError(type(error).__name__, _short(error), op_name)
+
+
+def name_op(error: BaseException, name: str) -> None:
+    """Say which node of the graph an error means, where its own words don't tell."""
+    _NAMED[error] = name
 
 
 def _short(error: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tensorflow.python.framework import function_def_to_graph
@@ -33,6 +33,10 @@ _BRANCHES = {
     "Case": re.compile(r"branch(?:es)?[/_:]?(\d+)/_\d+/"),
 }
 _ATTRIBUTES = {"then": "then_branch", "else": "else_branch"}
+
+
+# Functions may call themselves.
+_DEEPEST = 8
 
 
 class _Body(NamedTuple):
@@ -103,6 +107,27 @@ class Functions:
             if op is not None:
                 return Inner(prefix + op.name, op, prefix, calls, body.traced)
             callers = {key: inner for key, inner in body.ops.items() if self.is_call(inner)}
+
+    def within(self, name: str, callers: Mapping[str, Any]) -> Iterator[Inner]:
+        """The nodes of all bodies whose definition has a name, wherever the bodies are called.
+
+        The numbers that the runtime gives to bodies are not known here: they are zeros.
+        """
+        waiting = [("", call, 0) for call in callers.values()]
+        while waiting:
+            prefix, call, depth = waiting.pop(0)
+            for step, function in _function_names(call).items():
+                body = self._body(function)
+                if body is None:
+                    continue
+                word = f"branches/{step}" if kind_of(call) == "Case" else step
+                inside = f"{prefix}{call.name}/" + (f"{word}/_0/" if word else "")
+                found = self.find(inside + name, callers) if name in body.ops else None
+                if found is not None:
+                    yield found
+                if depth < _DEEPEST:
+                    nested = (op for op in body.ops.values() if self.is_call(op))
+                    waiting += [(inside, op, depth + 1) for op in nested]
 
     def is_call(self, op: Any) -> bool:
         """Whether an operation runs a function of the graph's library."""

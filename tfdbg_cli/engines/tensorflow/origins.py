@@ -11,12 +11,18 @@ from tfdbg_cli.engines.tensorflow.functions import FUNCTIONAL, Functions, Inner
 
 __all__ = ["Executed", "Origin", "Origins"]
 
-# The fetching of a tensor, and one that a device gets from another: "x/_7".
+# The fetching of a tensor; one that a device gets from another, "x/_7", or that was computed ahead
+# of the run, "x/_0__cf__3"; what several element-wise operations were made one of.
 _RETURNED = re.compile(r"_retval_(.+)_\d+_\d+\Z")
-_COPIED = re.compile(r"/_\d+\Z")
-# What grappler makes of "scope/name": "name-0-TransposeNHWCToNCHW-LayoutOptimizer",
+_COPIED = re.compile(r"/_\d+(?:__cf__\d+)?\Z")
+_COMPOSED = re.compile(r"/unary_ops_composition\Z")
+# What grappler's memory optimizer makes of "name".
+_REPEATED = re.compile(r"(?:RecomputeTrigger|Recomputed)/|swap_(?:in|out)_")
+# What it else makes of "scope/name": "name-0-TransposeNHWCToNCHW-LayoutOptimizer",
+# "name-0-CastToFp16-0-AutoMixedPrecision",
 # "ConstantFolding/scope/name_recip", "scope/ArithmeticOptimizer/ReplaceMulWithSquare_name".
-_LAYOUT = re.compile(r"-[^/]*LayoutOptimizer\Z")
+_INSERTED = re.compile(r"-[^/]*(?:LayoutOptimizer|AutoMixedPrecision)\Z")
+_PORT = re.compile(r"-\d+-")
 _OPTIMIZER = re.compile(r"(ConstantFolding\w*|\w+Optimizer)\Z")
 _SEPARATOR = re.compile(r"[_-]")
 
@@ -110,7 +116,8 @@ class Origins:
             found = self._known[key] = self._find(one.name)
         return found
 
-    def _find(self, name: str) -> Origin:
+    def _find(self, runtime_name: str) -> Origin:
+        name = runtime_name.removeprefix("Func/")  # what an inlined call was given and gave
         for candidate in _candidates(name):
             found = self._exactly(candidate)
             if found is not None:
@@ -122,7 +129,7 @@ class Origins:
             if call is not None:
                 return Origin(call.name, call.type)
             at = name.rfind("/", 0, at)
-        return Origin(name)
+        return Origin(runtime_name)
 
     def _exactly(self, name: str) -> Origin | None:
         op = _operation(self._graph, name)
@@ -209,11 +216,21 @@ def _candidates(name: str) -> Iterator[str]:
     plain = name.partition(":")[0]  # kernels of a GPU: "name:kernel"
     if plain != name:
         yield plain
-    for pattern in (_COPIED, _LAYOUT):
+    again = _REPEATED.match(plain)
+    if again is not None:
+        plain = plain[again.end() :]
+        yield plain
+        yield re.sub(r"_\d+\Z", "", plain)
+    for pattern in (_COPIED, _COMPOSED):
         shorter = pattern.sub("", plain)
         if shorter != plain:
             yield shorter
             plain = shorter
+    if _INSERTED.search(plain):
+        for port in reversed(list(_PORT.finditer(plain))):
+            yield plain[: port.start()]
+        plain = _INSERTED.sub("", plain)
+        yield plain
     parts = plain.split("/")
     kept = [part for part in parts if not _OPTIMIZER.match(part)]
     if kept and len(kept) < len(parts):

@@ -78,7 +78,13 @@ def recomputable(plan: Plan, failed: set[str], variables: bool = True) -> list[E
         ):
             lost.add(op)
     names = {op.name for op in lost}
-    return [entry for entry in plan.entries if entry.position < 0 or entry.node not in names]
+
+    def is_left(entry: Entry) -> bool:
+        # A variable by reference may be known by the value that was read of it.
+        fetched = plan.extra[entry.fetch].op.name if entry.fetch >= 0 else entry.node
+        return entry.node not in names and fetched not in names
+
+    return [entry for entry in plan.entries if entry.position < 0 or is_left(entry)]
 
 
 def recompute(

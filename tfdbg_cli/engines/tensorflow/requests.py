@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tensorflow.python.client import session as tf_session
+from tensorflow.python.framework import sparse_tensor
 from tensorflow.python.ops import session_ops
 from tensorflow.python.util import nest
 
@@ -122,17 +124,42 @@ def _components(leaf: Any) -> list[Any]:
     return [leaf]
 
 
+def _shared_name(parts: list[Any]) -> str:
+    """What a program calls a composite: the scope of its components, else one of them."""
+    names = [_label(part).partition(":")[0] for part in parts]
+    scopes = [name.split("/")[:-1] for name in names]
+    shared = [each[0] for each in itertools.takewhile(_all_equal, zip(*scopes, strict=False))]
+    return "/".join(shared) or names[0]
+
+
+def _all_equal(items: tuple[str, ...]) -> bool:
+    return len(set(items)) == 1
+
+
+def _named_parts(key: Any, value: Any) -> Any:
+    """The value of a composite, with names for its components where it is a plain tuple."""
+    if isinstance(key, sparse_tensor.SparseTensor) and type(value) in (tuple, list):
+        return sparse_tensor.SparseTensorValue(*value)
+    return value
+
+
 def feed_values(feed_dict: Any) -> dict[str, Any]:
-    """Feed name -> value as the caller gave it; never raises."""
+    """Feed name -> value as the caller gave it; never raises.
+
+    A sparse, ragged or other composite key is one feed, of the name that its components share.
+    """
     values: dict[str, Any] = {}
     try:
-        for key, value in feed_pairs(feed_dict):
-            values[_label(key)] = value
-    except Exception:
-        if isinstance(feed_dict, Mapping):
-            for key, value in feed_dict.items():
-                try:
-                    values.setdefault(_label(key), value)
-                except Exception:
-                    values.setdefault(f"<{type(key).__name__}>", value)
+        items = list(nest.flatten_dict_items(feed_dict or {}).items())
+    except Exception:  # the run itself says what is wrong
+        items = list(feed_dict.items()) if isinstance(feed_dict, Mapping) else []
+    for key, value in items:
+        try:
+            parts = _components(key)
+            if len(parts) > 1:
+                values[_shared_name(parts)] = _named_parts(key, value)
+            else:
+                values[_label(key)] = value
+        except Exception:
+            values.setdefault(f"<{type(key).__name__}>", value)
     return values

@@ -7,6 +7,7 @@ watch sees of such a node is not the user's tensor.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -25,8 +26,28 @@ _PASSING = frozenset({"Identity", "IdentityN", "StopGradient"})
 _SENT = frozenset({"_HostRecv", "_HostSend", "_Recv", "_Send"})
 # The values of these follow from shapes alone, which TensorFlow's own shape inference knows.
 _OF_SHAPES = frozenset({"BroadcastGradientArgs", "Rank", "Shape", "ShapeN", "Size"})
+# Nodes that stand for one of the user's under a name of their own.
+_REPLACED = re.compile(
+    r"(.+)/unary_ops_composition|(.*/)?ArithmeticOptimizer/ReplaceMulWithSquare_(.+)"
+)
 # oneDNN's kernels compute the same under another name of the operation.
 _ONE_DNN = ("_MklNative", "_Mkl")
+_COMMUTATIVE = frozenset({"Add", "AddV2", "LogicalAnd", "LogicalOr", "Maximum", "Minimum", "Mul"})
+_DIVISIONS = frozenset({"Div", "RealDiv"})
+# What the optimizer makes of nodes, under their name and with the same result: of any that turned
+# out to do nothing or to be constant, and of some in particular.
+_ANYWHERE = frozenset({"Const", "Identity", "Snapshot", "StopGradient"})
+_REDUCED = frozenset({"Reshape", "Squeeze"})
+_CHANGES = {
+    "ExpandDims": _REDUCED,
+    "Max": _REDUCED,
+    "Mean": _REDUCED,
+    "Min": _REDUCED,
+    "Pow": frozenset({"Reciprocal", "Rsqrt", "Sqrt", "Square"}),
+    "Prod": _REDUCED,
+    "Sum": _REDUCED,
+    "Transpose": _REDUCED,
+}
 # Chains longer than this are not looked through.
 _MOST = 2000
 # Nodes are compared with others that may compute the same up to so far back.
@@ -120,11 +141,29 @@ class Rewrites:
             user.name for name in self.changed if (user := self._user(name)) is not None
         )
 
+        #: The runtime's names of nodes that it has made in place of others -> those others.
+        self.aliases: dict[str, Inner] = dict(self._replaced())
+
+    def _replaced(self) -> Iterator[tuple[str, Inner]]:
+        for name in self._nodes:
+            match = _REPLACED.fullmatch(name)
+            user = self._user("".join(filter(None, match.groups()))) if match is not None else None
+            if user is not None and user.name not in self._present:
+                reads = {
+                    self._present.get(leaf.name)
+                    for leaf in self._read_by(self._nodes[name].inputs) or ()
+                }
+                if self._reads_alike(self._nodes[name].inputs, user) and not reads & self.changed:
+                    yield name, user
+
     def removed(self, name: str) -> bool:
-        """Whether a node of a body, by the user's name, is not in the graph that ran."""
-        if name in self._present or self._main(name) is not None:
+        """Whether a node, by the user's name, is not in the graph that ran.
+
+        Of the outermost graph's nodes only those that the run computes are to be asked for.
+        """
+        if name in self._present or any(user.name == name for user in self.aliases.values()):
             return False
-        return any(name.startswith(prefix) for prefix in self.bodies)
+        return self._main(name) is not None or any(name.startswith(at) for at in self.bodies)
 
     def result(self, call: Any, slot: int) -> tuple[str, int]:
         """What an inlined call of the outermost graph returns, by node and output."""
@@ -176,8 +215,11 @@ class Rewrites:
             node, user = self._nodes.get(name), self._user(name)
             if node is None:
                 break
-            handed = node.op in _PASSING and (
-                user is None or user.op.type in _PASSING or self._functions.is_call(user.op)
+            handed = (node.op in _PASSING or _enters_once(node.op, node.attributes)) and (
+                user is None
+                or user.op.type in _PASSING
+                or user.op.type == node.op
+                or self._functions.is_call(user.op)
             )
             if handed or (user is None and node.op in _CONTROL and node.op != "Merge"):
                 inputs = node.inputs
@@ -216,10 +258,10 @@ class Rewrites:
         node = self._nodes.get(self._direct(name, slot)[0])
         return node.op if node is not None else ""
 
-    def _read_by(self, name: str) -> set[_Leaf] | None:
-        """What a node of the graph that ran reads of the user's; constants aside."""
+    def _read_by(self, inputs: Iterable[tuple[str, int]]) -> set[_Leaf] | None:
+        """What tensors of the graph that ran come down to of the user's; constants aside."""
         found: set[_Leaf] = set()
-        waiting, seen = list(self._nodes[name].inputs), set()
+        waiting, seen = list(inputs), set()
         while waiting:
             leaf = self._trace(*waiting.pop())
             if leaf in seen:
@@ -256,7 +298,7 @@ class Rewrites:
                 if outer is None:
                     break
                 place = _Place(outer.op, outer.value_index, at, calls[:-1])
-            elif op.type in _PASSING:
+            elif op.type in _PASSING or _enters_once(op.type, op.node_def.attr):
                 source = op.inputs[slot if op.type == "IdentityN" else 0]
                 place = _Place(source.op, source.value_index, prefix, calls)
             elif self._functions.is_call(op) and not self._runs_as_is(name, op):
@@ -277,14 +319,14 @@ class Rewrites:
         results = self._functions.results(call).get("body")
         return results is not None and argument_index(results[index].op) == index
 
-    def _wanted_by(self, user: Inner, have_all: set[_Leaf]) -> set[_Leaf] | None:
-        """What a node of the user's graph reads, of what is left in the graph that ran.
+    def _wanted_by(self, places: Iterable[_Place], have_all: set[_Leaf]) -> set[_Leaf] | None:
+        """What tensors of the user's graph come down to, of what is left in the graph that ran.
 
         Of nodes that compute the same the runtime keeps one: ``have_all`` is what it reads.
         """
         found: set[_Leaf] = set()
         seen: set[_Leaf] = set()
-        waiting = [_place(tensor, user) for tensor in user.op.inputs]
+        waiting = list(places)
         while waiting:
             leaf, place = self._origin(waiting.pop())
             if leaf in seen:
@@ -352,15 +394,57 @@ class Rewrites:
             value = tensor_util.constant_value(user.op.outputs[0])
             if value is not None and _same_array(_constant(node), value):
                 return True
-        if _plain_type(node.op) == user.op.type and len(node.inputs) == len(user.op.inputs):
-            for have, want in zip(node.inputs, user.op.inputs, strict=True):
-                source = self._nodes.get(self._direct(*have)[0])
-                place = self._origin(_place(want, user))[1]
-                both = place.op.type == "Const" and source is not None and source.op == "Const"
-                if both and source is not None and not _same_value(source, place.op):
-                    return False
-        have_all = self._read_by(name)
-        want_all = self._wanted_by(user, have_all) if have_all is not None else None
+        if _plain_type(node.op) != user.op.type or len(node.inputs) != len(user.op.inputs):
+            return self._is_known_change(node, user) and self._reads_alike(node.inputs, user)
+        orders = [node.inputs]
+        if user.op.type in _COMMUTATIVE:
+            orders.append(node.inputs[::-1])
+        return any(
+            all(
+                self._same_input(have, _place(want, user), user)
+                for have, want in zip(order, user.op.inputs, strict=True)
+            )
+            for order in orders
+        )
+
+    def _is_known_change(self, node: _Made, user: Inner) -> bool:
+        """Whether the optimizer gives a node another type without changing what it computes."""
+        before, now = user.op.type, node.op
+        if now.startswith("_") or now in _ANYWHERE or now in _CHANGES.get(before, ()):
+            return True
+        if before in _DIVISIONS and now == "Mul":  # by the reciprocal of a constant
+            divisor = self._origin(_place(user.op.inputs[1], user))[1].op
+            factors = [self._nodes.get(self._direct(*each)[0]) for each in node.inputs]
+            constants = [_constant(each) for each in factors if each and each.op == "Const"]
+            if divisor.type == "Const" and len(constants) == 1:
+                product = constants[0] * tensor_util.MakeNdarray(divisor.get_attr("value"))
+                return bool(np.allclose(np.asarray(product, np.complex128), 1, atol=1e-2))
+        return False
+
+    def _same_input(self, have: tuple[str, int], want: _Place, user: Inner) -> bool:
+        """Whether an input of a node that ran is the one that the user's node has there."""
+        leaf, place = self._origin(want)
+        found = self._trace(*have)
+        source = self._nodes.get(self._direct(*have)[0])
+        if source is not None and source.op == place.op.type == "Const":
+            return _same_value(source, place.op)
+        if leaf == found:
+            return True
+        if source is not None and source.op == "Const":
+            return not self._wanted_by([want], set())  # folded, of nothing but constants
+        if place.op.type == "Const" and leaf.kind == "node":
+            return False
+        return self._alike(leaf, found, user) or self._sets_alike([have], [want], user)
+
+    def _reads_alike(self, inputs: Iterable[tuple[str, int]], user: Inner) -> bool:
+        """Whether a node that ran reads all in all what a node of the user's graph reads."""
+        return self._sets_alike(inputs, [_place(each, user) for each in user.op.inputs], user)
+
+    def _sets_alike(
+        self, inputs: Iterable[tuple[str, int]], places: Iterable[_Place], user: Inner
+    ) -> bool:
+        have_all = self._read_by(inputs)
+        want_all = self._wanted_by(places, have_all) if have_all is not None else None
         if have_all is None or want_all is None:
             return False
         return all(any(self._alike(w, h, user) for h in have_all) for w in want_all) and all(
@@ -487,7 +571,7 @@ class Rewrites:
         readers: dict[str, list[str]] = {}
         matching = {name for name in mine if self._matches(name)}
         for name in matching:
-            leaves = (self._read_by(name) or set()) if self._nodes[name].op != "Const" else set()
+            leaves = self._read_by(self._nodes[name].inputs) or set()
             reads[name] = {
                 self._present[leaf.name]
                 for leaf in leaves
@@ -534,6 +618,8 @@ class Rewrites:
             if node.op in ("Copy", "CopyHost"):
                 continue
             user = self._user(name)
+            if user is not None and self._functions.is_call(user.op) and node.op in _PASSING:
+                user = None  # an inlined call: it hands on what its body gave
             if user is None or name not in candidates:
                 if user is None and node.op not in _CONTROL | _PASSING | _SENT | {"_Retval"}:
                     continue
@@ -581,6 +667,11 @@ class Rewrites:
 def _split(text: str) -> tuple[str, int]:
     name, colon, slot = text.rpartition(":")
     return (name, int(slot)) if colon and slot.isdigit() else (text, 0)
+
+
+def _enters_once(op_type: str, attributes: Any) -> bool:
+    """Whether a node hands the same tensor to all iterations of a loop."""
+    return op_type == "Enter" and bool(attributes["is_constant"].b)
 
 
 def _place(tensor: Any, user: Inner) -> _Place:

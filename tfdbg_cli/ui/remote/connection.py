@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.ui.remote.address import Address, connect
 from tfdbg_cli.ui.remote.codec import integer, printable
+from tfdbg_cli.ui.remote.requests import LONGEST
 from tfdbg_cli.ui.remote.wire import (
     FROM_PROGRAM,
     HANDSHAKE_SECONDS,
@@ -226,6 +227,8 @@ class Connection:
             OverError: the connection is over.
             KeyboardInterrupt: it was cancelled.
         """
+        if any(isinstance(value, str) and len(value) > LONGEST for value in arguments.values()):
+            raise UserError(f"That is more than {LONGEST} characters, too long to be sent.")
         number = next(self._numbers)
         with self._changed:
             if isinstance(self.state, Parted):

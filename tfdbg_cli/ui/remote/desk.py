@@ -58,9 +58,9 @@ class Shelf:
         self._documents.move_to_end(number)
         return found
 
-    def release(self, numbers: tuple[int, ...]) -> None:
+    def release(self, documents: tuple[int, ...]) -> None:
         """The client asks for these no more."""
-        for number in numbers:
+        for number in documents:
             self._documents.pop(number, None)
 
     def clear(self) -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-import sys
 import threading
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from tfdbg_cli.commands.reply import Leave, Service
 from tfdbg_cli.commands.run import ExitChoice
@@ -22,6 +20,7 @@ from tfdbg_cli.ui.remote.desk import Desk, Shelf
 from tfdbg_cli.ui.remote.detach import DetachChoice
 from tfdbg_cli.ui.remote.listener import Listener, tell
 from tfdbg_cli.ui.remote.requests import AT_ONCE, SILENT, Request, check_hello, parse_request
+from tfdbg_cli.ui.remote.states import Client, Running, Stop, program
 from tfdbg_cli.ui.remote.wire import Channel, LostError, MalformedError
 
 __all__ = ["RemoteUI"]
@@ -31,53 +30,9 @@ _MOST_WAITING = 256
 
 _LATER = "what it runs until waits for somebody to attach"
 
-_HISTORY_SENT = 1_000
-_LONGEST_TYPED = 4_000
-
 
 class _CancelledError(KeyboardInterrupt):
     """The client cancelled the command that this thread is at."""
-
-
-class _Client:
-    """Who is attached."""
-
-    def __init__(self, channel: Channel, who: str) -> None:
-        self.channel = channel
-        self.who = who
-        self.since = time.strftime("%H:%M:%S")
-        self.is_over = False
-        self.knows_history = False
-
-
-class _Stop(NamedTuple):
-    """The stop that the program is at."""
-
-    number: int
-    service: Service
-
-    def event(self, client: _Client) -> dict[str, Any]:
-        service = self.service
-        known, client.knows_history = client.knows_history, True
-        history = [] if known else service.history.items[-_HISTORY_SENT:]
-        return {
-            "history": [text for text in history if len(text) <= _LONGEST_TYPED],
-            "stop": self.number,
-            "title": service.title,
-            "title_role": service.title_role,
-            "prompt": service.prompt,
-            "initial_command": service.initial_command,
-        }
-
-
-class _Running(NamedTuple):
-    """The program runs."""
-
-    describe: Callable[[], str]
-    announcement: str
-
-    def event(self, client: _Client) -> dict[str, Any]:
-        return {"running": self.announcement}
 
 
 class RemoteUI(UserInterface):
@@ -117,18 +72,18 @@ class RemoteUI(UserInterface):
         on_fork: Callable[[], None],
         how_ended: Callable[[], str],
     ) -> None:
-        self._listener = Listener(address, _program())
+        self._listener = Listener(address, program())
         self.is_expecting = waits
         self._on_wish, self._on_lost, self._on_fork = on_wish, on_lost, on_fork
         self._how_ended = how_ended
         self._changed = threading.Condition()
         # No Condition: its methods are Python's, and a cancellation could hit one half done.
         self._at_work = threading.Lock()
-        self._client: _Client | None = None
-        self._stop: _Stop | None = None
-        self._running: _Running | None = None
-        self._waiting: deque[tuple[_Client, Request]] = deque()
-        self._working: tuple[_Client, int, int] | None = None  # client, request, thread
+        self._client: Client | None = None
+        self._stop: Stop | None = None
+        self._running: Running | None = None
+        self._waiting: deque[tuple[Client, Request]] = deque()
+        self._working: tuple[Client, int, int] | None = None  # client, request, thread
         self._shelf = Shelf()
         self._settings: dict[str, Any] = {}
         self._stops = 0
@@ -161,7 +116,7 @@ class RemoteUI(UserInterface):
             return leave
         with self._changed:
             self._stops += 1
-            self._stop = _Stop(self._stops, service)
+            self._stop = Stop(self._stops, service)
             self._running = None
             self._tell(self._stop)
         try:
@@ -200,7 +155,7 @@ class RemoteUI(UserInterface):
                     self._part(client, {"detached": ""})
                 return leave
 
-    def _next(self) -> tuple[_Client, Request] | None:
+    def _next(self) -> tuple[Client, Request] | None:
         """The next request; ``None``: there is no client, and none is to be waited for."""
         is_said = False
         with self._changed:
@@ -220,7 +175,7 @@ class RemoteUI(UserInterface):
                 self._changed.wait(None if os.name == "posix" else 0.5)
 
     def _answer(
-        self, desk: Desk, client: _Client, request: Request
+        self, desk: Desk, client: Client, request: Request
     ) -> tuple[dict[str, Any], Leave | None]:
         """Answer a request, unless the client cancels it."""
         try:
@@ -237,7 +192,7 @@ class RemoteUI(UserInterface):
                 self._working = None
             return {"cancelled": True}, None
 
-    def _interrupt(self, client: _Client, number: int | None) -> None:
+    def _interrupt(self, client: Client, number: int | None) -> None:
         """Cancel the command that is at work; only this client's, and only this request."""
         with self._at_work:
             if self._working is None:
@@ -253,7 +208,7 @@ class RemoteUI(UserInterface):
     def running(self, describe: Callable[[], str], announcement: str = "") -> bool:
         """Tell the client. A Ctrl-C at the program's own terminal stays the program's."""
         with self._changed:
-            self._running = _Running(describe, announcement)
+            self._running = Running(describe, announcement)
             self._tell(self._running)
         return False
 
@@ -282,7 +237,7 @@ class RemoteUI(UserInterface):
     def _serve(self, channel: Channel) -> None:
         """Read what a client asks for, until it leaves."""
         who, takes_over = check_hello(channel.receive())
-        client = _Client(channel, who)
+        client = Client(channel, who)
         with self._changed:
             other = self._client
             if other is not None and not takes_over:
@@ -294,7 +249,7 @@ class RemoteUI(UserInterface):
             self._client = client
             state = self._stop or self._running
             welcome = {
-                "welcome": f"{_program()} (pid {os.getpid()} on {platform.node()})",
+                "welcome": f"{program()} (pid {os.getpid()} on {platform.node()})",
                 **(state.event(client) if state is not None else {"running": ""}),
             }
             is_sent = self._send(client, welcome)
@@ -314,7 +269,7 @@ class RemoteUI(UserInterface):
         finally:
             self._lose(client)
 
-    def _take(self, client: _Client, request: Request) -> None:
+    def _take(self, client: Client, request: Request) -> None:
         if request.name in AT_ONCE:
             self._do_at_once(client, request)
             return
@@ -327,7 +282,7 @@ class RemoteUI(UserInterface):
                 self._waiting.append((client, request))
                 self._changed.notify_all()
 
-    def _do_at_once(self, client: _Client, request: Request) -> None:
+    def _do_at_once(self, client: Client, request: Request) -> None:
         if request.name == "interrupt":
             self._cancel(client, request.arguments["request"])
         elif request.name == "detach":
@@ -338,7 +293,7 @@ class RemoteUI(UserInterface):
         else:
             self.refresh_progress()
 
-    def _cancel(self, client: _Client, number: int) -> None:
+    def _cancel(self, client: Client, number: int) -> None:
         with self._changed:
             for entry in list(self._waiting):
                 if entry[0] is client and entry[1].number == number:
@@ -347,16 +302,16 @@ class RemoteUI(UserInterface):
                     return
         self._interrupt(client, number)
 
-    def _refuse(self, client: _Client, request: Request) -> None:
+    def _refuse(self, client: Client, request: Request) -> None:
         """The stop that a request is about is over."""
         if request.name not in SILENT:
             self._send(client, {"id": request.number, "over": True})
 
-    def _tell(self, state: _Stop | _Running) -> None:
+    def _tell(self, state: Stop | Running) -> None:
         if self._client is not None:
             self._send(self._client, state.event(self._client))
 
-    def _send(self, client: _Client, message: Mapping[str, Any]) -> bool:
+    def _send(self, client: Client, message: Mapping[str, Any]) -> bool:
         try:
             client.channel.send(message)
         except ValueError as error:
@@ -366,7 +321,7 @@ class RemoteUI(UserInterface):
             return False
         return True
 
-    def _part(self, client: _Client, last: Mapping[str, Any] | None) -> None:
+    def _part(self, client: Client, last: Mapping[str, Any] | None) -> None:
         """Say a last word to a client and let go of it."""
         with self._changed:
             client.is_over = True
@@ -378,7 +333,7 @@ class RemoteUI(UserInterface):
                 self._changed.notify_all()
             client.channel.close()
 
-    def _lose(self, client: _Client, last: Mapping[str, Any] | None = None) -> None:
+    def _lose(self, client: Client, last: Mapping[str, Any] | None = None) -> None:
         """A client is gone, perhaps without a word: the program runs on."""
         with self._changed:
             if client.is_over or self._client is not client:
@@ -399,13 +354,6 @@ class RemoteUI(UserInterface):
         self._waiting.clear()
         self._listener.abandon()
         self._on_fork()
-
-
-def _program() -> str:
-    """What runs here, in short."""
-    argv = [text for text in sys.argv if text] or [sys.executable]
-    text = " ".join([os.path.basename(argv[0]), *argv[1:]])
-    return text if len(text) <= 200 else text[:199] + "…"
 
 
 def _forks_with(ui: RemoteUI) -> None:

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from tfdbg_cli.ui.remote.codec import integer
 from tfdbg_cli.ui.remote.wire import MalformedError
 
-__all__ = ["AT_ONCE", "SILENT", "Request", "check_hello", "parse_request"]
+__all__ = ["AT_ONCE", "LONGEST", "SILENT", "Request", "check_hello", "parse_request"]
 
-_LONGEST = 200_000
+#: Characters of a command line or a pattern.
+LONGEST = 150_000
 _MOST_INDICES = 100
 _MOST_RELEASED = 10_000
 _WIDEST = 10_000
@@ -34,7 +35,7 @@ class Request(NamedTuple):
 
 
 def _text(data: Any) -> str:
-    if not isinstance(data, str) or len(data) > _LONGEST:
+    if not isinstance(data, str) or len(data) > LONGEST:
         raise ValueError("no text, or too long a one")
     return data
 
