@@ -12,7 +12,7 @@ from typing import Any
 
 import platformdirs
 
-from tfdbg_cli.errors import UserError, did_you_mean
+from tfdbg_cli.errors import UserError, did_you_mean, one_line
 
 __all__ = ["FIELDS", "Field", "Settings", "default_config_path"]
 
@@ -100,16 +100,30 @@ class Settings:
         self._listeners: list[Callable[[str, Any], None]] = []
         self.warning = ""
         if path is not None and path.exists():
-            try:
-                stored = json.loads(path.read_text(encoding="utf-8"))
-                for name, value in stored.items():
-                    if name in self._fields:
-                        self._values[name] = self._parse(name, str(value))
-                aliases = stored.get(_ALIASES, {})
-                self._aliases = {str(name): str(text) for name, text in aliases.items()}
-                self._read_keys(stored.get(_KEYS, {}))
-            except (OSError, ValueError, AttributeError, UserError) as error:
-                self.warning = f"Settings file {path} is not used: {error}"
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        """Take what the file says; what can't be used is left out, and said."""
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            self.warn(f"Settings file {path} is not used: {one_line(error)}.")
+            return
+        if not isinstance(stored, dict):
+            self.warn(f"Settings file {path} is not used: it holds no JSON object.")
+            return
+        for name in self._fields:
+            if name in stored:
+                try:
+                    self._values[name] = self._parse(name, str(stored[name]))
+                except UserError as error:
+                    self.warn(f"In {path}: {error}")
+        aliases = stored.get(_ALIASES, {})
+        if isinstance(aliases, dict):
+            self._aliases = {str(name): str(text) for name, text in aliases.items()}
+        else:
+            self.warn(f'In {path}: "aliases" is no object of NAME: COMMANDS.')
+        self._read_keys(stored.get(_KEYS, {}))
 
     def _read_keys(self, stored: Any) -> None:
         if isinstance(stored, dict):
@@ -164,10 +178,18 @@ class Settings:
         """Write one entry of the file; the others stay as they are there now."""
         if self.path is None:
             return
-        stored: dict[str, Any] = {}
-        with contextlib.suppress(OSError, ValueError):
-            loaded = json.loads(self.path.read_text(encoding="utf-8"))
-            stored = loaded if isinstance(loaded, dict) else {}
+        stored: Any = {}
+        try:
+            stored = json.loads(self.path.read_text(encoding="utf-8"))
+        except OSError:
+            pass  # there is none yet
+        except ValueError:
+            stored = None
+        if not isinstance(stored, dict):
+            # Somebody's work may be in it.
+            with contextlib.suppress(OSError):
+                self.path.replace(self.path.with_name(self.path.name + ".damaged"))
+            stored = {}
         stored[name] = value
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -292,8 +292,27 @@ def test_settings_keep_the_aliases(tmp_path):
     settings = Settings(path)
     settings.set("mouse_mode", "off")
     assert dict(Settings(path).aliases) == {"a": "lt"}
-    path.write_text('{"aliases": [1], "mouse_mode": true}')
-    assert Settings(path).warning
+    path.write_text('{"aliases": [1], "mouse_mode": false, "max_elements": "x"}')
+    settings = Settings(path)
+    assert '"aliases" is no object' in settings.warning
+    assert '"x" is no value for max_elements' in settings.warning
+    assert settings.get("mouse_mode") is False
+
+
+def test_a_damaged_settings_file_is_put_aside_and_not_lost(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text('{"aliases": {"mine": "lt"')
+    settings = Settings(path)
+    assert "is not used" in settings.warning
+    settings.set("max_elements", "5")
+    assert Settings(path).get("max_elements") == 5
+    assert "mine" in (tmp_path / "config.json.damaged").read_text()
+
+
+def test_an_alias_never_hides_a_command(dump, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text('{"aliases": {"lt": "version"}}')
+    assert "dumped tensor(s)" in Shell(dump, settings=Settings(path)).text("lt")
 
 
 # -- scripts

@@ -114,7 +114,10 @@ class CommandService:
             return Reply(command, request=UiRequest("filter", command[1:]))
         if command.startswith("@"):
             return Reply(command, request=UiRequest("scroll", command[1:].strip()))
-        expanded = expand_alias(self.settings.aliases, command)
+        is_command = (
+            self.context.registry.lookup(command.split(maxsplit=1)[0], self._mode) is not None
+        )
+        expanded = expand_alias(self.settings.aliases, command) if not is_command else None
         if expanded is not None:
             return Reply(command, rest=(expanded,))
         if self._is_raw(command):
