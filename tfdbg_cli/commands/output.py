@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -16,47 +15,12 @@ import numpy as np
 from tfdbg_cli.documents import ChainDocument, Document, LazyDocument, Line, TextDocument, line
 from tfdbg_cli.documents import write_text as write_lines
 from tfdbg_cli.errors import UserError
+from tfdbg_cli.files import replacing
 
-__all__ = ["append_document", "pipe_document", "replaced_file", "write_document"]
+__all__ = ["append_document", "pipe_document", "write_document"]
 
 # Bytes of a shell command's output looked through at once.
 _BLOCK = 1 << 20
-
-
-@contextlib.contextmanager
-def replaced_file(path: str) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of ``path`` when the block ends well, and only then.
-
-    Something that is no regular file (``/dev/stderr``, a FIFO) is written to directly.
-
-    Raises:
-        UserError: the file can't be written.
-    """
-    target = os.path.expanduser(path)
-    temporary = ""
-    try:
-        if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
-            with open(target, "wb") as file:
-                yield file
-            return
-        # Through a link, so that the file it points to is replaced and not the link.
-        target = os.path.realpath(target)
-        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".tfdbg-")
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, target)
-        temporary = ""
-    except OSError as error:
-        raise UserError(f"{path} can't be written: {error.strerror or error}.") from None
-    except ValueError as error:  # a NUL, or what no file name can be
-        raise UserError(f'"{path}" is no path: {error}.') from None
-    finally:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
 
 
 def write_document(document: Document, path: str) -> int:
@@ -68,8 +32,20 @@ def write_document(document: Document, path: str) -> int:
     Raises:
         UserError: the file can't be written.
     """
-    with replaced_file(path) as file:
+    with _told(path), replacing(os.path.expanduser(path)) as file:
         return write_lines(document, lambda text: file.write(text.encode("utf-8", "replace")))
+    raise AssertionError
+
+
+@contextlib.contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Say what is wrong with a path in the words of the user."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path} can't be written: {error.strerror or error}.") from None
+    except ValueError as error:  # a NUL, or what no file name can be
+        raise UserError(f'"{path}" is no path: {error}.') from None
 
 
 def append_document(document: Document, path: str) -> int:
@@ -81,13 +57,12 @@ def append_document(document: Document, path: str) -> int:
     Raises:
         UserError: the file can't be written; what was appended before stays.
     """
-    try:
-        with open(os.path.expanduser(path), "a", encoding="utf-8", errors="replace") as file:
-            return write_lines(document, file.write)
-    except OSError as error:
-        raise UserError(f"{path} can't be written: {error.strerror or error}.") from None
-    except ValueError as error:
-        raise UserError(f'"{path}" is no path: {error}.') from None
+    with (
+        _told(path),
+        open(os.path.expanduser(path), "a", encoding="utf-8", errors="replace") as file,
+    ):
+        return write_lines(document, file.write)
+    raise AssertionError
 
 
 def pipe_document(document: Document, command: str) -> tuple[Document, str]:

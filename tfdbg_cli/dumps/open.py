@@ -13,7 +13,7 @@ from tfdbg_cli.dumps.runfolder import RunFolderDump
 from tfdbg_cli.dumps.runfolder_writer import INDEX_FILE, RUN_FILE
 from tfdbg_cli.errors import DumpError, UserError
 
-__all__ = ["list_runs", "open_dump"]
+__all__ = ["find_runs", "list_runs", "open_dump"]
 
 _RUN_NAME = re.compile(r"run_(\d+)(?:_(\d+))?")
 _HINT = (
@@ -90,12 +90,41 @@ def list_runs(path: str | os.PathLike[str]) -> list[Path]:
     return sorted(found, key=_run_order)
 
 
-def open_dump(path: str | os.PathLike[str]) -> Dump:
+def find_runs(path: str | os.PathLike[str]) -> list[Path]:
+    """As `list_runs`, with those whose folder is there but holds no dump any more.
+
+    Folders that are called as runs are (``run_000001``, ``run_<microseconds>_<n>``) aren't looked
+    into, as long as one of them is a run.
+
+    Args:
+        path: a dump, or a folder of runs.
+
+    Raises:
+        UserError: as `list_runs`.
+    """
+    folder = _check(path)
+    if _kind(folder) is not None:
+        return [folder]
+    named: list[Path] = []
+    found: list[Path] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                is_named = _RUN_NAME.fullmatch(entry.name) is not None
+                (named if is_named else found).append(Path(entry.path))
+    found = [each for each in found if _kind(each) is not None]
+    if found or any(_kind(each) is not None for each in named):
+        found += named
+    return sorted(found, key=_run_order)
+
+
+def open_dump(path: str | os.PathLike[str], *, validate: bool = True) -> Dump:
     """Open a dump of either kind.
 
     Args:
         path: a run in the original's format, a run folder, or a folder of runs: then the last
             one is opened, and a line of its `Dump.warnings` names it.
+        validate: whether a dump in the original's format is compared with its graph.
 
     Raises:
         UserError: there is no dump; the message says what is there instead.
@@ -105,8 +134,11 @@ def open_dump(path: str | os.PathLike[str]) -> Dump:
     if not runs:
         raise UserError(f"{folder} holds no dump.", _HINT)
     last = runs[-1]
-    kind = _kind(last) or DebugDumpDir
-    dump: Dump = kind(last)
+    dump: Dump
+    if _kind(last) is RunFolderDump:
+        dump = RunFolderDump(last)
+    else:
+        dump = DebugDumpDir(last, validate=validate)
     if len(runs) > 1:
         dump.warnings.insert(
             0, f"{folder} holds {len(runs)} runs; this is the last, {last.name}. Open any by name."

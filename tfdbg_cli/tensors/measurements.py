@@ -11,13 +11,16 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.tensors.statistics import Health, Statistics, holds_nonfinite, measure
 
-__all__ = ["Background", "Measurements", "halt"]
+__all__ = ["Background", "Measurements", "Measures", "halt"]
+
+_Item = TypeVar("_Item")
+_Measured = TypeVar("_Measured", contravariant=True)
 
 # Without a sign of interest for so long, nobody looks any more.
 _LEASE_SECONDS = 1.0
@@ -103,22 +106,32 @@ class _Unwanted(BaseException):
     """Nobody waits for this tensor any more. Not an error: those are kept as the result."""
 
 
-class Background:
+class Measures(Protocol[_Measured]):
+    """Something that measures items of one kind, as `Measurements` does tensors."""
+
+    def measure(self, item: _Measured, check: Callable[[], object], /) -> object:
+        """Measure one item and keep the result. Raises nothing but what ``check`` raises."""
+        ...
+
+
+class Background(Generic[_Item]):
     """A thread that measures the tensors somebody waits for, the latest wish first.
+
+    It measures other things as well, if something `Measures` them; they are told apart by identity.
 
     There is no thread where nothing is wanted. It ends, between two blocks of a tensor, when nobody
     has asked for a while (`want` and `is_pending` are the signs of interest), at `halt`, and when
     this object is garbage, which it doesn't prevent.
     """
 
-    def __init__(self, measurements: Measurements) -> None:
+    def __init__(self, measurements: Measures[_Item]) -> None:
         self._measurements = measurements
         self._lock = threading.Lock()
-        self._wanted: dict[int, Datum] = {}  # the next one is the last
+        self._wanted: dict[int, _Item] = {}  # the next one is the last
         self._until = 0.0
         self._thread: threading.Thread | None = None
 
-    def want(self, data: Sequence[Datum]) -> None:
+    def want(self, data: Sequence[_Item]) -> None:
         """Ask for the statistics of tensors; they come before all that was asked for earlier."""
         with self._lock:
             for datum in reversed(data):
@@ -136,7 +149,7 @@ class Background:
                 self._renew()
             return bool(self._wanted)
 
-    def drop(self, data: Sequence[Datum]) -> None:
+    def drop(self, data: Sequence[_Item]) -> None:
         """Tensors that aren't needed any more."""
         with self._lock:
             for datum in data:
@@ -155,7 +168,7 @@ class Background:
             with contextlib.suppress(RuntimeError):
                 self._thread.start()
 
-    def _next(self, halts: int) -> Datum | None:
+    def _next(self, halts: int) -> _Item | None:
         """The tensor to measure now. ``None``: the thread that asks is no longer needed."""
         with self._lock:
             if self._is_over(halts) or not self._wanted:
@@ -167,7 +180,7 @@ class Background:
     def _is_over(self, halts: int) -> bool:
         return halts != _halts or time.monotonic() > self._until
 
-    def _is_wanted(self, datum: Datum, halts: int) -> bool:
+    def _is_wanted(self, datum: _Item, halts: int) -> bool:
         return id(datum) in self._wanted and not self._is_over(halts)
 
 
@@ -181,7 +194,7 @@ def halt() -> None:
     _halts += 1
 
 
-def _work(reference: weakref.ref[Background], halts: int) -> None:
+def _work(reference: weakref.ref[Background[_Item]], halts: int) -> None:
     """What the thread does. It holds no more than the tensor that it measures."""
     while True:
         owner = reference()
@@ -195,7 +208,7 @@ def _work(reference: weakref.ref[Background], halts: int) -> None:
 
 
 def _measure_wanted(
-    reference: weakref.ref[Background], measurements: Measurements, datum: Datum, halts: int
+    reference: weakref.ref[Background[_Item]], measurements: Measures[_Item], datum: _Item, halts: int
 ) -> None:
     def check() -> None:
         owner = reference()

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
 import os
-import stat
 import struct
-import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import IO, Any
 
 import numpy as np
 
 from tfdbg_cli.dumps.dtypes import dtype_by_name, encode
 from tfdbg_cli.errors import UserError
+from tfdbg_cli.files import replacing
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, widened
 
 __all__ = ["FORMATS", "save_value"]
@@ -71,7 +69,7 @@ def save_value(value: _Array, path: str, name: str, dtype: str = "") -> tuple[st
             written.
     """
     target = os.path.expanduser(path)
-    if target.endswith(("/", os.sep)):
+    if target.endswith(("/", os.sep)) or os.path.isdir(target):
         raise UserError(f"{path} is a folder.", "Add the name of a file.")
     extension = os.path.splitext(target)[1].lower()
     write = FORMATS.get(extension or ".npy")
@@ -82,7 +80,7 @@ def save_value(value: _Array, path: str, name: str, dtype: str = "") -> tuple[st
         )
     stored = value if dtype_kind(value.dtype) != "string" else _fixed_width(value, extension)
     try:
-        with _replacing(target) as file:
+        with replacing(target) as file:
             write(file, stored, name, dtype or dtype_name(value.dtype))
             size = file.tell() if file.seekable() else value.nbytes
     except OSError as error:
@@ -93,31 +91,6 @@ def save_value(value: _Array, path: str, name: str, dtype: str = "") -> tuple[st
     except ValueError as error:  # a NUL, or what no file name can be
         raise UserError(f'"{path}" is no path: {error}.') from None
     return target, size
-
-
-@contextlib.contextmanager
-def _replacing(target: str) -> Iterator[IO[bytes]]:
-    """A file to write to, which takes the place of ``target`` when all went well."""
-    if os.path.isdir(target):
-        raise UserError(f"{target} is a folder.", "Add the name of a file.")
-    if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
-        with open(target, "wb") as file:
-            yield file
-        return
-    # Through a link, so that the file it points to is replaced and not the link.
-    target = os.path.realpath(target)
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".tfdbg-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
 
 
 def _fixed_width(value: _Array, extension: str) -> _Array:
