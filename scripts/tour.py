@@ -49,7 +49,8 @@ STORY = (
     Step(
         "The first bad tensor",
         "A click on its name, or `pt cross_entropy/Log:0 --bad -s`: dtype and shape, statistics, a "
-        "histogram of the finite elements, links to the bad ones. `n` and `N` step through them.",
+        "histogram of the finite elements, links to the bad ones. Esc leads from the prompt to the "
+        "page, where `n` and `N` step through them.",
         "pt cross_entropy/Log:0 --bad -s\r",
         "Bad elements:",
         "tour-tensor",

@@ -45,6 +45,7 @@ FRONT_DOORS = {
     "import_hook",
     "launcher",
     "notebook",
+    "offline_analyzer",
     "options",
 }
 

@@ -54,7 +54,8 @@ if TYPE_CHECKING:
         OnSessionInitResponse,
         WatchOptions,
     )
-    from tfdbg_cli.sessions.hooks import DumpingDebugHook, LocalCLIDebugHook
+    from tfdbg_cli.sessions.grpc_wrapper import GrpcDebugWrapperSession
+    from tfdbg_cli.sessions.hooks import DumpingDebugHook, GrpcDebugHook, LocalCLIDebugHook
     from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
     from tfdbg_cli.sessions.watching import (
         add_debug_tensor_watch,
@@ -100,7 +101,8 @@ _HOMES = {
         "OnSessionInitResponse",
         "WatchOptions",
     ),
-    "tfdbg_cli.sessions.hooks": ("DumpingDebugHook", "LocalCLIDebugHook"),
+    "tfdbg_cli.sessions.grpc_wrapper": ("GrpcDebugWrapperSession",),
+    "tfdbg_cli.sessions.hooks": ("DumpingDebugHook", "GrpcDebugHook", "LocalCLIDebugHook"),
     "tfdbg_cli.sessions.local_cli": ("LocalCLIDebugWrapperSession",),
     "tfdbg_cli.sessions.watching": (
         "add_debug_tensor_watch",
@@ -118,6 +120,8 @@ __all__ = [
     "DumpingDebugHook",
     "DumpingDebugWrapperSession",
     "GradientsDebugger",
+    "GrpcDebugHook",
+    "GrpcDebugWrapperSession",
     "LocalCLIDebugHook",
     "LocalCLIDebugWrapperSession",
     "NonInteractiveDebugWrapperSession",

@@ -21,6 +21,7 @@ __all__ = ["main"]
 _USAGE = """tfdbg [options] SCRIPT [args ...]
        tfdbg [options] -m MODULE [args ...]
        tfdbg [options] --dump-dir DIR
+       tfdbg [options] --grpc ADDRESS
        tfdbg [options] attach [ADDRESS]"""
 
 _DESCRIPTION = """\
@@ -86,6 +87,12 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
         *add_ui_options(parser),
         add("--engine", metavar="NAME", help="debug only this framework (default: all in use)"),
         add("--dump-dir", metavar="DIR", help="look at dumps of earlier runs; runs no program"),
+        add(
+            "--grpc",
+            metavar="ADDRESS",
+            help="receive runs of TensorFlow (GrpcDebugWrapperSession) at [HOST:]PORT and stop at"
+            " the end of each; runs no program",
+        ),
         add("--dump-root", metavar="DIR", help="where dumps go"),
         add("--keep-dumps", action="store_true", help="keep dumps when the program ends"),
         add(
@@ -245,6 +252,17 @@ def _look(directory: str, debugger: Debugger) -> int:
     return int(debugger.queue.failed and debugger.queue.batch)
 
 
+def _receive(address: str, debugger: Debugger) -> int:
+    from tfdbg_cli.sessions.grpc_look import look_at_runs
+    from tfdbg_cli.ui.remote.address import parse_address
+
+    try:
+        look_at_runs(parse_address(address), debugger)
+    finally:
+        debugger.close()
+    return int(debugger.queue.failed and debugger.queue.batch)
+
+
 def _die_of_interrupt() -> NoReturn:
     """End as python does after an uncaught KeyboardInterrupt whose traceback was printed."""
     # The interpreter alone can do it: it finalizes first and then sends itself the signal.
@@ -271,11 +289,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         line = _parse(parser, takes_value, sys.argv[1:] if argv is None else argv)
         options = line.options
         wants_program = line.script is not None or line.module is not None
-        if options.dump_dir is None and not wants_program:
+        if options.dump_dir is None and options.grpc is None and not wants_program:
             print(f"usage: {_USAGE}\ntfdbg --help tells more.", file=sys.stderr)
             return WRONG_USE
         if options.dump_dir is not None and wants_program:
             raise UserError("--dump-dir looks at dumps and runs no program.")
+        if options.grpc is not None and (wants_program or options.dump_dir is not None):
+            raise UserError("--grpc looks at the runs of other programs: it goes alone.")
         _check_names(options)
         if line.script == "attach" and not os.path.exists(line.script):
             from tfdbg_cli.attach import main as attach
@@ -285,6 +305,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         debugger = _make_debugger(options)
         if options.dump_dir is not None:
             return _look(options.dump_dir, debugger)
+        if options.grpc is not None:
+            return _receive(options.grpc, debugger)
         _open_doors(options, debugger)
     except UserError as error:
         parser.exit(WRONG_USE, f"tfdbg: {' '.join(str(error).split())}\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import platformdirs
 
 from tfdbg_cli.errors import UserError, did_you_mean, one_line
+from tfdbg_cli.files import replacing
 
 __all__ = ["FIELDS", "Field", "Settings", "default_config_path"]
 
@@ -191,11 +191,13 @@ class Settings:
                 self.path.replace(self.path.with_name(self.path.name + ".damaged"))
             stored = {}
         stored[name] = value
-        with contextlib.suppress(OSError):
+        try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = self.path.with_name(self.path.name + f".{os.getpid()}")
-            temporary.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
-            temporary.replace(self.path)
+            with replacing(str(self.path)) as file:
+                file.write((json.dumps(stored, indent=2) + "\n").encode())
+        except OSError as error:
+            why = error.strerror or error
+            self.warn(f"{self.path} can't be written: {why}; settings hold for this session only.")
 
     @property
     def aliases(self) -> Mapping[str, str]:

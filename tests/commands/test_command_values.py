@@ -286,7 +286,7 @@ def test_bad_elements_are_counted_and_linked():
     links = [s.link.command for line in document for s in line.spans if s.link]
     assert links[:3] == ["@[0,7]", "@[3,7]", "@[6,7]"]
     assert len(links) == 20
-    assert "the first 20; on the screen n and N step" in document.text
+    assert "the first 20; on the screen Esc, then n and N step" in document.text
     for link in links:
         index = tuple(int(i) for i in link[2:-1].split(","))
         first, last = document.lines(document.locate(index), document.locate(index) + 1)[0].indices

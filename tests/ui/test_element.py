@@ -94,3 +94,58 @@ def test_a_click_and_a_copy(monkeypatch) -> None:
         assert "no elements" in screen.text
 
     play(script, TensorService())
+
+
+def test_n_steps_from_bad_element_to_bad_element() -> None:
+    values = VALUES.copy()
+    values[50, 0] = -np.inf
+
+    class Service(TensorService):
+        def do_tensor(self, text: str, rest: str) -> Reply:
+            document = ChainDocument(
+                [TextDocument(["| -inf nan | total |"]), TensorView(values, 79, threshold=0)]
+            )
+            document.initial_search = "nan|-?inf"
+            return Reply(text, document)
+
+    def script(screen: Player):
+        yield enter("tensor")
+        assert "[50,0] = -inf" in screen.text
+        seen = []
+        for key in ["esc", "n", "n", "N", "N"]:
+            yield [key]
+            yield ["Y"] if key == "esc" else []
+            seen.append(screen.text)
+        assert "[50,3] = nan" in seen[1]
+        assert "[70,1] = inf" in seen[2]
+        assert "[50,3] = nan" in seen[3]
+        assert "[50,0] = -inf" in seen[4]
+
+    play(script, Service())
+
+
+def test_a_search_begun_on_the_page_goes_on_there() -> None:
+    def script(screen: Player):
+        yield enter("numbers 300")
+        yield ["esc", "/", *"line 1?50 ", "enter"]
+        yield ["n"]
+        assert "line 151, matching line 2 of 2" in screen.text
+        yield ["&", *"line 2", "enter"]
+        yield ["G"]
+        assert screen.rows[-1] == "tfdbg>"
+        assert "line 299" in screen.text
+        yield [":", *"tensor", "enter"]
+        yield ["esc", "@", "enter"]
+        assert "Which element?" in screen.text
+
+    play(script, TensorService())
+
+
+def test_esc_and_a_key_in_quick_succession() -> None:
+    def script(screen: Player):
+        yield enter("numbers 300")
+        yield ["meta G"]
+        assert "line 299" in screen.text
+        assert "PAGE" in screen.text
+
+    play(script)

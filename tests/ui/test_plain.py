@@ -220,11 +220,15 @@ def test_prev_and_next_print_again() -> None:
     assert "This is the last output." in run.err
 
 
-@pytest.mark.parametrize(
-    ("text", "indices"), [("1,0", (1, 0)), ("[1, 2]", (1, 2)), ("[]", ()), ("3", (3,))]
-)
+@pytest.mark.parametrize(("text", "indices"), [("1,0", (1, 0)), ("[1, 2]", (1, 2)), ("3", (3,))])
 def test_indices(text: str, indices: tuple[int, ...]) -> None:
     assert parse_indices(text) == indices
+
+
+@pytest.mark.parametrize("text", ["", "[]", "x", "1.5"])
+def test_no_indices(text: str) -> None:
+    with pytest.raises(UserError):
+        parse_indices(text)
 
 
 def test_ctrl_c_ends_the_command_of_a_person_and_the_program_of_nobody() -> None:

@@ -297,12 +297,13 @@ def test_auto_takes_the_screen_where_it_can(terminal: Make) -> None:
 
 
 @pytest.mark.parametrize("kind", ["auto", "screen"])
-def test_a_dumb_terminal_gets_the_line_ui(terminal: Make, kind: str) -> None:
+def test_a_dumb_terminal_is_not_drawn_on(terminal: Make, kind: str) -> None:
     shown = terminal(kind, TERM="dumb")
     shown.until("tfdbg>")
     shown.type("pick 1 1\r")
     shown.until("picked 1 1")
     assert ALTERNATE_ON not in shown.raw
+    assert kind == "screen" or "\x1b" not in shown.raw
     assert ("no full screen" in shown.text) is (kind == "screen")
     shown.type("exit --end\r")
     assert shown.ends() == 0

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
+from tfdbg_cli.commands.executions import Executions, When, body_of, call_of
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Edge, Graph, Node, parse_tensor_name
 
@@ -45,9 +43,6 @@ _COLLECTING = frozenset(
         "TensorListSetItem",
     }
 )
-# The names of function bodies that the runtime has inlined: "loop/body/_3/add".
-_STEP = re.compile(r"(.*)/(body|cond|then|else|branch(?:es)?[/_:]?\d+)/_\d+/")
-_BODY = re.compile(r".*/(?:body|cond|then|else|branch(?:es)?[/_:]?\d+)/_\d+/")
 # A node that wasn't dumped is passed through so often, seen from different moments of a loop.
 _MOST_PASSES = 64
 
@@ -79,22 +74,6 @@ class Origin:
     unknown: list[str] = field(default_factory=list)
 
 
-class _When(NamedTuple):
-    """The moment at which an input is looked at.
-
-    Attributes:
-        moment: the place of the consumer in the order of the dumps.
-        body: the function body that the consumer is in, empty outside of any.
-        execution: which of the executions of that body; -1: unknown.
-        all: not the last dump counts but the first bad one: they were collected in a list.
-    """
-
-    moment: int
-    body: str = ""
-    execution: int = -1
-    all: bool = False
-
-
 class _Found(NamedTuple):
     """What a tensor was computed from: dumped tensors, each with the nodes passed to get there."""
 
@@ -121,10 +100,7 @@ class Ancestry:
         self._order = {id(datum): at for at, datum in enumerate(dump.data())}
         self._passes: dict[str, int] = {}
         self._names: list[str] | None = None
-        # The body of a branch -> in which executions of the body around it the branch was taken.
-        self._branches: dict[str, list[int] | None] = {}
-        # Body -> the place of its first dump in the order.
-        self._begun: dict[str, int] = {}
+        self._executions = Executions(dump, graph, self._order)
 
     def origins(self, start: Datum | str) -> list[Origin]:
         """Where a bad tensor comes from, nearest first.
@@ -175,7 +151,7 @@ class Ancestry:
             One dump for each edge; ``None`` where there is none.
         """
         found: list[Datum | None] = []
-        when = _When(self._order[id(end)], _body_of(end.node_name), end.execution)
+        when = When(self._order[id(end)], body_of(end.node_name), end.execution)
         consumer, slot = end, end.output_slot
         for edge in reversed(edges):
             if edge.is_control:
@@ -187,19 +163,19 @@ class Ancestry:
             slot, when = parse_tensor_name(edge.tensor)[1] or 0, then
             if datum is not None:
                 consumer = datum
-                when = _When(self._order[id(datum)], _body_of(datum.node_name), datum.execution)
+                when = When(self._order[id(datum)], body_of(datum.node_name), datum.execution)
         return found[::-1]
 
     def _sources(self, node: str, moment: int, consumer: Datum | None = None) -> _Found:
         """The dumped tensors that a node was computed from, through nodes that weren't dumped."""
         data: list[tuple[Datum, tuple[str, ...]]] = []
         unknown: list[str] = []
-        when = _When(moment)
+        when = When(moment)
         if consumer is not None:
-            when = _When(moment, _body_of(node), consumer.execution)
+            when = When(moment, body_of(node), consumer.execution)
         slot = consumer.output_slot if consumer is not None else None
         seen: set[tuple[str, int]] = set()
-        waiting: deque[tuple[str, tuple[str, ...], _When]] = deque(
+        waiting: deque[tuple[str, tuple[str, ...], When]] = deque(
             (tensor, (), at) for tensor, at in self._edges(node, slot, when)
         )
         while waiting:
@@ -225,7 +201,7 @@ class Ancestry:
     def _goes_on(self, name: str) -> bool:
         return bool(self._graph.nodes[name].inputs) or next(self._body(name), None) is not None
 
-    def _edges(self, name: str, slot: int | None, when: _When) -> list[tuple[str, _When]]:
+    def _edges(self, name: str, slot: int | None, when: When) -> list[tuple[str, When]]:
         """The tensors that an output of a node was computed from, each with the moment to see."""
         node = self._graph.nodes.get(name)
         if node is None:
@@ -251,100 +227,42 @@ class Ancestry:
                 inputs.append(max(bad, key=lambda datum: self._order[id(datum)]).tensor_name)
         return [(tensor, when) for tensor in inputs]
 
-    def _variable(self, name: str, inputs: list[str], when: _When) -> list[tuple[str, _When]]:
+    def _variable(self, name: str, inputs: list[str], when: When) -> list[tuple[str, When]]:
         """What a loop's variable was: as the loop began, or as the iteration before has left it."""
         begin, again = inputs
-        when = self._aligned(when, _body_of(name))
+        when = self._executions.aligned(when, body_of(name))
         at = when.execution
         if at < 0:
-            return [(again, when)] if self._has_run(again, when) else [(begin, when)]
+            return [(again, when)] if self._executions.has_run(again, when) else [(begin, when)]
         if at == 0:
             return [(begin, when._replace(execution=-1))]
-        match = _STEP.fullmatch(when.body)
-        around = match[1] if match is not None else when.body
-        inside = _body_of(again).startswith(f"{around}/")  # else it comes from outside the loop
-        before = when._replace(execution=at - 1, body=_body_of(again)) if inside else when
+        around = call_of(when.body)
+        inside = body_of(again).startswith(f"{around}/")  # else it comes from outside the loop
+        before = when._replace(execution=at - 1, body=body_of(again)) if inside else when
         first, last = self._at(begin, when, None), self._at(again, before, None)
         if first is None or last is None or self._order[id(first)] < self._order[id(last)]:
             return [(again, before)]
         return [(begin, when)]  # the loop was entered anew
 
-    def _result(self, node: Node, slot: int, when: _When) -> str:
+    def _result(self, node: Node, slot: int, when: When) -> str:
         """The tensor that a call has handed on."""
         ways = node.returns[slot]
         if node.op_type.removeprefix("Stateless") in ("If", "Case") and node.inputs:
-            chosen = self._at(node.inputs[0], self._aligned(when, _body_of(node.name)), None)
-            way = ways[self._branch(node, chosen, len(ways))] if chosen is not None else ""
-            if way:
+            then = self._executions.aligned(when, body_of(node.name))
+            chosen = self._at(node.inputs[0], then, None)
+            if chosen is not None and (
+                way := ways[self._executions.branch(node, chosen, len(ways))]
+            ):
                 return way
         # What was computed last; a loop's own results come behind what it began with.
-        ran = [way for way in ways if way and self._has_run(way, when)]
+        ran = [way for way in ways if way and self._executions.has_run(way, when)]
         known = [(self._at(way, when, None), way) for way in ran]
         dumped = [(self._order[id(datum)], way) for datum, way in known if datum is not None]
         if len(dumped) == len(known) and dumped and not node.op_type.endswith("While"):
             return max(dumped)[1]
         return (ran or [way for way in ways if way] or [""])[-1]
 
-    def _branch(self, node: Node, chosen: Datum, count: int) -> int:
-        """The number of the branch that a predicate has chosen, of so many."""
-        value = np.asarray(self._dump.value(chosen)).reshape(-1)
-        if node.op_type.endswith("If"):
-            return 0 if value.size and value[0] else 1
-        index = int(value[0]) if value.size else -1
-        return index if 0 <= index < count else count - 1
-
-    def _taken(self, body: str) -> list[int] | None:
-        """In which executions of the body around it a branch was taken; ``None``: unknown."""
-        if body not in self._branches:
-            match = _STEP.fullmatch(body)
-            node = self._graph.nodes.get(match[1]) if match is not None else None
-            found = None
-            if node is not None and match is not None and node.returns and node.inputs:
-                step, ways = match[2], node.returns[0]
-                number = {"then": 0, "else": 1}.get(step.partition("/")[0])
-                if number is None and "branch" in step:
-                    number = int(re.sub(r"\D", "", step) or 0)
-                same = _body_of(node.inputs[0]) == _body_of(match[1])
-                data = self._dump.by_tensor(node.inputs[0]) if same else []
-                if number is not None and data:
-                    chosen = [self._branch(node, datum, len(ways)) for datum in data]
-                    found = [at for at, branch in enumerate(chosen) if branch == number]
-            self._branches[body] = found
-        return self._branches[body]
-
-    def _aligned(self, when: _When, body: str) -> _When:
-        """The same moment as an execution of another body, as far as that is known."""
-        if when.body == body or not body:
-            return when._replace(execution=-1) if when.body != body else when
-        at, execution = when.body, when.execution
-        while at != body and at.startswith(body) and execution >= 0:  # out of branches
-            taken = self._taken(at)
-            execution = taken[execution] if taken and execution < len(taken) else -1
-            at = _body_of(at[:-1])
-        into = []
-        inside = body
-        while inside != at and inside.startswith(at) and at:
-            into.append(inside)
-            inside = _body_of(inside[:-1])
-        for each in reversed(into):  # into branches
-            taken = self._taken(each)
-            execution = taken.index(execution) if taken and execution in taken else -1
-            at = each
-        return when._replace(body=body, execution=execution if at == body else -1)
-
-    def _has_run(self, tensor: str, when: _When) -> bool:
-        """Whether the body that a tensor is in has been executed; true outside of bodies."""
-        body = _body_of(tensor)
-        if not body:
-            return True
-        if body not in self._begun:
-            # Any dump of the body will do: the first one.
-            found = (d for d in self._dump.data() if d.node_name.startswith(body))
-            first = next(found, None)
-            self._begun[body] = len(self._order) if first is None else self._order[id(first)]
-        return self._begun[body] < when.moment
-
-    def _at(self, tensor: str, when: _When, consumer: Datum | None) -> Datum | None:
+    def _at(self, tensor: str, when: When, consumer: Datum | None) -> Datum | None:
         """The dump of a tensor that was read at a moment."""
         data = self._dump.by_tensor(tensor)
         if not data:
@@ -353,8 +271,8 @@ class Ancestry:
             before = [datum for datum in data if self._order[id(datum)] < when.moment]
             if before:
                 return next(filter(self._is_bad, before), before[-1])
-        body = _body_of(tensor)
-        execution = self._aligned(when, body).execution if body else -1
+        body = body_of(tensor)
+        execution = self._executions.aligned(when, body).execution if body else -1
         if 0 <= execution < len(data):
             # All nodes of a body are executed once in each of its iterations.
             return data[execution] if data[execution] is not consumer else None
@@ -380,12 +298,6 @@ class Ancestry:
             if not self._names[at].startswith(prefix):
                 return
             yield self._names[at]
-
-
-def _body_of(name: str) -> str:
-    """What stands before the names of the innermost function body that a node is in."""
-    match = _BODY.match(name)
-    return match[0] if match is not None else ""
 
 
 def _chain(

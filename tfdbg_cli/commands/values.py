@@ -236,14 +236,8 @@ def _bad_lines(array: _Array) -> tuple[list[Line], int]:
         if spans:
             lines.append(line(*spans))
     if found.count > len(found.places):
-        lines.append(
-            line(
-                (
-                    f"  (the first {len(found.places)}; on the screen n and N step through all)",
-                    "dim",
-                )
-            )
-        )
+        text = f"(the first {len(found.places)}; on the screen Esc, then n and N step through all)"
+        lines.append(line((f"  {text}", "dim")))
     return lines, found.count
 
 

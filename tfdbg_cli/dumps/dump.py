@@ -206,6 +206,7 @@ class RunInfo:
         runner: a sentence instead of fetches and feeds, for runs made through a callable.
         error: what the run raised.
         kind: ``run`` or another word of the engine's for its unit of work.
+        filter_name: the tensor filter that stopped the program at this run; empty: none did.
     """
 
     call_count: int = 0
@@ -215,6 +216,7 @@ class RunInfo:
     runner: str = ""
     error: RunError | None = None
     kind: str = "run"
+    filter_name: str = ""
 
 
 class Dump(ABC):

@@ -370,6 +370,7 @@ class RunFolderDump(Dump):
             engine=str(found.get("engine", "")),
             runner=str(found.get("runner", "")),
             kind=str(found.get("kind") or "run"),
+            filter_name=str(found.get("filter") or ""),
             error=RunError(
                 str(error.get("type", "")), str(error.get("message", "")), str(error.get("op", ""))
             )

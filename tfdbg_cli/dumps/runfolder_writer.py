@@ -368,6 +368,7 @@ def _run_document(info: RunInfo, feeds: list[str]) -> dict[str, Any]:
         "kind": info.kind,
         "call_count": info.call_count,
         "runner": info.runner,
+        "filter": info.filter_name,
         "fetches": [str(name) for name in info.fetches],
         "feeds": feeds,
         "error": None

@@ -14,10 +14,11 @@ from tfdbg_cli.engines.registry import load
 from tfdbg_cli.sessions.debugger import Debugger
 from tfdbg_cli.sessions.dumping import DumpingDebugWrapperSession, WatchFn
 from tfdbg_cli.sessions.framework import BaseDebugWrapperSession
+from tfdbg_cli.sessions.grpc_wrapper import GrpcDebugWrapperSession, GrpcReceivers
 from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
 from tfdbg_cli.sessions.requests import OnRunStartRequest, OnRunStartResponse
 
-__all__ = ["DumpingDebugHook", "LocalCLIDebugHook"]
+__all__ = ["DumpingDebugHook", "GrpcDebugHook", "LocalCLIDebugHook"]
 
 
 class _Run:
@@ -208,4 +209,38 @@ class DumpingDebugHook(_DebugHook):
             watch_fn=self._watch_fn,
             thread_name_filter=self._thread_filter,
             folders=before.folders if before is not None else None,
+        )
+
+
+class GrpcDebugHook(_DebugHook):
+    """Sends the tensors of each run of a monitored session to a debugger in another process.
+
+    Args:
+        grpc_debug_server_addresses: as in `GrpcDebugWrapperSession`.
+        watch_fn: likewise.
+        thread_name_filter: only runs on threads whose name begins with a match of this regex are
+            sent.
+
+    Raises:
+        TypeError: the addresses are neither a ``str`` nor a ``list`` of ``str``.
+    """
+
+    def __init__(
+        self,
+        grpc_debug_server_addresses: str | list[str],
+        watch_fn: WatchFn | None = None,
+        thread_name_filter: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._receivers = GrpcReceivers(grpc_debug_server_addresses)
+        self._watch_fn = watch_fn
+        self._thread_filter = thread_name_filter
+
+    def _wrap(self, session: Any) -> GrpcDebugWrapperSession:
+        return GrpcDebugWrapperSession(
+            session,
+            [],
+            watch_fn=self._watch_fn,
+            thread_name_filter=self._thread_filter,
+            receivers=self._receivers,
         )

@@ -212,6 +212,9 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         """The first screen of a run under ``run -f`` and its role; empty: there is no stop."""
         waiting = self.debugger.waiting
         if self._passes(choice, dump):
+            info = dump.run_info()
+            if info is not None:
+                info.filter_name = choice.filter_name  # a dump that is kept tells it
             exclude = f" -fenn {quoted(choice.exclude)}" if choice.exclude else ""
             return f"lt -f {quoted(choice.filter_name)}{exclude}", "error"
         if waiting.is_interrupted:

@@ -1,94 +1,117 @@
-"""Looking at a dump after the program has gone."""
+"""Looking at dumps after the program has gone."""
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
+import os
+from typing import Any
 
+from tfdbg_cli.commands.builtin import BUILTIN
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.registry import Argument, Command, CommandRegistry, Result
-from tfdbg_cli.commands.reply import Leave
+from tfdbg_cli.commands.parsing import quoted
+from tfdbg_cli.commands.registry import CommandRegistry
 from tfdbg_cli.commands.run import describe_run
-from tfdbg_cli.documents import TextDocument, line
 from tfdbg_cli.dumps.dump import RunInfo
-from tfdbg_cli.dumps.open import list_runs, open_dump
+from tfdbg_cli.dumps.open import find_runs, open_dump
 from tfdbg_cli.dumps.profile import is_profile_only
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.sessions.debugger import Debugger
+from tfdbg_cli.sessions.offline_commands import Opened, run_commands
+from tfdbg_cli.sessions.offline_search import Search
+from tfdbg_cli.sessions.offline_survey import Survey
 
 __all__ = ["look"]
 
-
-class _Open:
-    """The token of the `runs` command: open another run of the folder."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
+# So many runs at the end that can't be opened are named one by one.
+_NAMED = 3
 
 
-def _runs_command(runs: list[Path], current: Path) -> Command:
-    def run(context: Context, arguments: argparse.Namespace) -> Result:
-        if arguments.number is not None:
-            if not 0 <= arguments.number < len(runs):
-                raise UserError(
-                    f"There is no run {arguments.number}.", f"Use 0 to {len(runs) - 1}."
-                )
-            return Leave(_Open(runs[arguments.number]))
-        lines = [line((f"{len(runs)} run(s):", "bold"))]
-        for number, path in enumerate(runs):
-            mark = " <- this one" if path == current else ""
-            lines.append(
-                line("  ", (f"runs {number}", "link", f"runs {number}"), f"  {path}{mark}")
-            )
-        return TextDocument(lines, title="runs")
-
-    return Command(
-        "runs",
-        (),
-        "run control",
-        "List the runs of the dump folder, or open one.",
-        run,
-        (Argument(("number",), "which run to open", "K", nargs="?", kind=int),),
-        modes=frozenset({"offline", "offline-profile"}),
-        examples=(("runs", "all runs"), ("runs 3", "open the fourth")),
-    )
-
-
-def look(path: str, debugger: Debugger) -> None:
-    """Show a dump directory until the user leaves.
+def look(path: str | os.PathLike[str], debugger: Debugger, *, validate: bool = True) -> None:
+    """Show the runs of a dump folder until the user leaves.
 
     Args:
         path: one run's directory (the original's format or a run folder), or a folder of runs, of
-            which the last one is opened.
+            which the last one that can be opened is shown first.
         debugger: UI, filters and settings.
+        validate: whether dumps in the original's format are compared with their graphs.
 
     Raises:
         UserError: there is no dump.
     """
-    runs = list_runs(path)
-    current = runs[-1] if runs else Path(path)
+    paths = find_runs(path)
+    if not paths:
+        open_dump(path)  # says what is there instead
+    survey = Survey(paths, validate=validate)
+    registry = CommandRegistry([*BUILTIN, *run_commands(survey, Search(survey, debugger.filters))])
+    opened = _open_last(survey, debugger)
     while True:
-        dump = open_dump(current)
-        registry = CommandRegistry([*debugger.registry.commands])
-        if len(runs) > 1:
-            registry = CommandRegistry([*debugger.registry.commands, _runs_command(runs, current)])
-        is_profile = is_profile_only(dump)
-        context = Context(
-            "offline-profile" if is_profile else "offline",
-            registry,
-            debugger.filters,
-            debugger.settings,
-            dump.run_info() or RunInfo(),
-            dump,
-            names=debugger.names,
-        )
-        action = debugger.stop(
-            context,
-            title=f"offline: {current} - {'profile of ' * is_profile}{describe_run(context)}",
-            title_role="offline",
-            initial_command="lp" if is_profile else "lt",
-        )
-        dump.close()
-        if not isinstance(action, _Open):
+        survey.current = opened.run.number
+        try:
+            action = _stop(opened, survey, registry, debugger)
+        finally:
+            opened.dump.close()
+        if not isinstance(action, Opened):
             return
-        current = action.path
+        opened = action
+
+
+def _open_last(survey: Survey, debugger: Debugger) -> Opened:
+    """The last run that can be opened; the others behind it are noted.
+
+    Raises:
+        UserError: there is none.
+    """
+    errors: list[str] = []
+    for run in reversed(survey.runs):
+        try:
+            dump = survey.open(run)
+        except UserError as error:
+            if len(survey.runs) == 1:
+                raise
+            errors.append(f"Run {run.label} can't be opened: {error.message}")
+            continue
+        for text in errors[:_NAMED]:
+            debugger.note(text)
+        if len(errors) > _NAMED:
+            debugger.note(f"{len(errors) - _NAMED} more runs can't be opened: see runs.")
+        return Opened(run, dump)
+    raise UserError(f"None of the {len(survey.runs)} runs can be opened: {errors[0]}")
+
+
+def _stop(opened: Opened, survey: Survey, registry: CommandRegistry, debugger: Debugger) -> Any:
+    """Show one run; returns what the user left it for."""
+    dump = opened.dump
+    is_profile = is_profile_only(dump)
+    context = Context(
+        "offline-profile" if is_profile else "offline",
+        registry,
+        debugger.filters,
+        debugger.settings,
+        dump.run_info() or RunInfo(),
+        dump,
+        names=debugger.names,
+    )
+    _mention_filter(context, debugger)
+    count = len(survey.runs)
+    which = f"{opened.run.label} of {count} runs: " if count > 1 else ""
+    initial, role = "lp" if is_profile else "lt", "offline"
+    if opened.wanted is not None and not is_profile:
+        initial, role = f"lt {opened.wanted.options}", "error"
+    what = f"{'profile of ' * is_profile}{describe_run(context)}"
+    return debugger.stop(
+        context,
+        title=f"offline: {which}{opened.run.path} - {what}",
+        title_role=role,
+        initial_command=initial,
+    )
+
+
+def _mention_filter(context: Context, debugger: Debugger) -> None:
+    """Say which filter the run was kept for."""
+    name = context.run_info.filter_name
+    if not name:
+        return
+    if name in debugger.filters.names():
+        hint = f"lt -f {quoted(name)} lists what passes."
+    else:
+        hint = "It isn't loaded: --filters FILE.py loads it."
+    debugger.note(f'This run stopped the program for the filter "{name}". {hint}')

@@ -13,7 +13,7 @@ from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, widened
 __all__ = ["BAD_PATTERN", "BadElements", "can_be_bad", "find_bad"]
 
 #: Finds bad elements in the text of an array, and nothing else in it.
-BAD_PATTERN = "nan|inf"
+BAD_PATTERN = "nan|-?inf"
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tfdbg_cli.tensors.statistics import Health, Statistics, holds_nonfinite, me
 __all__ = ["Background", "Measurements", "Measures", "halt"]
 
 _Item = TypeVar("_Item")
-_Measured = TypeVar("_Measured", contravariant=True)
+_Measured_contra = TypeVar("_Measured_contra", contravariant=True)
 
 # Without a sign of interest for so long, nobody looks any more.
 _LEASE_SECONDS = 1.0
@@ -106,10 +106,10 @@ class _Unwanted(BaseException):
     """Nobody waits for this tensor any more. Not an error: those are kept as the result."""
 
 
-class Measures(Protocol[_Measured]):
+class Measures(Protocol[_Measured_contra]):
     """Something that measures items of one kind, as `Measurements` does tensors."""
 
-    def measure(self, item: _Measured, check: Callable[[], object], /) -> object:
+    def measure(self, item: _Measured_contra, check: Callable[[], object], /) -> object:
         """Measure one item and keep the result. Raises nothing but what ``check`` raises."""
         ...
 
@@ -208,7 +208,10 @@ def _work(reference: weakref.ref[Background[_Item]], halts: int) -> None:
 
 
 def _measure_wanted(
-    reference: weakref.ref[Background[_Item]], measurements: Measures[_Item], datum: _Item, halts: int
+    reference: weakref.ref[Background[_Item]],
+    measurements: Measures[_Item],
+    datum: _Item,
+    halts: int,
 ) -> None:
     def check() -> None:
         owner = reference()

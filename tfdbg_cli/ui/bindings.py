@@ -107,13 +107,13 @@ class KeyTable:
         """The help page of the keys."""
         lines: list[Line] = []
         rows = [row for row in self.rows if row.help]
-        width = min(max(len(_names(row)) for row in rows), 24) + 2
+        width = min(max(len(_names(row)) for row in rows), 28) + 2
         for where in Where:
             lines.append(line((where.value, "heading"), (f"  [{where.name.lower()}]", "dim")))
             for row in rows:
                 if row.where is where:
                     name = "" if row.action.startswith(COMMAND) else f"  {row.action}"
-                    names = Span("  " + _names(row).ljust(width), "bold")
+                    names = Span("  " + (_names(row) + " ").ljust(width), "bold")
                     lines.append(Line([names, Span(row.help), Span(name, "dim")]))
             lines.append(line())
         lines += [

@@ -29,10 +29,13 @@ def _screen_obstacle() -> str:
     for fd, name in ((0, "stdin"), (1, "stdout")):
         if not _is_tty(fd):
             return f"{name} is no terminal"
-    term = os.environ.get("TERM", "")
-    if term in {"", "dumb", "unknown"}:
-        return f'a terminal of type "{term}" can\'t be drawn on'
+    if _is_dumb():
+        return f'a terminal of type "{os.environ.get("TERM", "")}" can\'t be drawn on'
     return ""
+
+
+def _is_dumb() -> bool:
+    return os.environ.get("TERM", "") in {"", "dumb", "unknown"}
 
 
 def _line_obstacle() -> str:
@@ -50,6 +53,8 @@ def _resolve(kind: str, batch: bool) -> str:
             return "notebook"
         if batch or _line_obstacle():
             return "plain"
+        if _is_dumb():
+            return "readline"  # the line UI, too, moves the cursor
         return "line" if _screen_obstacle() else "screen"
     if kind == "screen" and (obstacle := _screen_obstacle()):
         fallback = "plain" if _line_obstacle() else "line"

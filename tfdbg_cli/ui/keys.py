@@ -103,6 +103,7 @@ KEYS: tuple[Key, ...] = (
         ("l|right", "scroll_right", "sideways"),
         ("0|^", "scroll_home", "to the start of the lines"),
         ("/", "type_search", "search for a regular expression"),
+        ("@", "type_element", "scroll to an element: @10,0"),
         ("&", "type_filter", "show only the lines that match; & alone: all"),
         ("n", "search_next", "the next match; goes on at the other end"),
         ("N", "search_previous", "the match before"),

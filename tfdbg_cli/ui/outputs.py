@@ -25,9 +25,12 @@ def parse_indices(text: str) -> tuple[int, ...]:
     """
     inner = text.strip().strip("[]")
     try:
-        return tuple(int(part) for part in inner.split(",") if part.strip())
+        found = tuple(int(part) for part in inner.split(",") if part.strip())
     except ValueError:
         raise UserError(f'"{text}" names no element.', "Use @[i,j].") from None
+    if not found:
+        raise UserError("Which element?", "Write its indices: @10,0")
+    return found
 
 
 class Outputs:

@@ -99,7 +99,11 @@ class ReadlineUI(PlainUI):
         readline.clear_history()
         for text in service.history.items:
             readline.add_history(text)
-        return input(prompt)
+        try:
+            return input(prompt)
+        except (EOFError, KeyboardInterrupt):
+            print(flush=True)  # readline leaves the cursor behind the prompt
+            raise
 
 
 @contextlib.contextmanager

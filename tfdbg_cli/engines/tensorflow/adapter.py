@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from itertools import chain
@@ -12,7 +10,6 @@ from typing import Any
 
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import session as tf_session
-from tensorflow.python.framework import errors_impl
 
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph
@@ -24,25 +21,14 @@ from tfdbg_cli.engines.tensorflow.callables import Callables
 from tfdbg_cli.engines.tensorflow.errors import attempt
 from tfdbg_cli.engines.tensorflow.graph import GraphView
 from tfdbg_cli.engines.tensorflow.partial import PartialRuns
-from tfdbg_cli.engines.tensorflow.plan import Entry, Plan, make_plan
+from tfdbg_cli.engines.tensorflow.plan import Entry, Plan, PlanCache, make_plan
 from tfdbg_cli.engines.tensorflow.profile import StepTimings, traced
-from tfdbg_cli.engines.tensorflow.requests import feed_values, fetch_labels, resolve
+from tfdbg_cli.engines.tensorflow.requests import Request, feed_values, fetch_labels, resolve
 from tfdbg_cli.engines.tensorflow.spool import Seen, borrow_folder, take
 from tfdbg_cli.engines.tensorflow.watch import all_watchable, debug_options, with_debug
 from tfdbg_cli.errors import one_line
 
 __all__ = ["TensorFlowAdapter"]
-
-# A program has a handful of distinct runs; more come from graphs that grow with each.
-_PLANS = 64
-# The end of the data and the end of a worker are no mistakes to look into.
-_EXPECTED = (
-    errors_impl.OutOfRangeError,
-    errors_impl.CancelledError,
-    errors_impl.AbortedError,
-    errors_impl.UnavailableError,
-    errors_impl.DeadlineExceededError,
-)
 
 _Run = Callable[[Any, Any, Any, Any], Any]
 
@@ -55,8 +41,7 @@ class TensorFlowAdapter(SessionAdapter):
     def __init__(self, session: Any) -> None:
         super().__init__(session)
         self._view: GraphView | None = None
-        self._plans: OrderedDict[Any, Plan] = OrderedDict()
-        self._lock = threading.Lock()
+        self._plans = PlanCache()
         self._device: str | None = None
         self._watching = True  # until a debug operation fails
         self._callables = Callables(self)
@@ -171,8 +156,8 @@ class TensorFlowAdapter(SessionAdapter):
         plan, value, survived = assembly.plan, None, False
         own_fault = errors.is_of_watch(error)
         failed = "" if own_fault else errors.failed_op(error)
-        reason = _reason(error)
-        expected = isinstance(error, _EXPECTED)
+        reason = errors.reason(error)
+        expected = errors.is_expected(error)
         if not expected and not recovery.has_side_effects(plan):
             # Was it one of the extra fetches? Without side effects the plain run can tell.
             value, plain_error = attempt(again)
@@ -201,7 +186,8 @@ class TensorFlowAdapter(SessionAdapter):
             return Capture(None, dump, error)
         if not own_fault:
             kept = {(entry.node, entry.slot) for entry in entries}
-            self._replace(plan, plan.without(lambda entry: (entry.node, entry.slot) not in kept))
+            fewer = plan.without(lambda entry: (entry.node, entry.slot) not in kept)
+            self._plans.replace(plan, fewer)
             dump.warnings.append(f"Tensors that the run itself doesn't need are left out: {reason}")
         return Capture(value, dump)
 
@@ -322,18 +308,12 @@ class TensorFlowAdapter(SessionAdapter):
     def _plan(self, fetches: Any, feed_dict: Any, watch: Watch) -> Plan:
         graph = self.session.graph
         request = resolve(graph, fetches, feed_dict)
-        key = (
-            graph.version,
-            *request.key(),
-            watch.node_name,
-            watch.op_type,
-            watch.tensor_dtype,
-        )
-        with self._lock:
-            plan = self._plans.get(key)
-            if plan is not None:
-                self._plans.move_to_end(key)
-                return plan
+        filters = (watch.node_name, watch.op_type, watch.tensor_dtype)
+        key = (graph.version, *request.key(), *filters)
+        return self._plans.get(key, lambda: self._make_plan(request, watch))
+
+    def _make_plan(self, request: Request, watch: Watch) -> Plan:
+        graph = self.session.graph
         inlines = self._watching and not self.session.sess_str
         plan = make_plan(graph, request, watch, inlines)
         if plan.functional:
@@ -341,18 +321,7 @@ class TensorFlowAdapter(SessionAdapter):
             plan.everything = all_watchable(chain((op.name for op in plan.ops), inner))
             if plan.returned and not plan.everything:
                 plan = make_plan(graph, request, watch)
-        with self._lock:
-            self._plans[key] = plan
-            while len(self._plans) > _PLANS:
-                self._plans.popitem(last=False)
         return plan
-
-    def _replace(self, old: Plan, new: Plan) -> None:
-        with self._lock:
-            for key, plan in self._plans.items():
-                if plan is old:
-                    self._plans[key] = new
-                    return
 
     def _watches(self, plan: Plan, options: Any) -> bool:
         """Whether the runtime's debug operations are needed and can be used."""
@@ -407,9 +376,3 @@ class TensorFlowAdapter(SessionAdapter):
         """A context in which ``tensor.eval()`` and ``op.run()`` go through ``wrapper``."""
         context: AbstractContextManager[Any] = tf_session.BaseSession.as_default(wrapper)
         return context
-
-
-def _reason(error: BaseException) -> str:
-    described = errors.describe(error)
-    text = described.message.partition("\n")[0] if described is not None else str(error)
-    return f"{type(error).__name__}: {text}"

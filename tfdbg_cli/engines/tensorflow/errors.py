@@ -11,7 +11,16 @@ from tensorflow.python.framework import errors_impl
 
 from tfdbg_cli.dumps.dump import RunError
 
-__all__ = ["attempt", "describe", "failed_op", "is_of_watch", "name_op", "unmasked"]
+__all__ = [
+    "attempt",
+    "describe",
+    "failed_op",
+    "is_expected",
+    "is_of_watch",
+    "name_op",
+    "reason",
+    "unmasked",
+]
 
 _NODE = re.compile(r"\{\{node ([^}]*)\}\}")
 # Where TensorFlow's own words end and kilobytes of creation stacks begin.
@@ -19,7 +28,13 @@ _TAIL = re.compile(
     r"\n\s*(Original stack trace for|Errors may have originated from|Operation defined at|"
     r"Input Source operations connected)|\n\nStack trace"
 )
-
+_EXPECTED = (
+    errors_impl.OutOfRangeError,
+    errors_impl.CancelledError,
+    errors_impl.AbortedError,
+    errors_impl.UnavailableError,
+    errors_impl.DeadlineExceededError,
+)
 
 # Of an operation in a function's body an error has only the name inside the function.
 _NAMED: weakref.WeakKeyDictionary[BaseException, str] = weakref.WeakKeyDictionary()
@@ -61,6 +76,11 @@ def is_of_watch(error: BaseException) -> bool:
     return re.search(r"\{\{node __(dbg|copy)_", str(getattr(error, "message", ""))) is not None
 
 
+def is_expected(error: BaseException) -> bool:
+    """Whether it is the end of the data or of a worker: no mistake to look into."""
+    return isinstance(error, _EXPECTED)
+
+
 def failed_op(error: BaseException) -> str:
     """The name of the operation that failed, empty where the error doesn't tell."""
     op = getattr(error, "op", None)
@@ -84,6 +104,13 @@ def describe(error: BaseException) -> RunError | None:
         return None
     op_name = _NAMED.get(error) or failed_op(error)
     return RunError(type(error).__name__, _short(error), op_name)
+
+
+def reason(error: BaseException) -> str:
+    """Type and message of an error, in one line."""
+    described = describe(error)
+    text = described.message.partition("\n")[0] if described is not None else str(error)
+    return f"{type(error).__name__}: {text}"
 
 
 def name_op(error: BaseException, name: str) -> None:

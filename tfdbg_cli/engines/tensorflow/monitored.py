@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -30,6 +31,7 @@ class MonitoredAdapter(TensorFlowAdapter):
     def __init__(self, session: Any) -> None:
         super().__init__(session)
         self._below: weakref.WeakKeyDictionary[Any, TensorFlowAdapter] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
 
     def _adapter_of(self, session: Any) -> TensorFlowAdapter:
         with self._lock:

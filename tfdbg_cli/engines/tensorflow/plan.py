@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -14,12 +16,14 @@ from tfdbg_cli.engines.tensorflow.requests import Request
 from tfdbg_cli.engines.tensorflow.topology import Buffers, order, walk
 from tfdbg_cli.engines.tensorflow.values import Constant, base_dtype_name, holdable
 
-__all__ = ["Entry", "Matcher", "Plan", "make_plan"]
+__all__ = ["Entry", "Matcher", "Plan", "PlanCache", "make_plan"]
 
 # Handles are made anew by each fetch (and deleted with it), queues by name are references.
 _NEVER = frozenset({"GetSessionHandle", "GetSessionHandleV2", "VarHandleOp", "VarHandlesOp"})
 # The optimizer inlines these, unless somebody fetches what they return.
 _INLINED = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+# A program has a handful of distinct runs; more come from graphs that grow with each.
+_KEPT = 64
 
 
 class Entry(NamedTuple):
@@ -101,6 +105,36 @@ class Plan:
                 entries.append(entry._replace(fetch=len(extra)))
                 extra.append(self.extra[entry.fetch])
         return replace(self, extra=extra, entries=entries)
+
+
+class PlanCache:
+    """The plans of one session's latest runs, for those that run again. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._plans: OrderedDict[Hashable, Plan] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], Plan]) -> Plan:
+        """The plan with a key, made now if there is none; that may take its time."""
+        with self._lock:
+            plan = self._plans.get(key)
+            if plan is not None:
+                self._plans.move_to_end(key)
+                return plan
+        plan = make()
+        with self._lock:
+            self._plans[key] = plan
+            while len(self._plans) > _KEPT:
+                self._plans.popitem(last=False)
+        return plan
+
+    def replace(self, old: Plan, new: Plan) -> None:
+        """Keep another plan under the key of one that is kept."""
+        with self._lock:
+            for key, plan in self._plans.items():
+                if plan is old:
+                    self._plans[key] = new
+                    return
 
 
 class Matcher:

@@ -45,6 +45,7 @@ class Actions:
     def __init__(self, app: Commander) -> None:
         self._app = app
         self.state = app.state
+        self._came_from_page = False
         self._table = self._make_table()
 
     @property
@@ -146,6 +147,9 @@ class Actions:
         if not text.startswith(("/", "&")):  # a blank at the end of a regular expression counts
             text = text.rstrip()
         self.state.prompt.clear()
+        # A search that was begun on the page goes on there.
+        self.state.page_mode = self._came_from_page and text.startswith(("/", "&", "@"))
+        self._came_from_page = False
         if text:
             self._app.run(self.state.service.history.add(text))
 
@@ -186,7 +190,8 @@ class Actions:
         self.state.page_mode = False
 
     def _begin(self, text: str) -> None:
-        """Begin a line at the prompt."""
+        """Begin a line at the prompt; from the page, that is where Enter leads back to."""
+        self._came_from_page = self.state.page_mode
         self.state.page_mode = False
         self.state.prompt.line.set(text)
         self.state.prompt.touch()
@@ -204,6 +209,7 @@ class Actions:
         return {
             "type_search": lambda: self._begin("/"),
             "type_filter": lambda: self._begin("&"),
+            "type_element": lambda: self._begin("@"),
             "line_down": on_view(lambda view: view.scroll(1)),
             "line_up": on_view(lambda view: view.scroll(-1)),
             "page_down": on_view(lambda view: view.scroll(max(view.height - 1, 1))),
@@ -374,7 +380,10 @@ class Actions:
     def _show_output(self) -> None:
         text = self._app.program_output()
         if not text:
-            self.state.message = Toast("The program printed nothing at this stop.")
+            self.state.message = Toast(
+                "The program printed nothing at this stop; what it printed between stops is on the "
+                "terminal behind this screen (Ctrl-Z, fg)."
+            )
             return
         output = [line(part) for part in text.splitlines()]
         document = TextDocument(output, title="What the program printed at this stop")

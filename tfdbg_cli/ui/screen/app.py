@@ -34,6 +34,9 @@ __all__ = ["App"]
 # How often the size is looked at where no signal tells of a new one.
 _POLL_SECONDS = 0.5
 
+# Lines above the first element of a tensor, at most.
+_HEADER_LINES = 200
+
 # How often a page whose values are still computed is drawn again.
 _REFRESH_SECONDS = 0.2
 
@@ -198,7 +201,10 @@ class App(Commander):
         """Give the lines of this screen to ``$PAGER``."""
         view = self.state.view
         if view is not None:
-            self._run_outside(pager_command(), (made.text + "\n" for made in view.document))
+            command = pager_command()
+            status = self._run_outside(command, (made.text + "\n" for made in view.document))
+            if status:
+                self.state.message = Toast(f"{command} ended with status {status}.", "error")
 
     def edit(self, text: str) -> str:
         """A command line, after the user has edited it with ``$EDITOR``.
@@ -296,7 +302,10 @@ class App(Commander):
         self.state.menu_at = None
         if document.initial_search:
             with contextlib.suppress(UserError):
-                self.search(document.initial_search, 1)
+                # What stands above the elements is not what is looked for.
+                lines = range(min(document.line_count, _HEADER_LINES))
+                first = next((number for number in lines if document.cells(number)), None)
+                self.search(document.initial_search, 1, first)
 
     def _request(self, request: UiRequest) -> None:
         try:
@@ -342,8 +351,13 @@ class App(Commander):
         view.show(at)
         view.cursor.go_to(indices)
 
-    def search(self, regex: str, direction: int) -> None:
+    def search(self, regex: str, direction: int, first: int | None = None) -> None:
         """Go to a match of a regular expression; an empty one stands for the last.
+
+        Args:
+            regex: the expression.
+            direction: 1 downwards, -1 upwards.
+            first: the line to begin at; default: after the last match, or the top of the page.
 
         Raises:
             UserError: it is none, or nothing matches.
@@ -351,10 +365,13 @@ class App(Commander):
         view = self.state.view
         if view is None:
             raise UserError("There is no screen yet.")
-        steps = view.search(compiled(regex) if regex else None, direction)
+        if not regex and view.pattern is not None and view.cursor.step(view.pattern, direction):
+            self.state.message = Toast(f"{view.cursor.text()}   /{view.pattern.pattern}")
+            return
+        steps = view.search(compiled(regex) if regex else None, direction, first)
 
         def done(hit: Any) -> None:
-            found = view.show_hit(hit)
+            found = view.show_hit(hit, direction)
             shown = view.pattern.pattern if view.pattern is not None else regex
             if found is None:
                 raise UserError(f'Nothing matches "{shown}".')
@@ -363,6 +380,8 @@ class App(Commander):
                 text += f", matching line {found.number} of {found.total}"
             if found.wrapped:
                 text += "; the search went on at the " + ("top" if direction > 0 else "bottom")
+            if element := view.cursor.text():
+                text = f"{element}   {text}"
             self.state.message = Toast(text + ".")
 
         self._work.start(steps, "Searching", done)

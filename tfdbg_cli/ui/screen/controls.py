@@ -68,7 +68,11 @@ class Controls:
             state.message = Toast(f"{key_name(name)} …")
             return
         action = state.keys.find(name, self._places())
-        if action is not None:
+        if action is None and name.startswith("meta ") and not self._prefix:
+            # Esc and a key in quick succession come as one.
+            self.key("esc")
+            self.key(name.removeprefix("meta "))
+        elif action is not None:
             self._actions.do(action)
         elif len(name) == 1 and name.isprintable():
             self._letter(name)

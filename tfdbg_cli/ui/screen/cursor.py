@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -91,6 +92,19 @@ class ElementCursor:
         for ordinal, cell in enumerate(self._cells(number)):
             if cell.start <= at < cell.stop:
                 return self._put(number, ordinal)
+        return False
+
+    def step(self, pattern: re.Pattern[str], direction: int) -> bool:
+        """Go to the next element on the same line whose text matches; ``False``: there is none."""
+        if self._place is None:
+            return False
+        number, ordinal = self._place
+        cells = self._cells(number)
+        text = self._view.document.lines(number, number + 1)[0].text
+        rest = range(ordinal + 1, len(cells)) if direction > 0 else range(ordinal - 1, -1, -1)
+        for other in rest:
+            if other < len(cells) and pattern.search(text[cells[other].start : cells[other].stop]):
+                return self._put(number, other)
         return False
 
     def move(self, rows: int, columns: int) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import threading
 from collections.abc import Callable
+from types import FrameType
 
 import urwid
 
@@ -35,8 +37,20 @@ class ProgressLine:
         self._size = (0, 0)
         self._wake = threading.Event()
         self._ended = False
+        self._watches_resume = False
+        if (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGCONT) == signal.SIG_DFL
+        ):
+            signal.signal(signal.SIGCONT, self._resumed)
+            self._watches_resume = True
         self._thread = threading.Thread(target=self._draw_on, name="tfdbg-progress", daemon=True)
         self._thread.start()
+
+    def _resumed(self, number: int, frame: FrameType | None) -> None:
+        """Another program had the terminal: what was set up of it is gone."""
+        self._size = (0, 0)
+        self._wake.set()
 
     def refresh(self) -> None:
         """Draw at once."""
@@ -47,6 +61,10 @@ class ProgressLine:
         self._ended = True
         self._wake.set()
         self._thread.join()
+        if self._watches_resume:
+            with contextlib.suppress(ValueError):  # another thread's turn
+                if signal.getsignal(signal.SIGCONT) == self._resumed:
+                    signal.signal(signal.SIGCONT, signal.SIG_DFL)
         if self._size != (0, 0):
             _, rows = self._size
             self._write(f"\x1b7\x1b[r\x1b[{rows};1H\x1b[2K\x1b8")
@@ -79,7 +97,7 @@ class ProgressLine:
             if self._size == (0, 0):
                 dog = watchdog_of_terminal()
                 if dog is not None:
-                    dog.up()
+                    dog.up(row=True)
             # Make room below the cursor (IND keeps its column); the last row scrolls no more.
             begin = f"\x1bD\x1b7\x1b[1;{rows - 1}r\x1b8\x1b[1A"
             self._size = columns, rows

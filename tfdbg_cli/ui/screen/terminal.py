@@ -96,7 +96,25 @@ class Terminal(Protocol):
 
 
 class _Screen(raw.Screen):
-    """urwid's screen, usable outside the main thread, where no signal handlers can be set."""
+    """urwid's screen, on which Ctrl-C is a key as long as no command is at work.
+
+    As a signal it would reach the program's children and whoever started it, too. Outside the main
+    thread, where no signal handlers can be set, Ctrl-Z is a mere key as well.
+    """
+
+    def start(self, *args: Any, **kwargs: Any) -> Any:
+        """Take the terminal, and the signal from Ctrl-C."""
+        context = super().start(*args, **kwargs)
+        self.interrupts(False)
+        if threading.current_thread() is not threading.main_thread():
+            self.tty_signal_keys(susp="undefined", fileno=self._term_input_file.fileno())
+        return context
+
+    def interrupts(self, on: bool) -> None:
+        """Whether Ctrl-C is a signal."""
+        self.tty_signal_keys(
+            intr=_CTRL_C if on else "undefined", fileno=self._term_input_file.fileno()
+        )
 
     def signal_init(self) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -105,6 +123,9 @@ class _Screen(raw.Screen):
     def signal_restore(self) -> None:
         if threading.current_thread() is threading.main_thread():
             super().signal_restore()
+
+
+_CTRL_C = 3
 
 
 class _Diversion:
@@ -294,14 +315,12 @@ class RealTerminal:
         signal.raise_signal(number)
 
     def started(self) -> None:
-        """Outside the main thread Ctrl-C and Ctrl-Z become mere keys: nobody could handle them."""
-        if not self._in_main:
-            assert self._files is not None
-            fd = self._files[0].fileno()
-            self.screen.tty_signal_keys(intr="undefined", susp="undefined", fileno=fd)
+        """The screen is up."""
 
     def working(self, busy: bool) -> None:
         """Tell whether a command is at work, which Ctrl-C then interrupts."""
+        if self._in_main and self.screen.started:
+            self.screen.interrupts(busy)
         self._busy = busy
 
     def write(self, text: str) -> None:

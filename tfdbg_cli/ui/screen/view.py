@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import urwid
@@ -21,6 +22,9 @@ __all__ = ["Found", "LinkPlace", "View"]
 # How far beyond the page Tab looks for a link, and how long matches are counted for.
 _LINK_REACH = 4096
 _COUNT_SECONDS = 0.05
+
+# Matches of one line that are looked at for the last one.
+_MOST_PLACES = 1000
 
 
 class LinkPlace(NamedTuple):
@@ -258,13 +262,16 @@ class View:
 
     # -- search
 
-    def search(self, pattern: re.Pattern[str] | None, direction: int = 1) -> Iterator[float | Hit]:
+    def search(
+        self, pattern: re.Pattern[str] | None, direction: int = 1, first: int | None = None
+    ) -> Iterator[float | Hit]:
         """Look for a match; beyond the end the search goes on at the other end.
 
         Args:
             pattern: a new one is looked for from the top of the page on; ``None``: the next match
                 of the old one, from the last match on if it is visible.
             direction: 1 downwards, -1 upwards.
+            first: the line to begin at; default: as above.
 
         Returns:
             The steps of the search; what they end with is for `show_hit`.
@@ -276,21 +283,24 @@ class View:
             self.pattern, self.match = pattern, None
         if self.pattern is None:
             raise UserError("There was no search on this screen yet.", "Use /regex.")
-        if self.match is not None and self.top <= self.match < self.bottom:
+        if first is not None:
+            start = first
+        elif self.match is not None and self.top <= self.match < self.bottom:
             start = self.match + direction
         else:
             start = self.top if direction > 0 else self.bottom - 1
         return find_steps(self.document, self.pattern, start, direction)
 
-    def show_hit(self, hit: Hit) -> Found | None:
+    def show_hit(self, hit: Hit, direction: int = 1) -> Found | None:
         """Go to what a search has found; ``None`` if nothing matches: the page stays."""
         if hit.line is None or self.pattern is None:
             return None
         self.match = hit.line
         self.show(hit.line)
         text = self.lines(hit.line, hit.line + 1)[0].text
-        place = self.pattern.search(text)
-        if place is not None:
+        places = list(islice(self.pattern.finditer(text), _MOST_PLACES))
+        if places:
+            place = places[0 if direction > 0 else -1]
             first = text_width(text[: place.start()])
             self._show_columns(first, first + text_width(place[0]))
             self.cursor.put_at(hit.line, place.start())

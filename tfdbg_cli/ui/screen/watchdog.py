@@ -50,15 +50,16 @@ class Watchdog:
             theirs.close()
         self._socket = ours
 
-    def up(self, output: int | None = None) -> None:
+    def up(self, output: int | None = None, *, row: bool = False) -> None:
         """From now on the terminal is not as it was found.
 
         Args:
             output: a file with what the program printed meanwhile, to be printed after its death.
+            row: only the last row is ours.
         """
         with contextlib.suppress(OSError):
             if output is None:
-                self._socket.send(b"U")
+                self._socket.send(b"R" if row else b"U")
             else:
                 socket.send_fds(self._socket, [b"U"], [output])
 

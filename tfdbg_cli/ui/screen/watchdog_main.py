@@ -23,9 +23,13 @@ RESTORE = (
 )
 
 
-def _watch(channel: socket.socket, process: int | None) -> tuple[bool, int | None]:
-    """Wait for the end of the process; returns whether the screen was up, and its output file."""
-    is_up, output = False, None
+# Before that, the row that tells how far the program is.
+CLEAR_ROW = b"\x1b7\x1b[r\x1b[999;1H\x1b[2K\x1b8"
+
+
+def _watch(channel: socket.socket, process: int | None) -> tuple[bytes, int | None]:
+    """Wait for the end of the process; returns what was up on the terminal, and its output file."""
+    is_up, output = b"D", None
     while True:
         sources = [channel.fileno()] if process is None else [channel.fileno(), process]
         ready, _, _ = select.select(sources, [], [])
@@ -35,14 +39,14 @@ def _watch(channel: socket.socket, process: int | None) -> tuple[bool, int | Non
                 return is_up, output
             if output is not None:
                 os.close(output)
-            is_up, output = data[-1:] == b"U", files[-1] if files else None
+            is_up, output = data[-1:], files[-1] if files else None
         elif ready:
             # What it said before it died may still be on its way.
             channel.setblocking(False)
             with contextlib.suppress(BlockingIOError, ConnectionError):
                 data, files, _, _ = socket.recv_fds(channel, 64, 4)
                 if data:
-                    is_up, output = data[-1:] == b"U", files[-1] if files else None
+                    is_up, output = data[-1:], files[-1] if files else None
             return is_up, output
 
 
@@ -68,7 +72,10 @@ def main(channel_fd: int, pid: int, modes: str) -> None:
         # Where the system has it: children of the program may hold the other end of the channel.
         process = os.pidfd_open(pid)
     is_up, output = _watch(socket.socket(fileno=channel_fd), process)
-    if is_up:
+    if is_up == b"R":
+        with contextlib.suppress(OSError):
+            os.write(1, CLEAR_ROW)
+    if is_up != b"D":
         _restore(ast.literal_eval(modes), output)
 
 

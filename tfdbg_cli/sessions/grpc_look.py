@@ -1,0 +1,142 @@
+"""Looking at the runs that other processes send, each at its end while its program waits."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tfdbg_cli.commands.context import Context, compile_regex
+from tfdbg_cli.commands.parsing import quoted
+from tfdbg_cli.commands.run import RunChoice, describe_run
+from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo
+from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.sessions.debugger import Debugger
+from tfdbg_cli.sessions.grpc_stream import ReceivedRun, Receiver
+from tfdbg_cli.ui.remote.address import Address
+
+__all__ = ["look_at_runs"]
+
+
+class _Desk:
+    """The person at the receiver, and which run they wait for."""
+
+    def __init__(self, debugger: Debugger) -> None:
+        self._debugger = debugger
+        self._choice = RunChoice()
+        self._countdown = 1
+
+    def take(self, run: ReceivedRun) -> bool:
+        """Show a run if it is the one; whether there is to be another."""
+        choice = self._choice
+        self._countdown -= 1
+        if self._countdown > 0 or not choice.is_debug:
+            if self._countdown <= 0:
+                self._choose(RunChoice())
+            return True
+        dump = run.open()
+        try:
+            initial, role = self._first_screen(choice, dump)
+            if not initial:
+                return True
+            context = self._context(dump)
+            action = self._debugger.stop(
+                context,
+                title=f"run-end: {describe_run(context)} from {_name(run.peer)}",
+                title_role=role,
+                initial_command=initial,
+            )
+        finally:
+            dump.close()
+        if not isinstance(action, RunChoice):
+            return False
+        self._choose(action)
+        return True
+
+    def _choose(self, choice: RunChoice) -> None:
+        self._choice, self._countdown = choice, choice.times
+        if choice.is_profile or choice.node_name or choice.op_type or choice.tensor_dtype:
+            self._debugger.note(
+                "What is watched in a run is up to the program that sends it (watch_fn)."
+            )
+
+    def _first_screen(self, choice: RunChoice, dump: Dump) -> tuple[str, str]:
+        """The first command of the stop and its role; empty: the filter found nothing."""
+        if not choice.filter_name:
+            return "lt", "end"
+        failures: list[str] = []
+
+        def failed(datum: Datum, error: Exception) -> None:
+            failures.append(f"{datum.tensor_name}: {one_line(error)}")
+
+        exclude = compile_regex(choice.exclude, "-fenn") if choice.exclude else None
+        predicate = self._debugger.filters.predicate(choice.filter_name)
+        found = dump.find(predicate, first_n=1, exclude=exclude, on_error=failed)
+        if failures:
+            self._debugger.report_filter(choice.filter_name, "a run", failures)
+        if not found:
+            return "", ""
+        without = f" -fenn {quoted(choice.exclude)}" if choice.exclude else ""
+        return f"lt -f {quoted(choice.filter_name)}{without}", "error"
+
+    def _context(self, dump: Dump) -> Context:
+        debugger = self._debugger
+        return Context(
+            "run-end",
+            debugger.registry,
+            debugger.filters,
+            debugger.settings,
+            dump.run_info() or RunInfo(),
+            dump,
+            names=debugger.names,
+        )
+
+
+def _name(peer: str) -> str:
+    """``ipv4:127.0.0.1:50712`` as people write it."""
+    return peer.partition(":")[2] or peer
+
+
+def look_at_runs(address: Address, debugger: Debugger) -> None:
+    """Receive runs and stop at the end of each, until the user leaves.
+
+    Args:
+        address: where to listen.
+        debugger: UI, filters and settings; with its ``keep``, the dumps stay.
+
+    Raises:
+        UserError: grpcio isn't installed, the port is taken, or there is no folder for the dumps.
+    """
+    if address.path:
+        raise UserError("--grpc listens at a port; TensorFlow knows no Unix sockets.")
+    store = debugger.store
+    root = store.root or ("tfdbg_dumps" if store.keep else None)
+    with tempfile.TemporaryDirectory(prefix="tfdbg_grpc_", ignore_cleanup_errors=True) as temporary:
+        folder = Path(root or temporary)
+        with Receiver(address, folder, limit=store.limit, holds=True) as receiver:
+            if not address.is_private:
+                _say("everybody who reaches this port can send runs here and make them wait.")
+            where = f"{address.host if not address.is_private else 'localhost'}:{receiver.port}"
+            _say(f"waiting for runs at grpc://{where}; Ctrl-C ends it.")
+            _receive(receiver, _Desk(debugger), store.keep)
+
+
+def _receive(receiver: Receiver, desk: Any, keep: bool) -> None:
+    while True:
+        run = None
+        try:
+            while run is None:
+                run = receiver.next(timeout=0.5)
+            goes_on = desk.take(run)
+        except KeyboardInterrupt:
+            return
+        finally:
+            if run is not None:
+                run.release(keep=keep)
+        if not goes_on:
+            return
+
+
+def _say(text: str) -> None:
+    print(f"tfdbg: {text}", file=sys.stderr, flush=True)
