@@ -5,7 +5,7 @@ https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/debug/debug
 its messages are read with our own scanner, so gRPC is all that is needed, and no TensorFlow.
 
 How TensorFlow uses it: the process that a run was asked of opens a stream when the run begins,
-sends the record of the run (`CoreMetadata`) on it, and waits at the end of the run until we have
+sends the record of the run (`CoreMetadata`) on it, waits for a reply to it, and waits at the end of the run until we have
 closed it. Other servers that compute parts of the run open one when they first have something to
 send, leave it open for all the runs to come, and send no record.
 """
@@ -33,6 +33,7 @@ from tfdbg_cli.ui.remote.address import Address
 __all__ = ["ReceivedRun", "Receiver"]
 
 _SERVICE = "tensorflow.EventListener"
+_EMPTY_REPLY = b""  # an EventReply that changes the state of no debug op
 # TensorFlow sends tensors in pieces of 4 MB; only a single string can be larger.
 _LARGEST_MESSAGE = 512 << 20
 # Each open stream holds a thread, and each server of a cluster holds a stream.
@@ -179,6 +180,7 @@ class Receiver:
     # The service. Each stream has a thread of its own.
 
     def _receive(self, events: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        """``SendEvents``: the replies to the Events of one stream."""
         stream = _Stream(context.peer(), self._limit)
         is_whole = False
         try:
@@ -190,12 +192,17 @@ class Receiver:
                 except Exception:  # plain ones, where the sender is gone or we are closing
                     break
                 else:
-                    self._take(stream, data)
+                    if self._take(stream, data):
+                        yield _EMPTY_REPLY
         finally:
             self._end(stream, is_whole, context.is_active)
-        return iter(())
 
-    def _take(self, stream: _Stream, data: bytes) -> None:
+    def _take(self, stream: _Stream, data: bytes) -> bool:
+        """Take an Event; whether the sender may be waiting for a reply.
+
+        It waits after each graph and after the record of the run. One that it doesn't wait for
+        does no harm.
+        """
         try:
             message = stream.assembler.feed(data)
         except DumpError as error:
@@ -203,7 +210,7 @@ class Receiver:
                 run = stream.run or (self._open[-1] if self._open else None)
             if run is not None:
                 run.note(f"A part of the run can't be read: {error}")
-            return
+            return True
         if isinstance(message, CoreMetadata):
             try:
                 self._begin(stream, message)
@@ -214,6 +221,7 @@ class Receiver:
         elif message is not None:
             self._settle(stream)
             self._file(stream, message)
+        return isinstance(message, CoreMetadata | Graph)
 
     def _begin(self, stream: _Stream, core: CoreMetadata) -> None:
         """A run begins on this stream."""
@@ -313,8 +321,8 @@ class Receiver:
 
 
 def _accept(request: bytes, context: Any) -> bytes:
-    """Tracebacks and source files of other tools: an empty ``EventReply``."""
-    return b""
+    """``SendTracebacks`` and ``SendSourceFiles``, which only other tools send."""
+    return _EMPTY_REPLY
 
 
 def _import_grpc() -> Any:
