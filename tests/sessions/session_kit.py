@@ -62,8 +62,15 @@ class Script(UserInterface):
         return "".join(stop.mode.removeprefix("run-")[0] for stop in self.stops)
 
 
+class StrictDebugger(Debugger):
+    """A debugger that lets errors out, those of a script's own checks above all."""
+
+    def stop(self, context, *, title, title_role, initial_command):
+        return self._stop(context, title, title_role, initial_command)
+
+
 def make_debugger(ui, **options):
-    debugger = Debugger(ui="plain", **options)
+    debugger = StrictDebugger(ui="plain", **options)
     debugger._ui = ui
     return debugger
 

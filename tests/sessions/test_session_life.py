@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from session_kit import Script, make_debugger, wrap
 
+from tfdbg_cli.sessions.debugger import Debugger
 from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
+from tfdbg_cli.ui.base import UserInterface
 
 
 def count(program, sess, times):
@@ -370,3 +372,21 @@ def test_a_monitored_session(tmp_path):
     assert runs == 3
     assert ui.modes == "seee"
     assert "global_step" in " ".join(ui.stops[1].names)
+
+
+class Broken(UserInterface):
+    """A UI with a bug."""
+
+    def interact(self, service, queue):
+        raise RuntimeError("a bug of ours")
+
+
+def test_a_bug_of_ours_is_told_and_never_raised_into_the_program(program, capsys):
+    debugger = Debugger(ui="plain")
+    debugger._ui = Broken()
+    session = LocalCLIDebugWrapperSession(program.session, debugger=debugger)
+    assert session.run(program.add) == 1
+    assert session.run(program.add) == 2
+    err = capsys.readouterr().err
+    assert err.count("RuntimeError: a bug of ours") == 2  # its traceback, and in one line
+    assert "the program goes on without it" in err

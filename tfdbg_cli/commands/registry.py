@@ -191,9 +191,14 @@ class CommandRegistry:
     def __post_init__(self) -> None:
         for point in entry_points(group="tfdbg_cli.commands"):
             try:
-                self.commands.append(point.load())
+                command = point.load()
             except Exception as error:
-                self.commands.append(_missing(point.name, one_line(error)))
+                command = _missing(point.name, one_line(error))
+            # It may be there already: one registry is made from another's commands.
+            if not any(
+                (c.name, c.summary) == (command.name, command.summary) for c in self.commands
+            ):
+                self.commands.append(command)
         # Two commands may share a name at different stops, as ``ps`` does.
         self._by_name: dict[str, list[Command]] = {}
         for command in self.commands:

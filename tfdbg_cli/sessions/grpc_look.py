@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from tfdbg_cli.commands.context import Context, compile_regex
 from tfdbg_cli.commands.parsing import quoted
@@ -122,20 +121,20 @@ def look_at_runs(address: Address, debugger: Debugger) -> None:
             _receive(receiver, _Desk(debugger), store.keep)
 
 
-def _receive(receiver: Receiver, desk: Any, keep: bool) -> None:
-    while True:
+def _receive(receiver: Receiver, desk: _Desk, keep: bool) -> None:
+    goes_on = True
+    while goes_on:
         run = None
         try:
             while run is None:
                 run = receiver.next(timeout=0.5)
             goes_on = desk.take(run)
         except KeyboardInterrupt:
-            return
-        finally:
-            if run is not None:
-                run.release(keep=keep)
+            goes_on = False
         if not goes_on:
-            return
+            receiver.close()  # before the program goes on: it must not send another run
+        if run is not None:
+            run.release(keep=keep)
 
 
 def _say(text: str) -> None:

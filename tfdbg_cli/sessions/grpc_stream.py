@@ -5,7 +5,7 @@ https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/debug/debug
 its messages are read with our own scanner, so gRPC is all that is needed, and no TensorFlow.
 
 How TensorFlow uses it: the process that a run was asked of opens a stream when the run begins,
-sends the record of the run (`CoreMetadata`) on it, waits for a reply to it, and waits at the end of the run until we have
+sends the record of the run (`CoreMetadata`) on it, and waits at the end of the run until we have
 closed it. Other servers that compute parts of the run open one when they first have something to
 send, leave it open for all the runs to come, and send no record.
 """
@@ -42,6 +42,8 @@ _STREAMS = 256
 # Other servers have no way to say that they are done with a run: it is over when they are quiet.
 _QUIET = 0.25
 _LONGEST_WAIT = 5.0
+# For streams to end by themselves when we close.
+_GRACE = 2.0
 # What a server sends just before the run's record arrives belongs to that run.
 _EARLY = 1.0
 _MOST_EARLY = 256
@@ -166,13 +168,11 @@ class Receiver:
         return None
 
     def close(self) -> None:
-        """Stop listening; who waits goes on. Runs that nobody has taken are deleted."""
+        """Stop listening, and then let everybody go on; runs that nobody has taken are deleted."""
+        # In this order: the next run of a program that goes on must not find us half closed.
+        stopped = self._server.stop(_GRACE)
         self._closing.set()
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._done.get_nowait().release()
-        # Handlers of runs that are under way end as soon as their streams are cancelled.
-        self._server.stop(0.5).wait()
+        stopped.wait()
         with contextlib.suppress(queue.Empty):
             while True:
                 self._done.get_nowait().release()
@@ -184,16 +184,16 @@ class Receiver:
         stream = _Stream(context.peer(), self._limit)
         is_whole = False
         try:
-            while not is_whole:
+            while True:
                 try:
                     data = next(events)
                 except StopIteration:
-                    is_whole = True
+                    is_whole = context.is_active()
+                    break
                 except Exception:  # plain ones, where the sender is gone or we are closing
                     break
-                else:
-                    if self._take(stream, data):
-                        yield _EMPTY_REPLY
+                if self._take(stream, data):
+                    yield _EMPTY_REPLY
         finally:
             self._end(stream, is_whole, context.is_active)
 
