@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tfdbg_cli.commands.context import Context, compile_regex
 from tfdbg_cli.commands.parsing import quoted
-from tfdbg_cli.commands.run import RunChoice, describe_run
+from tfdbg_cli.commands.run import ExitChoice, RunChoice, describe_run
 from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.sessions.debugger import Debugger
@@ -23,16 +23,19 @@ class _Desk:
 
     def __init__(self, debugger: Debugger) -> None:
         self._debugger = debugger
-        self._choice = RunChoice()
-        self._countdown = 1
+        debugger.choice, debugger.countdown = RunChoice(), 1
 
     def take(self, run: ReceivedRun) -> bool:
         """Show a run if it is the one; whether there is to be another."""
-        choice = self._choice
-        self._countdown -= 1
-        if self._countdown > 0 or not choice.is_debug:
-            if self._countdown <= 0:
-                self._choose(RunChoice())
+        debugger = self._debugger
+        choice = debugger.choice or RunChoice()
+        debugger.run_count += 1
+        debugger.waiting.run_started(debugger.run_count)
+        debugger.countdown -= 1
+        is_due = debugger.countdown <= 0
+        if not debugger.waiting.is_interrupted and not (is_due and choice.is_debug):
+            if is_due:
+                debugger.choice = None  # the run after the one that was not to be looked at
             return True
         dump = run.open()
         try:
@@ -40,7 +43,7 @@ class _Desk:
             if not initial:
                 return True
             context = self._context(dump)
-            action = self._debugger.stop(
+            action = debugger.stop(
                 context,
                 title=f"run-end: {describe_run(context)} from {_name(run.peer)}",
                 title_role=role,
@@ -49,12 +52,14 @@ class _Desk:
         finally:
             dump.close()
         if not isinstance(action, RunChoice):
+            if isinstance(action, ExitChoice) and action.ends_program:
+                _say("the program belongs to another process: it runs on, undebugged.")
             return False
-        self._choose(action)
+        self._note_watch(action)
+        debugger.choose(action, debugger.run_count + 1)
         return True
 
-    def _choose(self, choice: RunChoice) -> None:
-        self._choice, self._countdown = choice, choice.times
+    def _note_watch(self, choice: RunChoice) -> None:
         if choice.is_profile or choice.node_name or choice.op_type or choice.tensor_dtype:
             self._debugger.note(
                 "What is watched in a run is up to the program that sends it (watch_fn)."
@@ -64,20 +69,24 @@ class _Desk:
         """The first command of the stop and its role; empty: the filter found nothing."""
         if not choice.filter_name:
             return "lt", "end"
+        debugger = self._debugger
         failures: list[str] = []
 
         def failed(datum: Datum, error: Exception) -> None:
             failures.append(f"{datum.tensor_name}: {one_line(error)}")
 
         exclude = compile_regex(choice.exclude, "-fenn") if choice.exclude else None
-        predicate = self._debugger.filters.predicate(choice.filter_name)
+        predicate = debugger.filters.predicate(choice.filter_name)
         found = dump.find(predicate, first_n=1, exclude=exclude, on_error=failed)
         if failures:
-            self._debugger.report_filter(choice.filter_name, "a run", failures)
-        if not found:
-            return "", ""
-        without = f" -fenn {quoted(choice.exclude)}" if choice.exclude else ""
-        return f"lt -f {quoted(choice.filter_name)}{without}", "error"
+            debugger.report_filter(choice.filter_name, "a run", failures)
+        if found:
+            without = f" -fenn {quoted(choice.exclude)}" if choice.exclude else ""
+            return f"lt -f {quoted(choice.filter_name)}{without}", "error"
+        if debugger.waiting.is_interrupted:
+            return "lt", "end"
+        debugger.waiting.say(f"none of {len(dump.data())} tensors")
+        return "", ""
 
     def _context(self, dump: Dump) -> Context:
         debugger = self._debugger

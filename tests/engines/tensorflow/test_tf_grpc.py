@@ -88,7 +88,7 @@ def test_values_are_those_of_the_plain_run(graph: Any, receiver: Receiver) -> No
     assert set(info.fetches) == {tensor.name for tensor in [*tensors, v]}
     assert set(info.feeds) == {"x:0", "words:0"}
     nodes = dump.graph()
-    assert nodes is not None and nodes.nodes["product"].inputs == ["x:0", "v/read:0"]
+    assert nodes is not None and list(nodes.nodes["product"].inputs) == ["x:0", "v/read:0"]
     assert dump.warnings == []
 
 
@@ -136,6 +136,18 @@ def test_a_run_that_fails(graph: Any, receiver: Receiver) -> None:
     run = receiver.next(SECONDS)
     assert run is not None
     assert values(run.open())["doubled:0"].tolist() == [2, 4, 6]
+
+
+def test_what_tensorflows_own_wrapper_sends(graph: Any, receiver: Receiver) -> None:
+    wrappers = pytest.importorskip("tensorflow.python.debug.wrappers.grpc_wrapper")
+    x = tf1.placeholder(tf.float32, [2], name="x")
+    y = tf.multiply(x, 3.0, name="y")
+    with tf1.Session() as session:
+        wrapped = wrappers.GrpcDebugWrapperSession(session, address(receiver))
+        wrapped.run(y, {x: [1, 2]})
+    run = receiver.next(SECONDS)
+    assert run is not None
+    assert values(run.open())["y:0"].tolist() == [3, 6]
 
 
 def test_nothing_of_the_callers_is_changed(graph: Any, receiver: Receiver) -> None:
@@ -260,10 +272,10 @@ def test_arguments_as_in_the_original(graph: Any) -> None:
 class Desk:
     """``python -m tfdbg_cli --grpc`` with commands, in a process of its own."""
 
-    def __init__(self, *commands: str) -> None:
+    def __init__(self, *commands: str, options: tuple[str, ...] = ()) -> None:
         arguments = [part for command in commands for part in ("-c", command)]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tfdbg_cli", "--grpc", "0", "--batch", *arguments],
+            [sys.executable, "-m", "tfdbg_cli", "--grpc", "0", "--batch", *options, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -301,6 +313,20 @@ def test_the_debugger_in_another_process(graph: Any) -> None:
         assert words in first
     assert "1 -inf" in rest.split("--- pt y:0 ---")[0]
     assert "array([  0., -inf]" in rest and "array([  1., -inf]" in rest
+
+
+def test_kept_runs_are_opened_later(graph: Any, tmp_path: Path) -> None:
+    x = tf1.placeholder(tf.float32, [], name="x")
+    y = tf.add(x, 1.0, name="y")
+    desk = Desk("run -n", "exit --detach", options=("--dump-root", str(tmp_path), "--keep-dumps"))
+    with tf1.Session() as session:
+        wrapped = tf_debug.GrpcDebugWrapperSession(session, desk.url)
+        for k in range(3):
+            wrapped.run(y, {x: k})
+    desk.text()
+    kept = sorted(tmp_path.iterdir())
+    found = [tf_debug.DebugDumpDir(path).get_tensors("y", 0, "DebugIdentity") for path in kept]
+    assert found == [[1], [2], [3]]
 
 
 _CLUSTER = """
