@@ -7,7 +7,7 @@ the protos that they are given and import no framework.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.sessions.requests import either
@@ -115,16 +115,11 @@ def watch_graph(
     tensors = list(_tensors(graph, wanted))
     if not any(patterns):
         tensors.append(("*", -1))
-    for node, slot in tensors:
-        add_debug_tensor_watch(
-            run_options,
-            node,
-            slot,
-            debug_ops,
-            debug_urls,
-            tolerate_debug_op_creation_failures,
-            global_step,
-        )
+    _watch(
+        run_options,
+        tensors,
+        (debug_ops, debug_urls, tolerate_debug_op_creation_failures, global_step),
+    )
     run_options.debug_options.reset_disk_byte_usage = reset_disk_byte_usage
 
 
@@ -157,16 +152,11 @@ def watch_graph_with_denylists(
             test is not None and test(fact) for test, fact in zip(tests, facts, strict=True)
         )
 
-    for node, slot in _tensors(graph, wanted):
-        add_debug_tensor_watch(
-            run_options,
-            node,
-            slot,
-            debug_ops,
-            debug_urls,
-            tolerate_debug_op_creation_failures,
-            global_step,
-        )
+    _watch(
+        run_options,
+        _tensors(graph, wanted),
+        (debug_ops, debug_urls, tolerate_debug_op_creation_failures, global_step),
+    )
     run_options.debug_options.reset_disk_byte_usage = reset_disk_byte_usage
 
 
@@ -199,6 +189,16 @@ def watch_graph_with_blacklists(
 
 def _begins_with(pattern: str | None) -> Callable[[str], object] | None:
     return re.compile(pattern).match if pattern else None
+
+
+def _watch(
+    run_options: Any,
+    tensors: Iterable[tuple[str, int]],
+    how: tuple[_Texts, _Texts | None, bool, int],
+) -> None:
+    """Add a watch for each of some tensors, with the last arguments of `add_debug_tensor_watch`."""
+    for node, slot in tensors:
+        add_debug_tensor_watch(run_options, node, slot, *how)
 
 
 def _tensors(
