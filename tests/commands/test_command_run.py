@@ -135,7 +135,7 @@ def test_the_error_screen_names_the_op_and_where_to_look(failed):
     assert "Error type: InvalidArgumentError" in lines
     assert any("not finite" in text for text in lines)
     assert document.title_role == "error"
-    assert [c for c in failed.links("err") if "check" in c] == [
+    assert [c for c in failed.links("err") if c.endswith(" check")] == [
         "ni -a -d -t check",
         "li -r check",
     ]
