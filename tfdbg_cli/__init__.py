@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any
 from tfdbg_cli.version import __version__
 
 if TYPE_CHECKING:
-    from tfdbg_cli.control import disable, enable, listen, listen_for_signal, set_trace
+    from tfdbg_cli.control import (
+        disable,
+        enable,
+        listen,
+        listen_for_signal,
+        run,
+        set_trace,
+        wrap,
+    )
     from tfdbg_cli.dumps.directory import (
         DebugDumpDir,
         DebugTensorDatum,
@@ -65,7 +73,15 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "tfdbg_cli.control": ("disable", "enable", "listen", "listen_for_signal", "set_trace"),
+    "tfdbg_cli.control": (
+        "disable",
+        "enable",
+        "listen",
+        "listen_for_signal",
+        "run",
+        "set_trace",
+        "wrap",
+    ),
     "tfdbg_cli.notebook": ("load_ipython_extension", "unload_ipython_extension"),
     "tfdbg_cli.dumps.directory": (
         "DebugDumpDir",
@@ -151,10 +167,12 @@ __all__ = [
     "load_tensor_from_event",
     "load_tensor_from_event_file",
     "reconstruct_non_debug_graph_def",
+    "run",
     "set_trace",
     "watch_graph",
     "watch_graph_with_blacklists",
     "watch_graph_with_denylists",
+    "wrap",
 ]
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import signal
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
+from typing import Any
 
 from tfdbg_cli.engine_watch import EngineWatch
+from tfdbg_cli.engines.registry import engine_for, load
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.sessions.debugger import Debugger
 
@@ -17,8 +21,10 @@ __all__ = [
     "enable",
     "listen",
     "listen_for_signal",
+    "run",
     "set_trace",
     "signal_number",
+    "wrap",
 ]
 
 
@@ -70,6 +76,57 @@ def set_trace() -> None:
     enable()
     for debugger in Debugger.instances:
         debugger.request_stop(waits=True)
+
+
+def run(name: str = "") -> AbstractContextManager[None]:
+    """Make a block one run of the debugger: ``with tfdbg_cli.run():``; or a function: ``@run()``.
+
+    For engines whose runs are stretches of the program (PyTorch); others have sessions. Works
+    under the launcher and without it; a block in a block, or in a module's call, belongs to the
+    outer one.
+
+    Args:
+        name: what the run is called on the screens.
+    """
+    _watch()
+    if "torch" not in sys.modules:
+        return nullcontext()
+    engine: Any = load("torch")
+    made: AbstractContextManager[None] = engine.block(name)
+    return made
+
+
+def wrap(thing: Any) -> Any:
+    """Debug something by hand.
+
+    Args:
+        thing: a session of TensorFlow or of the NumPy engine; a PyTorch module; or a function
+            whose every call is to be a run, e.g. one training step.
+
+    Returns:
+        The wrapper of a session; a module as it is, with the program's PyTorch runs debugged from
+        now on; a function that does the same as the one given.
+
+    Raises:
+        TypeError: it is none of these.
+    """
+    if engine_for(thing) is not None:
+        from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
+
+        return LocalCLIDebugWrapperSession(thing)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(thing, torch.nn.Module):
+        enable()
+        return thing
+    if not callable(thing):
+        raise TypeError(f"Expected a session, a module or a function; got type {type(thing)}")
+
+    @functools.wraps(thing)
+    def debugged(*args: Any, **kwargs: Any) -> Any:
+        with run(getattr(thing, "__name__", "")):
+            return thing(*args, **kwargs)
+
+    return debugged
 
 
 def listen(address: str | int, *, wait: bool = True) -> str:

@@ -74,9 +74,21 @@ class EngineWatch:
 
     def _install(self, name: str) -> None:
         try:
-            self._undo.append(load(name).install(self.debugger.wrap))
+            engine = load(name)
+            engine.configure(self.debugger.settings.get)
+            self._undo.append(engine.install(self.debugger.wrap))
         except Exception as error:
             note(f"the {name} engine can't be used, its runs go undebugged: {one_line(error)}")
+
+    def failed(self, error: BaseException) -> None:
+        """The program is about to end with an error that nobody caught: some engines want to know.
+
+        Raises:
+            SystemExit: the user ended the program at the stop that this led to.
+        """
+        if self._is_on and os.getpid() == self._process:
+            for name in self._seen:
+                load(name).failed(error)
 
     def turn(self, on: bool) -> None:
         """Take the engines off, so that runs cost nothing, or put them on again."""

@@ -166,6 +166,13 @@ def _run(
             debugger.outcome = one_line(error)
     except BaseException as error:
         uncaught = error
+    if isinstance(uncaught, Exception):
+        try:
+            watch.failed(uncaught)
+        except SystemExit:
+            pass  # it ends anyway, with its own error
+        except Exception as error:
+            note(one_line(error))
     if uncaught is not None:
         debugger.outcome = one_line(uncaught)
         # Out here, what a hook of the program's raises doesn't get our context.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,27 @@ def _to_bool(text: str) -> bool:
     if lowered in _FALSE:
         return False
     raise ValueError("expected on or off")
+
+
+def _to_ratio(text: str) -> float:
+    value = float(text)
+    if not value >= 1:
+        raise ValueError("expected a ratio from 1 on")
+    return value
+
+
+def _to_regex(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"it is no regex ({error})") from None
+    return text
+
+
+def _to_function(text: str) -> str:
+    if text and not all(part.isidentifier() for part in text.split(".")):
+        raise ValueError("expected module.function")
+    return text
 
 
 def _to_count(text: str) -> int:
@@ -69,6 +91,45 @@ FIELDS = (
         str,
         "Colours of the full screen and the line UI.",
         ("auto", "dark", "light", "colorblind", "colorblind-light", "mono"),
+    ),
+    Field(
+        "overhead",
+        1.5,
+        _to_ratio,
+        "PyTorch: how much slower run -f may make runs before it looks at less.",
+    ),
+    Field(
+        "guard",
+        True,
+        _to_bool,
+        "PyTorch: whether run -f may run the lines of a bad step once more to look at it.",
+    ),
+    Field(
+        "run_end",
+        "",
+        _to_function,
+        "PyTorch: module.function whose return ends a training run; empty: the optimizer step.",
+    ),
+    Field(
+        "threads",
+        "MainThread",
+        _to_regex,
+        "PyTorch: runs begin on threads whose whole name matches this regex.",
+    ),
+    Field(
+        "compiled",
+        "eager",
+        str,
+        "PyTorch: whether a debugged run does compiled regions op by op, or as they are.",
+        ("eager", "aot", "opaque"),
+    ),
+    Field("expand", False, _to_bool, "PyTorch: whether fused kernels are run as their parts."),
+    Field(
+        "keep",
+        "reference",
+        str,
+        "PyTorch: whether values are kept by reference, or cloned at once.",
+        ("reference", "clone"),
     ),
 )
 

@@ -17,7 +17,7 @@ from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Choice, Leave, Question
 from tfdbg_cli.documents import Line, MenuItem, TextDocument, line
-from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.dump import Dump, RunInfo
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.dumps.sources import Frame, is_debugger_path, is_library_path
 from tfdbg_cli.errors import UserError
@@ -37,6 +37,7 @@ class RunChoice:
         exclude: nodes whose name this is found in don't count for the filter.
         node_name, op_type, tensor_dtype: which tensors to watch; ``None``: all.
         is_profile: whether that run is timed op by op; no tensors are kept then.
+        kind: only runs whose kind begins with this count; empty: all.
     """
 
     times: int = 1
@@ -47,6 +48,7 @@ class RunChoice:
     op_type: str | None = None
     tensor_dtype: str | None = None
     is_profile: bool = False
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,9 +87,11 @@ def _check_profile(arguments: argparse.Namespace) -> None:
 
 
 def _run(context: Context, arguments: argparse.Namespace) -> Result:
+    if arguments.kind and context.run_info.kind == "run":
+        raise UserError("Runs of this program are all of one kind.", "Leave --kind out.")
     if arguments.profile:
         _check_profile(arguments)
-        return Leave(RunChoice(times=arguments.times, is_profile=True))
+        return Leave(RunChoice(arguments.times, is_profile=True, kind=arguments.kind or ""))
     if arguments.no_debug and arguments.till_filter_pass:
         raise UserError(
             "-n runs without the debugger, so the filter of -f would see nothing.",
@@ -117,6 +121,7 @@ def _run(context: Context, arguments: argparse.Namespace) -> Result:
             node_name=arguments.node_name_filter,
             op_type=arguments.op_type_filter,
             tensor_dtype=arguments.tensor_dtype_filter,
+            kind=arguments.kind or "",
         )
     )
 
@@ -148,18 +153,7 @@ def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
         lines += [line((f"tfdbg_cli {__version__}", "dim")), line()]
     bar = "=" * 38
     lines.append(line(bar))
-    if info.call_count:
-        lines.append(line((f"Session.run() call #{info.call_count}:", "bold")))
-    if info.runner:
-        lines += [line(), line(f"  {info.runner}")]
-    else:
-        lines += [line(), line("Fetch(es):")]
-        lines += [line(f"  {name}") for name in info.fetches] or [line("  (None)")]
-        lines += [line(), line("Feed dict:")]
-        for name in info.feeds:
-            lines.append(line("  ", (name, "link", f"pf {quoted(name)}")))
-        if not info.feeds:
-            lines.append(line("  (Empty)"))
+    lines += _session_run(info) if info.kind == "run" else _program_run(info)
     if info.error is not None:
         lines += [line(), line(("The run failed: ", "error"), info.error.message)]
     lines.append(line(bar))
@@ -186,6 +180,43 @@ def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
     if context.dump is not None:
         menu.insert(0, _list_item(context))
     return TextDocument(lines, menu=menu)
+
+
+def _session_run(info: RunInfo) -> list[Line]:
+    """What a run of a session was asked for, in the original's words."""
+    lines = []
+    if info.call_count:
+        lines.append(line((f"Session.run() call #{info.call_count}:", "bold")))
+    if info.runner:
+        return [*lines, line(), line(f"  {info.runner}")]
+    lines += [line(), line("Fetch(es):")]
+    lines += [line(f"  {name}") for name in info.fetches] or [line("  (None)")]
+    return [*lines, line(), line("Feed dict:"), *_feeds(info)]
+
+
+def _program_run(info: RunInfo) -> list[Line]:
+    """What is known of a run that is a stretch of the program."""
+    head = info.kind[:1].upper() + info.kind[1:]
+    lines = [line((f"{head} #{info.call_count}: ", "bold"), info.runner), line()]
+    width = max((len(label) for label, _ in info.details), default=0) + 2
+    for label, text in info.details:
+        lines.append(line((f"{label + ':':{width}}", "dim"), text))
+    lines += [line(), line("Inputs:"), *_feeds(info)]
+    if info.outputs:
+        lines += [line(), line("Outputs:")]
+        for name, tensor in info.outputs.items():
+            lines.append(line(f"  {name} = ", (tensor, "link", f"pt {quoted(tensor)}")))
+    return lines
+
+
+def _feeds(info: RunInfo) -> list[Line]:
+    """A line for each feed, with its shape where that is known without asking."""
+    shapes = getattr(info.feeds, "shapes", {})
+    lines = []
+    for name in info.feeds:
+        shape = shapes.get(name, "")
+        lines.append(line("  ", (name, "link", f"pf {quoted(name)}"), f"  {shape}" * bool(shape)))
+    return lines or [line("  (Empty)")]
 
 
 def _list_item(context: Context) -> MenuItem:
@@ -299,6 +330,12 @@ RUN = Command(
         ),
         Argument(("-p", "--profile"), "time the ops of the run instead of keeping its tensors"),
         Argument(
+            ("--kind",),
+            "PyTorch: only runs of this kind count",
+            "KIND",
+            choices=("training", "inference", "gradient", "block"),
+        ),
+        Argument(
             ("--node_name_filter",),
             "watch only nodes whose name matches",
             "REGEX",
@@ -325,6 +362,7 @@ RUN = Command(
         ("run -n", "execute the run undebugged and stop before the next one"),
         ("run -p", "time every op of the run: lp lists them, ps shows them in the source"),
         ("run --node_name_filter hidden", "watch only the nodes of one scope"),
+        ("run -t 10 --kind training", "PyTorch: the tenth optimizer step from now"),
     ),
 )
 

@@ -207,6 +207,8 @@ class RunInfo:
         error: what the run raised.
         kind: ``run`` or another word of the engine's for its unit of work.
         filter_name: the tensor filter that stopped the program at this run; empty: none did.
+        details: what else there is to say of it, as (label, text).
+        outputs: the program's own names of what the run made -> tensor name.
     """
 
     call_count: int = 0
@@ -217,6 +219,8 @@ class RunInfo:
     error: RunError | None = None
     kind: str = "run"
     filter_name: str = ""
+    details: Sequence[tuple[str, str]] = ()
+    outputs: Mapping[str, str] = field(default_factory=dict)
 
 
 class Dump(ABC):

@@ -371,6 +371,14 @@ class RunFolderDump(Dump):
             runner=str(found.get("runner", "")),
             kind=str(found.get("kind") or "run"),
             filter_name=str(found.get("filter") or ""),
+            details=[
+                (str(item[0]), str(item[1]))
+                for item in _list(found.get("details"))
+                if isinstance(item, list) and len(item) == 2
+            ],
+            outputs={
+                str(name): str(tensor) for name, tensor in _dict(found.get("outputs")).items()
+            },
             error=RunError(
                 str(error.get("type", "")), str(error.get("message", "")), str(error.get("op", ""))
             )
@@ -403,6 +411,10 @@ class RunFolderDump(Dump):
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _dict(value: Any) -> dict[Any, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _int(value: Any) -> int:

@@ -371,6 +371,8 @@ def _run_document(info: RunInfo, feeds: list[str]) -> dict[str, Any]:
         "filter": info.filter_name,
         "fetches": [str(name) for name in info.fetches],
         "feeds": feeds,
+        "details": [[label, text] for label, text in info.details],
+        "outputs": {str(name): tensor for name, tensor in info.outputs.items()},
         "error": None
         if error is None
         else {"type": error.type_name, "message": error.message, "op": error.op_name},

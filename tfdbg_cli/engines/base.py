@@ -12,11 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfdbg_cli.dumps.dump import RunError
+from tfdbg_cli.dumps.dump import Predicate, RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 
-__all__ = ["Capture", "Engine", "RunCall", "SessionAdapter", "Watch", "WrapSession"]
+__all__ = [
+    "Capture",
+    "Engine",
+    "ProgramRun",
+    "RunCall",
+    "SessionAdapter",
+    "Watch",
+    "WrapSession",
+]
 
 
 @dataclass(frozen=True)
@@ -30,6 +38,12 @@ class Watch:
         debug_urls: where an engine that can writes its own dumps; most engines ignore it.
         debug_ops: as in the original; ``DebugIdentity`` keeps the value.
         tolerate_failures: a debug op that can't be made for a tensor is left out.
+        filter_name: the filter that the run is watched for (``run -f``); empty: none. An engine
+            that can tell more cheaply than by keeping every value whether it passes may do so.
+        exclude: nodes whose name this regex is found in don't count for it.
+        predicate: the filter itself.
+        limit: bytes of values that may be held in memory; ``None``: no limit. Only engines that
+            hold values while a run lasts look at it.
     """
 
     node_name: str | None = None
@@ -38,6 +52,10 @@ class Watch:
     debug_urls: tuple[str, ...] = ()
     debug_ops: tuple[str, ...] = ("DebugIdentity",)
     tolerate_failures: bool = False
+    filter_name: str = ""
+    exclude: str = ""
+    predicate: Predicate | None = None
+    limit: int | None = None
 
 
 @dataclass
@@ -50,12 +68,17 @@ class Capture:
             undebugged run.
         error: the exception of the run itself, to be raised after it was shown.
         run_metadata: the engine's own record of the run, if it has one.
+        passes: whether a tensor passed the watch's filter, where the engine has found that out
+            itself; ``None``: it is still to be looked for in the dump.
+        said: what the engine saw of the run, in a few words for the progress line.
     """
 
     value: Any
     dump: MemoryDump | None
     error: BaseException | None = None
     run_metadata: Any = None
+    passes: bool | None = None
+    said: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,6 +100,24 @@ class RunCall:
     debug: Callable[[Watch], Capture]
     profile: Callable[[], Capture] | None = None
     runner: str = ""
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """A run that is a stretch of the program and not a call of ours.
+
+    Engines without sessions see where such a run begins and ends; see
+    ``BaseDebugWrapperSession.open_run``.
+
+    Attributes:
+        kind: in two words, e.g. ``training run``.
+        describe: what is known at its beginning: called only where somebody is to be told.
+        can_profile: whether the engine can time its ops.
+    """
+
+    kind: str
+    describe: Callable[[], RunInfo]
+    can_profile: bool = True
 
 
 class SessionAdapter(ABC):
@@ -233,6 +274,15 @@ class Engine(ABC):
     def hook_interface(self) -> type | None:
         """The class that the framework demands of a hook on its runs, if it has hooks."""
         return None
+
+    def configure(self, setting: Callable[[str], Any]) -> None:
+        """Take a function that tells the value of a setting by its name, now and later."""
+
+    def failed(self, error: BaseException) -> None:
+        """The program is about to end with an error that nobody caught.
+
+        Engines that only see a part of what a run does may have to show an error screen now.
+        """
 
     @abstractmethod
     def install(self, wrap: WrapSession) -> Callable[[], None]:

@@ -36,6 +36,7 @@ _BUILTIN = (
         ("tensorflow.python.client.session",),
         "tfdbg_cli.engines.tensorflow.engine:ENGINE",
     ),
+    EngineEntry("torch", ("torch",), "tfdbg_cli.engines.torch.engine:ENGINE"),
 )
 
 

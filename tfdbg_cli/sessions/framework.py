@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, RunCall, SessionAdapter, Watch
+from tfdbg_cli.engines.base import Capture, ProgramRun, RunCall, SessionAdapter, Watch
 from tfdbg_cli.engines.kin import kin
 from tfdbg_cli.engines.registry import engine_for
 from tfdbg_cli.sessions.instr_loop import (
@@ -54,8 +54,32 @@ __all__ = [
     "OnSessionInitAction",
     "OnSessionInitRequest",
     "OnSessionInitResponse",
+    "OpenRun",
     "WatchOptions",
 ]
+
+
+class OpenRun:
+    """A run between its beginning and its end, as an engine without sessions holds it.
+
+    Attributes:
+        request: what was asked at its beginning.
+        response: the answer.
+    """
+
+    def __init__(self, request: OnRunStartRequest, response: OnRunStartResponse) -> None:
+        self.request = request
+        self.response = response
+
+    @property
+    def action(self) -> str:
+        """One of `OnRunStartAction`."""
+        return self.response.action
+
+    @property
+    def watch(self) -> Watch:
+        """Which tensors to keep, if it is to be debugged."""
+        return self.response.watch()
 
 
 class BaseDebugWrapperSession(SessionSurface, ABC):
@@ -92,7 +116,7 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
             engine = engine_for(sess)
             if engine is None:
                 raise TypeError(
-                    "Expected a session of TensorFlow or of the NumPy engine; "
+                    "Expected a session of TensorFlow, of PyTorch or of the NumPy engine; "
                     f"got type {type(sess)}"
                 )
             adapter = engine.adapt(sess)
@@ -226,6 +250,40 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
             raise capture.error
         return capture.value
 
+    def open_run(self, run: ProgramRun) -> OpenRun:
+        """A run of an engine without sessions begins: what is to be done with it?
+
+        The engine does as `OpenRun.action` says and calls `close_run` at the end.
+
+        Raises:
+            SystemExit: the user ended the program.
+        """
+        count = self.increment_run_call_count()
+
+        def info() -> RunInfo:
+            made = run.describe()
+            made.call_count, made.engine, made.kind = count, self._adapter.engine_name, run.kind
+            return made
+
+        request = OnRunStartRequest(None, None, None, None, count, False, info, run.kind)
+        if self._other_thread():
+            return OpenRun(request, OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN))
+        response = self._begin(request)
+        if response.action == OnRunStartAction.PROFILE_RUN and not run.can_profile:
+            response.action = OnRunStartAction.DEBUG_RUN
+        return OpenRun(request, response)
+
+    def close_run(self, run: OpenRun, capture: Capture) -> None:
+        """The run is at its end; its error, if it has one, is the caller's to raise.
+
+        Raises:
+            SystemExit: the user ended the program.
+        """
+        debugged = run.action != OnRunStartAction.NON_DEBUG_RUN
+        if not debugged and (capture.error is None or self._other_thread()):
+            return  # nothing to tell, and no reason to describe it
+        self._end(run.action, capture, run.request.run_info, run.response)
+
     def _begin(self, request: OnRunStartRequest) -> OnRunStartResponse:
         """Ask what to do with a run."""
         response = self.on_run_start(request)
@@ -277,6 +335,8 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
             dump=capture.dump,
             error=info.error,
             run_start_response=response,
+            passes=capture.passes,
+            said=capture.said,
         )
         capture.dump = None  # the request alone holds it: who spills it to disk frees the memory
         check_type(self.on_run_end(request), OnRunEndResponse)

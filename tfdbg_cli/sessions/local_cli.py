@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import threading
 from typing import Any
 
@@ -11,6 +12,7 @@ from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.run import RunChoice, describe_run
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.sessions.debugger import Debugger
 from tfdbg_cli.sessions.framework import (
@@ -114,6 +116,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
                 raise SystemExit(1)
             if debugger.is_detached:
                 return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
+            if debugger.choice is not None and not _is_of_kind(request.kind, debugger.choice.kind):
+                return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
             if debugger.choice is None:
                 context = self._context("run-start", request.run_info)
                 debugger.choose(
@@ -128,8 +132,23 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             choice = debugger.choice
             if choice is None:
                 return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
+            if not _is_of_kind(request.kind, choice.kind):
+                return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
             self._forget()
             return self._response(choice)
+
+    def expected_watch(self) -> Watch | None:
+        """What the next run will be watched for, if it is known now that it will be.
+
+        An engine without sessions may so record what the program does before the run begins.
+        """
+        debugger = self.debugger
+        choice = debugger.choice
+        if debugger.is_off or debugger.is_detached or choice is None:
+            return None
+        if not choice.is_debug or choice.is_profile or debugger.countdown > 1:
+            return None
+        return self._debug_response(choice).watch()
 
     def _response(self, choice: RunChoice) -> OnRunStartResponse:
         """What a choice means for the run that starts now; counts it."""
@@ -141,12 +160,23 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
         if choice.is_profile:
             return OnRunStartResponse(OnRunStartAction.PROFILE_RUN)
+        return self._debug_response(choice)
+
+    def _debug_response(self, choice: RunChoice) -> OnRunStartResponse:
+        predicate = None
+        if choice.filter_name:
+            with contextlib.suppress(UserError):  # it is told of at the run's end
+                predicate = self.debugger.filters.predicate(choice.filter_name)
         return OnRunStartResponse(
             OnRunStartAction.DEBUG_RUN,
             node_name_regex_allowlist=choice.node_name,
             op_type_regex_allowlist=choice.op_type,
             tensor_dtype_regex_allowlist=choice.tensor_dtype,
             is_anchored=False,
+            filter_name=choice.filter_name,
+            exclude=choice.exclude,
+            predicate=predicate,
+            limit=self.debugger.store.limit,
         )
 
     def on_run_end(self, request: OnRunEndRequest) -> OnRunEndResponse:
@@ -165,8 +195,12 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             dump: Dump | None = request.dump
             if failed:
                 initial, role = "error", "error"
-            elif choice is not None and choice.filter_name and dump is not None:
-                initial, role = self._filtered(choice, dump)
+            elif (
+                choice is not None
+                and choice.filter_name
+                and (dump is not None or request.passes is not None)
+            ):
+                initial, role = self._filtered(choice, dump, request)
                 if not initial:
                     return response
             else:
@@ -208,10 +242,17 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         choice = self.debugger.choice
         return choice is not None and choice.is_debug and self.debugger.countdown <= 1
 
-    def _filtered(self, choice: RunChoice, dump: Dump) -> tuple[str, str]:
+    def _filtered(
+        self, choice: RunChoice, dump: Dump | None, request: OnRunEndRequest
+    ) -> tuple[str, str]:
         """The first screen of a run under ``run -f`` and its role; empty: there is no stop."""
         waiting = self.debugger.waiting
-        if self._passes(choice, dump):
+        if dump is None:
+            if waiting.is_interrupted:
+                return "run_info", "end"
+            waiting.say(request.said)
+            return "", ""
+        if request.passes or (request.passes is None and self._passes(choice, dump)):
             info = dump.run_info()
             if info is not None:
                 info.filter_name = choice.filter_name  # a dump that is kept tells it
@@ -219,7 +260,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             return f"lt -f {quoted(choice.filter_name)}{exclude}", "error"
         if waiting.is_interrupted:
             return "lt", "end"
-        waiting.say(f"none of {len(dump.data())} tensors")
+        waiting.say(request.said or f"none of {len(dump.data())} tensors")
         return "", ""
 
     def _passes(self, choice: RunChoice, dump: Dump) -> bool:
@@ -272,3 +313,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         """The program runs on: the tensors of the last run are no longer asked for."""
         self.debugger.store.release(self._last_dump)
         self._last_dump = None
+
+
+def _is_of_kind(kind: str, wanted: str) -> bool:
+    """Whether a choice is about runs of a kind; an empty wish is about all."""
+    return kind.startswith(wanted)

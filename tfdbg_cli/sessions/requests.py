@@ -6,10 +6,10 @@ The names and fields are those of the original's ``tensorflow/python/debug/wrapp
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tfdbg_cli.dumps.dump import RunError, RunInfo
+from tfdbg_cli.dumps.dump import Predicate, RunError, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Watch
 
@@ -85,7 +85,8 @@ class OnRunStartRequest:
         run_metadata: the caller's metadata object.
         run_call_count: 1 for the first run of the session.
         is_callable_runner: whether the run was asked for through a callable.
-        run_info: the same in plain names (new in tfdbg_cli).
+        run_info: the same in plain names (new in tfdbg_cli); made when somebody asks for it.
+        kind: what kind of run it is, where an engine has several (new in tfdbg_cli).
     """
 
     def __init__(
@@ -96,7 +97,8 @@ class OnRunStartRequest:
         run_metadata: Any,
         run_call_count: int,
         is_callable_runner: bool = False,
-        run_info: RunInfo | None = None,
+        run_info: RunInfo | Callable[[], RunInfo] | None = None,
+        kind: str = "run",
     ) -> None:
         self.fetches = fetches
         self.feed_dict = feed_dict
@@ -104,7 +106,15 @@ class OnRunStartRequest:
         self.run_metadata = run_metadata
         self.run_call_count = run_call_count
         self.is_callable_runner = is_callable_runner
-        self.run_info = run_info or RunInfo(call_count=run_call_count)
+        self.kind = kind
+        self._run_info = run_info or RunInfo(call_count=run_call_count)
+
+    @property
+    def run_info(self) -> RunInfo:
+        """The run in plain names."""
+        if callable(self._run_info):
+            self._run_info = self._run_info()
+        return self._run_info
 
 
 class OnRunStartResponse:
@@ -118,6 +128,7 @@ class OnRunStartResponse:
             tensors to watch; ``None``: all. As in the original a name has to begin with a match.
         tolerate_debug_op_creation_failures: leave out what can't be watched.
         is_anchored: ``False``: a match anywhere in a name will do (new in tfdbg_cli).
+        filter_name, exclude, predicate, limit: as in `Watch` (new in tfdbg_cli).
     """
 
     def __init__(
@@ -131,6 +142,10 @@ class OnRunStartResponse:
         tolerate_debug_op_creation_failures: bool = False,
         *,
         is_anchored: bool = True,
+        filter_name: str = "",
+        exclude: str = "",
+        predicate: Predicate | None = None,
+        limit: int | None = None,
     ) -> None:
         check_type(action, str)
         check_type(debug_urls, (list, tuple))
@@ -144,6 +159,10 @@ class OnRunStartResponse:
         self.tensor_dtype_regex_allowlist = tensor_dtype_regex_allowlist
         self.tolerate_debug_op_creation_failures = tolerate_debug_op_creation_failures
         self.is_anchored = is_anchored
+        self.filter_name = filter_name
+        self.exclude = exclude
+        self.predicate = predicate
+        self.limit = limit
 
     def watch(self) -> Watch:
         """The same as the engines take it."""
@@ -156,6 +175,10 @@ class OnRunStartResponse:
             debug_urls=tuple(self.debug_urls),
             debug_ops=ops,
             tolerate_failures=self.tolerate_debug_op_creation_failures,
+            filter_name=self.filter_name,
+            exclude=self.exclude,
+            predicate=self.predicate,
+            limit=self.limit,
         )
 
 
@@ -187,6 +210,8 @@ class OnRunEndRequest:
             failed it has no tensors, but the graph.
         error: the same error in plain words (new in tfdbg_cli).
         run_start_response: what `BaseDebugWrapperSession.on_run_start` had answered (new).
+        passes: `Capture.passes` (new).
+        said: `Capture.said` (new).
     """
 
     def __init__(
@@ -198,6 +223,8 @@ class OnRunEndRequest:
         dump: MemoryDump | None = None,
         error: RunError | None = None,
         run_start_response: OnRunStartResponse | None = None,
+        passes: bool | None = None,
+        said: str = "",
     ) -> None:
         check_type(performed_action, str)
         self.performed_action = performed_action
@@ -207,6 +234,8 @@ class OnRunEndRequest:
         self.dump = dump
         self.error = error
         self.run_start_response = run_start_response
+        self.passes = passes
+        self.said = said
 
 
 class OnRunEndResponse:

@@ -1,0 +1,1 @@
+"""The PyTorch engine: the debugger around an unmodified PyTorch program."""

@@ -1,0 +1,215 @@
+"""What is known of a run at its beginning and at its end, in the user's own words."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tfdbg_cli.dumps.dump import Dump, RunInfo
+from tfdbg_cli.engines.torch.sites import argument_names, call_site, name_in, tensors_in
+from tfdbg_cli.engines.torch.values import to_numpy
+
+if TYPE_CHECKING:
+    from tfdbg_cli.engines.torch.watchers import Watcher
+
+__all__ = ["Description", "Feeds"]
+
+_MOST_OUTPUTS = 50
+
+
+class Feeds(Mapping[str, Any]):
+    """Name -> value, read when somebody asks.
+
+    Attributes:
+        shapes: name -> dtype and shape, as far as known.
+    """
+
+    def __init__(self, loads: Mapping[str, Callable[[], Any]], shapes: Mapping[str, str]) -> None:
+        self._loads = loads
+        self.shapes = shapes
+
+    def __getitem__(self, name: str) -> Any:
+        return self._loads[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._loads)
+
+    def __len__(self) -> int:
+        return len(self._loads)
+
+
+class Description:
+    """One run, described when somebody wants to know.
+
+    Args:
+        kind: what kind of run.
+        number: 1 for the first one of its kind.
+        frame: the user's frame where it begins.
+        module: the module that is called, if that is how it begins.
+        args, kwargs: its arguments.
+        title: the name of a marked block.
+        optimizers: those that are alive.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        number: int,
+        frame: FrameType | None,
+        module: torch.nn.Module | None,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        title: str,
+        optimizers: Any,
+    ) -> None:
+        self.kind = kind
+        self._number = number
+        self._frame = frame
+        self._module = module
+        self._args = args
+        self._kwargs = kwargs
+        self._title = title
+        self._optimizers = optimizers
+        self._feed_names: dict[str, str] = {}
+
+    def forget(self) -> None:
+        """Nobody is going to ask: hold nothing of the program's."""
+        self._frame = self._module = None
+        self._args, self._kwargs = (), {}
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The tensors among the arguments, by the names of the user's variables for them."""
+        found: dict[str, torch.Tensor] = {}
+        if self._module is None:
+            return found
+        for name, value in argument_names(self._module, self._args, self._kwargs).items():
+            own = name_in(self._frame, value) or name
+            for path, tensor in tensors_in(own, value):
+                found.setdefault(path, tensor)
+        return found
+
+    def info(self) -> RunInfo:
+        """What is known at the beginning."""
+        tensors = self.tensors()
+        shapes = {name: shape_of(tensor) for name, tensor in tensors.items()}
+        loads = {name: _loader(tensor) for name, tensor in tensors.items()}
+        details = []
+        if self.kind == "training run":
+            details.append(("Step", str(self._number)))
+        else:
+            details.append(("Number", f"{self._number} of this kind"))
+        module = self._module
+        runner = self._title
+        if module is not None:
+            name = name_in(self._frame, module)
+            label = type(module).__name__
+            details.append(("Module", f"{label} ({name})" if name else label))
+            mode = "training" if module.training else "evaluation"
+            grad = "on" if torch.is_grad_enabled() else "off"
+            details.append(("Mode", f"{mode}, gradients {grad}"))
+            given = ", ".join(f"{name}: {shape}" for name, shape in list(shapes.items())[:4])
+            more = ", ..." if len(shapes) > 4 else ""
+            runner = f"{label}({given}{more})"
+        elif not runner:
+            runner = {"gradient run": "backward()", "training run": "optimizer step"}.get(
+                self.kind, ""
+            )
+        site = call_site(self._frame)
+        if site:
+            details.append(("Called at", site))
+        owners = sorted({type(optimizer).__name__ for optimizer in self._optimizers})
+        if owners and self.kind == "training run":
+            details.append(("Optimizer", ", ".join(owners)))
+        return RunInfo(kind=self.kind, runner=runner, feeds=Feeds(loads, shapes), details=details)
+
+    def end(
+        self,
+        info: RunInfo,
+        watcher: Watcher,
+        frame: FrameType | None,
+        output: Any,
+        events: str,
+    ) -> None:
+        """Add what is known at the end: the outputs by the names that the user has for them."""
+        named: dict[str, torch.Tensor] = {}
+        if output is not None:
+            named.update(tensors_in(_target(frame) or "output", output))
+        elif frame is not None:
+            for name, value in list(frame.f_locals.items()):
+                if not name.startswith("_"):
+                    named.update(tensors_in(name, value, depth=2))
+        outputs: dict[str, str] = {}
+        given = {id(tensor) for tensor in self.tensors().values()}
+        for name, tensor in named.items():
+            made = "" if id(tensor) in given else watcher.tensor_name(tensor)
+            if made and len(outputs) < _MOST_OUTPUTS:
+                outputs[name] = made
+        watcher.name_outputs({name: named[name] for name in outputs})
+        info.outputs = outputs
+        if events:
+            info.details = [*info.details, ("Events", _events(events))]
+        info.kind = self.kind
+        self.forget()
+
+    def take_feeds(self, info: RunInfo, dump: Dump | None) -> None:
+        """Show the inputs as they were when the run used them, where the dump has them."""
+        if dump is None:
+            return
+        loads: dict[str, Callable[[], Any]] = {}
+        shapes = getattr(info.feeds, "shapes", {})
+        for name in info.feeds:
+            held = dump.by_tensor(f"input/{name}:0")
+            loads[name] = held[0].get_tensor if held else _missing(name)
+        info.feeds = Feeds(loads, shapes)
+
+
+def _missing(name: str) -> Callable[[], Any]:
+    def load() -> Any:
+        from tfdbg_cli.dumps.dump import InconvertibleTensorProto
+
+        return InconvertibleTensorProto(f"no op of the run used {name}: its value was not kept")
+
+    return load
+
+
+def _loader(tensor: torch.Tensor) -> Callable[[], Any]:
+    return lambda: to_numpy(tensor)
+
+
+def shape_of(tensor: torch.Tensor) -> str:
+    """``float32[8, 3]``."""
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    try:
+        return f"{dtype}{list(tensor.shape)}"
+    except RuntimeError:  # a nested tensor has none
+        return dtype
+
+
+def _events(events: str) -> str:
+    """Letters to words: ``2 forward, backward, step``."""
+    words = {"F": "forward", "B": "backward", "S": "step"}
+    parts: list[tuple[str, int]] = []
+    for letter in events:
+        if parts and parts[-1][0] == letter:
+            parts[-1] = (letter, parts[-1][1] + 1)
+        else:
+            parts.append((letter, 1))
+    shown = [f"{count} {words[at]}" if count > 1 else words[at] for at, count in parts[:12]]
+    return ", ".join(shown) + (", ..." if len(parts) > 12 else "")
+
+
+def _target(frame: FrameType | None) -> str:
+    """The variable that a frame is about to store the result of its current call in."""
+    if frame is None:
+        return ""
+    found = False
+    for instruction in dis.get_instructions(frame.f_code):
+        if instruction.offset == frame.f_lasti:
+            found = True
+        elif found:
+            return instruction.argval if instruction.opname.startswith("STORE_") else ""
+    return ""

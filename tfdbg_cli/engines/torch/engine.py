@@ -1,0 +1,70 @@
+"""The engine object that the registry loads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from tfdbg_cli.engines.base import Engine, SessionAdapter, WrapSession
+
+if TYPE_CHECKING:
+    from tfdbg_cli.engines.torch.program import Program
+
+__all__ = ["ENGINE", "TorchEngine"]
+
+
+class TorchEngine(Engine):
+    """Programs that use PyTorch; it is imported by the program, and used from `install` on."""
+
+    name = "torch"
+    modules = ("torch",)
+
+    def __init__(self) -> None:
+        self._program: Program | None = None
+        self._setting: Callable[[str], Any] | None = None
+
+    def program(self) -> Program:
+        """What stands for a session: this process, as far as it uses PyTorch."""
+        if self._program is None:
+            from tfdbg_cli.engines.torch.program import Program
+
+            self._program = Program()
+            if self._setting is not None:
+                self._program.setting = self._setting
+        return self._program
+
+    def is_session(self, obj: Any) -> bool:
+        """Whether it is the `Program`."""
+        module = sys.modules.get("tfdbg_cli.engines.torch.program")
+        return module is not None and isinstance(obj, module.Program)
+
+    def adapt(self, session: Any) -> SessionAdapter:
+        """The adapter of the program."""
+        from tfdbg_cli.engines.torch.program import TorchAdapter
+
+        return TorchAdapter(session)
+
+    def configure(self, setting: Callable[[str], Any]) -> None:
+        """Take the settings."""
+        self._setting = setting
+        if self._program is not None:
+            self._program.setting = setting
+
+    def block(self, name: str = "") -> AbstractContextManager[None]:
+        """A run that the user marks."""
+        return self.program().runs.block(name)
+
+    def failed(self, error: BaseException) -> None:
+        """An error of an op that was called outside of any module ends the program."""
+        if self._program is not None:
+            self._program.failed(error)
+
+    def install(self, wrap: WrapSession) -> Callable[[], None]:
+        """Watch the program's runs; returns the way back."""
+        return self.program().install(wrap)
+
+
+#: What the registry loads.
+ENGINE = TorchEngine()

@@ -1,0 +1,225 @@
+"""Sees module calls, backward passes and optimizer steps of an unmodified program."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import importlib
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.optim import Optimizer
+
+if TYPE_CHECKING:
+    from tfdbg_cli.engines.torch.runs import Runs
+
+__all__ = ["Optimizers", "Patches"]
+
+_is_compiling: Callable[[], bool] = torch.compiler.is_compiling
+
+
+class Optimizers:
+    """The optimizers that are alive, and which parameters they own."""
+
+    def __init__(self) -> None:
+        self._alive: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+        self._owned: dict[int, tuple[tuple[tuple[int, int], ...], frozenset[int]]] = {}
+
+    def __iter__(self) -> Iterator[Optimizer]:
+        return iter(list(self._alive))
+
+    def __bool__(self) -> bool:
+        return bool(self._alive)
+
+    def add(self, optimizer: Optimizer) -> None:
+        """One was made."""
+        self._alive.add(optimizer)
+
+    def find(self) -> None:
+        """Add those that were made before anybody watched."""
+        for found in gc.get_objects():
+            try:
+                if isinstance(found, Optimizer):
+                    self.add(found)
+            except Exception:  # an object whose __class__ raises
+                continue
+
+    def own(self, module: torch.nn.Module) -> bool:
+        """Whether one of them updates a parameter of a module."""
+        sets = [self._parameters(optimizer) for optimizer in self]
+        return any(any(id(p) in owned for owned in sets) for p in module.parameters())
+
+    def _parameters(self, optimizer: Optimizer) -> frozenset[int]:
+        groups = getattr(optimizer, "param_groups", ())
+        state = tuple((id(group["params"]), len(group["params"])) for group in groups)
+        known = self._owned.get(id(optimizer))
+        if known is None or known[0] != state:
+            ids = frozenset(id(p) for group in groups for p in group["params"])
+            known = self._owned[id(optimizer)] = (state, ids)
+            weakref.finalize(optimizer, self._owned.pop, id(optimizer), None)
+        return known[1]
+
+
+class Patches:
+    """Replaces the few functions of PyTorch through which every run passes.
+
+    Under a tracing compiler each replacement is the original.
+
+    Args:
+        runs: what is told.
+    """
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._undo: list[Callable[[], None]] = []
+        self._forks = False
+        self._run_end = ""
+
+    def install(self) -> None:
+        """Put them in place, unless they are."""
+        if self._undo:
+            return
+        runs = self._runs
+        self._replace(torch.nn.Module, "__call__", self._module_call)
+        self._replace(torch.autograd, "backward", self._backward)
+        self._replace(torch.autograd, "grad", self._grad)
+        self._replace(Optimizer, "_patch_step_function", self._noticing)
+        self._replace(Optimizer, "profile_hook_step", self._hooking)
+        self._wrap_known_steps()
+        scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
+        if scaler is not None:
+            self._replace(scaler, "step", self._step)
+        runs.optimizers.find()
+        if not self._forks and hasattr(os, "register_at_fork"):
+            self._forks = True
+            os.register_at_fork(after_in_child=runs.abandon)
+
+    def undo(self) -> None:
+        """Put back what is still ours."""
+        while self._undo:
+            self._undo.pop()()
+        self._run_end = ""
+
+    def watch_end(self, path: str) -> None:
+        """Let the return of a function end training runs (``config run_end``).
+
+        A module that isn't imported yet is tried again at the next run.
+        """
+        if path == self._run_end or not path:
+            return
+        owner, name = _resolve(path)
+        if owner is not None:
+            self._run_end = path
+            self._replace(owner, name, self._end_call)
+
+    def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        is_static = isinstance(vars(owner).get(name), staticmethod)
+        original = getattr(owner, name)
+        ours: Any = functools.wraps(original)(make(original))
+        value = staticmethod(ours) if is_static else ours
+        setattr(owner, name, value)
+
+        def undo() -> None:
+            if vars(owner).get(name) is value:  # else somebody has put something on top
+                setattr(owner, name, staticmethod(original) if is_static else original)
+
+        self._undo.append(undo)
+
+    def _wrap_known_steps(self) -> None:
+        """Step methods that PyTorch has hooked before anybody watched."""
+        pending: list[Any] = [Optimizer]
+        while pending:
+            kind = pending.pop()
+            pending += kind.__subclasses__()
+            step = vars(kind).get("step")
+            if getattr(step, "hooked", False):
+                self._replace(kind, "step", self._step)
+                vars(kind)["step"].hooked = True
+
+    # The replacements.
+
+    def _module_call(self, original: Any) -> Any:
+        around = self._runs.around_module
+
+        def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if _is_compiling():
+                return original(self, *args, **kwargs)
+            return around(original, self, args, kwargs)
+
+        return call
+
+    def _backward(self, original: Any) -> Any:
+        around = self._runs.around_backward
+
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            if _is_compiling():
+                return original(*args, **kwargs)
+            return around(original, args, kwargs, is_grad=False)
+
+        return backward
+
+    def _grad(self, original: Any) -> Any:
+        around = self._runs.around_backward
+
+        def grad(*args: Any, **kwargs: Any) -> Any:
+            if _is_compiling():
+                return original(*args, **kwargs)
+            return around(original, args, kwargs, is_grad=True)
+
+        return grad
+
+    def _step(self, original: Any) -> Any:
+        around = self._runs.around_step
+
+        def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if _is_compiling():
+                return original(self, *args, **kwargs)
+            return around(original, self, args, kwargs)
+
+        return step
+
+    def _noticing(self, original: Any) -> Any:
+        optimizers = self._runs.optimizers
+
+        def _patch_step_function(self: Optimizer) -> None:
+            optimizers.add(self)
+            original(self)
+
+        return _patch_step_function
+
+    def _hooking(self, original: Any) -> Any:
+        def profile_hook_step(step: Any) -> Any:
+            hooked = original(step)
+            return functools.wraps(hooked)(self._step(hooked))
+
+        return profile_hook_step
+
+    def _end_call(self, original: Any) -> Any:
+        around = self._runs.around_end
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return around(original, args, kwargs)
+
+        return call
+
+
+def _resolve(path: str) -> tuple[Any, str]:
+    """The object that holds a dotted name, and the last part of it; ``None``: not there yet."""
+    parts = path.split(".")
+    for count in range(len(parts) - 1, 0, -1):
+        module = sys.modules.get(".".join(parts[:count]))
+        if module is None and count == len(parts) - 1 and parts[0] in sys.modules:
+            try:
+                module = importlib.import_module(".".join(parts[:count]))
+            except ImportError:
+                module = None
+        if module is not None:
+            owner: Any = module
+            for part in parts[count:-1]:
+                owner = getattr(owner, part, None)
+            return (owner, parts[-1]) if callable(getattr(owner, parts[-1], None)) else (None, "")
+    return None, ""

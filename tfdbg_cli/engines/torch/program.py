@@ -1,0 +1,121 @@
+"""The PyTorch program as the session that is debugged, and its adapter."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from tfdbg_cli.dumps.dump import RunError
+from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.sources import is_debugger_path
+from tfdbg_cli.engines.base import Capture, SessionAdapter, Watch, WrapSession
+from tfdbg_cli.engines.torch.patches import Patches
+from tfdbg_cli.engines.torch.runs import Runs
+from tfdbg_cli.settings import FIELDS
+
+__all__ = ["Program", "TorchAdapter"]
+
+_DEFAULTS = {field.name: field.default for field in FIELDS}
+_PYTORCH = torch.__path__[0]
+
+
+class Program:
+    """This process, as far as it uses PyTorch: there is one.
+
+    Attributes:
+        setting: the value of a setting by its name.
+        runs: where its runs begin and end.
+        patches: how that is seen.
+    """
+
+    def __init__(self) -> None:
+        self.setting: Callable[[str], Any] = _DEFAULTS.__getitem__
+        self.runs = Runs(self)
+        self.patches = Patches(self.runs)
+        self._wraps: list[WrapSession] = []
+        self._tfdbg_wrapper: Any = None
+
+    def install(self, wrap: WrapSession) -> Callable[[], None]:
+        """Watch the runs; returns the way back, which may be called more than once."""
+        self._wraps.append(wrap)
+        self.patches.install()
+
+        def undo() -> None:
+            if wrap in self._wraps:
+                self._wraps.remove(wrap)
+                if not self._wraps:
+                    try:
+                        self.runs.end()
+                    finally:
+                        self.patches.undo()
+
+        return undo
+
+    def wrapper(self) -> Any:
+        """The wrapper session that is asked at each run; ``None``: nobody debugs."""
+        return self._wraps[-1](self) if self._wraps else None
+
+    def failed(self, error: BaseException) -> None:
+        """The program ends with this error."""
+        self.runs.failed(error)
+
+
+class TorchAdapter(SessionAdapter):
+    """The program as the wrapper session sees it: it runs by itself, nobody runs it."""
+
+    engine_name = "torch"
+
+    def run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
+        """Call a function; ``feed_dict`` are its keyword arguments."""
+        return fetches(**(feed_dict or {}))
+
+    def debug_run(
+        self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any, watch: Watch
+    ) -> Capture:
+        """Not there: a program's runs are opened by what it does."""
+        raise NotImplementedError(
+            "Runs of PyTorch begin and end where the program does; "
+            "`with tfdbg_cli.run():` makes one."
+        )
+
+    def fetch_names(self, fetches: Any) -> list[str]:
+        """The name of the function."""
+        return [getattr(fetches, "__name__", str(fetches))]
+
+    def feeds(self, feed_dict: Any) -> Mapping[str, Any]:
+        """Its keyword arguments."""
+        return dict(feed_dict or {})
+
+    def graph(self) -> Graph:
+        """Empty: a graph is made of what a run did."""
+        return Graph(())
+
+    @property
+    def framework_graph(self) -> Any:
+        """There is none."""
+        return None
+
+    def describe_error(self, error: BaseException) -> RunError | None:
+        """The error in words, if it is one of PyTorch's; its op where that is known."""
+        op = getattr(self.session.runs, "failed_op", None)
+        name = op(error) if op is not None else ""
+        if not name and not is_framework_error(error):
+            return None
+        return RunError(type(error).__name__, str(error), name)
+
+
+def is_framework_error(error: BaseException) -> bool:
+    """Whether PyTorch itself raised an error: C++ code, or a check in its Python code."""
+    if isinstance(error, RuntimeError):
+        return True
+    if not isinstance(error, IndexError | ValueError | TypeError | AssertionError):
+        return False
+    frames = [
+        frame.filename
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not is_debugger_path(frame.filename)
+    ]
+    return bool(frames) and frames[-1].startswith(_PYTORCH)
