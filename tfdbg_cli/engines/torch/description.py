@@ -115,9 +115,8 @@ class Description:
             more = ", ..." if len(shapes) > 4 else ""
             runner = f"{label}({given}{more})"
         elif not runner:
-            runner = {"gradient run": "backward()", "training run": "optimizer step"}.get(
-                self.kind, ""
-            )
+            words = {"gradient run": "backward()", "training run": "optimizer step"}
+            runner = words.get(self.kind) or call_site(self._frame) or "a part of the program"
         site = call_site(self._frame)
         if site:
             details.append(("Called at", site))
@@ -190,7 +189,7 @@ def shape_of(tensor: torch.Tensor) -> str:
 
 
 def _events(events: str) -> str:
-    """Letters to words: ``2 forward, backward, step``."""
+    """Letters to words: ``2 x forward, backward, step``."""
     words = {"F": "forward", "B": "backward", "S": "step"}
     parts: list[tuple[str, int]] = []
     for letter in events:
@@ -198,7 +197,7 @@ def _events(events: str) -> str:
             parts[-1] = (letter, parts[-1][1] + 1)
         else:
             parts.append((letter, 1))
-    shown = [f"{count} {words[at]}" if count > 1 else words[at] for at, count in parts[:12]]
+    shown = [f"{count} x {words[at]}" if count > 1 else words[at] for at, count in parts[:12]]
     return ", ".join(shown) + (", ..." if len(parts) > 12 else "")
 
 

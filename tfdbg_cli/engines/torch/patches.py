@@ -42,11 +42,8 @@ class Optimizers:
     def find(self) -> None:
         """Add those that were made before anybody watched."""
         for found in gc.get_objects():
-            try:
-                if isinstance(found, Optimizer):
-                    self.add(found)
-            except Exception:  # an object whose __class__ raises
-                continue
+            if issubclass(type(found), Optimizer):  # isinstance would wake lazy modules
+                self.add(found)
 
     def own(self, module: torch.nn.Module) -> bool:
         """Whether one of them updates a parameter of a module."""

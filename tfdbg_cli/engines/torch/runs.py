@@ -78,6 +78,7 @@ class Runs:
         self._ahead: Watcher | None = None  # records what the next run may use
         self._last: Watcher | None = None
         self._depth = 0
+        self._module_depth = 0
         self._backward_depth = 0
         self._step_depth = 0
         self._is_busy = False  # we are at a stop, or at work ourselves
@@ -99,11 +100,15 @@ class Runs:
             watcher = self._watcher
             if watcher is None:
                 return original(module, *args, **kwargs)
+            if not self._module_depth and not self._backward_depth:
+                self._note("F")  # called by an optimizer
             watcher.enter_module(module)
+            self._module_depth += 1
             output = None
             try:
                 output = original(module, *args, **kwargs)
             finally:
+                self._module_depth -= 1
                 watcher.leave_module(module, output)
             return output
         frame = user_frame(sys._getframe(2))
@@ -113,9 +118,11 @@ class Runs:
             watcher.enter_module(module)
         output = None
         with self._boundary():
+            self._module_depth += 1
             try:
                 output = original(module, *args, **kwargs)
             finally:
+                self._module_depth -= 1
                 if watcher is not None:
                     watcher.leave_module(module, output)
         run = self._run
@@ -136,6 +143,7 @@ class Runs:
             if self._run is None:
                 owned = bool(self.optimizers) and not is_grad
                 self._open(*((TRAINING, "S") if owned else (GRADIENT, "B")), frame)
+        if not self._module_depth and not self._backward_depth:
             self._note("B")
         watcher = self._watcher
         if watcher is not None:
@@ -162,11 +170,11 @@ class Runs:
         is_outermost = not self._step_depth and (not self._depth or self._backward_depth > 0)
         frame = user_frame(sys._getframe(2)) if is_outermost else None
         key = id(args[0]) if args and isinstance(args[0], torch.optim.Optimizer) else id(owner)
-        if is_outermost and not self._depth:
-            if self._run is None:
-                if self._last_stepped is not None and self._last_stepped != key:
-                    self._together[self._last_stepped] = key
-                self._open(TRAINING, "S", frame)
+        if is_outermost and not self._depth and self._run is None:
+            if self._last_stepped is not None and self._last_stepped != key:
+                self._together[self._last_stepped] = key
+            self._open(TRAINING, "S", frame)
+        if is_outermost:
             self._note("S")
         watcher = self._watcher
         if watcher is not None:
