@@ -5,7 +5,7 @@
     python examples/debug_mnist.py --stable                 # the same program without the bug
 
 The same code builds the model with TensorFlow (--engine tensorflow) or with the small NumPy
-engine that comes with tfdbg_cli (--engine numpy); the names of the nodes are the same.
+engine that comes with tfdbg_cli (--engine numpy); --engine torch is in debug_mnist_torch.py.
 """
 
 import argparse
@@ -83,7 +83,7 @@ def build_model(tf, options):
 
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--engine", choices=["numpy", "tensorflow"], default="numpy")
+    parser.add_argument("--engine", choices=["numpy", "tensorflow", "torch"], default="numpy")
     parser.add_argument(
         "--stable", action="store_true", help="compute the cross entropy from the logits: no bug"
     )
@@ -97,11 +97,11 @@ def parse_options():
     return parser.parse_args()
 
 
-def main():
-    options = parse_options()
+def train(options, training_set, test_set):
+    """Steps of Adam, and the accuracy before each of them."""
     tf = load_framework(options.engine)
     tf.set_random_seed(options.seed)
-    (images, labels), (test_images, test_labels) = load_digits()
+    (images, labels), (test_images, test_labels) = training_set, test_set
     x, y_, train_step, accuracy = build_model(tf, options)
     shuffle = np.random.RandomState(options.seed)
 
@@ -112,6 +112,16 @@ def main():
             print(f"Accuracy at step {step}: {reached:.4f}")
             batch = shuffle.randint(len(images), size=options.batch_size)
             sess.run(train_step, feed_dict={x: images[batch], y_: labels[batch]})
+
+
+def main():
+    options = parse_options()
+    if options.engine == "torch":
+        from debug_mnist_torch import train as train_with_torch
+
+        train_with_torch(options, *load_digits())
+    else:
+        train(options, *load_digits())
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from tfdbg_cli.commands.builtin import BUILTIN
 from tfdbg_cli.commands.context import ALL_MODES
 from tfdbg_cli.commands.general import LANGUAGE
 from tfdbg_cli.commands.registry import Argument, Command
+from tfdbg_cli.filters.builtin import BUILTIN as FILTERS_THERE
 from tfdbg_cli.settings import FIELDS
 
 PATH = pathlib.Path(__file__).resolve().parent.parent / "docs" / "commands.md"
@@ -24,6 +25,12 @@ together. Any unambiguous beginning of a long option is enough (`--num`). Regula
 anywhere in a name; `^` and `$` anchor them. Besides commands:
 
 """
+
+FILTERS = """\
+For `run -f` and `lt -f`. One of your own is a function `f(datum, tensor)` in a file given with
+`--filters`; with a third parameter it gets the dump as well, and so the graph and the inputs of the
+tensor. `origin_of_nonfinite` passes over the -inf of attention masks and all that is only bad
+because its inputs are."""
 
 STOPS = {
     "run-start": "before a run",
@@ -86,7 +93,11 @@ def render() -> str:
         lines += ["", f"## {group.capitalize()}", ""]
         for command in commands:
             lines += section(command)
-    lines += ["## Settings", "", "`config set NAME VALUE` changes them and keeps them.", ""]
+    lines += ["## Filters", "", FILTERS, "", "| Filter | Passes where |", "|---|---|"]
+    for name, tensor_filter in FILTERS_THERE.items():
+        summary = (tensor_filter.__doc__ or "").strip().partition("\n")[0]
+        lines.append(f"| `{name}` | {cell(summary.removeprefix('Whether ').rstrip('.'))} |")
+    lines += ["", "## Settings", "", "`config set NAME VALUE` changes them and keeps them.", ""]
     lines += ["| Name | Default | Meaning |", "|---|---|---|"]
     for field in FIELDS:
         choices = f" One of {', '.join(field.choices)}." if field.choices else ""

@@ -26,6 +26,14 @@ ENGINES = [
         ],
     ),
 ]
+# With PyTorch the program is the same, the names of its nodes are not.
+PROGRAMS = [
+    *ENGINES,
+    pytest.param(
+        "torch",
+        marks=pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch"),
+    ),
+]
 
 # Runs the example unmodified, every run of it debugged, and reports on each run.
 WATCH_ALL = """
@@ -95,7 +103,7 @@ def watch_all(engine, *arguments):
     return json.loads(output.rpartition("RUNS ")[2])
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", PROGRAMS)
 def test_it_trains_and_then_sticks_at_chance(engine, tmp_path):
     found = accuracies(python(EXAMPLE, "--engine", engine, "--max-steps", "20", cwd=tmp_path))
     assert len(found) == 20
@@ -105,7 +113,7 @@ def test_it_trains_and_then_sticks_at_chance(engine, tmp_path):
     assert found[-1] == pytest.approx(0.1, abs=0.02)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", PROGRAMS)
 def test_the_stable_version_learns(engine):
     found = accuracies(python(EXAMPLE, "--engine", engine, "--stable"))
     assert len(found) == 60

@@ -54,6 +54,12 @@ def _size(text: str) -> int:
     return size
 
 
+def _rank(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f'"{text}" is no rank; ranks count from 0')
+    return int(text)
+
+
 class _CommandLine(NamedTuple):
     """What was asked for.
 
@@ -113,6 +119,14 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
             metavar="ADDRESS",
             help="let people attach from other terminals, at [HOST:]PORT or unix:PATH;"
             " the first stop waits for somebody; port 0 takes a free one",
+        ),
+        add(
+            "--rank",
+            type=_rank,
+            default=0,
+            metavar="K",
+            help="of a program that torchrun or the like has started: the rank at which you debug,"
+            " for all of them (default: %(default)s)",
         ),
         add("--no-wait", action="store_true", help="with --listen: run on until somebody attaches"),
         add(
@@ -196,10 +210,15 @@ def _check_names(options: argparse.Namespace) -> None:
     check_theme(options.theme)
 
 
-def _make_debugger(options: argparse.Namespace) -> Debugger:
+def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger:
     from tfdbg_cli.sessions.debugger import Debugger
+    from tfdbg_cli.sessions.ranks import find_place
 
+    place = find_place(leader=options.rank) if wants_program else None
+    if place is not None and options.rank >= place.size:
+        raise UserError(f"there is no rank {options.rank}.", f"Use 0 to {place.size - 1}.")
     return Debugger(
+        place=place,
         ui=options.ui,
         commands=options.command,
         batch=options.batch,
@@ -238,7 +257,7 @@ def _open_doors(options: argparse.Namespace, debugger: Debugger) -> None:
         from tfdbg_cli.control import catch_signal, signal_number
 
         catch_signal(signal_number(options.signal))
-    if options.listen is not None:
+    if options.listen is not None and not debugger.ranks.is_silent:
         debugger.listen(options.listen, wait=not options.no_wait)
 
 
@@ -302,7 +321,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             return attach(line.args, options)
         _check_remote(options, wants_program)
-        debugger = _make_debugger(options)
+        debugger = _make_debugger(options, wants_program)
         if options.dump_dir is not None:
             return _look(options.dump_dir, debugger)
         if options.grpc is not None:

@@ -243,9 +243,12 @@ def remove_frames(error: BaseException) -> None:
 
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:
     kept: list[TracebackType] = []
-    in_launcher = False
+    in_launcher = was_ours = False
     while trace is not None:
         module = trace.tb_frame.f_globals.get("__name__")
+        if was_ours and _is_detour(kept, trace):
+            del kept[-2:]
+        was_ours = _is_ours(module)
         # runpy is ours where it finds the module to run, and the program's where that calls it.
         in_launcher = module == __name__ or (in_launcher and module == "runpy")
         if not in_launcher and not _is_ours(module):
@@ -260,6 +263,13 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
         current.tb_next = following
         following = current
     return following
+
+
+def _is_detour(kept: list[TracebackType], trace: TracebackType) -> bool:
+    """Whether a function of PyTorch called us, only to be called by us a second time."""
+    if len(kept) < 2 or kept[-2].tb_frame.f_code is not trace.tb_frame.f_code:
+        return False
+    return kept[-1].tb_frame.f_globals.get("__name__") == "torch.overrides"
 
 
 _PACKAGE = __name__.partition(".")[0]

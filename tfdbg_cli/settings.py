@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -38,6 +39,20 @@ def _to_ratio(text: str) -> float:
     value = float(text)
     if not value >= 1:
         raise ValueError("expected a ratio from 1 on")
+    return value
+
+
+def _to_positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise ValueError("expected a number above 0")
+    return value
+
+
+def _to_share(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1:
+        raise ValueError("expected a share between 0 and 1")
     return value
 
 
@@ -91,6 +106,24 @@ FIELDS = (
         str,
         "Colours of the full screen and the line UI.",
         ("auto", "dark", "light", "colorblind", "colorblind-light", "mono"),
+    ),
+    Field(
+        "exploding_above",
+        1e4,
+        _to_positive,
+        "The filter exploding: the magnitude above which an element counts.",
+    ),
+    Field(
+        "vanishing_below",
+        1e-8,
+        _to_positive,
+        "The filter vanishing: the magnitude below which all of a gradient must be.",
+    ),
+    Field(
+        "overflow_share",
+        0.25,
+        _to_share,
+        "The filter overflow_risk: the share of its dtype's range that an element may take.",
     ),
     Field(
         "overhead",

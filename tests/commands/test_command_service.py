@@ -345,7 +345,7 @@ def test_completion_offers_all_where_nothing_is_typed(shell, dump, start):
     assert shell.complete("pt ") == [f"pt {name}" for name in dump.tensor_names()]
     assert shell.complete("ni ") == [f"ni {name}" for name in dump.graph().nodes]
     assert "lt --sort_by" in shell.complete("lt -")
-    assert shell.complete("lt -f ") == ["lt -f has_inf_or_nan"]
+    assert "lt -f has_inf_or_nan" in shell.complete("lt -f ")
     assert shell.complete("lt -s ") == [f"lt -s {column.name}" for column in COLUMNS]
     assert start.complete("eval `input/") == ["eval `input/x:0`", "eval `input/words:0`"]
 

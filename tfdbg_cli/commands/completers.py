@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.own_names import own_candidates
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.reply import Candidate
 from tfdbg_cli.commands.units import bytes_text
@@ -86,10 +87,10 @@ def _about_tensors(dump: Dump) -> Callable[[str], str]:
 
 
 def tensors(context: Context, typed: str) -> Iterable[Candidate]:
-    """Dumped tensors, ``node:slot``, and stored results."""
+    """The program's own names, dumped tensors (``node:slot``), and stored results."""
     dump = context.dump
     found = _by_scope(dump.tensor_names(), typed, _about_tensors(dump)) if dump is not None else []
-    return [*found, *stored(context, typed)]
+    return [*own_candidates(context, typed), *found, *stored(context, typed)]
 
 
 def stored(context: Context, typed: str) -> Iterable[Candidate]:
@@ -98,9 +99,12 @@ def stored(context: Context, typed: str) -> Iterable[Candidate]:
 
 
 def nodes(context: Context, typed: str) -> Iterable[Candidate]:
-    """Nodes of the graph."""
+    """The program's own names, and nodes of the graph."""
     dump = context.dump
-    return _by_scope(dump.node_names(), typed, dump.op_type) if dump is not None else ()
+    if dump is None:
+        return ()
+    own = own_candidates(context, typed)
+    return [*own, *_by_scope(dump.node_names(), typed, dump.op_type)]
 
 
 def node_patterns(context: Context, typed: str) -> Iterable[Candidate]:
@@ -229,11 +233,13 @@ def expression(context: Context, typed: str) -> Iterable[Candidate]:
     """Tensor names inside an open backtick of an expression; outside, names that it can use."""
     head, tick, name = typed.rpartition("`")
     if tick and not head.count("`") % 2:
-        known = [*(context.dump.tensor_names() if context.dump else ()), *context.run_info.feeds]
-        names = dict.fromkeys(known)
+        info, dump = context.run_info, context.dump
+        tensors = dump.tensor_names() if dump is not None else []
+        names = dict.fromkeys([*(info.outputs if tensors else ()), *tensors, *info.feeds])
         found = [n for n in names if n.startswith(name)][:_MANY]
-        about = _about_tensors(context.dump) if context.dump else lambda name: "feed"
-        return [Candidate(f"{head}`{n}`", about(n)) for n in found]
+        about = _about_tensors(dump) if dump is not None else lambda name: "feed"
+        own = {n: f"= {tensor}" for n, tensor in info.outputs.items()}
+        return [Candidate(f"{head}`{n}`", own.get(n) or about(n)) for n in found]
     start = len(typed)
     while start and (typed[start - 1].isalnum() or typed[start - 1] == "_"):
         start -= 1

@@ -12,6 +12,7 @@ import numpy as np
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.feeds import feed_name, feed_tensor
+from tfdbg_cli.commands.own_names import meant
 from tfdbg_cli.commands.references import parse_template, reference_value
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.errors import UserError, did_you_mean, one_line
@@ -81,17 +82,18 @@ class Feeds(_RunValues):
 
 
 class Fetches(_RunValues):
-    """What was fetched; the last dump of a tensor that was dumped several times."""
+    """What was fetched or is an output; the last of the dumps of a tensor."""
 
     _kind = "fetches"
 
     def _names(self) -> Iterable[str]:
-        return dict.fromkeys(self._context.run_info.fetches)
+        info = self._context.run_info
+        return dict.fromkeys([*info.fetches, *info.outputs])
 
     def _read(self, name: str) -> Any:
         if self._context.dump is None:
             raise UserError(f'"{name}" has no value yet.', "run executes the run.")
-        found = self._context.dump.by_tensor(name)
+        found = self._context.dump.by_tensor(meant(self._context, name))
         if not found:
             raise UserError(
                 f'The fetch "{name}" was not dumped.',

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfdbg_cli.commands.ancestry import Ancestry, Origin, Step
+from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.json_lines import json_document
 from tfdbg_cli.commands.node_info import find_node
+from tfdbg_cli.commands.own_names import meant
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Result
 from tfdbg_cli.commands.tensor_facts import TensorFacts
@@ -21,6 +22,7 @@ from tfdbg_cli.documents import (
     TextDocument,
     line,
 )
+from tfdbg_cli.dumps.ancestry import Ancestry, Origin, Step
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, parse_tensor_name
 from tfdbg_cli.dumps.sources import own_frame
@@ -28,11 +30,11 @@ from tfdbg_cli.dumps.sources import own_frame
 __all__ = ["first_bad_document"]
 
 
-def first_bad_document(dump: Dump, graph: Graph, name: str | None, as_json: bool) -> Result:
+def first_bad_document(context: Context, graph: Graph, name: str | None, as_json: bool) -> Result:
     """The way from a bad tensor back to its origin.
 
     Args:
-        dump: the tensors on the way are read, and their inputs.
+        context: of its dump the tensors on the way are read, and their inputs.
         graph: the dump's.
         name: a node or tensor; ``None``: the first bad tensor of the run.
         as_json: one object an origin, nearest first.
@@ -40,13 +42,14 @@ def first_bad_document(dump: Dump, graph: Graph, name: str | None, as_json: bool
     Raises:
         UserError: there is no such node.
     """
+    dump = context.need_dump()
     health = TensorHealth(TensorFacts(dump))
     start: Datum | str | None
     if name is None:
         start = health.first_bad([datum for datum in dump.data() if datum.node_name in graph])
         why = "No tensor of this run holds a nan or an infinity."
     else:
-        start, why = _start(dump, graph, name, health)
+        start, why = _start(context, graph, name, health)
     origins = Ancestry(dump, graph, health.is_bad).origins(start) if start is not None else []
     if as_json:
         return json_document(len(origins), lambda at: _record(origins[at], health))
@@ -69,11 +72,12 @@ def first_bad_document(dump: Dump, graph: Graph, name: str | None, as_json: bool
 
 
 def _start(
-    dump: Dump, graph: Graph, name: str, health: TensorHealth
+    context: Context, graph: Graph, name: str, health: TensorHealth
 ) -> tuple[Datum | str | None, str]:
     """Where to begin; ``None`` if the tensor isn't bad, with the sentence that says so."""
-    node = find_node(graph, name).name
-    slot = parse_tensor_name(name)[1]
+    dump = context.need_dump()
+    node = find_node(context, graph, name).name
+    slot = parse_tensor_name(meant(context, name))[1]
     data = dump.by_node(node) if slot is None else dump.by_tensor(f"{node}:{slot}")
     if not data:
         why = f'"{name}" was not dumped, and nothing that it was computed from holds nan or inf.'

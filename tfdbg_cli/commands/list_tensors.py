@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
@@ -22,7 +22,7 @@ from tfdbg_cli.commands.tensor_columns import (
 from tfdbg_cli.commands.tensor_facts import TensorFacts
 from tfdbg_cli.commands.tensor_table import TensorTable
 from tfdbg_cli.documents import ChainDocument, Line, MenuItem, TextDocument, line
-from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.dump import Datum, Dump, bound
 from tfdbg_cli.errors import DumpError, UserError, one_line
 
 __all__ = ["COMMANDS"]
@@ -31,8 +31,22 @@ __all__ = ["COMMANDS"]
 _WARNINGS = 6
 
 
-def _select(context: Context, arguments: argparse.Namespace) -> tuple[list[Datum], list[str]]:
-    """The tensors that pass every filter, and one line for each tensor a filter choked on."""
+class _Selection(NamedTuple):
+    """What passes the filters.
+
+    Attributes:
+        found: the tensors.
+        hidden: how many more there would be with ``--views``, before the tensor filter.
+        failures: one line for each tensor that a filter choked on.
+    """
+
+    found: list[Datum]
+    hidden: int
+    failures: list[str]
+
+
+def _select(context: Context, arguments: argparse.Namespace) -> _Selection:
+    """The tensors that pass every filter."""
     dump = context.need_dump()
     if arguments.filter_exclude_node_names and not arguments.tensor_filter:
         raise UserError("-fenn is valid only together with -f FILTER.")
@@ -42,11 +56,15 @@ def _select(context: Context, arguments: argparse.Namespace) -> tuple[list[Datum
     exclude = _regex(arguments.filter_exclude_node_names, "-fenn")
     predicate = None
     if arguments.tensor_filter:
-        predicate = context.filters.predicate(arguments.tensor_filter)
+        predicate = bound(context.filters.predicate(arguments.tensor_filter), dump)
+    data = dump.data()
+    found: list[Datum] = []
+    failures: list[str] = []
     if not any((node, op, dtype, predicate)):
-        return dump.data(), []
-    found, failures = [], []
-    for datum in dump.data():
+        found = data if arguments.views else [datum for datum in data if not datum.is_view]
+        return _Selection(found, len(data) - len(found), failures)
+    hidden = 0
+    for datum in data:
         if node is not None and not node.search(datum.node_name):
             continue
         if exclude is not None and exclude.search(datum.node_name):
@@ -55,6 +73,9 @@ def _select(context: Context, arguments: argparse.Namespace) -> tuple[list[Datum
             continue
         try:
             if dtype is not None and not dtype.search(datum.dtype):
+                continue
+            if datum.is_view and not arguments.views:
+                hidden += 1
                 continue
             if predicate is not None and not predicate(datum, dump.value(datum)):
                 continue
@@ -66,7 +87,7 @@ def _select(context: Context, arguments: argparse.Namespace) -> tuple[list[Datum
             failures.append(f"{datum.tensor_name}: {one_line(error)}")
             continue
         found.append(datum)
-    return found, failures
+    return _Selection(found, hidden, failures)
 
 
 def _regex(text: str, what: str) -> re.Pattern[str] | None:
@@ -97,14 +118,19 @@ def _again(arguments: argparse.Namespace) -> str:
     ):
         if value:
             parts += [flag, quoted(value)]
-    return " ".join(parts)
+    return " ".join(parts + ["--views"] * arguments.views)
 
 
-def _header(
-    dump: Dump, arguments: argparse.Namespace, count: int, failures: list[str]
-) -> list[Line]:
+def _header(dump: Dump, arguments: argparse.Namespace, selection: _Selection) -> list[Line]:
     passing = f' passing filter "{arguments.tensor_filter}"' if arguments.tensor_filter else ""
+    count = len(selection.found)
     header = [line((f"{count} dumped tensor(s){passing}:", "bold"))]
+    failures = selection.failures
+    if selection.hidden:
+        again = f"{_again(arguments)} --views"
+        header[0] = line(
+            (header[0].text, "bold"), " ", (f"({selection.hidden} views hidden)", "dim", again)
+        )
     for what, regex in (
         ("Op type", arguments.op_type_filter),
         ("Node name", arguments.node_name_filter),
@@ -152,8 +178,8 @@ def _list_tensors(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     sort_by = column(arguments.sort_by).name
     facts = TensorFacts(dump)
-    found, failures = _select(context, arguments)
-    found = _sort(facts, found, sort_by, arguments.reverse)
+    selection = _select(context, arguments)
+    found = _sort(facts, selection.found, sort_by, arguments.reverse)
     if arguments.columns:
         columns(arguments.columns)  # says what is wrong with them
     if arguments.json:
@@ -167,7 +193,7 @@ def _list_tensors(context: Context, arguments: argparse.Namespace) -> Result:
         sort_by=sort_by,
         reverse=arguments.reverse,
     )
-    header = [*context.take_notes(), *_header(dump, arguments, len(found), failures), line()]
+    header = [*context.take_notes(), *_header(dump, arguments, selection), line()]
     return ChainDocument(
         [TextDocument(header), table],
         menu=(
@@ -189,6 +215,9 @@ _DETAILS = "\n".join(
         "Health, min, max and mean are computed while you look: … is still to come,",
         "? can't be read, - is what a tensor of this type doesn't have.",
         "Sorting by one of them computes it for every tensor of the list.",
+        "",
+        "PyTorch: tensors that share the elements of another one (x.t(), x.view(-1)) are left out",
+        "without --views. The nodes are there in any case: li and lo pass through them.",
         "",
         "The original's keys timestamp, dump_size and tensor_name mean time, size and name.",
     ]
@@ -251,6 +280,7 @@ LIST_TENSORS = Command(
             complete=complete_column,
         ),
         Argument(("-r", "--reverse"), "in descending order"),
+        Argument(("--views",), "PyTorch: also what shares the elements of another tensor"),
         JSON_ARGUMENT,
     ),
     modes=TENSOR_MODES,
@@ -260,6 +290,7 @@ LIST_TENSORS = Command(
         ("lt -n hidden -t MatMul", "regexes match anywhere in the name"),
         ("lt -s size -r", "the largest first"),
         ("lt -s health -r -o health,min,max", "those with the most bad elements first"),
+        ("lt -n ^gradients/ -o phase,module,health", "PyTorch: by phase and module"),
         ("lt --dtype ^float16 --json", "for other programs"),
     ),
     details=_DETAILS,

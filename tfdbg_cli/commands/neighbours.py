@@ -134,16 +134,16 @@ def _list(context: Context, arguments: argparse.Namespace, *, outputs: bool) -> 
             raise UserError("--path and --to-first-bad are two questions.", "Ask one of them.")
         if context.mode in PROFILE_MODES:
             raise UserError("This run was timed: it kept no tensors.", "run keeps them.")
-        return first_bad_document(dump, graph, arguments.node_name, arguments.json)
+        return first_bad_document(context, graph, arguments.node_name, arguments.json)
     if arguments.node_name is None:
         name = "list_outputs" if outputs else "list_inputs"
         raise UserError(
             f"{name}: the following arguments are required: NODE.",
             f"Write for example: {'lo' if outputs else 'li'} {next(iter(graph.nodes), 'NODE')}",
         )
-    target = find_node(graph, arguments.node_name)
+    target = find_node(context, graph, arguments.node_name)
     if arguments.path:
-        source = find_node(graph, arguments.path)
+        source = find_node(context, graph, arguments.path)
         return path_document(dump, graph, source, target, arguments.control, arguments.json)
     return _neighbours(context, arguments, graph, target, outputs)
 

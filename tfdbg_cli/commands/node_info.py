@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import DUMP_MODES, Context
+from tfdbg_cli.commands.node_origin import call_lines, gradient_lines, origin_lines, stack_heading
+from tfdbg_cli.commands.own_names import meant
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.runtime_names import fused_types, user_names
@@ -16,7 +18,7 @@ from tfdbg_cli.documents import Line, TextDocument, line
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Edge, Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, Sources, is_debugger_path, is_library_path
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.errors import UserError, did_you_mean
 
 __all__ = ["COMMANDS", "find_node", "need_graph"]
 
@@ -36,15 +38,15 @@ def need_graph(dump: Dump) -> Graph:
     return graph
 
 
-def find_node(graph: Graph, name: str) -> Node:
-    """A node by the user's name for it or one of its tensors, or by the runtime's.
+def find_node(context: Context, graph: Graph, name: str) -> Node:
+    """A node by its name or that of a tensor of it, the program's or the runtime's.
 
     TensorFlow's runtime renames nodes when it feeds, copies, fuses or rewrites them.
 
     Raises:
         UserError: there is none; the hint offers close names, or the node that it was fused into.
     """
-    plain = node_name_of(name)
+    plain = node_name_of(meant(context, name))
     if plain not in graph:
         for candidate in user_names(plain):
             if candidate in graph:
@@ -54,7 +56,8 @@ def find_node(graph: Graph, name: str) -> Node:
     except UserError as error:
         fused = _fused_near(graph, plain)
         if not fused:
-            raise
+            own = did_you_mean(plain, context.run_info.outputs)
+            raise UserError(error.message, own or error.hint) from None
         text = f"The runtime may have fused or folded it: see {', '.join(fused)}."
         raise UserError(error.message, text) from None
 
@@ -134,12 +137,15 @@ def _frame_lines(depth: int, frame: Frame, sources: Sources) -> list[Line]:
     ]
 
 
-def _traceback(dump: Dump, node: Node, with_library: bool) -> list[Line]:
+def _traceback(dump: Dump, graph: Graph, node: Node, with_library: bool) -> list[Line]:
     """The frames of the user's own code; those of libraries in a part of their own at the end.
 
     All frames are numbered as in the whole stack, outermost first.
     """
-    lines = [line(), line(("Traceback of node construction:", "heading"))]
+    lines = stack_heading(graph, node) or [
+        line(),
+        line(("Traceback of node construction:", "heading")),
+    ]
     stack = [frame for frame in node.frames or () if not is_debugger_path(frame.file)]
     if not stack:
         return [*lines, line(("  (Unavailable: nobody recorded where this node was made)", "dim"))]
@@ -160,7 +166,7 @@ def _traceback(dump: Dump, node: Node, with_library: bool) -> list[Line]:
     elif library:
         text = f"({len(library)} frame(s) inside libraries: ni -t -a shows them)"
         lines.append(line((text, "dim", f"ni -t -a {quoted(node.name)}")))
-    return lines
+    return [*lines, *call_lines(dump, graph, node)]
 
 
 def _notes(asked: str, node: Node) -> list[Line]:
@@ -187,23 +193,25 @@ def _device(dump: Dump, node: Node) -> str:
 def _node_info(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     graph = need_graph(dump)
-    node = find_node(graph, arguments.node_name)
+    node = find_node(context, graph, arguments.node_name)
     name = node.name
     lines = [
         line("Node ", (name, "bold")),
         line(),
         line("  Op: ", (node.op_type, "op_type")),
         line(f"  Device: {_device(dump, node)}"),
-        *_notes(node_name_of(arguments.node_name), node),
+        *_notes(node_name_of(meant(context, arguments.node_name)), node),
+        *origin_lines(context, graph, node),
         *_neighbours(graph, graph.inputs(name), "input"),
         *_neighbours(graph, graph.recipients(name), "recipient"),
+        *gradient_lines(graph, node),
     ]
     if arguments.attributes:
         lines += _attributes(node)
     if arguments.dumps:
         lines += _dumps(dump, name)
     if arguments.traceback:
-        lines += _traceback(dump, node, arguments.attributes)
+        lines += _traceback(dump, graph, node, arguments.attributes)
     return TextDocument(lines, menu=node_menu(dump, name, "node_info"))
 
 

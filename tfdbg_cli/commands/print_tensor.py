@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 
 from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import TENSOR_MODES, Context
+from tfdbg_cli.commands.own_names import is_own_name, meant, own_names_of
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.units import node_menu
@@ -16,7 +18,7 @@ from tfdbg_cli.commands.values import (
     value_arguments,
     value_document,
 )
-from tfdbg_cli.documents import Document, TextDocument, line
+from tfdbg_cli.documents import Document, Line, TextDocument, line
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import parse_tensor_name
 from tfdbg_cli.errors import UserError, did_you_mean
@@ -35,7 +37,7 @@ def _is_dumped(dump: Dump, name: str) -> bool:
     return bool(dump.by_tensor(name) or dump.by_node(name) or _of_watch_key(dump, name))
 
 
-def _dumps_of(dump: Dump, name: str) -> list[Datum]:
+def _dumps_of(dump: Dump, name: str, own: Iterable[str]) -> list[Datum]:
     """The dumps of a tensor or a watch key; for a node name without a slot, of all its slots."""
     node, slot = parse_tensor_name(name)
     if slot is not None:
@@ -47,8 +49,14 @@ def _dumps_of(dump: Dump, name: str) -> list[Datum]:
     if graph is not None and node in graph:
         raise UserError(f'Node "{node}" did not generate any dumps.', dump.why_absent(node))
     raise UserError(
-        f'Node "{node}" does not exist in the graph.', did_you_mean(node, dump.tensor_names())
+        f'Node "{node}" does not exist in the graph.',
+        did_you_mean(node, [*own, *dump.tensor_names()]),
     )
+
+
+def _own_names(context: Context, datum: Datum) -> tuple[Line, ...]:
+    own = own_names_of(context, datum.node_name, datum.output_slot)
+    return (line((f"(the program calls it {', '.join(own)})", "dim")),) if own else ()
 
 
 def _choose_slot(
@@ -86,14 +94,16 @@ def _choose_dump(
 def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
     dump, names = context.need_dump(), context.names
     name, slicing = split_slice(
-        arguments.tensor_name, lambda text: _is_dumped(dump, text) or text in names
+        arguments.tensor_name,
+        lambda text: _is_dumped(dump, text) or is_own_name(context, text) or text in names,
     )
-    if name in names and not _is_dumped(dump, name):
+    asked, name = name, meant(context, name)
+    if asked in names and not _is_dumped(dump, name):
         check_number(arguments.number, 1, f"result {name}", "is one value")
         return result_document(
             context, names[name], arguments, name=name, slicing=slicing, key=name
         )
-    found = _dumps_of(dump, name)
+    found = _dumps_of(dump, name, context.run_info.outputs)
     slots = sorted({datum.output_slot for datum in found})
     if len(slots) > 1:
         return _choose_slot(dump, found[0].node_name, slots, slicing, arguments)
@@ -109,6 +119,7 @@ def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
         suffix=f":{datum.debug_op}",
         slicing=slicing,
         dtype=datum.dtype,
+        notes=_own_names(context, datum),
         menu=node_menu(dump, datum.node_name, "print_tensor"),
     )
 

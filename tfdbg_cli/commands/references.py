@@ -2,14 +2,15 @@
 
 A reference is, between two backticks::
 
-    [device:]node[:slot[:DebugOp]][[execution]]      or the name of a feed
+    [device:]node[:slot[:DebugOp]][[execution]]      or the name of an output or a feed
 
 ``node`` and ``slot`` are as in every list; without a slot the node's only one. ``device`` begins
 with a slash and may be short: ``/device:CPU:0``, ``/gpu:1``, ``/job:worker/task:2``, or the whole
 ``/job:worker/replica:0/task:2/device:GPU:1``. ``DebugOp`` picks one of several debug ops; without
 one the values themselves are meant (``DebugIdentity``). ``[execution]`` picks one of several dumps,
 in time order among those that the rest leaves; from the end where it is negative, the first where
-it is missing. A feed is meant where the run dumped no tensor of that name.
+it is missing. An output (a variable of the program's that holds what the run made) is meant where
+the run has no node of that name, and a feed where it dumped no tensor of that name.
 
 Backticks inside the string literals of an expression are literal.
 """
@@ -23,6 +24,7 @@ from typing import Any
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.feeds import feed_tensor, has_feed
+from tfdbg_cli.commands.own_names import meant
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto
 from tfdbg_cli.errors import UserError, did_you_mean
 
@@ -162,6 +164,7 @@ def reference_value(context: Context, text: str, execution: int | None = None) -
         UserError: there is no such value, or it is no array.
     """
     name, dump = text.strip(), context.dump
+    name = meant(context, name)
     tensors_known = dump is not None and bool(dump.data())
     if has_feed(context, name) and not (dump is not None and dump.by_tensor(name)):
         value = feed_tensor(context, name)

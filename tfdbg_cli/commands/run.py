@@ -9,21 +9,19 @@ from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import (
     DUMP_MODES,
     LIVE_MODES,
-    PROFILE_MODES,
     Context,
     compile_regex,
 )
+from tfdbg_cli.commands.error_screen import error_document, list_item
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Choice, Leave, Question
 from tfdbg_cli.documents import Line, MenuItem, TextDocument, line
-from tfdbg_cli.dumps.dump import Dump, RunInfo
-from tfdbg_cli.dumps.graph import Node
-from tfdbg_cli.dumps.sources import Frame, is_debugger_path, is_library_path
+from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.version import __version__
 
-__all__ = ["COMMANDS", "ExitChoice", "RunChoice", "describe_run", "error_document"]
+__all__ = ["COMMANDS", "ExitChoice", "RunChoice", "describe_run"]
 
 
 @dataclass(frozen=True)
@@ -178,7 +176,7 @@ def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
     lines += [line(), line("For all commands, see ", ("help", "link", "help"), ".")]
     menu = [MenuItem("run", "run"), MenuItem("exit", "exit")] if live else []
     if context.dump is not None:
-        menu.insert(0, _list_item(context))
+        menu.insert(0, list_item(context))
     return TextDocument(lines, menu=menu)
 
 
@@ -217,67 +215,6 @@ def _feeds(info: RunInfo) -> list[Line]:
         shape = shapes.get(name, "")
         lines.append(line("  ", (name, "link", f"pf {quoted(name)}"), f"  {shape}" * bool(shape)))
     return lines or [line("  (Empty)")]
-
-
-def _list_item(context: Context) -> MenuItem:
-    """The menu item for what a run has left: its timings, or its tensors."""
-    name = "list_profile" if context.mode in PROFILE_MODES else "list_tensors"
-    return MenuItem(name, name, enabled=context.dump is not None)
-
-
-def error_document(context: Context) -> TextDocument:
-    """The screen after a run that failed: which op, what it said, where to look."""
-    error = context.run_info.error
-    assert error is not None
-    lines = [
-        line(("!!! An error occurred during the run !!!", "error")),
-        line(),
-        line("The error is raised in the program when you leave this stop with run or exit."),
-        line(),
-    ]
-    graph = context.dump.graph() if context.dump is not None else None
-    is_profile = context.mode in PROFILE_MODES
-    lister = "lp" if is_profile else "lt"
-    if context.dump is None:
-        lines.append(line(("This run was not debugged, so its tensors are not known.", "warning")))
-    elif error.op_name and graph is not None and error.op_name in graph:
-        op = quoted(error.op_name)
-        lines.append(line("You may use the following commands to find out more:"))
-        ways = [
-            (f"ni -a -d -t {op}", "information about the failing op, where it was made"),
-            (f"li -r {op}", "its inputs, recursively"),
-            (lister, f"the {'ops' if is_profile else 'tensors'} that were computed before"),
-        ]
-        frame = _maker(context.dump, graph.nodes[error.op_name])
-        if frame is not None:
-            ways.insert(2, (f"ps {quoted(frame.file)} -b {frame.line}", "the line that made it"))
-        for command, text in ways:
-            lines.append(line("  * ", (command, "link", command), f"  {text}"))
-    else:
-        what = "The error names no op that the graph has."
-        rest = f" lists the {'op timings' if is_profile else 'tensors'}."
-        lines.append(line((what, "warning"), " ", (lister, "link", lister), rest))
-    lines += [line(), line("Op name:    ", (error.op_name or "(unknown)", "bold"))]
-    lines += [line("Error type: ", (error.type_name, "bold")), line(), line("Details:")]
-    lines += [line(f"  {text}") for text in error.message.splitlines() or [""]]
-    return TextDocument(
-        lines,
-        title=f"An error occurred: {error.type_name}",
-        title_role="error",
-        menu=[
-            _list_item(context)._replace(command=lister),
-            MenuItem("run_info", "run_info"),
-        ],
-    )
-
-
-def _maker(dump: Dump | None, node: Node) -> Frame | None:
-    """The innermost frame of the user's that made a node, if its source is known."""
-    for frame in reversed(node.frames or ()):
-        if not is_library_path(frame.file) and not is_debugger_path(frame.file):
-            known = dump is not None and dump.sources().lines(frame.file) is not None
-            return frame if known else None
-    return None
 
 
 def _show_error(context: Context, arguments: argparse.Namespace) -> Result:

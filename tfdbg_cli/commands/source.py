@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import replace
 
 from tfdbg_cli.commands import completers
@@ -11,6 +10,7 @@ from tfdbg_cli.commands.context import DUMP_MODES, TENSOR_MODES, Context, compil
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.node_info import need_graph
 from tfdbg_cli.commands.parsing import quoted
+from tfdbg_cli.commands.phases import PHASES, Phase, phases_of
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.source_index import (
     NO_STACKS,
@@ -19,6 +19,7 @@ from tfdbg_cli.commands.source_index import (
     source_files,
     user_files,
 )
+from tfdbg_cli.commands.source_listing import SourceListing
 from tfdbg_cli.documents import (
     ChainDocument,
     Document,
@@ -48,28 +49,40 @@ class _Counts:
         for name in dump.tensor_names():
             node = name.rpartition(":")[0]
             self._tensors[node] = self._tensors.get(node, 0) + 1
+        self._phases = phases_of(dump, dump.node_names())
+        found = set(self._phases.values())
+        #: The phases of the run, where there are several.
+        self.phases = [phase for phase in PHASES if phase in found]
 
     def of(self, entry: SourceFile) -> tuple[int, int]:
         """Tensors and dumps."""
         tensors = sum(self._tensors.get(name, 0) for name in entry.nodes)
         return tensors, sum(self._dumps.get(name, 0) for name in entry.nodes)
 
+    def of_phase(self, entry: SourceFile, phase: Phase) -> int:
+        """Nodes of one phase."""
+        return sum(self._phases.get(name) is phase for name in entry.nodes)
+
 
 def _table(dump: Dump, files: list[SourceFile], counts: _Counts, role: str) -> Document:
     if not files:
         return TextDocument([line(("  [No files.]", "dim"))])
     width = max(len("Source file path"), *(len(entry.path) for entry in files))
-    head = f"{'Source file path':<{width}}  {'#(nodes)':>8}  {'#(tensors)':>10}  #(tensor dumps)"
+    head = f"{'Source file path':<{width}}  {'#(nodes)':>8}  {'#(tensors)':>10}  "
+    phases = counts.phases
+    # Where there are phases each tensor has one dump.
+    head += "  ".join(f"#({phase.name})" for phase in phases) or "#(tensor dumps)"
 
     def row(at: int) -> Line:
         entry = files[at]
         tensors, dumps = counts.of(entry)
         has_source = dump.sources().lines(entry.path) is not None
         link = Link(f"ps {quoted(entry.path)} -b {entry.first_line}") if has_source else None
+        shares = [f"{counts.of_phase(entry, each):>{len(each.name) + 3}}" for each in phases]
         return line(
             Span(entry.path, role if link is None else (role or "link"), link),
             " " * (width - len(entry.path)),
-            f"  {len(entry.nodes):>8}  {tensors:>10}  {dumps:>14}",
+            f"  {len(entry.nodes):>8}  {tensors:>10}  {'  '.join(shares) or f'{dumps:>14}'}",
         )
 
     return ChainDocument([TextDocument([line((head, "heading"))]), LazyDocument(len(files), row)])
@@ -115,6 +128,7 @@ def _list_source(context: Context, arguments: argparse.Namespace) -> Result:
                 "nodes": len(entry.nodes),
                 "tensors": tensors,
                 "dumps": dumps,
+                **{each.name: counts.of_phase(entry, each) for each in counts.phases},
                 "first_line": entry.first_line,
                 "library": at >= len(own),
                 "text_known": dump.sources().lines(entry.path) is not None,
@@ -132,20 +146,6 @@ def _list_source(context: Context, arguments: argparse.Namespace) -> Result:
             _table(dump, library, counts, "dim"),
         ]
     )
-
-
-def _elements(dump: Dump, entry: SourceFile | None, tensors: bool) -> dict[int, list[str]]:
-    """Line number -> names of the nodes (or of their dumped tensors) made on it."""
-    lines = entry.lines if entry is not None else {}
-    if not tensors:
-        return lines
-    found = {}
-    for number, names in lines.items():
-        data = (datum.tensor_name for name in names for datum in dump.by_node(name))
-        shown = list(dict.fromkeys(data))
-        if shown:
-            found[number] = shown
-    return found
 
 
 def _text_of(dump: Dump, path: str, entry: SourceFile | None) -> tuple[dict[int, str], list[Line]]:
@@ -177,61 +177,21 @@ def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
     path = resolve_source(dump, files, arguments.source_file_path)
     entry = files.get(path)
     text, notes = _text_of(dump, path, entry)
-    elements = _elements(dump, entry, arguments.tensors)
-    limit = arguments.max_elements_per_line
-    # (line number, index of the element on it); -1 is the source line, `limit` the omission.
-    rows: list[tuple[int, int]] = []
+    listing = SourceListing(
+        dump,
+        path,
+        entry,
+        text,
+        tensors=arguments.tensors,
+        limit=arguments.max_elements_per_line,
+    )
     initial = 0
-    for number in text:
-        if number == arguments.line_begin and number > 1:
-            initial = len(notes) + len(rows)
-        rows.append((number, -1))
-        count = len(elements.get(number, ()))
-        rows += [(number, index) for index in range(min(count, limit))]
-        if count > limit:
-            rows.append((number, limit))
-    width = len(f"L{max(text, default=1)}")
-    what = "tensor" if arguments.tensors else "op"
-    mark = _marker(dump, entry)
-
-    def row(at: int) -> Line:
-        number, index = rows[at]
-        if index < 0:
-            sign, role = mark(number)
-            head = (f"{f'L{number}':<{width}} {sign} ", role or "dim")
-            return line(head, (text[number], "source" if sign != " " else ""))
-        names = elements[number]
-        indent = " " * (width + 5)
-        if index == limit:
-            more = f"ps {quoted(path)} -b {number} -m {limit + 5}"
-            more += " -t" if arguments.tensors else ""
-            left = len(names) - limit
-            omitted = f"(... Omitted {left} of {len(names)} {what}(s) ...) "
-            return line(indent, (omitted, "dim"), ("+5", "link", more))
-        name = names[index]
-        if arguments.tensors:
-            return line(indent, (name, "link", f"pt {quoted(name)}"))
-        role = "link" if dump.by_node(name) else "info"
-        return line(indent, (name, role, f"ni -a -d -t {quoted(name)}"))
-
-    parts: list[Document] = [TextDocument(notes), LazyDocument(len(rows), row)]
+    if arguments.line_begin > 1 and arguments.line_begin in text:
+        initial = len(notes) + listing.place(arguments.line_begin)
+    parts: list[Document] = [TextDocument(notes), LazyDocument(len(listing), listing.row)]
     if entry is not None:
-        legend = "(*: this run computed nodes of the line; -: it only created nodes)"
-        parts.append(TextDocument([line(), line((legend, "dim"))]))
+        parts.append(TextDocument([line(), listing.legend()]))
     return ChainDocument(parts, title=f"source: {path}", initial_line=initial)
-
-
-def _marker(dump: Dump, entry: SourceFile | None) -> Callable[[int], tuple[str, str]]:
-    """Gives the mark of a line and its role: ``*`` it ran, ``-`` it only made nodes."""
-    lines = entry.lines if entry is not None else {}
-
-    def mark(number: int) -> tuple[str, str]:
-        names = lines.get(number)
-        if not names:
-            return " ", ""
-        return ("*", "success") if any(map(dump.by_node, names)) else ("-", "dim")
-
-    return mark
 
 
 def _count(text: str) -> int:
@@ -290,7 +250,7 @@ PRINT_SOURCE = Command(
         Argument(("-t", "--tensors"), "name the dumped tensors instead of the nodes"),
         Argument(
             ("-m", "--max_elements_per_line"),
-            "how many names under a line",
+            "how many names under a line, of each phase",
             "N",
             default=10,
             kind=_count,
@@ -303,7 +263,9 @@ PRINT_SOURCE = Command(
         ("ps -t -b 40 train.py", "with its tensors, line 40 on top"),
     ),
     details="Lines of which this run computed a node are marked with *, lines that only created "
-    "nodes with -. The text is the one that ran, as far as it was seen before it was edited; "
+    "nodes with -. After a training step of PyTorch the marks are F (forward), B (backward) and O "
+    "(optimizer), and the names are grouped so: gradients stand at the line of their forward op. "
+    "The text is the one that ran, as far as it was seen before it was edited; "
     "otherwise a note says so.",
 )
 

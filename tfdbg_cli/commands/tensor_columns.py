@@ -240,6 +240,22 @@ COLUMNS = (
         "where it was computed",
     ),
     Column(
+        "phase",
+        "Phase",
+        9,
+        lambda row: (Span(row.attribute("_phase") or "-"),),
+        lambda facts, datum: facts.attribute(datum, "_phase") or None,
+        "PyTorch: forward, backward, optimizer or recompute",
+    ),
+    Column(
+        "module",
+        "Module",
+        20,
+        lambda row: (Span(row.attribute("_module") or "-"),),
+        lambda facts, datum: facts.attribute(datum, "_module") or None,
+        "PyTorch: path and class of the module that called the op",
+    ),
+    Column(
         "name",
         "Tensor name",
         11,

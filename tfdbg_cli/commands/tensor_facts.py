@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass
 
 from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.tensors.measurements import Measurements
 from tfdbg_cli.tensors.statistics import Statistics
 
@@ -23,6 +24,7 @@ class Facts:
         nbytes, dtype, shape: of the value; ``None`` and empty where they can't be read.
         statistics: ``None``: not known yet.
         number: which of its tensor's dumps, as ``pt -n`` counts; ``None``: it is the only one.
+        node: that made it, where the graph has it.
     """
 
     datum: Datum
@@ -33,6 +35,11 @@ class Facts:
     shape: tuple[int, ...] | None
     statistics: Statistics | None
     number: int | None
+    node: Node | None = None
+
+    def attribute(self, name: str) -> str:
+        """An attribute of its node; empty where it has none."""
+        return self.node.attributes.get(name, "") if self.node is not None else ""
 
     @property
     def is_damaged(self) -> bool:
@@ -65,6 +72,15 @@ class TensorFacts:
     def op_type(self, datum: Datum) -> str:
         """The op type of its node; empty where unknown."""
         return self.dump.op_type(datum.node_name)
+
+    def attribute(self, datum: Datum, name: str) -> str:
+        """An attribute of its node; empty where it has none."""
+        node = self._node(datum)
+        return node.attributes.get(name, "") if node is not None else ""
+
+    def _node(self, datum: Datum) -> Node | None:
+        graph = self.dump.graph()
+        return graph.nodes.get(datum.node_name) if graph is not None else None
 
     def measured(self, datum: Datum, *, numbers: bool = True) -> Statistics:
         """Its statistics, computed if need be; without ``numbers`` the health is enough."""
@@ -113,4 +129,5 @@ class TensorFacts:
             shape,
             statistics,
             self.number(datum),
+            self._node(datum),
         )

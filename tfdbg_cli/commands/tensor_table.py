@@ -32,6 +32,7 @@ _SAMPLE = 1000
 # How wide columns may grow when rows need it.
 _WIDEST = {"size": 9, "op_type": 24, "dtype": 15, "shape": 20, "health": 16, "name": 60}
 _WIDEST |= dict.fromkeys(("min", "max", "mean"), 12)
+_WIDEST["module"] = 40
 
 # Columns of names, and the share of the screen that each may take.
 _NAMES = {"op_type": 0.2, "name": 0.4}

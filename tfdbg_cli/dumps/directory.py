@@ -8,7 +8,7 @@ from typing import Any
 
 from tfdbg_cli.dumps.datum import DebugTensorDatum, DeviceFolder
 from tfdbg_cli.dumps.directory_graphs import GraphQueries
-from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto, Predicate
+from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto, Predicate, bound
 from tfdbg_cli.dumps.events import (
     CoreMetadata,
     extract_core_metadata_from_event_proto,
@@ -243,6 +243,7 @@ class DebugDumpDir(GraphQueries):
         if device_name is not None:
             self._folder(device_name)
         start = re.compile(exclude_node_names) if exclude_node_names else None
+        predicate = bound(predicate, self)
         found: list[Datum] = []
         for datum in self.data():
             if device_name is not None and datum.device_name != device_name:

@@ -7,6 +7,7 @@ written against `Dump` alone.
 
 from __future__ import annotations
 
+import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +20,16 @@ from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.sources import Sources
 from tfdbg_cli.errors import UserError, did_you_mean
 
-__all__ = ["Datum", "Dump", "InconvertibleTensorProto", "Predicate", "RunError", "RunInfo"]
+__all__ = [
+    "Datum",
+    "Dump",
+    "InconvertibleTensorProto",
+    "Predicate",
+    "RunError",
+    "RunInfo",
+    "bound",
+    "takes_dump",
+]
 
 
 # Their outputs are handles of variables.
@@ -56,6 +66,8 @@ class Datum:
         device_name: may be empty.
         execution: 0-based index among the dumps of the same tensor on the same device; set by
             the Dump.
+        is_view: it shares the elements of another tensor of the dump; lists leave it out unless
+            asked, and filters don't look at it.
     """
 
     __slots__ = (
@@ -66,6 +78,7 @@ class Datum:
         "debug_op",
         "device_name",
         "execution",
+        "is_view",
         "node_name",
         "output_slot",
         "timestamp",
@@ -83,6 +96,7 @@ class Datum:
         dtype: str | None = None,
         shape: tuple[int, ...] | None = None,
         nbytes: int | None = None,
+        is_view: bool = False,
     ) -> None:
         self.node_name = node_name
         self.output_slot = output_slot
@@ -90,6 +104,7 @@ class Datum:
         self.timestamp = timestamp
         self.device_name = device_name
         self.execution = 0
+        self.is_view = is_view
         self._load = load
         self._dtype = dtype
         self._shape = shape
@@ -181,17 +196,58 @@ def _bytes_of(value: np.ndarray[Any, Any] | np.generic) -> int:
     return count
 
 
-#: What a tensor filter is: ``f(datum, value) -> bool``.
-Predicate = Callable[[Any, Any], bool]
+#: What a tensor filter is: ``f(datum, value) -> bool``, or ``f(datum, value, dump) -> bool`` where
+#: it has to know more of the run than one tensor.
+Predicate = Callable[..., bool]
+
+
+def takes_dump(predicate: Predicate) -> bool:
+    """Whether a filter wants the dump: it has a third parameter without a default.
+
+    One that is called ``dump`` counts in any case. A callable that can't be asked takes two.
+    """
+    try:
+        signature = inspect.signature(predicate)
+    except (TypeError, ValueError):
+        return False
+    names = list(signature.parameters)
+    if names[2:3] == ["dump"]:
+        return True
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        try:
+            signature.bind(None, None, None)
+        except TypeError:
+            return False
+        return True
+    return False
+
+
+def bound(predicate: Predicate, dump: Dump) -> Callable[[Datum, Any], bool]:
+    """A filter as a function of two arguments, for the tensors of one dump."""
+    if not takes_dump(predicate):
+        return predicate
+    return lambda datum, value: predicate(datum, value, dump)
 
 
 @dataclass
 class RunError:
-    """An error that the run itself raised, in the engine's words."""
+    """An error that the run itself raised, in the engine's words.
+
+    Attributes:
+        type_name: of the exception.
+        message: its text.
+        op_name: the node that raised it; empty if unknown.
+        file, line: where in the user's own code it was raised, if the engine knows: the innermost
+            line outside libraries.
+    """
 
     type_name: str
     message: str
     op_name: str = ""
+    file: str = ""
+    line: int = 0
 
 
 @dataclass
@@ -232,6 +288,8 @@ class Dump(ABC):
         self._by_node: dict[str, list[Datum]] | None = None
         #: One line for each part that is missing or damaged.
         self.warnings: list[str] = []
+        #: Whether every tensor that isn't here, views aside, is known to be finite.
+        self.lists_only_bad = False
         #: Why a node has no tensors, as far as the engine knows: node name -> sentence or "".
         self.absence: Callable[[str], str] | None = None
 
@@ -325,10 +383,10 @@ class Dump(ABC):
         exclude: re.Pattern[str] | None = None,
         on_error: Callable[[Datum, Exception], None] | None = None,
     ) -> list[Datum]:
-        """The tensors for which a filter is true, in time order.
+        """The tensors for which a filter is true, in time order; views are left out.
 
         Args:
-            predicate: the filter.
+            predicate: the filter, of two or three parameters.
             first_n: stop after so many; 0: all.
             exclude: nodes whose name this is found in are left out.
             on_error: called when the filter or the reading of a value raises; such a tensor
@@ -345,8 +403,9 @@ class Dump(ABC):
     ) -> Iterator[Datum]:
         """As `find`, one at a time: nothing is read beyond what the caller takes."""
         count = 0
+        predicate = bound(predicate, self)
         for datum in self.data():
-            if exclude is not None and exclude.search(datum.node_name):
+            if datum.is_view or (exclude is not None and exclude.search(datum.node_name)):
                 continue
             try:
                 passed = bool(predicate(datum, self.value(datum)))
@@ -390,6 +449,9 @@ class Dump(ABC):
             raise UserError(f'Tensor "{name}" did not generate any dumps.', f"There are {known}.")
         if graph is not None and node in graph:
             raise UserError(f'Tensor "{name}" did not generate any dumps.', self.why_absent(node))
+        info = self.run_info()
+        own = info.outputs if info is not None else ()
         raise UserError(
-            f'Node "{node}" does not exist in the graph.', did_you_mean(name, self.tensor_names())
+            f'Node "{node}" does not exist in the graph.',
+            did_you_mean(name.removesuffix(":0"), own) or did_you_mean(name, self.tensor_names()),
         )

@@ -105,5 +105,5 @@ class MemoryDump(Dump):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all values."""
-        return sum(datum.nbytes for datum in self._added)
+        """Bytes of all values; views take none."""
+        return sum(datum.nbytes for datum in self._added if not datum.is_view)

@@ -62,6 +62,7 @@ class RunFolderDatum(Datum):
             dtype=stored.dtype,
             shape=stored.shape,
             nbytes=int(record.get("bytes", 0)),
+            is_view=record.get("view") is True,
         )
         self.op_type = str(record.get("op_type", ""))
         self.health: tuple[int, int, int] | None = None
@@ -380,7 +381,11 @@ class RunFolderDump(Dump):
                 str(name): str(tensor) for name, tensor in _dict(found.get("outputs")).items()
             },
             error=RunError(
-                str(error.get("type", "")), str(error.get("message", "")), str(error.get("op", ""))
+                str(error.get("type", "")),
+                str(error.get("message", "")),
+                str(error.get("op", "")),
+                str(error.get("file") or ""),
+                _int(error.get("line")),
             )
             if isinstance(error, dict)
             else None,

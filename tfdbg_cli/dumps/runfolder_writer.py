@@ -47,6 +47,9 @@ GRAPH_FILE = "graph.pb"
 FRAMES_FILE = "frames.json"
 SOURCES_FOLDER = "sources"
 
+# Of a view only this is stored.
+_IS_VIEW = "It is a view of another tensor; li names that one."
+
 # So much is held in memory before it is written, and so much may be lost by a kill.
 _PART_BYTES = 1 << 26
 _PART_TENSORS = 4096
@@ -152,6 +155,9 @@ class RunFolderWriter:
             "time": datum.timestamp,
         }
         self._count += 1
+        if datum.is_view:
+            self._waiting.append(record | _kind_of(datum) | {"view": True, "missing": _IS_VIEW})
+            return False
         dtype = datum._dtype or ""
         if value is None:
             try:
@@ -375,7 +381,13 @@ def _run_document(info: RunInfo, feeds: list[str]) -> dict[str, Any]:
         "outputs": {str(name): tensor for name, tensor in info.outputs.items()},
         "error": None
         if error is None
-        else {"type": error.type_name, "message": error.message, "op": error.op_name},
+        else {
+            "type": error.type_name,
+            "message": error.message,
+            "op": error.op_name,
+            "file": error.file,
+            "line": error.line,
+        },
     }
 
 

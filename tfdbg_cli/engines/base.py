@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tfdbg_cli.dumps.dump import Predicate, RunError, RunInfo
@@ -19,6 +19,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 __all__ = [
     "Capture",
     "Engine",
+    "Meeting",
     "ProgramRun",
     "RunCall",
     "SessionAdapter",
@@ -54,7 +55,7 @@ class Watch:
     tolerate_failures: bool = False
     filter_name: str = ""
     exclude: str = ""
-    predicate: Predicate | None = None
+    predicate: Predicate | None = field(default=None, compare=False)
     limit: int | None = None
 
 
@@ -118,6 +119,26 @@ class ProgramRun:
     kind: str
     describe: Callable[[], RunInfo]
     can_profile: bool = True
+
+
+class Meeting(ABC):
+    """Where the processes of one distributed program find each other.
+
+    Attributes:
+        rank: of this process, from 0.
+        size: how many processes there are.
+    """
+
+    rank: int = 0
+    size: int = 1
+
+    @abstractmethod
+    def put(self, name: str, text: str) -> None:
+        """Leave something for the other processes. Raises nothing."""
+
+    @abstractmethod
+    def look(self, name: str) -> str | None:
+        """What a process has left under a name; ``None``: nothing yet. Never waits or raises."""
 
 
 class SessionAdapter(ABC):
@@ -213,6 +234,10 @@ class SessionAdapter(ABC):
             NotImplementedError: the framework has no hooks.
         """
         raise NotImplementedError(f"The {self.engine_name} engine has no hooks.")
+
+    def meeting(self) -> Meeting | None:
+        """Where the processes of the program meet; ``None``: it is alone, or not known yet."""
+        return None
 
     @abstractmethod
     def fetch_names(self, fetches: Any) -> list[str]:

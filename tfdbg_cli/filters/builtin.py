@@ -1,12 +1,16 @@
-"""The filters that are always there."""
+"""The filters that are always there, and the settings that they follow."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from tfdbg_cli.dumps.dump import Predicate
+from tfdbg_cli.filters.magnitude import dead, exploding, overflow_risk, vanishing
+from tfdbg_cli.filters.origins import origin_of_nonfinite
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
-__all__ = ["BUILTIN", "has_inf_or_nan"]
+__all__ = ["BUILTIN", "FOLLOWS", "has_inf_or_nan"]
 
 
 def has_inf_or_nan(datum: Any, tensor: Any) -> bool:
@@ -23,4 +27,18 @@ def has_inf_or_nan(datum: Any, tensor: Any) -> bool:
     return has_nonfinite(tensor)
 
 
-BUILTIN = {"has_inf_or_nan": has_inf_or_nan}
+BUILTIN: Mapping[str, Predicate] = {
+    "has_inf_or_nan": has_inf_or_nan,
+    "origin_of_nonfinite": origin_of_nonfinite,
+    "exploding": exploding,
+    "vanishing": vanishing,
+    "dead": dead,
+    "overflow_risk": overflow_risk,
+}
+
+#: Filter -> its parameter -> the setting that is passed for it.
+FOLLOWS: Mapping[str, Mapping[str, str]] = {
+    "exploding": {"above": "exploding_above"},
+    "vanishing": {"below": "vanishing_below"},
+    "overflow_risk": {"share": "overflow_share"},
+}

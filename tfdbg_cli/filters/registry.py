@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import runpy
 from importlib.metadata import entry_points
 from typing import Any
 
-from tfdbg_cli.dumps.dump import InconvertibleTensorProto, Predicate
+from tfdbg_cli.dumps.dump import InconvertibleTensorProto, Predicate, takes_dump
 from tfdbg_cli.errors import UserError, did_you_mean, one_line
-from tfdbg_cli.filters.builtin import BUILTIN
+from tfdbg_cli.filters.builtin import BUILTIN, FOLLOWS
+from tfdbg_cli.settings import Settings
 
 __all__ = ["FilterRegistry", "load_filters"]
 
 
 class FilterRegistry:
-    """Name -> filter. `has_inf_or_nan` is always there.
+    """Name -> filter. Those of `tfdbg_cli.filters.builtin` are always there.
 
     Filters of installed packages (entry point group ``tfdbg_cli.filters``) are imported when they
     are first used.
+
+    Args:
+        settings: the thresholds of the built-in filters; ``None``: the defaults.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._settings = settings
         self._filters: dict[str, Predicate] = dict(BUILTIN)
         self._points = {point.name: point for point in entry_points(group="tfdbg_cli.filters")}
 
@@ -30,7 +36,8 @@ class FilterRegistry:
 
         Args:
             name: as ``run -f`` takes it.
-            tensor_filter: ``f(datum, tensor) -> bool``.
+            tensor_filter: ``f(datum, tensor) -> bool``, or ``f(datum, tensor, dump) -> bool``
+                where it has to know more of the run, such as the inputs of the tensor.
 
         Raises:
             TypeError: the name is no str, or the filter can't be called.
@@ -78,7 +85,9 @@ class FilterRegistry:
         return lines[0].strip() if lines else ""
 
     def predicate(self, name: str) -> Predicate:
-        """A filter by name, as `run -f` and `lt -f` apply it.
+        """A filter by name, as `run -f` and `lt -f` apply it: with the thresholds as they are set.
+
+        It takes two arguments, or three where `takes_dump` says so: see `bound`.
 
         Uninitialized variables and resource handles reach it as `InconvertibleTensorProto`; where
         that makes the filter raise, the tensor doesn't pass.
@@ -86,25 +95,35 @@ class FilterRegistry:
         Raises:
             UserError: as `get`.
         """
-        return _lenient(self.get(name))
+        return _lenient(self._set(name, self.get(name)))
+
+    def _set(self, name: str, tensor_filter: Predicate) -> Predicate:
+        """A filter with its thresholds."""
+        settings = self._settings
+        if settings is None or tensor_filter is not BUILTIN.get(name) or name not in FOLLOWS:
+            return tensor_filter
+        given = {key: settings.get(setting) for key, setting in FOLLOWS[name].items()}
+        return functools.partial(tensor_filter, **given)
 
 
 def _lenient(predicate: Predicate) -> Predicate:
     """A filter for which values that are no arrays simply don't pass if it can't take them."""
 
-    def passes(datum: Any, tensor: Any) -> bool:
+    def apply(tensor: Any, *arguments: Any) -> bool:
         try:
-            return bool(predicate(datum, tensor))
+            return bool(predicate(*arguments))
         except Exception:
             if isinstance(tensor, InconvertibleTensorProto):
                 return False
             raise
 
-    return passes
+    if takes_dump(predicate):
+        return lambda datum, tensor, dump: apply(tensor, datum, tensor, dump)
+    return lambda datum, tensor: apply(tensor, datum, tensor)
 
 
 def load_filters(path: str, registry: FilterRegistry) -> list[str]:
-    """Add every public function of two arguments that a Python file defines.
+    """Add every public function of two or three arguments that a Python file defines.
 
     Args:
         path: the file; it is run once.
@@ -130,15 +149,22 @@ def load_filters(path: str, registry: FilterRegistry) -> list[str]:
             continue
         if value.__globals__.get("__name__") != "tfdbg_filters":  # imported, not defined here
             continue
-        try:
-            inspect.signature(value).bind(None, None)
-        except TypeError:
+        if not (takes_dump(value) or _takes_two(value)):
             continue
         registry.add(name, value)
         added.append(name)
     if not added:
         raise UserError(
             f"The filters file {path} defines no filter.",
-            "A filter is a function f(datum, tensor) -> bool at the top level of the file.",
+            "A filter is a function f(datum, tensor) -> bool at the top level of the file, "
+            "or f(datum, tensor, dump).",
         )
     return added
+
+
+def _takes_two(function: Predicate) -> bool:
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    return True

@@ -21,6 +21,8 @@ from tfdbg_cli.commands.run import ExitChoice, RunChoice
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
+from tfdbg_cli.sessions.rank_team import Team
+from tfdbg_cli.sessions.ranks import Alone, Place
 from tfdbg_cli.sessions.storage import DumpStore
 from tfdbg_cli.sessions.waiting import Waiting
 from tfdbg_cli.settings import Settings, default_config_path
@@ -47,8 +49,10 @@ class Debugger:
         dump_limit: bytes of tensors held in memory; a larger dump goes to a run folder.
         filters: Python files with tensor filters.
         config_path: settings file; ``None``: the user's own.
+        place: which of the ranks of a distributed program this is; ``None``: it is no such program.
 
     Attributes:
+        ranks: the debuggers of the other ranks, as far as there are any.
         is_off: the debugger is disabled: its sessions run as without it.
         outcome: the error that the program ends with, on one line; empty: none is known.
 
@@ -73,16 +77,19 @@ class Debugger:
         dump_limit: int | None = None,
         filters: Sequence[str] = (),
         config_path: str | None = None,
+        place: Place | None = None,
     ) -> None:
         self.settings = Settings(Path(config_path) if config_path else default_config_path())
         self.history = History(None if batch else default_history_path())
         from_stdin = batch and not commands and _stdin_is_a_script()
         self.queue = CommandQueue(commands, batch=batch, reads_stdin=from_stdin)
         self.registry = make_registry()
-        self.filters = FilterRegistry()
+        self.filters = FilterRegistry(self.settings)
         for path in filters:
             load_filters(path, self.filters)
-        self.store = DumpStore(dump_root, keep_dumps, dump_limit)
+        self.store = DumpStore(
+            dump_root, keep_dumps, dump_limit, place.rank if place is not None else None
+        )
         #: What `eval -o` stored.
         self.names: dict[str, Any] = {}
         self.stops = 0
@@ -101,6 +108,11 @@ class Debugger:
         self.is_detached = False
         self.is_ended = False
         self.waiting = Waiting()
+        self.ranks: Alone = Alone()
+        if place is not None:
+            self.ranks = Team(place, self.store, self.note, lambda: self.waiting.is_interrupted)
+            if self.ranks.is_silent:
+                self.queue = CommandQueue(batch=batch)  # the leader runs the commands
         self.is_off = False
         self.outcome = ""
         self._remote: RemoteUI | None = None
@@ -163,6 +175,7 @@ class Debugger:
     def _run_on(self) -> None:
         """Nobody is there any more: no run is debugged until somebody asks for a stop."""
         self.is_detached = True
+        self.ranks.chosen(ExitChoice())
         self.choice = None
 
     def _leave_child_alone(self) -> None:
@@ -205,14 +218,20 @@ class Debugger:
         Returns:
             The token of the command that ended the stop (`RunChoice` or `ExitChoice`).
         """
+        if self.ranks.is_silent:
+            return self.ranks.follow()
+        self.ranks.stopping()
+        action: Any = ExitChoice()
         try:
-            return self._stop(context, title, title_role, initial_command)
+            action = self._stop(context, title, title_role, initial_command)
         except Exception as error:
             # Whatever is wrong with us, the program is to go on.
             traceback.print_exc()
             what = f"the debugger failed: {one_line(error)}; the program goes on without it"
             print(f"tfdbg: {what}.", file=sys.stderr)
-            return ExitChoice()
+        finally:
+            self.ranks.chosen(action)
+        return action
 
     def _stop(self, context: Context, title: str, title_role: str, initial_command: str) -> Any:
         self.waiting.end()
@@ -260,6 +279,7 @@ class Debugger:
         if self._ui is not None:
             self._ui.close()
         self._remote = None
+        self.ranks.leave(self.outcome)
         Debugger.instances.discard(self)
         self.store.close()
 

@@ -282,7 +282,10 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         debugged = run.action != OnRunStartAction.NON_DEBUG_RUN
         if not debugged and (capture.error is None or self._other_thread()):
             return  # nothing to tell, and no reason to describe it
-        self._end(run.action, capture, run.request.run_info, run.response)
+        # It is described only if there is something to show of it.
+        is_shown = capture.dump is not None or capture.error is not None
+        info = run.request.run_info if is_shown else RunInfo()
+        self._end(run.action, capture, info, run.response)
 
     def _begin(self, request: OnRunStartRequest) -> OnRunStartResponse:
         """Ask what to do with a run."""

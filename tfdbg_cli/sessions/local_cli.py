@@ -26,6 +26,7 @@ from tfdbg_cli.sessions.framework import (
     OnSessionInitRequest,
     OnSessionInitResponse,
 )
+from tfdbg_cli.sessions.ranks import Agreement, Verdict
 from tfdbg_cli.sessions.storage import check_dump_root
 
 __all__ = ["LocalCLIDebugWrapperSession"]
@@ -79,6 +80,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             atexit.register(debugger.close)
         self.debugger = debugger
         self._last_dump: Dump | None = None
+        self._rank_run = ""  # what the ranks call the run that was started last
         #: Which session of the program this is; 0: wrapped by hand.
         self.number = 0
         super().__init__(
@@ -110,6 +112,11 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         with debugger.lock:
             debugger.run_count += 1
             debugger.waiting.run_started(debugger.run_count)
+            ranks = debugger.ranks
+            ranks.meet(self._adapter)
+            self._rank_run = ranks.run_started(request.kind)
+            if debugger.is_detached and ranks.news():
+                debugger.is_detached = False  # the leader stops again
             if debugger.waiting.is_interrupted and not self._stops_at_end():
                 debugger.choice = None
             if debugger.is_ended:
@@ -119,6 +126,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             if debugger.choice is not None and not _is_of_kind(request.kind, debugger.choice.kind):
                 return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
             if debugger.choice is None:
+                if not ranks.may_stop():
+                    return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
                 context = self._context("run-start", request.run_info)
                 debugger.choose(
                     debugger.stop(
@@ -135,7 +144,10 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             if not _is_of_kind(request.kind, choice.kind):
                 return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
             self._forget()
-            return self._response(choice)
+            response = self._response(choice)
+            if response.action != OnRunStartAction.NON_DEBUG_RUN:
+                ranks.opened(self._rank_run)
+            return response
 
     def expected_watch(self) -> Watch | None:
         """What the next run will be watched for, if it is known now that it will be.
@@ -201,10 +213,17 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
                 and (dump is not None or request.passes is not None)
             ):
                 initial, role = self._filtered(choice, dump, request)
-                if not initial:
-                    return response
             else:
                 initial, role = "lp" if is_profile else "lt", "end"
+            debugger.store.number = self.run_call_count if debugger.ranks.is_joined else 0
+            verdict = Verdict(bool(initial), role == "error" and not failed, request.error)
+            agreed = debugger.ranks.agree(self._rank_run, verdict)
+            if not agreed.stops:
+                return response
+            if not initial:  # it is another rank's tensors that somebody wants to see
+                initial, role = self._filtered_screen(choice), "error"
+            if dump is not None and debugger.ranks.is_joined:
+                _add_details(dump, debugger.ranks.details())
             # Only what somebody is going to look at is ever written.
             if isinstance(dump, MemoryDump):
                 dump, note = debugger.store.bound(dump)
@@ -215,18 +234,25 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
                 kept = debugger.store.retain(dump)
                 if kept:
                     debugger.note(kept)
+            dump = debugger.ranks.share(self._rank_run, dump, agreed)
+            if debugger.ranks.is_silent and failed:
+                debugger.choice = None  # the leader can't be waited for: it may wait for this rank
+                self._last_dump = dump
+                return response
             info = dump.run_info() if dump is not None else None
             if info is None:
                 info = RunInfo(call_count=self.run_call_count, error=request.error)
             context = self._context("profile" if is_profile else "run-end", info, dump)
-            self._stop_at_end(context, initial, role)
+            self._stop_at_end(context, initial, role, agreed)
         return response
 
-    def _stop_at_end(self, context: Context, initial: str, role: str) -> None:
+    def _stop_at_end(self, context: Context, initial: str, role: str, agreed: Agreement) -> None:
         debugger = self.debugger
         debugger.choice = None
         self._last_dump = context.dump
         what = "profile of " if context.mode == "profile" else ""
+        if debugger.ranks.is_joined:
+            what = f"{agreed.describe()}{what}"
         debugger.choose(
             debugger.stop(
                 context,
@@ -256,12 +282,19 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             info = dump.run_info()
             if info is not None:
                 info.filter_name = choice.filter_name  # a dump that is kept tells it
-            exclude = f" -fenn {quoted(choice.exclude)}" if choice.exclude else ""
-            return f"lt -f {quoted(choice.filter_name)}{exclude}", "error"
+            return self._filtered_screen(choice), "error"
         if waiting.is_interrupted:
             return "lt", "end"
         waiting.say(request.said or f"none of {len(dump.data())} tensors")
         return "", ""
+
+    @staticmethod
+    def _filtered_screen(choice: RunChoice | None) -> str:
+        """The first screen of a run that a filter has stopped at."""
+        if choice is None or not choice.filter_name:
+            return "lt"
+        exclude = f" -fenn {quoted(choice.exclude)}" if choice.exclude else ""
+        return f"lt -f {quoted(choice.filter_name)}{exclude}"
 
     def _passes(self, choice: RunChoice, dump: Dump) -> bool:
         """Whether some tensor passes the filter; a filter that raises is noted and passed over."""
@@ -313,6 +346,12 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         """The program runs on: the tensors of the last run are no longer asked for."""
         self.debugger.store.release(self._last_dump)
         self._last_dump = None
+
+
+def _add_details(dump: Dump, details: list[tuple[str, str]]) -> None:
+    info = dump.run_info()
+    if info is not None:
+        info.details = [*info.details, *details]
 
 
 def _is_of_kind(kind: str, wanted: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tfdbg_cli.commands.context import compile_regex
 from tfdbg_cli.commands.parsing import quoted
-from tfdbg_cli.dumps.dump import Datum, Dump, Predicate
+from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, bound
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.filters.registry import FilterRegistry
@@ -121,6 +121,7 @@ def _first(
         exclude: nodes that don't count.
     """
     failures: list[str] = []
+    predicate = bound(predicate, dump)
     measurements = Measurements.of(dump)
 
     def passes(datum: Datum) -> bool:

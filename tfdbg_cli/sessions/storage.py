@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import tempfile
+import weakref
 from pathlib import Path
 
 from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.joined import JoinedDump, rank_name
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.errors import UserError
 
@@ -46,37 +49,88 @@ class DumpStore:
         root: where run folders are made; default: a temporary folder, made when first needed.
         keep: whether the dumps of runs that stopped stay after the program's end.
         limit: bytes of tensors held in memory per run; default: `DEFAULT_LIMIT`.
+        rank: of this process, where it is one of several: its runs go to a folder ``rank_<rank>``
+            below the root.
+
+    Attributes:
+        number: names the folder of the next run that is written; 0: they are counted. The ranks
+            give the parts of one run the same number.
 
     Raises:
         UserError: ``root`` is a file.
     """
 
     def __init__(
-        self, root: str | None = None, keep: bool = False, limit: int | None = None
+        self,
+        root: str | None = None,
+        keep: bool = False,
+        limit: int | None = None,
+        rank: int | None = None,
     ) -> None:
         if root is not None and os.path.exists(root) and not os.path.isdir(root):
             raise UserError(f"--dump-root {root} is a file.", "Name a folder.")
         self.root = root
         self.keep = keep
         self.limit = DEFAULT_LIMIT if limit is None else limit
+        self.rank = rank
+        self.number = 0
         self._temporary: str | None = None
+        self._guest_of: str | None = None
         self._spilled: list[tuple[Dump, Path]] = []
+        self._kept: tuple[weakref.ref[Dump], Path] | None = None
         self._count = 0
 
+    def shared_root(self) -> Path:
+        """The folder below which all ranks put their runs."""
+        if self.root is not None or self.keep:
+            return Path(self.root or "tfdbg_dumps").absolute()
+        if self._guest_of is not None:
+            return Path(self._guest_of)
+        if self._temporary is None:
+            self._temporary = tempfile.mkdtemp(prefix="tfdbg_")
+        return Path(self._temporary)
+
+    def use_root(self, path: str) -> None:
+        """Put temporary dumps below a folder of another rank, which removes it in the end.
+
+        Where it isn't there, because the other rank is on another machine, ours is used.
+        """
+        if self._temporary is None and os.path.isdir(path):
+            self._guest_of = path
+
     def _folder(self) -> Path:
-        base = self.root
-        if base is None and self.keep:
-            base = "tfdbg_dumps"
-        if base is None:
-            if self._temporary is None:
-                self._temporary = tempfile.mkdtemp(prefix="tfdbg_")
-            base = self._temporary
+        base = self.shared_root()
+        if self.rank is not None:
+            base = base / rank_name(self.rank)
         os.makedirs(base, exist_ok=True)
+        if self.number:
+            path = base / f"run_{self.number:06d}"
+            others = (path.with_name(f"{path.name}_{again}") for again in itertools.count(2))
+            return path if not path.exists() else next(p for p in others if not p.exists())
         while True:
             self._count += 1
-            path = Path(base) / f"run_{self._count:06d}"
+            path = base / f"run_{self._count:06d}"
             if not path.exists():
                 return path
+
+    def on_disk(self, dump: Dump) -> Path:
+        """The run folder that holds a dump, which is written unless it was.
+
+        Raises:
+            UserError: it can't be written.
+            OSError: likewise.
+        """
+        for known, path in self._spilled:
+            if known is dump:
+                return path
+        if self._kept is not None and self._kept[0]() is dump:
+            return self._kept[1]
+        from tfdbg_cli.dumps.runfolder import write_run_folder
+
+        path = self._folder()
+        write_run_folder(dump, path)
+        self._spilled.append((dump, path))
+        return path
 
     def bound(self, dump: MemoryDump) -> tuple[Dump, str]:
         """The dump, in memory if it is small enough, else as a run folder.
@@ -109,6 +163,7 @@ class DumpStore:
         try:
             path = self._folder()
             write_run_folder(dump, path)
+            self._kept = weakref.ref(dump), path
         except (OSError, UserError) as error:
             return f"The dump could not be kept: {error}"
         return f"The dump is kept in {path}."
@@ -119,9 +174,10 @@ class DumpStore:
             return
         with contextlib.suppress(Exception):
             dump.close()
+        parts = dump.parts.values() if isinstance(dump, JoinedDump) else ()
         for entry in list(self._spilled):
             spilled, path = entry
-            if spilled is dump:
+            if spilled is dump or any(spilled is part for part in parts):
                 self._spilled.remove(entry)
                 if not self.keep:
                     shutil.rmtree(path, ignore_errors=True)

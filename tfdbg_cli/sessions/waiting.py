@@ -11,6 +11,7 @@ from typing import Any
 
 from tfdbg_cli.commands.run import RunChoice
 from tfdbg_cli.ui.base import UserInterface
+from tfdbg_cli.ui.foreign import ForeignKeys, is_foreign
 
 __all__ = ["Waiting"]
 
@@ -32,6 +33,7 @@ class Waiting:
         self._said = ""
         self._before: Any = None
         self._has_handler = False
+        self._keys: ForeignKeys | None = None
 
     def begin(self, choice: RunChoice, run: int, ui: UserInterface) -> None:
         """A stop was left.
@@ -54,6 +56,9 @@ class Waiting:
             if self._before is not None:  # a handler that isn't Python's can't be put back
                 signal.signal(signal.SIGINT, self._interrupt)
                 self._has_handler = True
+                if is_foreign():  # nobody would send us the signal
+                    with contextlib.suppress(OSError):
+                        self._keys = ForeignKeys()
 
     def _announcement(self, choice: RunChoice) -> str:
         if choice.filter_name:
@@ -75,6 +80,9 @@ class Waiting:
     def end(self) -> None:
         """A stop begins, or the program is at its end."""
         self.is_interrupted = False
+        if self._keys is not None:
+            keys, self._keys = self._keys, None
+            keys.end()
         if self._has_handler:
             self._has_handler = False
             # The program may have installed its own in the meantime, and other threads can't.

@@ -51,7 +51,7 @@ class Description:
         frame: the user's frame where it begins.
         module: the module that is called, if that is how it begins.
         args, kwargs: its arguments.
-        title: the name of a marked block.
+        title: what to call it, if it doesn't begin with a module.
         optimizers: those that are alive.
     """
 
@@ -74,15 +74,22 @@ class Description:
         self._kwargs = kwargs
         self._title = title
         self._optimizers = optimizers
-        self._feed_names: dict[str, str] = {}
+        self._site = call_site(frame)  # the frame goes on
+        self._tensors: dict[str, torch.Tensor] | None = None
 
     def forget(self) -> None:
         """Nobody is going to ask: hold nothing of the program's."""
         self._frame = self._module = None
         self._args, self._kwargs = (), {}
+        self._tensors = None
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """The tensors among the arguments, by the names of the user's variables for them."""
+        """The tensors among the arguments, by the names of the user's variables for them.
+
+        Those are looked for when this is first called.
+        """
+        if self._tensors is not None:
+            return self._tensors
         found: dict[str, torch.Tensor] = {}
         if self._module is None:
             return found
@@ -90,6 +97,7 @@ class Description:
             own = name_in(self._frame, value) or name
             for path, tensor in tensors_in(own, value):
                 found.setdefault(path, tensor)
+        self._tensors = found
         return found
 
     def info(self) -> RunInfo:
@@ -115,11 +123,9 @@ class Description:
             more = ", ..." if len(shapes) > 4 else ""
             runner = f"{label}({given}{more})"
         elif not runner:
-            words = {"gradient run": "backward()", "training run": "optimizer step"}
-            runner = words.get(self.kind) or call_site(self._frame) or "a part of the program"
-        site = call_site(self._frame)
-        if site:
-            details.append(("Called at", site))
+            runner = self._site or "a part of the program"
+        if self._site:
+            details.append(("Called at", self._site))
         owners = sorted({type(optimizer).__name__ for optimizer in self._optimizers})
         if owners and self.kind == "training run":
             details.append(("Optimizer", ", ".join(owners)))
@@ -144,8 +150,10 @@ class Description:
         outputs: dict[str, str] = {}
         given = {id(tensor) for tensor in self.tensors().values()}
         for name, tensor in named.items():
-            made = "" if id(tensor) in given else watcher.tensor_name(tensor)
-            if made and len(outputs) < _MOST_OUTPUTS:
+            if id(tensor) in given or isinstance(tensor, torch.nn.Parameter):
+                continue
+            made = watcher.tensor_name(tensor)
+            if made and not made.startswith("input/") and len(outputs) < _MOST_OUTPUTS:
                 outputs[name] = made
         watcher.name_outputs({name: named[name] for name in outputs})
         info.outputs = outputs

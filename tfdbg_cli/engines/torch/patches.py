@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.optim import Optimizer
 
+from tfdbg_cli.engines.torch.compiled import aside, is_inside, keep_out, know_call
+
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.runs import Runs
 
@@ -81,7 +83,13 @@ class Patches:
         if self._undo:
             return
         runs = self._runs
+        call = torch.nn.Module.__call__
         self._replace(torch.nn.Module, "__call__", self._module_call)
+        ours = torch.nn.Module.__call__
+        know_call(call, ours)
+        self._undo.append(lambda: know_call(ours, call))
+        # Around the hooks for functions of the API, which would otherwise be around the run.
+        self._replace(torch.Tensor, "backward", self._backward)
         self._replace(torch.autograd, "backward", self._backward)
         self._replace(torch.autograd, "grad", self._grad)
         self._replace(Optimizer, "_patch_step_function", self._noticing)
@@ -117,6 +125,7 @@ class Patches:
         is_static = isinstance(vars(owner).get(name), staticmethod)
         original = getattr(owner, name)
         ours: Any = functools.wraps(original)(make(original))
+        keep_out(ours)
         value = staticmethod(ours) if is_static else ours
         setattr(owner, name, value)
 
@@ -143,14 +152,14 @@ class Patches:
         around = self._runs.around_module
 
         def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if _is_compiling():
+            if _is_compiling() or is_inside():
                 return original(self, *args, **kwargs)
             return around(original, self, args, kwargs)
 
         return call
 
     def _backward(self, original: Any) -> Any:
-        around = self._runs.around_backward
+        around = aside(self._runs.around_backward)
 
         def backward(*args: Any, **kwargs: Any) -> Any:
             if _is_compiling():
@@ -160,7 +169,7 @@ class Patches:
         return backward
 
     def _grad(self, original: Any) -> Any:
-        around = self._runs.around_backward
+        around = aside(self._runs.around_backward)
 
         def grad(*args: Any, **kwargs: Any) -> Any:
             if _is_compiling():
@@ -170,7 +179,7 @@ class Patches:
         return grad
 
     def _step(self, original: Any) -> Any:
-        around = self._runs.around_step
+        around = aside(self._runs.around_step)
 
         def step(self: Any, *args: Any, **kwargs: Any) -> Any:
             if _is_compiling():
@@ -196,9 +205,11 @@ class Patches:
         return profile_hook_step
 
     def _end_call(self, original: Any) -> Any:
-        around = self._runs.around_end
+        around = aside(self._runs.around_end)
 
         def call(*args: Any, **kwargs: Any) -> Any:
+            if _is_compiling():
+                return original(*args, **kwargs)
             return around(original, args, kwargs)
 
         return call

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
-
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph
-from tfdbg_cli.dumps.sources import is_debugger_path
-from tfdbg_cli.engines.base import Capture, SessionAdapter, Watch, WrapSession
+from tfdbg_cli.engines.base import Capture, Meeting, SessionAdapter, Watch, WrapSession
+from tfdbg_cli.engines.torch.failures import is_framework_error, place_of_error
 from tfdbg_cli.engines.torch.patches import Patches
+from tfdbg_cli.engines.torch.ranks import meeting
 from tfdbg_cli.engines.torch.runs import Runs
+from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
 from tfdbg_cli.settings import FIELDS
 
 __all__ = ["Program", "TorchAdapter"]
 
 _DEFAULTS = {field.name: field.default for field in FIELDS}
-_PYTORCH = torch.__path__[0]
 
 
 class Program:
@@ -33,10 +31,14 @@ class Program:
 
     def __init__(self) -> None:
         self.setting: Callable[[str], Any] = _DEFAULTS.__getitem__
+        SURROUNDINGS.setting = self._value
         self.runs = Runs(self)
         self.patches = Patches(self.runs)
         self._wraps: list[WrapSession] = []
         self._tfdbg_wrapper: Any = None
+
+    def _value(self, name: str) -> Any:
+        return self.setting(name)
 
     def install(self, wrap: WrapSession) -> Callable[[], None]:
         """Watch the runs; returns the way back, which may be called more than once."""
@@ -89,6 +91,10 @@ class TorchAdapter(SessionAdapter):
         """Its keyword arguments."""
         return dict(feed_dict or {})
 
+    def meeting(self) -> Meeting | None:
+        """The default process group's, once there is one."""
+        return meeting()
+
     def graph(self) -> Graph:
         """Empty: a graph is made of what a run did."""
         return Graph(())
@@ -104,18 +110,4 @@ class TorchAdapter(SessionAdapter):
         name = op(error) if op is not None else ""
         if not name and not is_framework_error(error):
             return None
-        return RunError(type(error).__name__, str(error), name)
-
-
-def is_framework_error(error: BaseException) -> bool:
-    """Whether PyTorch itself raised an error: C++ code, or a check in its Python code."""
-    if isinstance(error, RuntimeError):
-        return True
-    if not isinstance(error, IndexError | ValueError | TypeError | AssertionError):
-        return False
-    frames = [
-        frame.filename
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not is_debugger_path(frame.filename)
-    ]
-    return bool(frames) and frames[-1].startswith(_PYTORCH)
+        return RunError(type(error).__name__, str(error), name, *place_of_error(error))

@@ -9,10 +9,11 @@ block is a run of its own.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,16 @@ import torch
 
 from tfdbg_cli.engines.base import Capture, ProgramRun
 from tfdbg_cli.engines.torch.description import Description
+from tfdbg_cli.engines.torch.failures import is_framework_error
+from tfdbg_cli.engines.torch.levels import Levels
 from tfdbg_cli.engines.torch.patches import Optimizers
+from tfdbg_cli.engines.torch.private import current_node
 from tfdbg_cli.engines.torch.recorder import Names
+from tfdbg_cli.engines.torch.shelter import shelter, sheltered, tell_failure
 from tfdbg_cli.engines.torch.sites import user_frame
-from tfdbg_cli.engines.torch.watchers import FullWatcher, Watcher
+from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
+from tfdbg_cli.engines.torch.timing import TimingWatcher
+from tfdbg_cli.engines.torch.watchers import Watcher
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.program import Program
@@ -74,6 +81,7 @@ class Runs:
         self.counts: dict[str, int] = {}
         self._program = program
         self._names = Names()
+        self._levels = Levels(program, self._names, self.optimizers)
         self._run: _Run | None = None
         self._ahead: Watcher | None = None  # records what the next run may use
         self._last: Watcher | None = None
@@ -82,6 +90,7 @@ class Runs:
         self._backward_depth = 0
         self._step_depth = 0
         self._is_busy = False  # we are at a stop, or at work ourselves
+        self._is_off = False  # for good
         self._thread_rule: tuple[str, re.Pattern[str]] = ("", re.compile(""))
         self._local = threading.local()
         # Optimizers whose steps follow each other with nothing in between: one run.
@@ -95,7 +104,8 @@ class Runs:
     ) -> Any:
         """A call of a module."""
         if not self._is_here():
-            return original(module, *args, **kwargs)
+            with SURROUNDINGS.helpers.module(module):
+                return original(module, *args, **kwargs)
         if self._depth:
             watcher = self._watcher
             if watcher is None:
@@ -127,6 +137,9 @@ class Runs:
                     watcher.leave_module(module, output)
         run = self._run
         if run is not None and run.closes_on == "F":
+            if watcher is not None:
+                again = functools.partial(original, module, *args, **kwargs)
+                self._look(watcher.call_done, again, (args, kwargs), output)
             self._close(frame=frame, output=output)
         return output
 
@@ -135,19 +148,23 @@ class Runs:
     ) -> Any:
         """``torch.autograd.backward`` or ``grad``."""
         if not self._is_here():
-            return original(*args, **kwargs)
+            with SURROUNDINGS.helpers.phase("backward"):
+                return original(*args, **kwargs)
+        if self._backward_depth and current_node() is None:
+            return original(*args, **kwargs)  # `Tensor.backward` calls `torch.autograd.backward`
         is_outermost = not self._depth
         frame = user_frame(sys._getframe(2)) if is_outermost else None
         if is_outermost:
             self._settle_steps()
             if self._run is None:
-                owned = bool(self.optimizers) and not is_grad
-                self._open(*((TRAINING, "S") if owned else (GRADIENT, "B")), frame)
+                owned = bool(self.optimizers or self._program.setting("run_end")) and not is_grad
+                kind, closes_on = (TRAINING, "S") if owned else (GRADIENT, "B")
+                self._open(kind, closes_on, frame, title="grad()" if is_grad else "backward()")
         if not self._module_depth and not self._backward_depth:
             self._note("B")
         watcher = self._watcher
         if watcher is not None:
-            watcher.enter_phase("backward")
+            watcher.enter_phase("backward", args[0] if args else None)
         self._backward_depth += 1
         try:
             with self._boundary():
@@ -156,6 +173,8 @@ class Runs:
             self._backward_depth -= 1
             if watcher is not None:
                 watcher.leave_phase()
+        if watcher is not None:
+            self._look(watcher.backward_done, is_grad)
         run = self._run
         if is_outermost and run is not None:
             run.only_evaluated = False
@@ -166,14 +185,17 @@ class Runs:
     def around_step(self, original: Any, owner: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         """``Optimizer.step`` or ``GradScaler.step``."""
         if not self._is_here():
-            return original(owner, *args, **kwargs)
+            with SURROUNDINGS.helpers.phase("optimizer", owner):
+                return original(owner, *args, **kwargs)
+        if self._is_again():
+            return None  # lines are run once more: the update is still to come, once
         is_outermost = not self._step_depth and (not self._depth or self._backward_depth > 0)
         frame = user_frame(sys._getframe(2)) if is_outermost else None
         key = id(args[0]) if args and isinstance(args[0], torch.optim.Optimizer) else id(owner)
         if is_outermost and not self._depth and self._run is None:
             if self._last_stepped is not None and self._last_stepped != key:
                 self._together[self._last_stepped] = key
-            self._open(TRAINING, "S", frame)
+            self._open(TRAINING, "S", frame, title=f"{type(owner).__name__}.step()")
         if is_outermost:
             self._note("S")
         watcher = self._watcher
@@ -199,11 +221,13 @@ class Runs:
 
     def around_end(self, original: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         """The function of ``config run_end``."""
+        if self._is_here() and self._is_again():
+            return None
         if not self._is_here() or self._depth:
             return original(*args, **kwargs)
         frame = user_frame(sys._getframe(2))
         if self._run is None:
-            self._open(TRAINING, "E", frame)
+            self._open(TRAINING, "E", frame, title=f"{self._program.setting('run_end')}()")
         with self._boundary():
             value = original(*args, **kwargs)
         run = self._run
@@ -217,7 +241,7 @@ class Runs:
         if not self._is_here() or self._depth or self._is_block():
             yield  # inside a module, another block, or a thread that isn't watched
             return
-        frame = user_frame(sys._getframe(3))
+        frame = user_frame(sys._getframe(1))
         self._settle_steps()
         if self._run is not None:
             self._close(frame=frame)
@@ -233,6 +257,7 @@ class Runs:
 
     # Opening and closing.
 
+    @sheltered
     def _root_called(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any, frame: FrameType | None
     ) -> None:
@@ -248,9 +273,8 @@ class Runs:
             self._close(frame=frame)
             run = None
         if run is None:
-            trains = torch.is_grad_enabled() and self.optimizers.own(module)
-            end = "E" if self._program.setting("run_end") else "S"
-            kind, closes_on = (TRAINING, end) if trains else (INFERENCE, "F")
+            trains = torch.is_grad_enabled() and self._is_trained(module)
+            kind, closes_on = (TRAINING, "S") if trains else (INFERENCE, "F")
             self._open(kind, closes_on, frame, module, args, kwargs)
             run = self._run
             if run is not None:
@@ -259,6 +283,13 @@ class Runs:
             run.only_evaluated = False
         self._note("F")
 
+    def _is_trained(self, module: torch.nn.Module) -> bool:
+        """Whether something updates parameters of a module, as far as one can tell."""
+        if self._program.setting("run_end"):
+            return any(parameter.requires_grad for parameter in module.parameters())
+        return self.optimizers.own(module)
+
+    @sheltered
     def _open(
         self,
         kind: str,
@@ -286,7 +317,7 @@ class Runs:
         if ahead is not None:
             ahead.stop()
         with self._busy():
-            run.handle = wrapper.open_run(ProgramRun(kind, description.info, can_profile=False))
+            run.handle = wrapper.open_run(ProgramRun(kind, description.info))
         self._run = run
         if run.handle.action == "non_debug_run":
             description.forget()
@@ -294,15 +325,21 @@ class Runs:
                 ahead.discard()
             return
         watch = run.handle.watch
-        if ahead is None or ahead.watch != watch:
+        is_timed = run.handle.action == "profile_run"
+        if is_timed:
             if ahead is not None:
                 ahead.discard()
-            ahead = FullWatcher(watch, self._names)
-        run.watcher = ahead
-        ahead.begin_run()
-        ahead.name_inputs(description.tensors())
-        ahead.start()
+            watcher: Watcher = TimingWatcher(watch, self._names)
+        else:
+            watcher = self._levels.watcher(watch, kind, ahead)
+        if watcher is not ahead:
+            shelter(watcher, self.give_up)
+        run.watcher = watcher
+        watcher.begin_run()
+        watcher.name_inputs(description.tensors)
+        watcher.start()
 
+    @sheltered
     def _close(
         self,
         error: BaseException | None = None,
@@ -319,29 +356,34 @@ class Runs:
         with self._busy():
             if watcher is not None:
                 watcher.stop()
-                info = run.handle.request.run_info
-                run.description.end(info, watcher, frame, output, run.events)
                 self._last = watcher
                 capture = watcher.finish(error)
-                run.description.take_feeds(info, capture.dump)
+                self._levels.ended(watcher, run.kind)
+                if capture.dump is not None or error is not None:
+                    info = run.handle.request.run_info
+                    run.description.end(info, watcher, frame, output, run.events)
+                    run.description.take_feeds(info, capture.dump)
+                    if watcher.level:
+                        level = self._levels.reason(watcher, run.kind)
+                        info.details = [*info.details, ("Level", level)]
+                run.description.forget()
             try:
                 wrapper.close_run(run.handle, capture)
             finally:
                 self._last = None
         self._look_ahead(wrapper)
 
+    @sheltered
     def _look_ahead(self, wrapper: Any) -> None:
         """Record from now on if the next run is to be debugged: it may use what comes before."""
         expected = getattr(wrapper, "expected_watch", None)
         watch = expected() if expected is not None else None
         if watch is not None and self._run is None:
-            self._ahead = FullWatcher(watch, self._names)
+            self._ahead = shelter(self._levels.ahead(watch), self.give_up)
             self._ahead.start()
 
     def _fail(self, error: BaseException) -> None:
         """An error leaves the outermost call: the run ends with it, if it is one of PyTorch's."""
-        from tfdbg_cli.engines.torch.program import is_framework_error
-
         run = self._run
         if run is None:
             return
@@ -382,7 +424,17 @@ class Runs:
             if watcher is not None:
                 watcher.stop()
         self._run = self._ahead = None
-        self._is_busy = True
+        self._is_off = True
+
+    def give_up(self, error: Exception) -> None:
+        """Something is wrong with us: nothing more is watched, and the program goes on."""
+        for watcher in (self._ahead, self._watcher):
+            if watcher is not None:
+                with contextlib.suppress(Exception):
+                    watcher.stop()
+        self._run = self._ahead = None
+        self._is_off = True
+        tell_failure(error)
 
     # Small things.
 
@@ -393,8 +445,22 @@ class Runs:
     def _is_block(self) -> bool:
         return self._run is not None and self._run.kind == BLOCK
 
+    def _is_again(self) -> bool:
+        """Whether the program's lines are run once more, by us."""
+        return self._watcher is not None and self._watcher.is_again
+
+    def _look(self, done: Callable[..., None], *arguments: Any) -> None:
+        """Something is done; what the watcher then runs once more opens and closes no run."""
+        self._depth += 1
+        try:
+            done(*arguments)
+        except Exception as error:
+            self.give_up(error)
+        finally:
+            self._depth -= 1
+
     def _note(self, event: str) -> None:
-        if self._run is not None:
+        if self._run is not None and not self._is_again():
             self._run.events += event
 
     @contextlib.contextmanager
@@ -425,7 +491,7 @@ class Runs:
 
     def _is_here(self) -> bool:
         """Whether what this thread does counts."""
-        if self._is_busy:
+        if self._is_busy or self._is_off:
             return False
         if self._run is not None:
             return self._run.thread == threading.get_ident()
@@ -444,6 +510,7 @@ class Runs:
         following = self._together.get(key)
         return following is not None and following not in run.stepped
 
+    @sheltered
     def _settle_steps(self) -> None:
         """Something other than a step comes: a run that waited for another step is over."""
         run = self._run

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tfdbg_cli.engines.base import Capture, Watch
-from tfdbg_cli.engines.torch.recorder import Names, Recorder
+import torch
 
-__all__ = ["FullWatcher", "Watcher"]
+from tfdbg_cli.dumps.dump import bound
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.torch.checks import SumChecks
+from tfdbg_cli.engines.torch.recorder import Names, Recorder
+from tfdbg_cli.engines.torch.recording import Output, Record
+from tfdbg_cli.engines.torch.verdicts import Verdicts, is_nonfinite
+
+__all__ = ["CHECKED", "FullWatcher", "RecordWatcher", "Watcher"]
+
+#: The filters that only a tensor with a nan or an infinity passes.
+CHECKED = frozenset({"has_inf_or_nan", "origin_of_nonfinite"})
+
+# Values that are kept where otherwise none is: of bad tensors, the first ones.
+_MOST_KEPT = 100
 
 
 class Watcher:
@@ -16,10 +31,24 @@ class Watcher:
 
     Attributes:
         watch: what was asked for.
+        level: how closely it looks.
+        is_again: the program runs lines once more, for us: updates must not be made.
+        is_large: the values have not fitted in memory.
+        is_regular: nothing out of the ordinary was done that took time.
+        refusal: why lines could not be run once more.
+        seconds: how long the run has taken.
     """
+
+    level = ""
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
+        self.is_again = False
+        self.is_large = False
+        self.is_regular = True
+        self.refusal = ""
+        self.seconds = 0.0
+        self._began = 0.0
 
     def start(self) -> None:
         """Look from now on, on this thread."""
@@ -29,6 +58,7 @@ class Watcher:
 
     def begin_run(self) -> None:
         """The run begins; what was seen before belongs to it only as far as it uses it."""
+        self._began = time.perf_counter()
 
     def enter_module(self, module: Any) -> None:
         """A module is called, by the program or by another module."""
@@ -36,13 +66,19 @@ class Watcher:
     def leave_module(self, module: Any, output: Any) -> None:
         """The call returns, or (with ``None``) raises."""
 
+    def call_done(self, again: Callable[[], Any], arguments: Any, output: Any) -> None:
+        """The call that was the run is done; ``again`` would make it with the same arguments."""
+
     def enter_phase(self, phase: str, owner: Any = None) -> None:
-        """A backward pass or an optimizer's step begins."""
+        """A backward pass (of the tensors ``owner``) or a step of an optimizer begins."""
 
     def leave_phase(self) -> None:
         """It ends."""
 
-    def name_inputs(self, tensors: Mapping[str, Any]) -> None:
+    def backward_done(self, is_grad: bool) -> None:
+        """A backward pass has gone well; ``is_grad``: it has returned gradients."""
+
+    def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
         """What the user calls tensors that the run gets."""
 
     def name_outputs(self, tensors: Mapping[str, Any]) -> None:
@@ -58,6 +94,7 @@ class Watcher:
 
     def finish(self, error: BaseException | None) -> Capture:
         """What came of the run; the watcher is not used any more."""
+        self.seconds = time.perf_counter() - self._began
         return Capture(None, None, error)
 
     def discard(self) -> None:
@@ -65,12 +102,10 @@ class Watcher:
         self.stop()
 
 
-class FullWatcher(Watcher):
-    """Records every op and holds the values."""
+class _RecordingWatcher(Watcher):
+    """Records every op."""
 
-    def __init__(self, watch: Watch, names: Names) -> None:
-        super().__init__(watch)
-        self.recorder = Recorder(watch, hold=True, limit=watch.limit, names=names)
+    recorder: Recorder
 
     def start(self) -> None:
         """Record from now on, on this thread."""
@@ -82,6 +117,7 @@ class FullWatcher(Watcher):
 
     def begin_run(self) -> None:
         """What was recorded before is kept only as far as the run uses it."""
+        super().begin_run()
         self.recorder.begin_run()
 
     def enter_module(self, module: Any) -> None:
@@ -100,9 +136,9 @@ class FullWatcher(Watcher):
         """They don't any more."""
         self.recorder.leave_phase()
 
-    def name_inputs(self, tensors: Mapping[str, Any]) -> None:
+    def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
         """These are ``input/NAME``."""
-        self.recorder.name_inputs(tensors)
+        self.recorder.name_inputs(tensors())
 
     def name_outputs(self, tensors: Mapping[str, Any]) -> None:
         """These are told in the nodes' attributes."""
@@ -124,7 +160,133 @@ class FullWatcher(Watcher):
             seen += 1
         return ""
 
+    def _excluded(self) -> Callable[[str], bool]:
+        pattern = re.compile(self.watch.exclude) if self.watch.exclude else None
+        return lambda name: pattern is not None and pattern.search(name) is not None
+
+    def _passes(self, dump: MemoryDump, names: set[str]) -> bool | None:
+        """Whether one of some tensors passes the filter; ``None``: it could not be asked."""
+        if self.watch.predicate is None:
+            return None
+        predicate, is_excluded = bound(self.watch.predicate, dump), self._excluded()
+        try:
+            return any(
+                predicate(datum, dump.value(datum))
+                for datum in dump.data()
+                if datum.tensor_name in names and not is_excluded(datum.node_name)
+            )
+        except Exception:  # whoever looks at the dump tells of it
+            return None
+
+
+class FullWatcher(_RecordingWatcher):
+    """Records every op and holds the values.
+
+    Where only a tensor with a nan or an infinity passes the filter, a sum over each tells which
+    values have to be looked at: mostly none, and no dump is made.
+
+    Attributes:
+        has_nonfinite: there was a nan or an infinity, whatever the filter says; known at the end.
+    """
+
+    level = "everything"
+
+    def __init__(self, watch: Watch, names: Names) -> None:
+        super().__init__(watch)
+        self.has_nonfinite = False
+        self._checks: SumChecks[Record] | None = (
+            SumChecks() if watch.filter_name in CHECKED else None
+        )
+        self.recorder = Recorder(
+            watch, hold=True, limit=watch.limit, names=names, check=self._checks
+        )
+
+    def join(self, pairs: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        """Let tensors stand for others that are the same, and have been recorded."""
+        tracker = self.recorder.ops.tracker
+        for tensor, recorded in pairs:
+            output = tracker.find(recorded)
+            if output is not None and tensor is not recorded:
+                tracker.stand_for(tensor, output)
+
     def finish(self, error: BaseException | None) -> Capture:
-        """The dump of the run."""
+        """The dump of the run; none if it is known that nothing in it passes."""
         self.recorder.stop()
-        return Capture(None, self.recorder.dump(), error)
+        passes, said = None, ""
+        dump: MemoryDump | None = None
+        if error is None and self._checks is not None:
+            found = self._nonfinite(self._checks)
+            self.has_nonfinite = bool(found)
+            passes, said = False, f"none of {self.recorder.op_count} ops"
+            if found:
+                dump = self.recorder.dump()
+                passes = self._passes(dump, {output.name for output in found})
+                if passes is False:
+                    dump = None
+        else:
+            dump = self.recorder.dump()
+        self.is_large = self.recorder.spilled_bytes > 0
+        self.seconds = time.perf_counter() - self._began
+        return Capture(None, dump, error, passes=passes, said=said)
+
+    def _nonfinite(self, checks: SumChecks[Record]) -> list[Output]:
+        """The held values that are bad: suspects, looked at exactly."""
+        for record in self.recorder.ops.records:
+            # Inputs and parameters are made by no op.
+            for output in record.outputs if record.facts is None else ():
+                if output.held is not None and output.held.tensor is not None:
+                    checks.add(record, output.slot, output.held.tensor)
+        found = []
+        for record, slot in checks.suspects():
+            output = record.outputs[slot]
+            if not record.is_adopted or output.is_view or output.held is None:
+                continue
+            value = output.held.get()
+            if value is not None and is_nonfinite(value):
+                found.append(output)
+        return found
+
+
+class RecordWatcher(_RecordingWatcher):
+    """Records every op and holds no values but the first bad ones, where those can be told."""
+
+    level = "op records"
+
+    def __init__(self, watch: Watch, names: Names) -> None:
+        super().__init__(watch)
+        self._verdicts: Verdicts[Record] = Verdicts(self._keep)
+        self._kept = 0
+        self.recorder = Recorder(watch, hold=False, names=names, check=self._verdicts)
+
+    def _keep(self, record: Record, slot: int, tensor: torch.Tensor) -> None:
+        if self._kept < _MOST_KEPT:
+            self._kept += 1
+            output = record.outputs[slot]
+            output.held = self.recorder.ops.holder.hold(tensor, output.key)
+
+    def finish(self, error: BaseException | None) -> Capture:
+        """The graph of the run and its bad values, if there are any."""
+        self.recorder.stop()
+        bad = {record.outputs[slot].name for record, slot in self._bad()}
+        passes, dump = None, None
+        if error is not None or bad:
+            dump = self.recorder.dump()
+            dump.lists_only_bad = True
+            dump.warnings.append("Ops were recorded without values: only bad ones are here.")
+        if error is None:
+            passes = bool(bad)
+            if dump is not None and self._kept:
+                passes = self._passes(dump, bad)
+            if passes is False:
+                dump = None
+        self.seconds = time.perf_counter() - self._began
+        said = f"none of {self.recorder.op_count} ops"
+        return Capture(None, dump, error, passes=passes, said=said)
+
+    def _bad(self) -> list[tuple[Record, int]]:
+        is_excluded = self._excluded()
+        return [
+            (record, slot)
+            for record, slot in self._verdicts.bad()
+            if record.is_adopted and not is_excluded(record.name)
+        ]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tfdbg_cli.commands.executions import Executions, When, body_of, call_of
 from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.executions import Executions, When, body_of, call_of
 from tfdbg_cli.dumps.graph import Edge, Graph, Node, parse_tensor_name
 
 __all__ = ["Ancestry", "Origin", "Step"]
@@ -139,6 +139,12 @@ class Ancestry:
             datum = min(known.values(), key=lambda each: self._order[id(each)])
             found.append(Origin(_chain(datum, came, known)))
         return found
+
+    def inputs(self, datum: Datum) -> list[Datum]:
+        """The dumped tensors that a tensor was computed from, through nodes that weren't dumped."""
+        self._passes.clear()
+        found = self._sources(datum.node_name, self._order[id(datum)], datum)
+        return [each for each, _ in found.data]
 
     def along(self, edges: Sequence[Edge], end: Datum) -> list[Datum | None]:
         """The dumps of the tensors on a path, each as it was when the next node read it.

@@ -1,0 +1,123 @@
+"""Runs many programs that import PyTorch, which is imported once: each runs in a forked child.
+
+Started by `Programs` as a process of its own. A request is a line of JSON: ``[is_debugged,
+[argument, ...]]``, the arguments being those of ``python`` or of ``python -m tfdbg_cli``; the
+answer is ``[status, standard output, standard error]``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+__all__ = ["Done", "Programs"]
+
+
+@dataclass(frozen=True)
+class Done:
+    """A program that has ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+class Programs:
+    """The server, as a test uses it.
+
+    Args:
+        environment: of the programs.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._server = subprocess.Popen(
+            [sys.executable, __file__],
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def plain(self, *arguments: str | Path) -> Done:
+        """``python ARGUMENTS``."""
+        return self._ask(False, arguments)
+
+    def debugged(self, *arguments: str | Path) -> Done:
+        """``python -m tfdbg_cli ARGUMENTS``."""
+        return self._ask(True, arguments)
+
+    def _ask(self, is_debugged: bool, arguments: Sequence[str | Path]) -> Done:
+        assert self._server.stdin is not None and self._server.stdout is not None
+        self._server.stdin.write(json.dumps([is_debugged, [str(a) for a in arguments]]) + "\n")
+        self._server.stdin.flush()
+        return Done(*json.loads(self._server.stdout.readline()))
+
+    def close(self) -> None:
+        """End the server."""
+        self._server.communicate()
+
+
+def _run(is_debugged: bool, arguments: list[str]) -> Any:
+    """Do what ``python`` would; the status."""
+    try:
+        if is_debugged:
+            from tfdbg_cli.__main__ import main
+
+            sys.argv = ["tfdbg_cli", *arguments]
+            return main()
+        sys.argv = arguments
+        sys.path.insert(0, os.path.dirname(arguments[0]))
+        runpy.run_path(arguments[0], run_name="__main__")
+    except SystemExit as request:
+        return request.code
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _child(is_debugged: bool, arguments: list[str], out: IO[bytes], err: IO[bytes]) -> None:
+    """Never returns."""
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(out.fileno(), 1)
+    os.dup2(err.fileno(), 2)
+    sys.path.pop(0)  # the folder of this file
+    status = _run(is_debugged, arguments)
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status if isinstance(status, int) else int(status is not None))
+
+
+def _serve() -> None:
+    import torch._dynamo
+
+    torch.set_num_threads(1)
+    for request in sys.stdin:
+        is_debugged, arguments = json.loads(request)
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            child = os.fork()
+            if not child:
+                _child(is_debugged, arguments, out, err)
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            texts = []
+            for file in (out, err):
+                file.seek(0)
+                texts.append(file.read().decode(errors="replace"))
+        print(json.dumps([status, *texts]), flush=True)
+
+
+if __name__ == "__main__":
+    _serve()

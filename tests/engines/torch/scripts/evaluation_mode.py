@@ -1,0 +1,24 @@
+"""An evaluation in evaluation mode whose author forgot ``no_grad`` while the optimizer is alive.
+
+Three times: two inference runs (``F``), told by ``model.eval()``, and a training run (``FBS``).
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.2), nn.Linear(8, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+held_out = torch.randn(2, 8, 4)
+
+for x, y in zip(torch.randn(3, 8, 4), torch.randn(3, 8, 2), strict=True):
+    model.eval()
+    score = sum(model(batch).mean().item() for batch in held_out)
+    model.train()
+    optimizer.zero_grad()
+    loss = F.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+
+print(f"loss {loss.item():.9g}, score {score:.9g}")

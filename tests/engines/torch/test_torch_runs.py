@@ -1,0 +1,163 @@
+"""Unmodified programs: the debugger finds their runs, and they compute what they compute alone."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from corpus import CORPUS, Script
+from program_server import Done, Programs
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": str(ROOT),
+    "COLUMNS": "200",
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+}
+OUTS = ("stdout", "stderr")
+LETTERS = {"forward": "F", "backward": "B", "step": "S"}
+
+
+def marked(scripts: list[Script]) -> list[object]:
+    """Scripts as parameters; those whose packages are missing are skipped."""
+    found = []
+    for script in scripts:
+        missing = [name for name in script.needs if importlib.util.find_spec(name) is None]
+        skip = pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)}")
+        found.append(pytest.param(script, id=script.name, marks=skip))
+    return found
+
+
+ALL = pytest.mark.parametrize("script", marked([s for s in CORPUS if s.ranks == 1]))
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    folder = tmp_path_factory.mktemp("programs")
+    homes = {
+        name: str(folder / name)
+        for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "TORCHINDUCTOR_CACHE_DIR")
+    }
+    server = Programs({**ENVIRONMENT, **homes})
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def plain(programs: Programs) -> Callable[[Script], Done]:
+    """What a script does alone; each is run once."""
+    known: dict[str, Done] = {}
+
+    def run(script: Script) -> Done:
+        if script.name not in known:
+            known[script.name] = programs.plain(script.path)
+        done = known[script.name]
+        assert done.status == 0, done.err
+        return done
+
+    return run
+
+
+def options(*commands: str) -> list[str]:
+    return ["--batch", *(part for command in commands for part in ("-c", command))]
+
+
+def every_run(script: Script) -> list[str]:
+    """Debug each run and look at what is known of it; the program has three runs to spare."""
+    return options("run", *["ri", "run"] * (len(script.kinds) + 3))
+
+
+def runs_of(output: str) -> list[tuple[str, str]]:
+    """Kind and events of the runs that a batch session has shown."""
+    found = []
+    for screen in re.split(r"^--- ri ---$", output, flags=re.M)[1:]:
+        kind = re.search(r"^(\w.*) #\d+: ", screen, re.M)
+        events = re.search(r"^Events: +(.*)$", screen, re.M)
+        assert kind and events, screen
+        found.append((kind[1].lower(), letters(events[1])))
+    return found
+
+
+def letters(events: str) -> str:
+    """``2 x forward, step`` is ``FFS``."""
+    parts = re.findall(r"(?:(\d+) x )?(\w+)", events)
+    return "".join(LETTERS[word] * int(count or 1) for count, word in parts)
+
+
+def own_lines(output: str, done: Done) -> list[str]:
+    """The lines of a debugged program's output that it prints alone, too."""
+    wanted = set(done.out.splitlines())
+    return [text for text in output.splitlines() if text in wanted]
+
+
+def on_ranks(script: Script, folder: Path, *arguments: str | Path) -> list[Done]:
+    """What each rank of a program that ``torchrun`` starts has printed."""
+    launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(script.ranks)]
+    apart = ["--redirects", "3", "--log-dir", str(folder)]
+    done = subprocess.run(
+        [sys.executable, "-m", *launcher, *apart, *map(str, arguments)],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [
+        Done(0, *(next(folder.glob(f"*/attempt_0/{rank}/{name}.log")).read_text() for name in OUTS))
+        for rank in range(script.ranks)
+    ]
+
+
+def assert_same(done: Done, alone: Done) -> None:
+    assert done.status == 0, done.err
+    assert own_lines(done.out, alone) == alone.out.splitlines()
+    assert "Traceback" not in done.err
+
+
+def assert_runs(script: Script, found: list[tuple[str, str]]) -> None:
+    assert [kind for kind, _ in found] == script.kinds
+    for (_, seen), expected in zip(found, script.events, strict=True):
+        assert expected is None or seen == expected
+
+
+@ALL
+def test_every_run_is_found_and_the_program_prints_the_same(
+    script: Script, programs: Programs, plain: Callable[[Script], Done]
+) -> None:
+    done = programs.debugged(*every_run(script), script.path)
+    assert_runs(script, runs_of(done.out))
+    assert_same(done, plain(script))
+
+
+@ALL
+def test_runs_that_nobody_looks_at_are_those_of_the_plain_program(
+    script: Script, programs: Programs, plain: Callable[[Script], Done]
+) -> None:
+    done = programs.debugged(*options("run -t 1000000"), script.path)
+    assert_same(done, plain(script))
+    assert done.out == plain(script).out
+
+
+@pytest.mark.parametrize("script", marked([s for s in CORPUS if s.ranks > 1]))
+def test_a_rank_shows_its_runs_and_the_others_run_along(script: Script, tmp_path: Path) -> None:
+    alone = on_ranks(script, tmp_path / "alone", script.path)
+    shown = script.ranks - 1
+    command = ["-m", "tfdbg_cli", "--rank", str(shown), *every_run(script)]
+    debugged = on_ranks(script, tmp_path / "debugged", *command, script.path)
+    assert_runs(script, runs_of(debugged[shown].out))
+    for rank in range(script.ranks):
+        assert_same(debugged[rank], alone[rank])
+        assert rank == shown or debugged[rank].out == alone[rank].out

@@ -1,0 +1,314 @@
+"""Several dumps of the same run seen as one: what the ranks of a distributed program computed."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tfdbg_cli.dumps.dump import Datum, Dump, RunError, RunInfo
+from tfdbg_cli.dumps.feeds import LazyFeeds
+from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.sources import Sources
+
+__all__ = ["RANK_NAME", "JoinedDatum", "JoinedDump", "part_of", "rank_name"]
+
+#: The name of a rank's folder, and the first part of the names of its nodes.
+RANK_NAME = re.compile(r"rank_(\d+)")
+
+_TASK = re.compile(r"/task:\d+/")
+# Ops through which tensors go from rank to rank.
+_COLLECTIVE = re.compile(r"(?:_?c10d(?:_functional)?)\.(\w+)")
+# These wait for others, or send to one of them only.
+_ONE_SIDED = re.compile(r"wait_tensor|barrier|monitored_barrier|send|recv")
+
+
+def rank_name(rank: int) -> str:
+    """``rank_3``."""
+    return f"rank_{rank}"
+
+
+def part_of(name: str) -> tuple[int | None, str]:
+    """The rank that a node or tensor of a joined dump belongs to, and its name there."""
+    first, slash, rest = name.partition("/")
+    match = RANK_NAME.fullmatch(first) if slash else None
+    return (int(match[1]), rest) if match is not None else (None, name)
+
+
+class JoinedDatum(Datum):
+    """A tensor of one of the dumps, under the name that it has in the whole.
+
+    Args:
+        rank: whose it is.
+        datum: the tensor there.
+    """
+
+    __slots__ = ("datum",)
+
+    def __init__(self, rank: int, datum: Datum) -> None:
+        device = datum.device_name or "/job:localhost/replica:0/task:0/device:CPU:0"
+        super().__init__(
+            f"{rank_name(rank)}/{datum.node_name}",
+            datum.output_slot,
+            datum.get_tensor,
+            debug_op=datum.debug_op,
+            timestamp=datum.timestamp,
+            device_name=_TASK.sub(f"/task:{rank}/", device),
+            is_view=datum.is_view,
+        )
+        self.datum = datum
+
+    def __getattr__(self, name: str) -> Any:
+        # What the kinds of dumps know of a tensor besides: its health, its file.
+        if name == "datum":
+            raise AttributeError(name)
+        return getattr(self.datum, name)
+
+    @property
+    def file_path(self) -> str:
+        """The file that holds the value."""
+        return self.datum.file_path
+
+    @property
+    def dump_size_bytes(self) -> int | None:
+        """Size of the dump."""
+        return self.datum.dump_size_bytes
+
+    def _describe(self) -> None:
+        datum = self.datum
+        self._dtype, self._shape, self._nbytes = datum.dtype, datum.shape, datum.nbytes
+
+
+class JoinedDump(Dump):
+    """One run on several ranks.
+
+    Nodes are called ``rank_<number>/<name>``, so that nothing of one rank is taken for the same
+    thing of another: they may do different things (stages of a pipeline), and a value of one isn't
+    another execution of the other's. Tensors are in the order of time over all ranks. Clocks are
+    compared as they are: exact on one machine, as good as the machines' clocks agree on several.
+
+    Where the k-th collective op is the same one on each rank, its inputs on all of them are inputs
+    of its output on each: a bad value can be followed to the rank that it came from.
+
+    Args:
+        parts: rank -> its dump of the run. They are closed with this dump.
+        own: the rank whose account of the run is told; default: the first.
+    """
+
+    def __init__(self, parts: Mapping[int, Dump], own: int | None = None) -> None:
+        super().__init__()
+        self.parts = dict(sorted(parts.items()))
+        self._own = next(iter(self.parts), 0) if own is None else own
+        self._graph: Graph | None = None
+        self.absence = self._why_absent
+        hosts = {_detail(part, "Host") for part in self.parts.values()} - {""}
+        if len(hosts) > 1:
+            self.warnings.append(
+                f"The ranks ran on {len(hosts)} machines: their order in time is as good as the "
+                "clocks of these agree."
+            )
+        for rank, part in self.parts.items():
+            self.warnings += [f"Rank {rank}: {text}" for text in part.warnings]
+
+    def _make_data(self) -> list[Datum]:
+        # What a collective gives is there when the last rank has come to it.
+        finished = [
+            (
+                each,
+                max(
+                    (d.timestamp for r, n in each.items() for d in self.parts[r].by_node(n.name)),
+                    default=0,
+                ),
+            )
+            for each in self._collectives
+        ]
+        data: list[Datum] = []
+        for rank, part in self.parts.items():
+            done = {each[rank].name: moment for each, moment in finished}
+            for datum in part.data():
+                joined = JoinedDatum(rank, datum)
+                joined.timestamp = max(joined.timestamp, done.get(datum.node_name, 0))
+                data.append(joined)
+        return sorted(data, key=lambda datum: datum.timestamp)
+
+    def graph(self) -> Graph | None:
+        """The graphs of all, side by side."""
+        if self._graph is None and any(part.graph() is not None for part in self.parts.values()):
+            self._graph = Graph(self._nodes)
+        return self._graph
+
+    def _nodes(self) -> Iterator[Node]:
+        across: dict[tuple[int, str], dict[int, Node]] = {}
+        for same in self._collectives:
+            for rank, node in same.items():
+                across[rank, node.name] = {r: n for r, n in same.items() if r != rank}
+        for rank, part in self.parts.items():
+            graph = part.graph()
+            for node in graph.nodes.values() if graph is not None else ():
+                yield _renamed(rank, node, across.get((rank, node.name), {}))
+
+    @functools.cached_property
+    def _collectives(self) -> list[dict[int, Node]]:
+        return _collectives(self.parts)
+
+    def sources(self) -> Sources:
+        """The text of the files, from whichever dump has it."""
+        return self._sources
+
+    @functools.cached_property
+    def _sources(self) -> Sources:
+        return _JoinedSources([part.sources() for part in self.parts.values()])
+
+    def run_info(self) -> RunInfo | None:
+        """The run as one rank tells it, with the inputs, outputs and errors of all."""
+        infos = {
+            rank: info for rank, part in self.parts.items() if (info := part.run_info()) is not None
+        }
+        if not infos:
+            return None
+        own = infos.get(self._own) or next(iter(infos.values()))
+        feeds = {
+            f"{rank_name(rank)}/{name}": functools.partial(info.feeds.__getitem__, name)
+            for rank, info in infos.items()
+            for name in info.feeds
+        }
+        shapes = {
+            f"{rank_name(rank)}/{name}": shape
+            for rank, info in infos.items()
+            for name, shape in getattr(info.feeds, "shapes", {}).items()
+        }
+        outputs = {
+            f"{rank_name(rank)}/{name}": f"{rank_name(rank)}/{tensor}"
+            for rank, info in infos.items()
+            for name, tensor in info.outputs.items()
+        }
+        details = [item for item in own.details if item[0] not in ("Rank", "Host")]
+        details.append(("Ranks", ", ".join(map(str, self.parts))))
+        filters = [info.filter_name for info in infos.values() if info.filter_name]
+        return replace(
+            own,
+            fetches=[f"{rank_name(self._own)}/{name}" for name in own.fetches],
+            feeds=_Feeds(feeds, shapes),
+            outputs=outputs,
+            details=details,
+            filter_name=filters[0] if filters else "",
+            error=_error(infos, self._own),
+        )
+
+    def close(self) -> None:
+        """Close all of them."""
+        for part in self.parts.values():
+            part.close()
+
+    def op_type(self, node_name: str) -> str:
+        """The op type of a node, from its own rank's dump."""
+        rank, name = part_of(node_name)
+        part = self.parts.get(rank) if rank is not None else None
+        return part.op_type(name) if part is not None else ""
+
+    def _why_absent(self, node_name: str) -> str:
+        rank, name = part_of(node_name)
+        part = self.parts.get(rank) if rank is not None else None
+        return part.why_absent(name) if part is not None else ""
+
+
+class _Feeds(LazyFeeds):
+    """Feeds of several ranks, and their shapes as far as known."""
+
+    def __init__(self, loaders: Mapping[str, Callable[[], Any]], shapes: Mapping[str, str]) -> None:
+        super().__init__(loaders)
+        self.shapes = shapes
+
+
+class _JoinedSources(Sources):
+    """Asks one dump after the other."""
+
+    def __init__(self, parts: list[Sources]) -> None:
+        super().__init__(live=False)
+        self._parts = parts
+
+    def _holder(self, path: str) -> Sources | None:
+        return next((part for part in self._parts if part.lines(path) is not None), None)
+
+    def lines(self, path: str) -> list[str] | None:
+        """The lines of a file."""
+        holder = self._holder(path)
+        return holder.lines(path) if holder is not None else None
+
+    def note(self, path: str) -> str:
+        """What must be said of its text."""
+        holder = self._holder(path)
+        return holder.note(path) if holder is not None else ""
+
+    def paths(self) -> list[str]:
+        """The files whose text is held."""
+        return sorted({path for part in self._parts for path in part.paths()})
+
+
+def _error(infos: Mapping[int, RunInfo], own: int) -> RunError | None:
+    """The error of the run: one that names its op comes before those that follow from it."""
+    failed = [(rank, info.error) for rank, info in infos.items() if info.error is not None]
+    if not failed:
+        return None
+    # The others fail because the first one is gone: in a collective, which is their op.
+    failed.sort(key=lambda pair: (_follows(pair[1]), pair[0] != own))
+    rank, error = failed[0]
+    op = f"{rank_name(rank)}/{error.op_name}" if error.op_name else ""
+    lines = [f"On rank {rank}: {error.message}"]
+    lines += [f"On rank {rank}: {one.type_name}: {one.message}" for rank, one in failed[1:]]
+    return RunError(error.type_name, "\n".join(lines), op)
+
+
+def _follows(error: RunError) -> bool:
+    """Whether an error looks like that of a rank whose partner has gone."""
+    return "c10d" in error.op_name or "peer" in error.message or not error.op_name
+
+
+def _detail(dump: Dump, label: str) -> str:
+    info = dump.run_info()
+    return next((text for name, text in info.details if name == label), "") if info else ""
+
+
+def _renamed(rank: int, node: Node, others: Mapping[int, Node]) -> Node:
+    """A node under its name in the whole.
+
+    Args:
+        rank: whose it is.
+        node: the node there.
+        others: the nodes of other ranks that hand it tensors.
+    """
+    start = rank_name(rank) + "/"
+    # What is listed first is the node's own.
+    givers = [(start, node), *((rank_name(at) + "/", other) for at, other in others.items())]
+    return Node(
+        start + node.name,
+        node.op_type,
+        [at + tensor for at, giver in givers for tensor in giver.inputs],
+        [at + name for at, giver in givers for name in giver.control_inputs],
+        _TASK.sub(f"/task:{rank}/", node.device),
+        lambda: node.attributes,
+        lambda: node.frames,
+        returns=[[start + tensor if tensor else "" for tensor in each] for each in node.returns],
+    )
+
+
+def _collectives(parts: Mapping[int, Dump]) -> list[dict[int, Node]]:
+    """The collectives of a run, in order: each as rank -> its node there.
+
+    Nothing where the ranks' collectives are not the same ones in the same order: they belong to
+    groups of ranks then, and which is which can't be told.
+    """
+    found: dict[int, list[Node]] = {}
+    for rank, part in parts.items():
+        graph = part.graph()
+        found[rank] = [
+            node
+            for node in (graph.nodes.values() if graph is not None else ())
+            if (match := _COLLECTIVE.fullmatch(node.op_type)) and not _ONE_SIDED.match(match[1])
+        ]
+    kinds = {tuple(node.op_type for node in nodes) for nodes in found.values()}
+    if len(found) < 2 or len(kinds) != 1:
+        return []
+    return [dict(zip(found, same, strict=True)) for same in zip(*found.values(), strict=True)]

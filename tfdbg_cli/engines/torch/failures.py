@@ -1,0 +1,60 @@
+"""Errors of a program: whether they are PyTorch's, and where in the user's code they come from."""
+
+from __future__ import annotations
+
+import dis
+from types import TracebackType
+
+import torch
+
+from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
+
+__all__ = ["is_framework_error", "place_of_error"]
+
+_PYTORCH = torch.__path__[0]
+# What PyTorch's C++ code and the checks in its Python code raise; `OutOfMemoryError` and
+# `NotImplementedError` are among them.
+_KINDS = (RuntimeError, IndexError, ValueError, TypeError, AssertionError)
+
+
+def is_framework_error(error: BaseException) -> bool:
+    """Whether PyTorch itself raised an error: C++ code, or a check in its Python code."""
+    if not isinstance(error, _KINDS):
+        return False
+    last = _last(error)
+    if last is None:
+        return isinstance(error, RuntimeError)
+    if last.tb_frame.f_code.co_filename.startswith(_PYTORCH):
+        return True
+    # A call that raised without a frame of its own went to C++; the others are statements.
+    return isinstance(error, RuntimeError) and not _is_raise(last)
+
+
+def place_of_error(error: BaseException) -> tuple[str, int]:
+    """File and line of the innermost frame of the user's own code; empty and 0: there is none."""
+    found = ("", 0)
+    trace = error.__traceback__
+    while trace is not None:
+        path = trace.tb_frame.f_code.co_filename
+        if not is_library_path(path) and not is_debugger_path(path):
+            found = path, trace.tb_lineno
+        trace = trace.tb_next
+    return found
+
+
+def _last(error: BaseException) -> TracebackType | None:
+    """The innermost frame that isn't ours."""
+    found = None
+    trace = error.__traceback__
+    while trace is not None:
+        if not is_debugger_path(trace.tb_frame.f_code.co_filename):
+            found = trace
+        trace = trace.tb_next
+    return found
+
+
+def _is_raise(trace: TracebackType) -> bool:
+    """Whether a frame is at a ``raise`` statement."""
+    code = trace.tb_frame.f_code.co_code
+    name = dis.opname[code[trace.tb_lasti]] if 0 <= trace.tb_lasti < len(code) else ""
+    return name in ("RAISE_VARARGS", "RERAISE")

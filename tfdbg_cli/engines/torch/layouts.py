@@ -1,0 +1,278 @@
+"""What a tensor really is: its memory, its parts, and whom to keep away while looking at them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+__all__ = [
+    "COMPRESSED",
+    "QUANTIZED",
+    "dequantizes",
+    "dtype_name",
+    "has_memory",
+    "has_own_dispatch",
+    "inner_of",
+    "inner_tensors",
+    "is_freed",
+    "is_observed",
+    "is_plain",
+    "is_waiting",
+    "nested_parts",
+    "nested_shapes",
+    "parts_of",
+    "ragged_dim",
+    "shape_of",
+    "sparse_parts",
+    "undisturbed",
+    "why_no_data",
+]
+
+# What every tensor without code of its own is.
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+#: Compressed sparse layouts by what people call them.
+COMPRESSED = {
+    torch.sparse_csr: "CSR",
+    torch.sparse_csc: "CSC",
+    torch.sparse_bsr: "BSR",
+    torch.sparse_bsc: "BSC",
+}
+#: The element types of quantized tensors.
+QUANTIZED = frozenset(
+    getattr(torch, name)
+    for name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4")
+    if hasattr(torch, name)
+)
+_functorch: Any = getattr(torch._C, "_functorch", None)
+# Whether a tensor is one of those that the transforms of `torch.func` compute with.
+is_wrapped: Callable[[torch.Tensor], bool] = getattr(
+    _functorch, "is_functorch_wrapped_tensor", lambda tensor: False
+)
+# A tensor of a class within a tensor of a class: nobody nests deeper, and a cycle ends.
+_DEEPEST = 8
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """PyTorch as if nobody had put a mode around it, and without autograd.
+
+    Dispatch modes, function modes (a default device is one) and the debugger's own recording see
+    nothing of what is done inside.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch._C.DisableTorchFunction())
+        stack.enter_context(torch.no_grad())
+        for context in _no_modes():
+            stack.enter_context(context())
+        yield
+
+
+@functools.cache
+def _no_modes() -> list[Any]:
+    """What turns off dispatch modes and the transforms of `torch.func`."""
+    from torch._functorch import pyfunctorch
+    from torch.utils import _python_dispatch
+
+    names = (
+        (pyfunctorch, "temporarily_clear_interpreter_stack"),
+        (_python_dispatch, "_disable_current_modes"),
+    )
+    return [getattr(module, name) for module, name in names if hasattr(module, name)]
+
+
+@functools.cache
+def dtype_name(dtype: torch.dtype) -> str:
+    """``bfloat16`` for `torch.bfloat16`."""
+    return str(dtype).removeprefix("torch.")
+
+
+def is_observed() -> bool:
+    """Whether a function mode sees every attribute that is read."""
+    return bool(torch._C._is_torch_function_mode_enabled())
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is what it seems: strided memory, no class of its own, not wrapped."""
+    return (
+        type(tensor) in _PLAIN
+        and tensor.layout is torch.strided
+        and not tensor.is_nested
+        and not is_wrapped(tensor)
+    )
+
+
+def shape_of(tensor: torch.Tensor) -> tuple[int, ...] | None:
+    """The shape; ``None`` where it has symbolic lengths."""
+    shape = tuple(tensor.shape)
+    # Asking a symbolic length for its value would put a guard on it.
+    return shape if all(type(length) is int for length in shape) else None
+
+
+@functools.cache
+def _fake_class() -> type | None:
+    try:
+        from torch._subclasses.fake_tensor import FakeTensor
+    except ImportError:
+        return None
+    return FakeTensor  # type: ignore[no-any-return]
+
+
+def why_no_data(tensor: torch.Tensor) -> str:
+    """Why a tensor has no elements; empty: it has."""
+    fake = _fake_class()
+    if fake is not None and isinstance(tensor, fake):
+        return "a fake tensor has a dtype and a shape, and no elements."
+    if tensor.is_meta:
+        return "a tensor on the meta device has no elements."
+    return ""
+
+
+def is_freed(tensor: torch.Tensor) -> bool:
+    """Whether the memory of a dense tensor was given back, as FSDP does with its parameters."""
+    if not tensor.numel():
+        return False
+    last = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    needed = (tensor.storage_offset() + last + 1) * tensor.element_size()
+    return bool(tensor.untyped_storage().nbytes() < needed)
+
+
+def has_memory(tensor: torch.Tensor) -> bool:
+    """Whether a tensor of a class of its own has elements in memory, besides what it holds."""
+    try:
+        return bool(tensor.untyped_storage().data_ptr()) and not is_freed(tensor)
+    except (RuntimeError, NotImplementedError):  # it has no storage
+        return False
+
+
+def has_own_dispatch(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's class decides what the operators do with it."""
+    mine = getattr(type(tensor), "__torch_dispatch__", None)
+    return (
+        type(tensor) not in _PLAIN
+        and mine is not None
+        and mine is not getattr(torch.Tensor, "__torch_dispatch__", None)
+        and mine is not getattr(torch._C, "_disabled_torch_dispatch_impl", None)
+    )
+
+
+def inner_tensors(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The tensors that a tensor of a class of its own is made of."""
+    names: list[str] = []
+    flatten = getattr(tensor, "__tensor_flatten__", None)
+    if flatten is not None:
+        names = list(flatten()[0])
+    found = {name: getattr(tensor, name) for name in names} or dict(vars(tensor))
+    return {name: part for name, part in found.items() if isinstance(part, torch.Tensor)}
+
+
+def dequantizes(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's class brings its own ``dequantize``."""
+    own = getattr(type(tensor), "dequantize", None)
+    return own is not None and own is not torch.Tensor.dequantize
+
+
+def inner_of(tensor: torch.Tensor, depth: int) -> torch.Tensor | None:
+    """The tensor that is shown in place of one of a class of its own; ``None``: there is none."""
+    if depth > _DEEPEST:
+        return None
+    if is_wrapped(tensor):
+        return _functorch.get_unwrapped(tensor)
+    if not has_own_dispatch(tensor):
+        return None
+    parts = inner_tensors(tensor)
+    local = parts.get("_local_tensor")
+    if local is not None:  # DTensor
+        return local
+    same = [part for part in parts.values() if part.shape == tensor.shape]
+    return next((part for part in same if part.dtype == tensor.dtype), next(iter(same), None))
+
+
+def is_waiting(tensor: torch.Tensor) -> bool:
+    """Whether a collective that makes this tensor is under way: reading it would have to wait."""
+    return type(tensor).__name__ == "AsyncCollectiveTensor" and not getattr(
+        tensor, "completed", True
+    )
+
+
+def nested_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The parts of a nested tensor of either layout."""
+    if tensor.layout is torch.strided:
+        return list(tensor.unbind())
+    parts = _jagged_parts(tensor)
+    return parts if parts is not None else list(tensor.unbind())
+
+
+def _jagged_parts(tensor: torch.Tensor) -> list[torch.Tensor] | None:
+    """The parts of a tensor of the jagged layout, by slices of what it holds."""
+    inner = inner_tensors(tensor)
+    values, offsets = inner.get("_values"), inner.get("_offsets")
+    if values is None or offsets is None or why_no_data(values) or why_no_data(offsets):
+        return None
+    starts = offsets.tolist()
+    lengths = inner.get("_lengths")
+    if lengths is not None:  # a narrowed one skips elements
+        ends = [start + n for start, n in zip(starts, lengths.tolist(), strict=False)]
+    else:
+        ends = starts[1:]
+    dim = getattr(tensor, "_ragged_idx", 1) - 1
+    return [values.narrow(dim, a, b - a) for a, b in zip(starts, ends, strict=False)]
+
+
+def ragged_dim(shapes: list[tuple[int, ...]]) -> int | None:
+    """The only dimension in which shapes differ (the first where none does); ``None``: several."""
+    if not shapes or not shapes[0] or len({len(shape) for shape in shapes}) > 1:
+        return None
+    differ = [dim for dim, sizes in enumerate(zip(*shapes, strict=True)) if len(set(sizes)) > 1]
+    if len(differ) > 1:
+        return None
+    return differ[0] if differ else 0
+
+
+def sparse_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """The values and the index tensors."""
+    tensor = tensor.detach()
+    if tensor.layout is torch.sparse_coo:
+        return tensor._values(), [tensor._indices()]
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.values(), [tensor.crow_indices(), tensor.col_indices()]
+    return tensor.values(), [tensor.ccol_indices(), tensor.row_indices()]
+
+
+def nested_shapes(tensor: torch.Tensor) -> list[tuple[int, ...]]:
+    """The shapes of the same parts."""
+    if tensor.layout is torch.strided:
+        sizes = tensor._nested_tensor_size()
+        return [tuple(shape) for shape in sizes.tolist()] if sizes.dim() == 2 else []
+    return [tuple(part.shape) for part in nested_parts(tensor)]
+
+
+def parts_of(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The strided tensors whose elements are a tensor's, on its device; none that has no memory.
+
+    The values of a sparse tensor, the parts of a nested one, all that a class of its own holds.
+    To be used within `undisturbed`.
+    """
+    return _parts(tensor, 0)
+
+
+def _parts(tensor: torch.Tensor, depth: int) -> Iterator[torch.Tensor]:
+    if depth > _DEEPEST or why_no_data(tensor) or is_waiting(tensor):
+        return
+    if is_wrapped(tensor):
+        yield from _parts(_functorch.get_unwrapped(tensor), depth + 1)
+    elif tensor.is_nested:
+        for part in nested_parts(tensor):
+            yield from _parts(part, depth + 1)
+    elif tensor.layout is torch.sparse_coo or tensor.layout in COMPRESSED:
+        yield from _parts(sparse_parts(tensor)[0], depth + 1)
+    elif tensor.layout is not torch.strided:
+        yield tensor.to_dense()
+    elif has_own_dispatch(tensor):
+        for part in inner_tensors(tensor).values():
+            yield from _parts(part, depth + 1)
+    elif tensor.dtype in QUANTIZED or not is_freed(tensor):
+        yield tensor.as_subclass(torch.Tensor).detach()

@@ -1,0 +1,405 @@
+"""Makes the records of a run: inputs, outputs, names and values of each op."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from types import FrameType
+from typing import Any
+
+import torch
+
+from tfdbg_cli.engines.torch.contexts import Contexts, ThreadState
+from tfdbg_cli.engines.torch.failures import is_framework_error
+from tfdbg_cli.engines.torch.holding import Holder
+from tfdbg_cli.engines.torch.leaves import Leaves
+from tfdbg_cli.engines.torch.private import quiet, storage_key
+from tfdbg_cli.engines.torch.recording import OPTIMIZER, OpFailure, Output, Record
+from tfdbg_cli.engines.torch.schemas import OpFacts, facts_of
+from tfdbg_cli.engines.torch.scopes import Leaf, Names
+from tfdbg_cli.engines.torch.tracking import Tracker
+from tfdbg_cli.engines.torch.watching import Wanted
+
+__all__ = ["Ops"]
+
+_Tensor = torch.Tensor
+_ACCUMULATE = "AccumulateGrad/"
+
+
+class Ops:
+    """The ops of one run.
+
+    Args:
+        names: of modules, parameters and optimizers.
+        wanted: which values are held.
+        holder: holds them; ``None``: nobody does.
+        check: is told of every output as it is made.
+
+    Attributes:
+        records: in the order in which they were begun.
+        contexts: the calls that are open.
+        failure: the last op that raised.
+        troubles: what went wrong in here.
+    """
+
+    def __init__(
+        self, names: Names, wanted: Wanted, holder: Holder | None, check: Any = None
+    ) -> None:
+        self.records: list[Record] = []
+        self.failure: OpFailure | None = None
+        self.troubles: list[str] = []
+        self.tracker = Tracker()
+        self.holder = holder if holder is not None else Holder()
+        self.contexts = Contexts(self._leaf_name)
+        self._holds = holder is not None
+        self._wanted = wanted
+        self._check = check
+        self._leaves = Leaves(names)
+        self._lock = threading.Lock()
+        self._indices = itertools.count()
+        self._counts: dict[str, int] = {}
+        self._unnamed = itertools.count()
+
+    # What the modes call. None of it raises.
+
+    def begin(
+        self, op: Any, args: Any, kwargs: Mapping[str, Any], frame: FrameType | None
+    ) -> Record | None:
+        """An op is about to be done.
+
+        Args:
+            op: the overload, or higher-order operator.
+            args, kwargs: of the call.
+            frame: of the call.
+
+        Returns:
+            Its record so far; ``None``: it is not recorded.
+        """
+        state = self.contexts.state()
+        if state.is_busy:
+            return None
+        try:
+            with quiet():
+                return self._begin(state, op, args, kwargs, frame)
+        except Exception as error:
+            self._trouble(error)
+            return None
+
+    def end(self, record: Record, result: Any) -> None:
+        """It is done."""
+        try:
+            with quiet():
+                self._end(record, result)
+        except Exception as error:
+            self._trouble(error)
+
+    def failed(self, record: Record, error: Exception) -> None:
+        """It has raised."""
+        record.time = time.perf_counter_ns()
+        record.error = f"{type(error).__name__}: {error}"
+        inputs = tuple(output.name for output in record.inputs)
+        self.failure = OpFailure(error, record.name, record.op_type, inputs)
+
+    def call_failed(
+        self,
+        function: Any,
+        args: Any,
+        kwargs: Mapping[str, Any],
+        frame: FrameType | None,
+        error: Exception,
+    ) -> None:
+        """A function of the API has raised, maybe before it came to any op."""
+        known = self.failure is not None and self.failure.exception is error
+        if known or not is_framework_error(error):
+            return
+        record = self.begin(function, args, kwargs, frame)
+        if record is not None:
+            self.failed(record, error)
+
+    def _trouble(self, error: Exception) -> None:
+        text = f"An op could not be recorded: {type(error).__name__}: {error}"
+        if text not in self.troubles:
+            self.troubles.append(text)
+
+    # The two halves of an op.
+
+    def _begin(
+        self,
+        state: ThreadState,
+        op: Any,
+        args: Any,
+        kwargs: Mapping[str, Any],
+        frame: FrameType | None,
+    ) -> Record | None:
+        facts = facts_of(op)
+        if facts.is_ignored:
+            return None
+        inputs: list[Output] = []
+        constants: list[Any] = []
+        has_list = False
+        if not facts.is_source:
+            known = self.tracker.known
+            for place, value in (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args):
+                if isinstance(value, _Tensor):
+                    output = known.get(id(value))
+                    if (
+                        output is None
+                        or output.reference() is not value
+                        or not output.record.is_adopted
+                    ):
+                        output = self._input(state, value, frame)
+                    inputs.append(output)
+                elif type(value) is list or type(value) is tuple:
+                    if value and self._list(state, value, inputs, frame):
+                        has_list = True
+                    else:
+                        constants += (place, value)
+                elif value is not None:
+                    constants += (place, value)
+        record = Record(next(self._indices), facts.op_type, facts, inputs)
+        if constants:
+            record.constants = (*constants,)
+        if state.api is not None:
+            record.api = state.api
+        self.contexts.place(state, record, frame)
+        if record.phase == OPTIMIZER and not has_list:
+            owner = self._owner(state, record, args)
+            if owner:
+                record.owner = owner
+                record.prefix = f"{record.prefix}{owner}/"
+        record.base = record.prefix + facts.op_type
+        controls = self.tracker.writers(inputs)
+        if controls is not None:
+            record.controls = controls
+        self._name(record)
+        if facts.writes or facts.out:
+            self._before_write(facts, record, args, kwargs)
+        state.made(record)
+        self.records.append(record)
+        return record
+
+    def _end(self, record: Record, result: Any) -> None:
+        record.time = time.perf_counter_ns()
+        if isinstance(result, _Tensor):
+            self._output(record, result)
+        elif type(result) is tuple or type(result) is list:
+            for tensor in _flat(result):
+                self._output(record, tensor)
+        else:
+            record.result = result
+        if record.overwritten is not None:
+            returned = {id(tensor) for tensor in _flat((result,))}
+            for tensor in record.overwritten:
+                if id(tensor) not in returned:
+                    self._output(record, tensor)
+                self.tracker.written(storage_key(tensor), record)
+            record.overwritten = None
+
+    # Inputs.
+
+    def _input(self, state: ThreadState, tensor: torch.Tensor, frame: FrameType | None) -> Output:
+        output = self.tracker.find(tensor)
+        if output is None:
+            output = self._discover(state, tensor, frame)
+        elif not output.record.is_adopted:
+            self._adopt(output.record)
+        return output
+
+    def _list(
+        self, state: ThreadState, values: Any, inputs: list[Output], frame: FrameType | None
+    ) -> bool:
+        """Add the tensors of a list; whether it is one of tensors."""
+        found = False
+        for value in values:
+            if isinstance(value, _Tensor):
+                inputs.append(self._input(state, value, frame))
+                found = True
+            elif type(value) is list or type(value) is tuple:
+                found = self._list(state, value, inputs, frame) or found
+            elif value is not None and not found:
+                return False
+        return found
+
+    def _before_write(
+        self, facts: OpFacts, record: Record, args: Any, kwargs: Mapping[str, Any]
+    ) -> None:
+        if facts.writes == (0,) and not facts.out and args and isinstance(args[0], _Tensor):
+            record.overwritten = [args[0]]
+            record.overwrites = record.inputs[:1]
+            if not facts.keeps_elements:
+                self.holder.before_write(storage_key(args[0]))
+            return
+        tensors = list(_flat(facts.written(args, kwargs)))
+        record.overwritten = tensors
+        find, before_write = self.tracker.find, self.holder.before_write
+        overwrites = []
+        for tensor in tensors:
+            output = find(tensor)
+            if output is not None:
+                overwrites.append(output)
+            if not facts.keeps_elements:
+                before_write(storage_key(tensor))
+        record.overwrites = overwrites
+
+    # Outputs.
+
+    def _output(self, record: Record, tensor: torch.Tensor) -> None:
+        key = storage_key(tensor)
+        output = Output(record, len(record.outputs), tensor, key)
+        record.outputs.append(output)
+        self.tracker.add(tensor, output)
+        facts = record.facts
+        assert facts is not None
+        if key and (facts.may_alias or facts.keeps_elements):
+            is_gradient = record.prefix.endswith(_ACCUMULATE)
+            output.is_view = not is_gradient and any(each.key == key for each in record.inputs)
+        has_value = not facts.is_uninitialized and output.device.type != "meta"
+        if has_value and not output.is_view and self._check is not None:
+            self._check.add(record, output.slot, tensor)
+        is_watched = self._holds and has_value and (not output.is_view or self._wanted.names_views)
+        if is_watched and self._wanted.wants(record, output.dtype):
+            output.held = self.holder.hold(tensor, key)
+        else:
+            self.holder.reserve(tensor, key)
+
+    # Leaves.
+
+    def _discover(
+        self, state: ThreadState, tensor: torch.Tensor, frame: FrameType | None
+    ) -> Output:
+        """The record of a tensor that nobody has made."""
+        context = next((each for each in reversed(state.contexts) if each.updates), None)
+        updates, prefix = (context.updates, context.prefix) if context else (None, "")
+        found = self._leaves.leaf(tensor, updates, prefix)
+        if found is not None:
+            origin, leaf = found
+            if origin is not tensor:
+                known = self.tracker.find(origin)
+                if known is None:
+                    self._leaf(origin, leaf)
+                output = self.tracker.find(tensor)
+                if output is not None:
+                    return output
+            return self._leaf(tensor, leaf)
+        name = self._leaves.variable(tensor, frame) or f"tensor_{next(self._unnamed)}"
+        return self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
+
+    def _leaf(self, tensor: torch.Tensor, leaf: Leaf) -> Output:
+        record = Record(next(self._indices), leaf.op_type, None, [])
+        record.time = time.perf_counter_ns()
+        record.base = leaf.name
+        record.owner = leaf.owner
+        self._name(record)
+        output = Output(record, 0, tensor, storage_key(tensor))
+        record.outputs.append(output)
+        self.tracker.add(tensor, output)
+        self.records.append(record)
+        is_held = self._holds and not tensor.is_meta and self._wanted.wants(record, output.dtype)
+        if is_held:
+            output.held = self.holder.hold(tensor, output.key, is_owned=True)
+        else:
+            self.holder.reserve(tensor, output.key)
+        return output
+
+    def _leaf_name(self, tensor: torch.Tensor) -> str:
+        output = self.tracker.find(tensor)
+        if output is not None and output.record.facts is None:
+            return output.record.name
+        found = self._leaves.plain_name(tensor)
+        if found:
+            return found
+        if output is None:
+            output = self._discover(self.contexts.state(), tensor, None)
+        return output.record.name
+
+    # Names.
+
+    def _owner(self, state: ThreadState, record: Record, args: Any) -> str:
+        """The parameter that an op of an optimizer is about; empty: several, or none."""
+        updates = state.top.updates if state.top is not None else None
+        if updates is None:
+            return ""
+        for output in record.inputs:
+            if output.record.owner:
+                return output.record.owner
+        tensors = [value for value in args if isinstance(value, _Tensor)]
+        while True:
+            for tensor in tensors:
+                parameter = updates.owner(tensor)
+                if parameter is not None:
+                    return self._leaf_name(parameter).removeprefix("input/")
+            if not tensors or not updates.find():
+                return ""
+
+    def _name(self, record: Record) -> None:
+        base = record.base
+        if base.startswith("_"):
+            base = base.lstrip("_") or "op"
+        counts = self._counts
+        with self._lock:
+            count = counts.get(base, 0)
+            name = f"{base}_{count}" if count else base
+            while name in counts:  # of another op that is really called so
+                count += 1
+                name = f"{base}_{count}"
+            counts[base] = count + 1
+            if count:
+                counts[name] = 1
+        record.name = name
+
+    # The beginning of the run.
+
+    def begin_run(self) -> None:
+        """What was recorded so far belongs to the run only as far as the run uses it."""
+        for record in self.records:
+            record.is_adopted = False
+        self._counts.clear()
+        self._unnamed = itertools.count()
+
+    def _adopt(self, record: Record) -> None:
+        """The run uses an op from before: it and all that it depends on belong to it."""
+        found: dict[int, Record] = {}
+        pending = [record]
+        while pending:
+            current = pending.pop()
+            if current.is_adopted or current.index in found:
+                continue
+            found[current.index] = current
+            pending += [output.record for output in current.inputs]
+            pending += current.controls or ()
+        for index in sorted(found):
+            current = found[index]
+            current.is_adopted = True
+            self._name(current)
+            if not self._wanted.wants_name(current.name):
+                for output in current.outputs:
+                    if output.held is not None:
+                        self.holder.drop(output.held)
+                        output.held = None
+
+    # What the recorder asks.
+
+    def name_input(self, name: str, tensor: torch.Tensor) -> None:
+        """A tensor that the run gets."""
+        state = self.contexts.state()
+        output = self.tracker.find(tensor)
+        if output is not None:
+            if not output.record.is_adopted:
+                self._adopt(output.record)
+            return
+        found = self._leaves.leaf(tensor, None, "")
+        if found is not None:
+            self._discover(state, tensor, None)
+        else:
+            self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
+
+
+def _flat(values: Any) -> Iterator[torch.Tensor]:
+    """The tensors of nested lists."""
+    for value in values:
+        if isinstance(value, _Tensor):
+            yield value
+        elif type(value) is list or type(value) is tuple:
+            yield from _flat(value)

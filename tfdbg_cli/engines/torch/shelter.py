@@ -1,0 +1,70 @@
+"""Keeps failures of the debugger's own away from the program."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from tfdbg_cli.engines.torch.watchers import Watcher
+from tfdbg_cli.errors import one_line
+
+__all__ = ["shelter", "sheltered", "tell_failure"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _GivesUp(Protocol):
+    def give_up(self, error: Exception) -> None: ...
+
+
+G = TypeVar("G", bound=_GivesUp)
+
+
+def sheltered(
+    method: Callable[Concatenate[G, P], None],
+) -> Callable[Concatenate[G, P], None]:
+    """A method whose failures are told to its object's ``give_up`` instead of the caller."""
+
+    @functools.wraps(method)
+    def call(self: G, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            method(self, *args, **kwargs)
+        except Exception as error:
+            self.give_up(error)
+
+    return call
+
+
+def shelter(watcher: Watcher, give_up: Callable[[Exception], None]) -> Watcher:
+    """A watcher whose failures while the program runs are told to ``give_up``."""
+
+    def guarded(method: Callable[..., None]) -> Callable[..., None]:
+        def call(*args: Any) -> None:
+            try:
+                method(*args)
+            except Exception as error:
+                give_up(error)
+
+        return call
+
+    for name in ("start", "enter_module", "leave_module", "enter_phase", "leave_phase"):
+        setattr(watcher, name, guarded(getattr(watcher, name)))
+    return watcher
+
+
+def tell_failure(error: Exception) -> None:
+    """Say what went wrong with us, and that the program goes on."""
+    stream = sys.__stderr__
+    try:
+        traceback.print_exception(error, file=stream)
+        print(
+            f"tfdbg: the debugger failed: {one_line(error)}; the program goes on without it.",
+            file=stream,
+            flush=True,
+        )
+    except (OSError, ValueError):
+        pass  # stderr is closed: there is nobody to tell

@@ -1,0 +1,123 @@
+"""What the tensors of a dump were computed from, and how bad they are; each is read once."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tfdbg_cli.dumps.ancestry import Ancestry
+from tfdbg_cli.dumps.dtypes import count_bad
+from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
+from tfdbg_cli.errors import DumpError
+from tfdbg_cli.tensors.measurements import Measurements
+from tfdbg_cli.tensors.numeric import has_nonfinite
+from tfdbg_cli.tensors.statistics import Health
+
+__all__ = ["Lineage"]
+
+# The attribute that nodes of PyTorch have. Their control inputs tell who wrote to the memory that a
+# node reads through another tensor; those of TensorFlow carry no data.
+_PYTORCH = "_aten"
+# That of its views.
+_VIEW = "_view"
+
+_CLEAN = Health(0, 0, 0)
+
+
+class Lineage:
+    """What filters ask about the tensors of one dump, remembered for as long as the dump lives.
+
+    `Lineage.of` gives the same object for the same dump.
+    """
+
+    _all: ClassVar[weakref.WeakKeyDictionary[Dump, Lineage]] = weakref.WeakKeyDictionary()
+
+    def __init__(self, dump: Dump) -> None:
+        # Through proxies: what is remembered must not keep the dump and its values alive.
+        self._dump: Dump = weakref.proxy(dump)
+        self._count_of_data = len(dump.data())
+        self._measurements = Measurements.of(dump)
+        self._health: dict[int, Health] = {}
+        graph = dump.graph()
+        self._graph: Graph | None = weakref.proxy(graph) if graph is not None else None
+        self._ancestry: Ancestry | None = None
+        if self._graph is not None:
+            self._ancestry = Ancestry(self._dump, self._graph, lambda datum: bool(self.bad(datum)))
+
+    @classmethod
+    def of(cls, dump: Dump) -> Lineage:
+        """The lineage of a dump, as it is now."""
+        found = cls._all.get(dump)
+        if found is None or found._count_of_data != len(dump.data()):
+            found = cls._all[dump] = cls(dump)
+        return found
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether the dump says what was computed from what."""
+        return self._graph is not None
+
+    def node(self, datum: Datum) -> Node | None:
+        """The node of a tensor, where the dump knows it."""
+        return self._graph.nodes.get(datum.node_name) if self._graph is not None else None
+
+    def inputs(self, datum: Datum) -> list[Datum]:
+        """The dumped tensors that a tensor was computed from, each as it was then.
+
+        Nodes that weren't dumped are passed through to what they were computed from. Where a node
+        had to wait for one that writes to the memory that it reads (PyTorch), the result of that
+        counts as well.
+        """
+        node = self.node(datum)
+        if self._ancestry is None or node is None:
+            return []
+        is_sparse = self._dump.lists_only_bad
+        found = self._bad_inputs(node) if is_sparse else self._ancestry.inputs(datum)
+        if node.control_inputs and _PYTORCH in node.attributes:
+            # One op, one execution: their nodes have a name of their own each time.
+            writers = (each for name in node.control_inputs for each in self._dump.by_node(name))
+            found += [each for each in writers if each.timestamp <= datum.timestamp]
+        return found
+
+    def _bad_inputs(self, node: Node) -> list[Datum]:
+        """The inputs of a node in a dump of bad tensors only: what isn't there is clean."""
+        assert self._graph is not None
+        found: list[Datum] = []
+        seen: set[str] = set()
+        waiting = list(node.inputs)
+        while waiting:
+            tensor = waiting.pop()
+            if tensor in seen:
+                continue
+            seen.add(tensor)
+            data = self._dump.by_tensor(tensor)
+            found += data
+            source = self._graph.nodes.get(node_name_of(tensor))
+            if not data and source is not None and _VIEW in source.attributes:
+                waiting += source.inputs
+        return found
+
+    def bad(self, datum: Datum, value: Any = None) -> Health | None:
+        """How many elements are nan or infinite; ``None``: none, or the value can't be read.
+
+        Args:
+            datum: one of the dump's.
+            value: its value, if it is at hand.
+        """
+        health = self._health.get(id(datum))
+        if health is None:
+            known = self._measurements.peek(datum, numbers=False)
+            health = (known.health or _CLEAN) if known is not None else self._count(datum, value)
+            self._health[id(datum)] = health
+        return health if health.bad else None
+
+    def _count(self, datum: Datum, value: Any) -> Health:
+        if value is None:
+            try:
+                value = self._dump.value(datum)
+            except DumpError:
+                return _CLEAN
+        return Health(*count_bad(np.asarray(value))) if has_nonfinite(value) else _CLEAN

@@ -1,0 +1,207 @@
+"""``origin_of_nonfinite``: where nan and infinities began that nobody has put there on purpose."""
+
+from __future__ import annotations
+
+import enum
+import re
+import weakref
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.graph import Node
+from tfdbg_cli.errors import DumpError
+from tfdbg_cli.filters.lineage import Lineage
+from tfdbg_cli.filters.magnitude import largest_number
+from tfdbg_cli.tensors.numeric import blocks, dtype_kind, widened
+from tfdbg_cli.tensors.statistics import Health
+
+__all__ = ["origin_of_nonfinite"]
+
+# They put constants in places and compute nothing: what is bad in them was handed to them.
+_PLACING = frozenset(
+    [
+        # PyTorch
+        *("constant_pad_nd", "fill", "fill_", "full", "full_like", "index_fill", "index_fill_"),
+        *("masked_fill", "masked_fill_", "new_full", "scalar_tensor", "scatter", "scatter_"),
+        *("where",),
+        # TensorFlow and NumPy
+        *("BroadcastTo", "Const", "Fill", "MatrixBandPart", "Pad", "PadV2", "Select", "SelectV2"),
+    ]
+)
+# Memory that nobody has written to yet.
+_UNWRITTEN = re.compile(r"(new_)?empty(_like|_strided|_permuted)?|resize_(as_)?|Empty")
+# A Python number that became a tensor.
+_LIFTED = frozenset(["lift", "lift_fresh", "lift_fresh_copy"])
+# Variables: what they are read through holds no array.
+_READS = frozenset(["ReadVariableOp", "ReadVariable"])
+
+_INFINITE = re.compile(r"(?<![A-Za-z_])[-+]?inf(inity)?(?![A-Za-z_])", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?(?![\w.])", re.IGNORECASE)
+_ARGUMENT = "_arg_"
+
+# Masks are made with -1e9 or with the lowest number of their dtype (`torch.finfo(dtype).min`),
+# which may have been rounded since.
+_MASK_NUMBER = -1e9
+_ALMOST = 0.999
+
+
+class _Kind(enum.Enum):
+    CLEAN = enum.auto()
+    #: Bad on purpose: infinities that the program has written down, and what was made of them.
+    MEANT = enum.auto()
+    ORIGIN = enum.auto()
+    #: Bad because an input is.
+    SPREAD = enum.auto()
+
+
+def origin_of_nonfinite(datum: Datum, tensor: Any, dump: Dump) -> bool:
+    """Whether nan or infinities begin here: a bad tensor that was computed from clean ones.
+
+    Infinities that the program has put in on purpose, as attention masks do, don't count, and
+    neither does what they make of other tensors, unless that is a nan:
+
+    * constants: ``full``, ``masked_fill``, ``where`` and the like, an infinite number among an
+      operator's arguments, and sums that a mask number (-1e9, ``finfo.min``) carries to -inf;
+    * a mask that comes from outside: an input with -inf and nothing above 0.
+
+    A bad input of the run is an origin, and so is a nan that is made of a mask: the softmax of a
+    row that is masked as a whole. In a dump without a graph every other bad tensor is one.
+
+    Args:
+        datum: the tensor.
+        tensor: its value.
+        dump: whose tensor it is. Its inputs are read if it is bad, and only then.
+    """
+    lineage = Lineage.of(dump)
+    if not lineage.bad(datum, tensor):
+        return False
+    return _Kinds.of(lineage).kind(datum) is _Kind.ORIGIN
+
+
+class _Kinds:
+    """Of which kind each tensor of a dump is, once somebody has asked."""
+
+    _all: ClassVar[weakref.WeakKeyDictionary[Lineage, _Kinds]] = weakref.WeakKeyDictionary()
+
+    def __init__(self, lineage: Lineage) -> None:
+        self._known: dict[int, _Kind] = {}
+        self._lineage: Lineage = weakref.proxy(lineage)
+
+    @classmethod
+    def of(cls, lineage: Lineage) -> _Kinds:
+        found = cls._all.get(lineage)
+        if found is None:
+            found = cls._all[lineage] = cls(lineage)
+        return found
+
+    def kind(self, datum: Datum) -> _Kind:
+        """The kind of a tensor. Walks back only through bad ones, and over each of them once."""
+        waiting = [datum]
+        inputs: dict[int, list[Datum]] = {}
+        while waiting:
+            at = waiting[-1]
+            if id(at) in self._known:
+                waiting.pop()
+            elif not self._lineage.bad(at):
+                self._known[id(at)] = _Kind.CLEAN
+            elif id(at) not in inputs:
+                inputs[id(at)] = self._lineage.inputs(at)
+                # One that waits already is on a loop of equal times: it can't explain anything.
+                waiting += [
+                    each
+                    for each in inputs[id(at)]
+                    if id(each) not in self._known and id(each) not in inputs
+                ]
+            else:
+                self._known[id(at)] = self._judge(at, inputs[id(at)])
+        return self._known[id(datum)]
+
+    def _kind_of_input(self, datum: Datum) -> _Kind:
+        kind = self._known.get(id(datum), _Kind.CLEAN)
+        # Filters don't look at views: where what they show wasn't dumped, their readers are next.
+        return _Kind.CLEAN if kind is _Kind.ORIGIN and datum.is_view else kind
+
+    def _judge(self, datum: Datum, inputs: list[Datum]) -> _Kind:
+        """The kind of a bad tensor whose inputs are known."""
+        bad = self._lineage.bad(datum)
+        assert bad is not None
+        node = self._lineage.node(datum)
+        kinds = {self._kind_of_input(each) for each in inputs}
+        if _Kind.ORIGIN in kinds or _Kind.SPREAD in kinds:
+            return _Kind.SPREAD
+        op_type = node.op_type if node is not None else ""
+        if op_type in _PLACING:
+            return _Kind.MEANT
+        if _UNWRITTEN.fullmatch(op_type):
+            return _Kind.CLEAN
+        if _Kind.MEANT in kinds:
+            has_nan = any((health := self._lineage.bad(each)) and health.nan for each in inputs)
+            return _Kind.MEANT if has_nan or not bad.nan else _Kind.ORIGIN
+        if node is None or not self._lineage.has_graph:
+            return _Kind.ORIGIN if bad.nan or not _is_mask(datum, bad) else _Kind.MEANT
+        if not node.inputs or op_type in _READS:
+            is_constant = op_type in _LIFTED and _size(datum) == 1
+            return _Kind.MEANT if is_constant or _is_mask(datum, bad) else _Kind.ORIGIN
+        if not bad.nan and (
+            _has_infinite_argument(node) or _is_overflown_mask(datum, node, inputs, bad)
+        ):
+            return _Kind.MEANT
+        return _Kind.ORIGIN
+
+
+def _size(datum: Datum) -> int:
+    return int(np.prod(datum.shape or ()))
+
+
+def _value(datum: Datum) -> Any:
+    try:
+        return datum.get_tensor()
+    except DumpError:
+        return None
+
+
+def _numbers(datum: Datum) -> Iterator[np.ndarray[Any, Any]]:
+    """The elements of a tensor of floating point numbers in blocks; none of any other tensor."""
+    value = _value(datum)
+    if isinstance(value, np.ndarray | np.generic):
+        array = np.asarray(value)
+        if dtype_kind(array.dtype) == "float":
+            yield from map(widened, blocks(array))
+
+
+def _is_mask(datum: Datum, bad: Health) -> bool:
+    """Whether a tensor from outside is made to be added to logits: -inf, and nothing above 0."""
+    if bad.nan or bad.pos_inf:
+        return False
+    return all(not block.size or bool(block.max() <= 0) for block in _numbers(datum))
+
+
+def _arguments(node: Node) -> Iterator[str]:
+    return (text for name, text in node.attributes.items() if name.startswith(_ARGUMENT))
+
+
+def _has_infinite_argument(node: Node) -> bool:
+    return any(_INFINITE.search(text) for text in _arguments(node))
+
+
+def _is_overflown_mask(datum: Datum, node: Node, inputs: list[Datum], bad: Health) -> bool:
+    """Whether a mask number, in an input or an argument, has become -inf."""
+    if bad.pos_inf:
+        return False
+    largest = largest_number(datum.dtype)
+    if largest is not None:
+        for text in _arguments(node):
+            if any(float(number) < -largest for number in _NUMBER.findall(text)):
+                return True
+    return any(_holds_mask_number(each) for each in inputs)
+
+
+def _holds_mask_number(datum: Datum) -> bool:
+    largest = largest_number(datum.dtype)
+    if largest is None:
+        return False
+    limit = max(-_ALMOST * largest, _MASK_NUMBER)
+    return any(block.size and bool(block.min() <= limit) for block in _numbers(datum))

@@ -1,0 +1,219 @@
+"""The debugger of one rank among the others: alone until they have met, then leader or follower."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tfdbg_cli.commands.run import ExitChoice
+from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.engines.base import Meeting, SessionAdapter
+from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.sessions.rank_follower import Follower
+from tfdbg_cli.sessions.rank_leader import ADDRESS, Leader
+from tfdbg_cli.sessions.ranks import Agreement, Alone, Place, Verdict
+from tfdbg_cli.ui.remote.wire import LostError
+
+if TYPE_CHECKING:
+    from tfdbg_cli.sessions.storage import DumpStore
+
+__all__ = ["Team"]
+
+# A follower looks so often for a leader that has not come yet; first it waits so long.
+_PERIOD = 1.0
+_FIRST_PATIENCE = 30.0
+_PAUSE = 0.05
+
+
+class Team(Alone):
+    """What `Alone` says, for a process that is one of several.
+
+    Args:
+        place: which one.
+        store: where its dumps go.
+        note: shows a line at the next stop.
+        hurries: whether the person has asked not to wait any longer.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        store: DumpStore,
+        note: Callable[[str], None],
+        hurries: Callable[[], bool],
+    ) -> None:
+        self.place = place
+        self._store = store
+        self._note = note
+        self._hurries = hurries
+        self._meeting: Meeting | None = None
+        self._leader: Leader | None = None
+        self._follower: Follower | None = None
+        self._last: Any = None  # what was chosen before the ranks had met
+        self._counts: dict[str, int] = {}
+        self._next_look = 0.0
+        self._has_waited = False
+        self._is_hopeless = False
+
+    @property
+    def is_silent(self) -> bool:  # type: ignore[override]
+        """Whether this one follows, now or later."""
+        return not self.place.leads
+
+    @property
+    def is_joined(self) -> bool:  # type: ignore[override]
+        """Whether it has met the others."""
+        return self._leader is not None or self._follower is not None
+
+    def meet(self, adapter: SessionAdapter) -> None:
+        """Find the others, once the framework has. A follower waits for the leader once."""
+        if self.is_joined or self._is_hopeless:
+            return
+        if self._meeting is None:
+            self._meeting = adapter.meeting()
+            if self._meeting is None:
+                return
+            self._check(self._meeting)
+        if self.place.leads:
+            self._lead(self._meeting)
+        else:
+            self._find_leader(self._meeting)
+
+    def _check(self, meeting: Meeting) -> None:
+        """The framework knows better than the launcher's environment."""
+        if (meeting.rank, meeting.size) != (self.place.rank, self.place.size):
+            self.place = Place(meeting.rank, meeting.size, self.place.leader)
+
+    def _lead(self, meeting: Meeting) -> None:
+        local = os.environ.get("LOCAL_WORLD_SIZE", "")
+        try:
+            self._leader = Leader(
+                meeting, local == str(meeting.size), self._note, _say, self._hurries
+            )
+            if self._last is not None:
+                self._leader.chosen(self._last)
+        except OSError as error:
+            self._is_hopeless = True
+            _say(f"the ranks can't be joined, this one is debugged alone: {one_line(error)}.")
+
+    def _find_leader(self, meeting: Meeting) -> None:
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        address = meeting.look(ADDRESS)
+        until = now + (0 if self._has_waited else _FIRST_PATIENCE)
+        while address is None and time.monotonic() < until:
+            time.sleep(_PAUSE)
+            address = meeting.look(ADDRESS)
+        self._has_waited = True
+        self._next_look = time.monotonic() + _PERIOD
+        if address is None:
+            return
+        try:
+            self._follower = Follower(meeting.rank, address)
+        except (OSError, UserError, LostError, ValueError, KeyError, TypeError) as error:
+            self._is_hopeless = True
+            _say(
+                f"rank {meeting.rank} can't reach rank {self.place.leader}, "
+                f"its runs go undebugged: {one_line(error)}."
+            )
+
+    # Runs.
+
+    def run_started(self, kind: str) -> str:
+        """Kind and number: what a run is called by all."""
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        return f"{kind} {self._counts[kind]}"
+
+    def opened(self, run: str) -> None:
+        """Tell the others."""
+        if self._leader is not None:
+            self._leader.opened(run)
+        elif self._follower is not None:
+            self._follower.opened(run)
+
+    def news(self) -> bool:
+        """Whether the leader wants something."""
+        return self._follower is not None and self._follower.news()
+
+    def may_stop(self) -> bool:
+        """A follower stops where the leader does; before they have met, nowhere."""
+        if self.place.leads:
+            return True
+        return self._follower is not None and self._follower.may_stop()
+
+    def agree(self, run: str, verdict: Verdict) -> Agreement:
+        """One exchange with the others."""
+        if self._leader is not None:
+            return self._leader.agree(run, verdict, self._store)
+        if self._follower is not None:
+            answer = self._follower.agree(run, verdict)
+            if answer is None:
+                return Agreement(verdict.error is not None and self._follower.is_led)
+            if answer.get("stops"):
+                self._store.use_root(str(answer.get("root", "")))
+                self._store.number = int(answer.get("number", 0))
+            return Agreement(bool(answer.get("stops")))
+        return Agreement(verdict.stops and not self.is_silent)
+
+    def share(self, run: str, dump: Dump | None, agreed: Agreement) -> Dump | None:
+        """A follower writes its dump, the leader reads those of all."""
+        if self._leader is not None:
+            return self._leader.collect(run, dump, agreed)
+        if self._follower is not None:
+            path, text = "", "has no tensors: this rank has looked at less"
+            if dump is not None:
+                try:
+                    path, text = str(self._store.on_disk(dump)), ""
+                except (OSError, UserError) as error:
+                    text = f"could not be written: {error}"
+            self._follower.tell_dump(run, path, text)
+        return dump
+
+    def details(self) -> list[tuple[str, str]]:
+        """What a dump of this rank says of where it was made."""
+        return [
+            ("Rank", f"{self.place.rank} of {self.place.size}"),
+            ("Host", socket.gethostname()),
+        ]
+
+    # Stops.
+
+    def stopping(self) -> None:
+        """Followers at the same stop wait."""
+        if self._leader is not None:
+            self._leader.stopping()
+
+    def chosen(self, action: Any) -> None:
+        """Followers do the same."""
+        if self._leader is not None:
+            self._leader.chosen(action)
+        else:
+            self._last = action
+
+    def follow(self) -> Any:
+        """As the leader chooses; without one, on without stops."""
+        return self._follower.follow() if self._follower is not None else ExitChoice()
+
+    def leave(self, outcome: str = "") -> None:
+        """Let the others know, and let go of those who wait for this rank."""
+        if self._follower is not None:
+            if outcome:
+                self._follower.linger()
+            self._follower.leave(outcome)
+        if self._leader is not None:
+            self._leader.leave()
+
+
+def _say(text: str) -> None:
+    """One line on the stderr that the process was started with."""
+    stream = sys.__stderr__
+    try:
+        if stream is not None:
+            print(f"tfdbg: {' '.join(text.split())}", file=stream, flush=True)
+    except (OSError, ValueError):
+        return
