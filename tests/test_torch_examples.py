@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
 # The loss becomes NaN at step 17 or so, depending on how the machine rounds.
-STEPS = 24
+STEPS = 22
 
 
 def python(*arguments):
@@ -74,7 +74,8 @@ def test_the_digits_stop_at_the_logarithm(digits):
     output, shown = digits
     assert first_tensor(shown["lt -f has_inf_or_nan"]) == "log:0"
     before, after = output.split("--- run-end: training run #", 1)
-    assert before.count("Accuracy at step") == after.count("Accuracy at step") - 1 == 2
+    assert before.count("Accuracy at step") == 2
+    assert after.count("Accuracy at step") == 4
     accuracies = re.findall(r"^Accuracy at step \d+: (\S+)$", output, re.M)
     assert accuracies == re.findall(
         r": (\S+)$",
@@ -114,10 +115,10 @@ def test_the_transformer_learns_and_then_has_no_loss():
 
 
 def test_the_repaired_transformer_learns_on():
-    found = losses(python(EXAMPLES / "debug_transformer.py", "--fix", "--steps", STEPS))
-    assert len(found) == STEPS
+    found = losses(python(EXAMPLES / "debug_transformer.py", "--fix", "--steps", 14))
+    assert len(found) == 14
     assert all(map(math.isfinite, found))
-    assert min(found[-4:]) < found[0] / 2
+    assert found[-1] < found[0] / 2
 
 
 def test_the_scores_of_the_attention_overflow():
@@ -127,10 +128,13 @@ def test_the_scores_of_the_attention_overflow():
         *("debug_transformer.py", "--steps", STEPS),
     )
     assert first_tensor(shown["lt -f origin_of_nonfinite"]) == f"{bmm}:0"
-    # The step is the one whose loss is NaN, though each step masks its scores with -inf.
+    # Each step masks its scores with -inf, which stops nobody. The first score that overflows may
+    # be a negative one: no harm to the softmax, and seen steps before the loss is NaN.
     before, after = output.split("--- run-end:", 1)
     assert all(map(math.isfinite, losses(before)))
-    assert math.isnan(losses(after)[0])
+    assert math.isnan(losses(after)[-1])
     lines = shown[f"ni -t {bmm}"]
     assert f"  Line:     {line_of('debug_transformer.py', 'scores = q @ k')}" in lines
-    assert "  dtype: float16" in shown[f"pt -s {bmm}:0"]
+    lines = shown[f"pt -s {bmm}:0"]
+    assert "  dtype: float16" in lines
+    assert "inf" in lines[lines.index("Numeric summary:") + 1]

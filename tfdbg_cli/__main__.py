@@ -25,9 +25,9 @@ _USAGE = """tfdbg [options] SCRIPT [args ...]
        tfdbg [options] attach [ADDRESS]"""
 
 _DESCRIPTION = """\
-Runs a program as python does and stops before and after each run of its sessions, to look at the
-tensors, the graph and the source lines that made them. Everything after SCRIPT or MODULE belongs
-to the program."""
+Runs a program as python does and stops before and after each of its runs (a Session.run; with
+PyTorch a training step, an inference), to look at the tensors, the graph and the source lines that
+made them. Everything after SCRIPT or MODULE belongs to the program."""
 
 _EXAMPLES = """\
 examples:

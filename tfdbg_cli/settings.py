@@ -154,7 +154,7 @@ FIELDS = (
         "eager",
         str,
         "PyTorch: whether a debugged run does compiled regions op by op, or as they are.",
-        ("eager", "aot", "opaque"),
+        ("eager", "opaque"),
     ),
     Field("expand", False, _to_bool, "PyTorch: whether fused kernels are run as their parts."),
     Field(

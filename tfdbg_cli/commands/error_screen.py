@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+
 from tfdbg_cli.commands.context import PROFILE_MODES, Context
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.documents import Line, Link, MenuItem, Span, TextDocument, line
 from tfdbg_cli.dumps.dump import Dump, RunError
-from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
+from tfdbg_cli.dumps.graph import Graph, Node, node_name_of, parse_tensor_name
 from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
 
 __all__ = ["error_document", "list_item"]
@@ -41,7 +43,7 @@ def error_document(context: Context) -> TextDocument:
     if dump is not None and graph is not None and node is not None and node.inputs:
         lines += _inputs(dump, graph, node)
     lines.append(line("Error type: ", (error.type_name, "bold")))
-    lines += _place(dump, error, node)
+    lines += _places(dump, error, node)
     lines += [line(), line("Details:")]
     lines += [line(f"  {text}") for text in error.message.splitlines() or [""]]
     return TextDocument(
@@ -100,11 +102,19 @@ def _line_of(error: RunError, node: Node | None) -> tuple[str, int] | None:
     return (error.file, error.line) if error.file else None
 
 
-def _place(dump: Dump | None, error: RunError, node: Node | None) -> list[Line]:
-    """The user's line, where the engine says in which one the error was raised."""
-    place = _line_of(error, node) if error.file else None
-    if place is None:
+def _places(dump: Dump | None, error: RunError, node: Node | None) -> list[Line]:
+    """The user's line that raised the error, where the engine tells it.
+
+    An op of a backward pass was made by the line of its forward op: that is another one.
+    """
+    if not error.file:
         return []
+    raised, made = (error.file, error.line), _line_of(error, node)
+    lines = _place("Line:", dump, raised)
+    return lines if made is None or made == raised else [*lines, *_place("Made at:", dump, made)]
+
+
+def _place(label: str, dump: Dump | None, place: tuple[str, int]) -> list[Line]:
     file, number = place
     sources = dump.sources() if dump is not None else None
     is_known = sources is not None and sources.lines(file) is not None
@@ -112,7 +122,7 @@ def _place(dump: Dump | None, error: RunError, node: Node | None) -> list[Line]:
     head: list[Span] = [Span(f"{file}:{number}", "link" if link else "", link)]
     text = sources.line(file, number) if sources is not None else ""
     return [
-        line("Line:       ", *head),
+        line(f"{label:<12}", *head),
         *([line("            ", (text, "source"))] if text else []),
     ]
 
@@ -143,6 +153,11 @@ def _type_of(dump: Dump, graph: Graph, tensor: str) -> str:
     if data:
         shape = data[-1].shape
         return f"{data[-1].dtype} {shape if shape is not None else ''}".strip()
-    found = graph.nodes[node_name_of(tensor)].attributes
-    shapes, slot = found.get("_output_shapes", ""), tensor.rpartition(":")[2]
-    return f"{found.get('T', '')} {shapes}".strip() if slot == "0" else ""
+    node, slot = parse_tensor_name(tensor)
+    found = graph.nodes[node].attributes
+    try:
+        shape = ast.literal_eval(found.get("_output_shapes", ""))[slot or 0]
+    except (SyntaxError, ValueError, IndexError, TypeError):
+        return ""
+    known = f" {tuple(shape)}" if isinstance(shape, list) else ""
+    return found.get("T", "") + known if not slot else known.strip()

@@ -104,7 +104,8 @@ EVAL = Command(
         ("eval", "list what is stored"),
     ),
     details=(
-        "A reference is `[device:]node[:slot[:DebugOp]][[execution]]` or the name of a feed. The "
+        "A reference is `[device:]node[:slot[:DebugOp]][[execution]]`, the name of a feed, or "
+        "(PyTorch) of a variable of the program's that run_info lists, like `loss`. The "
         "device may be short, like /device:CPU:0; the execution counts from 0, from the end where "
         "it is negative. Backticks inside Python strings are literal.\n\n"
         "Names: np, stored results, and the run's fetches and feeds by name, with or without :0: "

@@ -58,12 +58,17 @@ def feed_name(context: Context, text: str) -> str:
         UserError: there is none; the hint names those that there are.
     """
     feeds = context.run_info.feeds
+    is_session = context.run_info.kind == "run"
     if not feeds:
-        raise UserError("The feed_dict of the current run is empty.")
+        what = (
+            "The feed_dict of the current run is empty" if is_session else "The run has no inputs"
+        )
+        raise UserError(f"{what}.")
     found = _resolve(context, text)
     if found is None:
+        what = "The feed_dict of the current run does not contain the key"
         raise UserError(
-            f'The feed_dict of the current run does not contain the key "{text}".',
+            f'{what} "{text}".' if is_session else f'The run has no input "{text}".',
             did_you_mean(text, feeds) or f"It has {', '.join(feeds)}.",
         )
     name, part = found

@@ -127,10 +127,9 @@ def _header(dump: Dump, arguments: argparse.Namespace, selection: _Selection) ->
     header = [line((f"{count} dumped tensor(s){passing}:", "bold"))]
     failures = selection.failures
     if selection.hidden:
+        views = "1 view" if selection.hidden == 1 else f"{selection.hidden} views"
         again = f"{_again(arguments)} --views"
-        header[0] = line(
-            (header[0].text, "bold"), " ", (f"({selection.hidden} views hidden)", "dim", again)
-        )
+        header[0] = line((header[0].text, "bold"), " ", (f"({views} hidden)", "dim", again))
     for what, regex in (
         ("Op type", arguments.op_type_filter),
         ("Node name", arguments.node_name_filter),

@@ -232,6 +232,7 @@ NODE_INFO = Command(
         ("ni hidden/Relu", "op type, device and neighbours"),
         ("ni -t cross_entropy/Log", "the line of your program that made the node"),
         ("ni -a -d -t hidden/Relu:0", "everything"),
+        ("ni -t encoder.linear1/addmm", "PyTorch: modules, API call and the lines that called it"),
     ),
 )
 

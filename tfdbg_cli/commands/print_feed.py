@@ -47,7 +47,7 @@ def _print_feed(context: Context, arguments: argparse.Namespace) -> Result:
             value,
             arguments,
             name=name,
-            suffix=" (feed)",
+            suffix=" (feed)" if context.run_info.kind == "run" else " (input)",
             slicing=slicing,
             key=name,
             menu=_MENU,
@@ -65,12 +65,12 @@ PRINT_FEED = Command(
     "print_feed",
     ("pf",),
     "tensors",
-    "Print a value of the feed_dict.",
+    "Print a value that was fed to the run.",
     _print_feed,
     (
         Argument(
             ("feed_name",),
-            "the feed as run_info names it, with a slice if you like",
+            "the feed or input as run_info names it, with a slice if you like",
             "FEED[SLICE]",
             complete=completers.feeds,
         ),
@@ -79,6 +79,7 @@ PRINT_FEED = Command(
     examples=(
         ("pf input/x-input:0", "what was fed"),
         ("pf input/x-input:0[0] -s", "its first row, with statistics"),
+        ("pf batch.input_ids", "PyTorch: an argument of the module, by the program's name for it"),
         ("pf sparse.values", "one part of a sparse or ragged feed"),
     ),
     details=(

@@ -54,9 +54,12 @@ def _dumps_of(dump: Dump, name: str, own: Iterable[str]) -> list[Datum]:
     )
 
 
-def _own_names(context: Context, datum: Datum) -> tuple[Line, ...]:
+def _notes(context: Context, datum: Datum) -> tuple[Line, ...]:
+    """What the program calls the tensor, and what its array doesn't tell."""
     own = own_names_of(context, datum.node_name, datum.output_slot)
-    return (line((f"(the program calls it {', '.join(own)})", "dim")),) if own else ()
+    texts = [f"the program calls it {', '.join(own)}"] if own else []
+    texts += [datum.note] if datum.note else []
+    return tuple(line((f"({text})", "dim")) for text in texts)
 
 
 def _choose_slot(
@@ -119,7 +122,7 @@ def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
         suffix=f":{datum.debug_op}",
         slicing=slicing,
         dtype=datum.dtype,
-        notes=_own_names(context, datum),
+        notes=_notes(context, datum),
         menu=node_menu(dump, datum.node_name, "print_tensor"),
     )
 
@@ -152,6 +155,7 @@ PRINT_TENSOR = Command(
         ("pt hidden/Relu:0 --bad", "where nan and inf are; n and N step through them"),
         ("pt hidden/Relu:0 --sort-by-magnitude", "the largest elements first"),
         ("pt loop/body:0 -n 3", "the fourth of several dumps"),
+        ("pt loss", "PyTorch: by the name of the program's variable"),
         ("pt hidden/Relu:0 -w relu.npy", "and save it"),
     ),
     details=(
@@ -159,6 +163,8 @@ PRINT_TENSOR = Command(
         "Anything else between the brackets is a Python expression: _ is the tensor, np is NumPy, "
         "other tensors stand in backticks, and results of eval -o by their names. Names with "
         "blanks or brackets are quoted.\n\n"
+        "PyTorch: what the program's variables held at the end of the run goes by their names, as "
+        "far as no node is called so; run_info lists them.\n\n"
         "-w saves as .npy (also without an extension), .npz under the tensor's name, .safetensors "
         "or .csv (one or two dimensions). Nothing is pickled: strings in .npy and .npz become "
         "NumPy strings of fixed width, bfloat16 and float8 there exact float32.\n\n"

@@ -11,6 +11,7 @@ from tfdbg_cli.commands.context import PROFILE_MODES, Context
 from tfdbg_cli.commands.intervals import parse_time_interval, time_text
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.parsing import quoted
+from tfdbg_cli.commands.phases import PHASES, Phase, phases_of
 from tfdbg_cli.commands.profile_filters import (
     DEVICE_ARGUMENT,
     NODE_ARGUMENT,
@@ -59,7 +60,9 @@ _SORT_KEYS: Mapping[str, Callable[[ProfileEntry], Any]] = {
 class _Table:
     """One device's rows, formatted one by one when somebody looks."""
 
-    def __init__(self, dump: Dump, selected: Selected, arguments: argparse.Namespace) -> None:
+    def __init__(
+        self, dump: Dump, selected: Selected, arguments: argparse.Namespace, width: int
+    ) -> None:
         self._dump = dump
         self._entries = selected.entries
         self._arguments = arguments
@@ -78,6 +81,10 @@ class _Table:
             self._number(f"Exec Time ({unit})", "exec_time", self._totals[1]),
             ("Filename:Lineno(function)", "line", 0),
         )
+        self._order = list(range(len(self._columns)))
+        taken = sum(abs(column[2]) + 2 for column in self._columns)
+        if taken > width and self._columns[0][2] > _LONG_NAME:
+            self._order = [3, 4, 1, 0, 2, 5]  # the times come first, the names push only the rest
         key = _SORT_KEYS[arguments.sort_by]
         entries.sort(key=key, reverse=arguments.reverse)
 
@@ -88,7 +95,8 @@ class _Table:
     def _line(self, cells: list[Span]) -> Line:
         spans: list[Span | str] = []
         gap = ""
-        for cell, (_, _, width) in zip(cells, self._columns, strict=True):
+        for at in self._order:
+            cell, width = cells[at], self._columns[at][2]
             pad = " " * (abs(width) - len(cell.text))
             if cell.text:
                 spans += [gap, cell] if width >= 0 else [gap + pad, cell]
@@ -153,6 +161,8 @@ class _Table:
 
 
 _TOTAL = "Device Total"
+# Names that are longer come last where the screen is too narrow for all columns.
+_LONG_NAME = 40
 
 
 def _type_text(entry: ProfileEntry) -> str:
@@ -183,14 +193,30 @@ def _json(chosen: list[Selected]) -> Document:
     return json_document(len(rows), item)
 
 
-def _header(context: Context, profile: Profile, count: int, arguments: argparse.Namespace) -> Any:
+def _by_phase(dump: Dump, chosen: list[Selected], unit: str) -> list[Line]:
+    """How long the parts of a training step took, where there are parts."""
+    entries = [entry for one in chosen for entry in one.entries]
+    phases = phases_of(dump, {entry.node for entry in entries})
+    times: dict[Phase, float] = {}
+    for entry in entries if phases else ():
+        phase = phases[entry.node]
+        times[phase] = times.get(phase, 0.0) + entry.exec_time
+    parts = (f"{each.name} {time_text(times[each], unit)}" for each in PHASES if each in times)
+    return [line(f"By phase: {', '.join(parts)}")] if times else []
+
+
+def _header(
+    context: Context, profile: Profile, chosen: list[Selected], arguments: argparse.Namespace
+) -> list[Line]:
     dump = context.need_dump()
+    count = sum(len(one.entries) for one in chosen)
     lines = context.take_notes()
     filters = filters_of(arguments)
     passing = f"{count} of {len(profile)}" if filters else str(count)
     devices = len(profile.devices)
     lines.append(line((f"{passing} op execution(s) on {devices} device(s):", "bold")))
     lines += [line(f'{caption}: "{value}"') for _, value, caption in filters]
+    lines += _by_phase(dump, chosen, arguments.time_unit)
     lines += [line((f"Warning: {text}", "warning")) for text in dump.warnings[:_WARNINGS]]
     left = len(dump.warnings) - _WARNINGS
     if left > 0:
@@ -208,15 +234,14 @@ def _list_profile(context: Context, arguments: argparse.Namespace) -> Result:
         for one in chosen:
             one.entries.sort(key=_SORT_KEYS[arguments.sort_by], reverse=arguments.reverse)
         return _json(chosen)
-    count = sum(len(one.entries) for one in chosen)
-    parts: list[Document] = [TextDocument(_header(context, profile, count, arguments))]
+    parts: list[Document] = [TextDocument(_header(context, profile, chosen, arguments))]
     for one in chosen if len(profile) else ():
         name = f"Device {one.number} of {len(profile.devices)}: {one.device}"
         head = [line(), line((name, "bold")), line()]
         if not one.entries:
             parts.append(TextDocument([*head, line(("No op execution passes.", "dim"))]))
             continue
-        table = _Table(dump, one, arguments)
+        table = _Table(dump, one, arguments, context.width)
         parts.append(TextDocument([*head, table.heads()]))
         parts.append(LazyDocument(len(one.entries), table.row))
         parts.append(TextDocument([line(), table.total()]))
@@ -284,7 +309,10 @@ LIST_PROFILE = Command(
     "ready and handing on the results. Start times count from the first op of the run. An op "
     "that the runtime fused, rewrote or made itself is listed under the node it comes from, with "
     "what was executed in parentheses. The line is the innermost one outside libraries that made "
-    "the node.",
+    "the node.\n\n"
+    "PyTorch: the time of an op on the CPU is that of its call. On a GPU op time is what the op "
+    "took there, and exec time the same, or the time of the call if that is longer. Ops of a "
+    "backward pass count for the line of their forward op.",
 )
 
 COMMANDS = (LIST_PROFILE,)

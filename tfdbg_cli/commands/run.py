@@ -131,7 +131,8 @@ def _plural(count: int, word: str, many: str | None = None) -> str:
 def describe_run(context: Context) -> str:
     """A run in a few words: ``run #2: 1 fetch (train/Adam); 2 feeds``."""
     info = context.run_info
-    head = f"{info.kind} #{info.call_count}: " if info.call_count else ""
+    number = info.number or info.call_count
+    head = f"{info.kind} #{number}: " if number else ""
     if info.runner:
         return head + info.runner
     fetches = _plural(len(info.fetches), "fetch", "fetches")
@@ -195,9 +196,12 @@ def _session_run(info: RunInfo) -> list[Line]:
 def _program_run(info: RunInfo) -> list[Line]:
     """What is known of a run that is a stretch of the program."""
     head = info.kind[:1].upper() + info.kind[1:]
-    lines = [line((f"{head} #{info.call_count}: ", "bold"), info.runner), line()]
-    width = max((len(label) for label, _ in info.details), default=0) + 2
-    for label, text in info.details:
+    lines = [line((f"{head} #{info.number or info.call_count}: ", "bold"), info.runner), line()]
+    details = [*info.details]
+    if info.number and info.call_count != info.number:
+        details.append(("Run", f"{info.call_count} of the program"))
+    width = max((len(label) for label, _ in details), default=0) + 2
+    for label, text in details:
         lines.append(line((f"{label + ':':{width}}", "dim"), text))
     lines += [line(), line("Inputs:"), *_feeds(info)]
     if info.outputs:
@@ -307,7 +311,7 @@ RUN_INFO = Command(
     "run_info",
     ("ri",),
     "run control",
-    "Show the fetches and feeds of this run, and how to go on.",
+    "Show what this run was asked for, and how to go on.",
     _run_info,
     examples=(("ri", "what was asked of this run"),),
 )

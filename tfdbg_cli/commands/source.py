@@ -231,6 +231,7 @@ LIST_SOURCE = Command(
         ("ls", "your files first, then the library's"),
         ("ls -p model", "by any part of the path"),
         ("ls -n ^hidden/", "only what made the nodes of a scope"),
+        ("ls -n ^gradients/", "PyTorch: the files of the forward ops that have gradients"),
     ),
 )
 

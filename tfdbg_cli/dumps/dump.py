@@ -74,6 +74,7 @@ class Datum:
         "_dtype",
         "_load",
         "_nbytes",
+        "_note",
         "_shape",
         "debug_op",
         "device_name",
@@ -97,6 +98,7 @@ class Datum:
         shape: tuple[int, ...] | None = None,
         nbytes: int | None = None,
         is_view: bool = False,
+        note: str | Callable[[], str] = "",
     ) -> None:
         self.node_name = node_name
         self.output_slot = output_slot
@@ -109,6 +111,14 @@ class Datum:
         self._dtype = dtype
         self._shape = shape
         self._nbytes = nbytes
+        self._note = note
+
+    @property
+    def note(self) -> str:
+        """What the array of the value doesn't tell, e.g. that it was quantized; mostly empty."""
+        if callable(self._note):
+            self._note = self._note()
+        return self._note
 
     @property
     def tensor_name(self) -> str:
@@ -265,6 +275,7 @@ class RunInfo:
         filter_name: the tensor filter that stopped the program at this run; empty: none did.
         details: what else there is to say of it, as (label, text).
         outputs: the program's own names of what the run made -> tensor name.
+        number: 1 for the first run of its kind, where an engine has several kinds; else 0.
     """
 
     call_count: int = 0
@@ -277,6 +288,7 @@ class RunInfo:
     filter_name: str = ""
     details: Sequence[tuple[str, str]] = ()
     outputs: Mapping[str, str] = field(default_factory=dict)
+    number: int = 0
 
 
 class Dump(ABC):

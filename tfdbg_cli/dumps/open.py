@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tfdbg_cli.dumps.directory import DebugDumpDir
 from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.joined import RANK_NAME, JoinedDump
 from tfdbg_cli.dumps.names import DEVICE_PREFIX, METADATA_PREFIX
 from tfdbg_cli.dumps.runfolder import RunFolderDump
 from tfdbg_cli.dumps.runfolder_writer import INDEX_FILE, RUN_FILE
 from tfdbg_cli.errors import DumpError, UserError
 
-__all__ = ["find_runs", "list_runs", "open_dump"]
+__all__ = [
+    "RankRun",
+    "find_ranks",
+    "find_runs",
+    "list_runs",
+    "open_dump",
+    "open_ranks",
+    "rank_runs",
+]
 
 _RUN_NAME = re.compile(r"run_(\d+)(?:_(\d+))?")
 _HINT = (
@@ -118,12 +130,76 @@ def find_runs(path: str | os.PathLike[str]) -> list[Path]:
     return sorted(found, key=_run_order)
 
 
+@dataclass(frozen=True)
+class RankRun:
+    """One run of a program of several ranks.
+
+    Attributes:
+        name: of its folders.
+        folders: rank -> the folder of its part.
+    """
+
+    name: str
+    folders: Mapping[int, Path]
+
+
+def find_ranks(path: str | os.PathLike[str]) -> dict[int, Path]:
+    """The folders ``rank_<number>`` in a folder, by rank; empty if there are none."""
+    found: dict[int, Path] = {}
+    with contextlib.suppress(OSError), os.scandir(Path(path).expanduser()) as entries:
+        for entry in entries:
+            match = RANK_NAME.fullmatch(entry.name)
+            if match is not None and entry.is_dir():
+                found[int(match[1])] = Path(entry.path)
+    return dict(sorted(found.items()))
+
+
+def rank_runs(ranks: Mapping[int, Path]) -> list[RankRun]:
+    """The runs of several ranks, in time order: parts of one run have folders of one name.
+
+    Args:
+        ranks: as `find_ranks` gives them.
+    """
+    named: dict[str, dict[int, Path]] = {}
+    for rank, folder in ranks.items():
+        with contextlib.suppress(UserError):  # a rank may have written nothing
+            for run in find_runs(folder):
+                named.setdefault(run.name, {})[rank] = run
+    ordered = sorted(named.items(), key=lambda item: _run_order(next(iter(item[1].values()))))
+    return [RankRun(name, folders) for name, folders in ordered]
+
+
+def open_ranks(run: RankRun, *, validate: bool = True) -> Dump:
+    """Open one run of several ranks as one dump.
+
+    A rank whose part can't be opened is left out, and a line of `Dump.warnings` says why.
+
+    Raises:
+        UserError: no part can be opened.
+    """
+    parts: dict[int, Dump] = {}
+    problems: list[str] = []
+    last: UserError | None = None
+    for rank, folder in run.folders.items():
+        try:
+            parts[rank] = open_dump(folder, validate=validate)
+        except UserError as error:
+            last = error
+            problems.append(f"Rank {rank} can't be opened: {error.message}")
+    if not parts and last is not None:
+        raise last
+    dump = JoinedDump(parts)
+    dump.warnings[:0] = problems
+    return dump
+
+
 def open_dump(path: str | os.PathLike[str], *, validate: bool = True) -> Dump:
     """Open a dump of either kind.
 
     Args:
         path: a run in the original's format, a run folder, or a folder of runs: then the last
-            one is opened, and a line of its `Dump.warnings` names it.
+            one is opened, and a line of its `Dump.warnings` names it. Of a folder of several
+            ranks' runs the last one is opened over all ranks.
         validate: whether a dump in the original's format is compared with its graph.
 
     Raises:
@@ -131,6 +207,9 @@ def open_dump(path: str | os.PathLike[str], *, validate: bool = True) -> Dump:
     """
     runs = list_runs(path)
     folder = Path(path).expanduser()
+    joined = rank_runs(find_ranks(folder)) if not runs else []
+    if joined:
+        return open_ranks(joined[-1], validate=validate)
     if not runs:
         raise UserError(f"{folder} holds no dump.", _HINT)
     last = runs[-1]

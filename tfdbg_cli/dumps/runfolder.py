@@ -63,6 +63,7 @@ class RunFolderDatum(Datum):
             shape=stored.shape,
             nbytes=int(record.get("bytes", 0)),
             is_view=record.get("view") is True,
+            note=str(record.get("note") or ""),
         )
         self.op_type = str(record.get("op_type", ""))
         self.health: tuple[int, int, int] | None = None
@@ -372,6 +373,7 @@ class RunFolderDump(Dump):
             runner=str(found.get("runner", "")),
             kind=str(found.get("kind") or "run"),
             filter_name=str(found.get("filter") or ""),
+            number=_int(found.get("number")),
             details=[
                 (str(item[0]), str(item[1]))
                 for item in _list(found.get("details"))

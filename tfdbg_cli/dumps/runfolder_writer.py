@@ -158,6 +158,8 @@ class RunFolderWriter:
         if datum.is_view:
             self._waiting.append(record | _kind_of(datum) | {"view": True, "missing": _IS_VIEW})
             return False
+        if datum.note:
+            record["note"] = datum.note
         dtype = datum._dtype or ""
         if value is None:
             try:
@@ -377,6 +379,7 @@ def _run_document(info: RunInfo, feeds: list[str]) -> dict[str, Any]:
         "filter": info.filter_name,
         "fetches": [str(name) for name in info.fetches],
         "feeds": feeds,
+        "number": info.number,
         "details": [[label, text] for label, text in info.details],
         "outputs": {str(name): tensor for name, tensor in info.outputs.items()},
         "error": None

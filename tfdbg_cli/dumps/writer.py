@@ -94,7 +94,8 @@ def write_dump_directory(
     info = dump.run_info()
     # Who makes the folder for a run decides what belongs in it.
     feeds = _undumped_feeds(dump, info) if is_new else []
-    data = [*feeds, *dump.data()]
+    # Views hold nothing that isn't elsewhere; their nodes are in the graph.
+    data = [*feeds, *(datum for datum in dump.data() if not datum.is_view)]
     times = _strict_times(data, graph)
     problems: list[str] = []
     dumped: dict[str, set[str]] = {}

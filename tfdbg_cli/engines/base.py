@@ -72,6 +72,8 @@ class Capture:
         passes: whether a tensor passed the watch's filter, where the engine has found that out
             itself; ``None``: it is still to be looked for in the dump.
         said: what the engine saw of the run, in a few words for the progress line.
+        later: makes the dump of a run in which nothing passed, for somebody who wants to see it
+            all the same; to be called before the program goes on. ``None``: it can't be made.
     """
 
     value: Any
@@ -80,6 +82,7 @@ class Capture:
     run_metadata: Any = None
     passes: bool | None = None
     said: str = ""
+    later: Callable[[], MemoryDump] | None = None
 
 
 @dataclass(frozen=True)

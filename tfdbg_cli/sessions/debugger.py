@@ -110,7 +110,9 @@ class Debugger:
         self.waiting = Waiting()
         self.ranks: Alone = Alone()
         if place is not None:
-            self.ranks = Team(place, self.store, self.note, lambda: self.waiting.is_interrupted)
+            self.ranks = Team(
+                place, self.store, self.settings, self.note, lambda: self.waiting.is_interrupted
+            )
             if self.ranks.is_silent:
                 self.queue = CommandQueue(batch=batch)  # the leader runs the commands
         self.is_off = False

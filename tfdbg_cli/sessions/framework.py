@@ -340,8 +340,10 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
             run_start_response=response,
             passes=capture.passes,
             said=capture.said,
+            later=capture.later,
         )
-        capture.dump = None  # the request alone holds it: who spills it to disk frees the memory
+        # The request alone holds it: who spills it to disk frees the memory.
+        capture.dump = capture.later = None
         check_type(self.on_run_end(request), OnRunEndResponse)
 
     def _other_thread(self) -> bool:

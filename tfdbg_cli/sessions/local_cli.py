@@ -8,9 +8,12 @@ import threading
 from typing import Any
 
 from tfdbg_cli.commands.context import Context, compile_regex
+from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.run import RunChoice, describe_run
+from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, RunInfo
+from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.errors import UserError, one_line
@@ -156,7 +159,11 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         """
         debugger = self.debugger
         choice = debugger.choice
-        if debugger.is_off or debugger.is_detached or choice is None:
+        if debugger.is_off or debugger.is_detached:
+            return None
+        if choice is None and not debugger.stops:
+            choice = self._announced()
+        if choice is None:
             return None
         if not choice.is_debug or choice.is_profile or debugger.countdown > 1:
             return None
@@ -173,6 +180,19 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         if choice.is_profile:
             return OnRunStartResponse(OnRunStartAction.PROFILE_RUN)
         return self._debug_response(choice)
+
+    def _announced(self) -> RunChoice | None:
+        """What the first command of the queue asks for, if that is a run."""
+        words = self.debugger.queue.peek().split(maxsplit=1)
+        if not words or words[0] not in ("run", "r"):
+            return None
+        context = self._context("run-start", RunInfo(kind="training run"))
+        service = CommandService(
+            context, title="", title_role="", initial_command="", history=History(None)
+        )
+        leave = service.run(self.debugger.queue.peek()).leave
+        action = leave.action if leave is not None else None
+        return action if isinstance(action, RunChoice) and action.times == 1 else None
 
     def _debug_response(self, choice: RunChoice) -> OnRunStartResponse:
         predicate = None
@@ -220,6 +240,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             agreed = debugger.ranks.agree(self._rank_run, verdict)
             if not agreed.stops:
                 return response
+            if dump is None and request.later is not None:
+                dump = request.later()
             if not initial:  # it is another rank's tensors that somebody wants to see
                 initial, role = self._filtered_screen(choice), "error"
             if dump is not None and debugger.ranks.is_joined:
@@ -248,11 +270,11 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
 
     def _stop_at_end(self, context: Context, initial: str, role: str, agreed: Agreement) -> None:
         debugger = self.debugger
-        debugger.choice = None
+        choice, debugger.choice = debugger.choice, None
         self._last_dump = context.dump
         what = "profile of " if context.mode == "profile" else ""
         if debugger.ranks.is_joined:
-            what = f"{agreed.describe()}{what}"
+            what = f"{agreed.describe(self._first_rank(context, choice))}{what}"
         debugger.choose(
             debugger.stop(
                 context,
@@ -262,6 +284,21 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             ),
             debugger.run_count + 1,
         )
+
+    def _first_rank(self, context: Context, choice: RunChoice | None) -> int | None:
+        """On which rank a filter's first tensor is, in the order of time; ``None``: unknown."""
+        if not isinstance(context.dump, JoinedDump) or choice is None or not choice.filter_name:
+            return None
+        try:
+            found = context.dump.find(
+                self.debugger.filters.predicate(choice.filter_name),
+                first_n=1,
+                exclude=compile_regex(choice.exclude, "-fenn") if choice.exclude else None,
+                on_error=lambda datum, error: None,
+            )
+        except UserError:
+            return None
+        return part_of(found[0].node_name)[0] if found else None
 
     def _stops_at_end(self) -> bool:
         """Whether the run that starts now is one that `on_run_end` can stop after."""
@@ -275,7 +312,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         waiting = self.debugger.waiting
         if dump is None:
             if waiting.is_interrupted:
-                return "run_info", "end"
+                return "run_info" if request.later is None else "lt", "end"
             waiting.say(request.said)
             return "", ""
         if request.passes or (request.passes is None and self._passes(choice, dump)):

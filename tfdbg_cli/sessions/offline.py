@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from tfdbg_cli.commands.builtin import BUILTIN
@@ -11,7 +12,7 @@ from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import CommandRegistry
 from tfdbg_cli.commands.run import describe_run
 from tfdbg_cli.dumps.dump import RunInfo
-from tfdbg_cli.dumps.open import find_runs, open_dump
+from tfdbg_cli.dumps.open import find_ranks, find_runs, open_dump, rank_runs
 from tfdbg_cli.dumps.profile import is_profile_only
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.sessions.debugger import Debugger
@@ -37,10 +38,7 @@ def look(path: str | os.PathLike[str], debugger: Debugger, *, validate: bool = T
     Raises:
         UserError: there is no dump.
     """
-    paths = find_runs(path)
-    if not paths:
-        open_dump(path)  # says what is there instead
-    survey = Survey(paths, validate=validate)
+    survey = _survey(path, validate)
     registry = CommandRegistry([*BUILTIN, *run_commands(survey, Search(survey, debugger.filters))])
     opened = _open_last(survey, debugger)
     while True:
@@ -54,6 +52,21 @@ def look(path: str | os.PathLike[str], debugger: Debugger, *, validate: bool = T
         opened = action
 
 
+def _survey(path: str | os.PathLike[str], validate: bool) -> Survey:
+    """The runs of a folder.
+
+    Raises:
+        UserError: there are none.
+    """
+    paths = find_runs(path)
+    if paths:
+        return Survey(paths, validate=validate)
+    ranks = rank_runs(find_ranks(path))
+    if not ranks:
+        open_dump(path)  # says what is there instead
+    return Survey.of_ranks(Path(path).expanduser(), ranks, validate=validate)
+
+
 def _open_last(survey: Survey, debugger: Debugger) -> Opened:
     """The last run that can be opened; the others behind it are noted.
 
@@ -61,7 +74,7 @@ def _open_last(survey: Survey, debugger: Debugger) -> Opened:
         UserError: there is none.
     """
     errors: list[str] = []
-    for run in reversed(survey.runs):
+    for run in reversed(survey.like_current()):
         try:
             dump = survey.open(run)
         except UserError as error:

@@ -65,7 +65,7 @@ class _Folder:
         runs = self._survey.runs
         if arguments.json:
             return json_document(len(runs), lambda at: run_record(self._survey, runs[at]))
-        root = runs[0].path if len(runs) == 1 else runs[0].path.parent
+        root = self._survey.root
         # A long list opens where the open run is.
         head = TextDocument([line((f"{len(runs)} run(s) in {root}:", "bold")), line()])
         start = max(self._survey.current - 5, 0)
@@ -99,7 +99,8 @@ class _Folder:
         return ChainDocument([TextDocument([*lines, line()]), table], title="runs")
 
     def _menu(self, context: Context) -> tuple[MenuItem, ...]:
-        at, last = self._survey.current, len(self._survey.runs) - 1
+        alike = self._survey.like_current()
+        at, last = alike.index(self._survey.runs[self._survey.current]), len(alike) - 1
         home = "lp" if context.mode == "offline-profile" else "lt"
         return (
             MenuItem("previous run", "use prev", at > 0),
@@ -143,7 +144,8 @@ class _Folder:
 
     def _sought(self, word: str, wanted: RunFilter | None) -> Run | None:
         """A run by a word; with a filter, the nearest one in that direction that it finds."""
-        runs, at = self._survey.runs, self._survey.current
+        runs = self._survey.like_current()
+        at = runs.index(self._survey.runs[self._survey.current])
         candidates = {
             "first": runs,
             "last": runs[::-1],
@@ -237,7 +239,8 @@ def run_commands(survey: Survey, search: Search) -> tuple[Command, ...]:
             ),
             details="Health is what a run folder has counted; for the original's directories it is"
             " counted while you look. -f reads run after run; Ctrl-C ends it, and asked again"
-            " it goes on where it was.",
+            " it goes on where it was. Of a program of several ranks each run is there over all"
+            " ranks and once for each; use next and prev stay with the ranks that are open.",
         ),
         Command(
             "use",

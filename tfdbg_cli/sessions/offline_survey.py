@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfdbg_cli.dumps.dump import Datum, Dump, RunError
-from tfdbg_cli.dumps.open import open_dump
+from tfdbg_cli.dumps.open import RankRun, open_dump, open_ranks
 from tfdbg_cli.dumps.profile import is_profile_only
 from tfdbg_cli.dumps.runfolder import RunFolderDump
 from tfdbg_cli.errors import DumpError, UserError, one_line
@@ -34,12 +34,18 @@ class Run:
 
     Attributes:
         number: its index in time order, from 0.
-        path: its folder.
+        path: its folder; of a run over all ranks, the one above those of the ranks.
+        ranks: which ranks' tensors it has: ``all``, a number, or nothing where there are no ranks.
+        joined: of a run over all ranks: where its parts are.
     """
 
-    def __init__(self, number: int, path: Path) -> None:
+    def __init__(
+        self, number: int, path: Path, ranks: str = "", joined: RankRun | None = None
+    ) -> None:
         self.number = number
         self.path = path
+        self.ranks = ranks
+        self.joined = joined
         self._summary = _Job(self, reads_values=False)
         self._health = _Job(self, reads_values=True)
 
@@ -97,13 +103,44 @@ class Survey:
     Attributes:
         runs: in time order.
         current: the number of the one that is open.
+        root: the folder that they are in.
     """
 
     def __init__(self, paths: Sequence[Path], *, validate: bool = True) -> None:
         self.runs = [Run(number, path) for number, path in enumerate(paths)]
         self.current = len(self.runs) - 1
         self._validate = validate
+        self.root = paths[0] if len(paths) == 1 else paths[0].parent if paths else Path()
         self._known: dict[int, RunFacts] = {}
+
+    @classmethod
+    def of_ranks(cls, root: Path, found: Sequence[RankRun], *, validate: bool = True) -> Survey:
+        """The runs of several ranks: each as a whole, and then by rank.
+
+        Args:
+            root: the folder above those of the ranks.
+            found: the runs.
+            validate: as for `open_dump`.
+        """
+        survey = cls([], validate=validate)
+        survey.root = root
+        runs = survey.runs
+        for run in found:
+            runs.append(Run(len(runs), root / run.name, "all", run))
+            for rank, folder in run.folders.items():
+                runs.append(Run(len(runs), folder, str(rank)))
+        survey.current = max((run.number for run in runs if run.joined is not None), default=0)
+        return survey
+
+    @property
+    def has_ranks(self) -> bool:
+        """Whether the runs are those of several ranks."""
+        return any(run.ranks for run in self.runs)
+
+    def like_current(self) -> list[Run]:
+        """The runs of the ranks whose run is open: what next and prev go through."""
+        ranks = self.runs[self.current].ranks
+        return [run for run in self.runs if run.ranks == ranks]
 
     def open(self, run: Run) -> Dump:
         """Open a run.
@@ -112,6 +149,8 @@ class Survey:
             UserError: it can't be opened.
         """
         try:
+            if run.joined is not None:
+                return open_ranks(run.joined, validate=self._validate)
             return open_dump(run.path, validate=self._validate)
         except UserError:
             raise
@@ -191,6 +230,8 @@ def _count_bad(
     measurements = Measurements.of(dump)
     bad = unreadable = 0
     for datum in data:
+        if datum.is_view:
+            continue
         check()
         known = measurements.peek(datum, numbers=False)
         if known is not None:

@@ -87,6 +87,7 @@ class RunTable(Document):
         parts = [
             " " * (self._number_width + 2),
             "Time".ljust(_TIME_WIDTH),
+            *(["Rank"] if self._survey.has_ranks else []),
             "Run".rjust(_CALL_WIDTH),
             "Tensors".rjust(_TENSORS_WIDTH),
             "Health".ljust(_HEALTH_WIDTH),
@@ -115,6 +116,7 @@ class RunTable(Document):
         used = sum(len(span.text) for span in health)
         spans += [
             Span(_GAP + when.ljust(_TIME_WIDTH), "dim"),
+            Span(f"{_GAP}{run.ranks:<4}" if self._survey.has_ranks else ""),
             Span(_GAP + call.rjust(_CALL_WIDTH)),
             Span(_GAP + count.rjust(_TENSORS_WIDTH) + _GAP),
             *health,
@@ -141,6 +143,7 @@ def run_record(survey: Survey, run: Run, found: Found | None = None) -> dict[str
     record: dict[str, Any] = {
         "run": run.number,
         "path": str(run.path),
+        **({"ranks": run.ranks} if run.ranks else {}),
         "open": run.number == survey.current,
         "time": facts.time or None,
         "call_count": facts.call_count or None,

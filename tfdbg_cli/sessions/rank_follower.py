@@ -118,6 +118,12 @@ class Follower:
         message = self._state["action"]
         return action_of(message) if isinstance(message, dict) else ExitChoice()
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The leader's settings at its last choice."""
+        found = self._state.get("settings")
+        return found if isinstance(found, dict) else {}
+
     def opened(self, run: str) -> None:
         """This rank is in a debugged run."""
         self._send({"is": "open", "run": run})

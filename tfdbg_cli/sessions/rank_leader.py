@@ -9,7 +9,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfdbg_cli.dumps.dump import Dump, RunError
@@ -324,8 +324,13 @@ class Leader:
             state = self._state
         self._broadcast(state)
 
-    def chosen(self, action: Any) -> None:
-        """This is what all do."""
+    def chosen(self, action: Any, settings: Mapping[str, Any]) -> None:
+        """This is what all do.
+
+        Args:
+            action: the choice of the stop.
+            settings: those of this rank, which hold for all.
+        """
         with self._changed:
             number = self._state["number"] + (not self._state["stopped"])
             self._state = {
@@ -333,6 +338,7 @@ class Leader:
                 "number": number,
                 "stopped": False,
                 "action": message_of(action),
+                "settings": settings,
             }
             state = self._state
         self._broadcast(state)

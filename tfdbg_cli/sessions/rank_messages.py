@@ -144,7 +144,9 @@ def verdict_of(message: dict[str, Any]) -> Verdict:
     return Verdict(
         bool(message.get("stops")),
         bool(message.get("passes")),
-        RunError(*map(str, error)) if isinstance(error, list) and len(error) == 3 else None,
+        RunError(str(error[0]), str(error[1]), str(error[2]))
+        if isinstance(error, list) and len(error) == 3
+        else None,
     )
 
 

@@ -16,6 +16,7 @@ from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.sessions.rank_follower import Follower
 from tfdbg_cli.sessions.rank_leader import ADDRESS, Leader
 from tfdbg_cli.sessions.ranks import Agreement, Alone, Place, Verdict
+from tfdbg_cli.settings import FIELDS, Settings
 from tfdbg_cli.ui.remote.wire import LostError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Team(Alone):
     Args:
         place: which one.
         store: where its dumps go.
+        settings: the leader's hold for all.
         note: shows a line at the next stop.
         hurries: whether the person has asked not to wait any longer.
     """
@@ -43,11 +45,13 @@ class Team(Alone):
         self,
         place: Place,
         store: DumpStore,
+        settings: Settings,
         note: Callable[[str], None],
         hurries: Callable[[], bool],
     ) -> None:
         self.place = place
         self._store = store
+        self._settings = settings
         self._note = note
         self._hurries = hurries
         self._meeting: Meeting | None = None
@@ -95,7 +99,7 @@ class Team(Alone):
                 meeting, local == str(meeting.size), self._note, _say, self._hurries
             )
             if self._last is not None:
-                self._leader.chosen(self._last)
+                self.chosen(self._last)
         except OSError as error:
             self._is_hopeless = True
             _say(f"the ranks can't be joined, this one is debugged alone: {one_line(error)}.")
@@ -104,23 +108,30 @@ class Team(Alone):
         now = time.monotonic()
         if now < self._next_look:
             return
-        address = meeting.look(ADDRESS)
         until = now + (0 if self._has_waited else _FIRST_PATIENCE)
-        while address is None and time.monotonic() < until:
-            time.sleep(_PAUSE)
-            address = meeting.look(ADDRESS)
         self._has_waited = True
+        problem = self._connect(meeting)
+        while problem is not None and time.monotonic() < until:
+            time.sleep(_PAUSE)
+            problem = self._connect(meeting)
         self._next_look = time.monotonic() + _PERIOD
-        if address is None:
-            return
-        try:
-            self._follower = Follower(meeting.rank, address)
-        except (OSError, UserError, LostError, ValueError, KeyError, TypeError) as error:
+        if problem:
             self._is_hopeless = True
             _say(
                 f"rank {meeting.rank} can't reach rank {self.place.leader}, "
-                f"its runs go undebugged: {one_line(error)}."
+                f"its runs go undebugged: {problem}."
             )
+
+    def _connect(self, meeting: Meeting) -> str | None:
+        """Why the leader can't be reached; empty: it isn't there yet; ``None``: it is reached."""
+        address = meeting.look(ADDRESS)
+        if address is None:
+            return ""
+        try:
+            self._follower = Follower(meeting.rank, address)
+        except (OSError, UserError, LostError, ValueError, KeyError, TypeError) as error:
+            return one_line(error)  # it may be too busy to answer in time
+        return None
 
     # Runs.
 
@@ -191,13 +202,21 @@ class Team(Alone):
     def chosen(self, action: Any) -> None:
         """Followers do the same."""
         if self._leader is not None:
-            self._leader.chosen(action)
+            values = {field.name: self._settings.get(field.name) for field in FIELDS}
+            self._leader.chosen(action, values)
         else:
             self._last = action
 
     def follow(self) -> Any:
         """As the leader chooses; without one, on without stops."""
-        return self._follower.follow() if self._follower is not None else ExitChoice()
+        if self._follower is None:
+            return ExitChoice()
+        action = self._follower.follow()
+        known = {field.name for field in FIELDS}
+        for name, value in self._follower.settings.items():
+            if name in known and self._settings.get(name) != value:
+                self._settings.override(name, value)
+        return action
 
     def leave(self, outcome: str = "") -> None:
         """Let the others know, and let go of those who wait for this rank."""

@@ -111,12 +111,19 @@ class Agreement:
     errors: dict[int, RunError] = field(default_factory=dict)
     missing: dict[int, str] = field(default_factory=dict)
 
-    def describe(self) -> str:
-        """Why they stop, for a title: ``on rank 1: ``; empty where there is nothing to tell."""
+    def describe(self, first: int | None = None) -> str:
+        """Why they stop, for a title: ``on rank 1: ``; empty where there is nothing to tell.
+
+        Args:
+            first: the rank on which it began, where that is known.
+        """
         ranks = sorted(self.errors) or self.passing
         if not ranks:
             return ""
-        return f"on rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}: "
+        text = f"on rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+        if first in ranks and len(ranks) > 1:
+            text += f", first on {first}"
+        return f"{text}: "
 
 
 class Alone:

@@ -212,6 +212,7 @@ class OnRunEndRequest:
         run_start_response: what `BaseDebugWrapperSession.on_run_start` had answered (new).
         passes: `Capture.passes` (new).
         said: `Capture.said` (new).
+        later: `Capture.later` (new).
     """
 
     def __init__(
@@ -225,6 +226,7 @@ class OnRunEndRequest:
         run_start_response: OnRunStartResponse | None = None,
         passes: bool | None = None,
         said: str = "",
+        later: Callable[[], MemoryDump] | None = None,
     ) -> None:
         check_type(performed_action, str)
         self.performed_action = performed_action
@@ -236,6 +238,7 @@ class OnRunEndRequest:
         self.run_start_response = run_start_response
         self.passes = passes
         self.said = said
+        self.later = later
 
 
 class OnRunEndResponse:

@@ -47,6 +47,10 @@ class CommandQueue:
         """Queue more."""
         self._commands.extend((command, 0) for command in commands)
 
+    def peek(self) -> str:
+        """What `take` would give; empty where there is nothing."""
+        return self._commands[0][0] if self._commands else ""
+
     def take(self) -> str | None:
         """The next command, or ``None`` when the queue is used up."""
         command, self._depth = self._commands.popleft() if self._commands else (None, 0)

@@ -40,12 +40,14 @@ class Script:
         runs: what the debugger is to find, in order (on every rank, if there are several).
         needs: packages besides PyTorch.
         ranks: how many processes it is to be started in, by ``torchrun``.
+        has_origin: whether an op of it makes something infinite or NaN of finite tensors.
     """
 
     name: str
     runs: tuple[Runs, ...]
     needs: tuple[str, ...] = ()
     ranks: int = 1
+    has_origin: bool = False
 
     @property
     def path(self) -> Path:
@@ -80,9 +82,14 @@ def _gradient(count: int) -> Runs:
 
 
 def _script(
-    name: str, *runs: Runs, repeat: int = 1, needs: Sequence[str] = (), ranks: int = 1
+    name: str,
+    *runs: Runs,
+    repeat: int = 1,
+    needs: Sequence[str] = (),
+    ranks: int = 1,
+    has_origin: bool = False,
 ) -> Script:
-    return Script(name, runs * repeat, tuple(needs), ranks)
+    return Script(name, runs * repeat, tuple(needs), ranks, has_origin)
 
 
 CORPUS: tuple[Script, ...] = (
@@ -97,14 +104,14 @@ CORPUS: tuple[Script, ...] = (
     _script("lbfgs", _training(2, "SFBFBFBFB")),
     _script("manual_sgd", _gradient(5)),
     _script("functional_gradient", _gradient(4)),
-    _script("grad_scaler", _training(8, "FBS")),
+    _script("grad_scaler", _training(8, "FBS"), has_origin=True),
     _script("optimizer_in_backward", _training(4, "FBSS")),
     _script("skipped_batches", _training(4, "FBS", "FFBS")),
     _script("background_thread", _training(5, "FBS")),
     _script("explicit_block", Runs(BLOCK, 2, ("FBSFBSF",))),
     _script("evaluation_with_gradients", _training(3, "FFFBS")),
     _script("evaluation_mode", _inference(2), _training(1, "FBS"), repeat=3),
-    _script("anomalies", _gradient(2)),
+    _script("anomalies", _gradient(2), has_origin=True),
     # Programs that bring their own loop.
     _script("generate", _inference(6), needs=["transformers"]),
     _script("hf_trainer", _training(3, "FBFBS"), needs=["transformers", "accelerate"]),
@@ -130,7 +137,7 @@ CORPUS: tuple[Script, ...] = (
     _script("dispatch_modes", _training(2, "FBS"), _training(1, "FFFBS")),
     _script("copies_and_saves", _training(3, "FBS")),
     _script("trace_function", _training(3, "FBS")),
-    _script("two_ranks", _training(5, "FBS"), ranks=2),
+    _script("two_ranks", _training(5, "FBS"), ranks=2, has_origin=True),
 )
 
 

@@ -113,8 +113,9 @@ def test_hooks_of_modules():
     seen = []
     model.fc1.register_forward_hook(lambda module, args, out: out * 2)
     model.fc1.register_full_backward_hook(lambda module, grads, outs: seen.append(outs[0].sum()))
+    x = torch.ones(4, 6, requires_grad=True)
     with capture() as run:
-        model(torch.ones(4, 6)).sum().backward()
+        model(x).sum().backward()
     assert run.nodes["fc1/mul"].attributes["_phase"] == "forward"
     assert seen
     assert [name for name in run.nodes if "/hook/" in name and name.endswith("sum")]
@@ -189,8 +190,10 @@ def test_a_checkpointed_module_in_a_module():
 
     with capture() as run:
         Net()(torch.ones(4, 6)).sum().backward()
-    for name in ("blocks.0.fc1/addmm", "blocks.0/relu", "blocks.1/addmm"):
+    # What comes last is not needed again.
+    for name in ("blocks.0.fc1/addmm", "blocks.0/relu", "blocks.1/t"):
         assert {name, f"recompute/{name}"} <= set(run.nodes), name
+    assert run.recorder.failure is None
     assert "gradients/blocks.0.fc1/addmm_grad/mm" in run.nodes
 
 

@@ -307,7 +307,9 @@ def test_frames_of_libraries_are_kept_and_are_not_the_users():
         in_library(torch.ones(1))
     node = run.nodes["exp"]
     assert node.frames[-1].function == "in_library"
-    assert own_frame(node.frames).function == "test_frames_of_libraries_are_kept_and_are_not_the_users"
+    assert (
+        own_frame(node.frames).function == "test_frames_of_libraries_are_kept_and_are_not_the_users"
+    )
 
 
 def test_a_closure_that_an_optimizer_calls_is_no_part_of_the_optimizer():

@@ -174,12 +174,13 @@ def test_random_ops_in_place():
 def test_indices_masks_and_several_outputs():
     x = torch.arange(6.0).reshape(2, 3)
     with capture() as run:
-        values, indices = x.max(dim=1)
+        indices = x.max(dim=1).indices
         x[:, indices]
         x[x > 2]
         F.dropout(x, 0.5)
         first, second = x.split(1)
         first + second
+    assert run.value("max:0").tolist() == [2, 5]
     assert run.value("max:1").tolist() == [2, 2]
     assert "max:1" in run.nodes["index"].inputs
     assert run.nodes["add"].inputs == ("split:0", "split:1")

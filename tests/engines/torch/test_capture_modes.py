@@ -207,6 +207,7 @@ def test_transforms_of_functions(a):
     assert run.recorder.tensor_name(gradient) == "gradients/pow_grad/mul_1:0"
 
 
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
 def test_anomaly_mode(a):
     w = torch.ones(2, 2, requires_grad=True)
     with capture() as run, torch.autograd.detect_anomaly(check_nan=False):

@@ -151,6 +151,16 @@ def test_runs_that_nobody_looks_at_are_those_of_the_plain_program(
     assert done.out == plain(script).out
 
 
+@ALL
+def test_waiting_for_a_bad_tensor_changes_nothing(
+    script: Script, programs: Programs, plain: Callable[[Script], Done]
+) -> None:
+    commands = options("run -f origin_of_nonfinite", "run -f origin_of_nonfinite")
+    done = programs.debugged(*commands, script.path)
+    assert_same(done, plain(script))
+    assert ("lt -f origin_of_nonfinite" in done.out) == script.has_origin
+
+
 @pytest.mark.parametrize("script", marked([s for s in CORPUS if s.ranks > 1]))
 def test_a_rank_shows_its_runs_and_the_others_run_along(script: Script, tmp_path: Path) -> None:
     alone = on_ranks(script, tmp_path / "alone", script.path)

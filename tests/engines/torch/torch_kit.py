@@ -7,9 +7,11 @@ import torch
 from torch import nn
 
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.torch.recorder import Names, Recorder
+from tfdbg_cli.engines.torch.recorder import Recorder
 
 __all__ = ["LEGAL", "Mlp", "Run", "capture", "library", "step", "train"]
+
+torch.set_num_threads(1)
 
 #: What TensorFlow's readers accept as the name of a node.
 LEGAL = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*")

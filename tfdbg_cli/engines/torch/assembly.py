@@ -15,6 +15,7 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.torch.holding import Held, Holder
+from tfdbg_cli.engines.torch.notes import note
 from tfdbg_cli.engines.torch.private import resolve_api
 from tfdbg_cli.engines.torch.recording import BACKWARD, Output, Record
 from tfdbg_cli.engines.torch.values import describe, to_numpy
@@ -67,8 +68,9 @@ def assemble(
     kept = [record for record in records if record.is_adopted]
     dump = RunDump(kept, holder)
     dump.warnings += [*troubles, *holder.warnings]
+    dump.absence = functools.partial(_why_absent, kept)
     moment = 0
-    views = ViewFinder(holder)
+    views = ViewFinder()
     for record in kept:
         # The order of the ops is that of the records, whatever the clock says.
         moment = max(moment + 1, (epoch + record.time) // 1000)
@@ -82,6 +84,24 @@ def assemble(
             if not output.is_view:
                 views.add(output)
     return dump
+
+
+def _why_absent(records: Sequence[Record], name: str) -> str:
+    """Why a node has no tensors; empty: it was not watched."""
+    record = next((each for each in records if each.name == name), None)
+    if record is None:
+        return ""
+    if record.error:
+        return f"It raised {record.error}"
+    if not record.outputs:
+        return "It gives no tensor."
+    if record.facts is not None and record.facts.is_uninitialized:
+        return "Its memory has no values yet; lo tells which ops write to it."
+    if record.outputs[0].device.type == "meta":
+        return "It is on the meta device, where tensors have no values."
+    if record.outputs[0].is_view:
+        return "It is a view of a tensor whose value was not kept."
+    return ""
 
 
 def _datum(record: Record, output: Output, held: Held, moment: int) -> Datum:
@@ -102,7 +122,13 @@ def _datum(record: Record, output: Output, held: Held, moment: int) -> Datum:
         dtype=dtype,
         shape=shape,
         nbytes=size,
+        note=functools.partial(_note, held),
     )
+
+
+def _note(held: Held) -> str:
+    tensor = held.get()
+    return note(tensor) if tensor is not None else ""
 
 
 def _view(

@@ -30,7 +30,7 @@ class CaptureMode(TorchDispatchMode):  # type: ignore[misc]
     """Tells of every op that reaches it, and does it unchanged.
 
     Args:
-        ops: is told.
+        ops: is told; ``None``: nobody is.
     """
 
     supports_higher_order_operators = True
@@ -41,9 +41,9 @@ class CaptureMode(TorchDispatchMode):  # type: ignore[misc]
         # while a mode is on that doesn't ignore the insides of compiled code, none is used.
         return False
 
-    def __init__(self, ops: Ops) -> None:
+    def __init__(self, ops: Ops | None) -> None:
         super().__init__()
-        self._ops: Ops | None = ops
+        self._ops = ops
 
     def close(self) -> None:
         """Tell nobody any more; threads may have the mode on for longer than the run takes."""
@@ -74,6 +74,7 @@ class CaptureMode(TorchDispatchMode):  # type: ignore[misc]
             result = getattr(func, "_op", func)(*args, **kwargs)
         except Exception as error:
             ops.failed(record, error)
+            del ops, record  # the traceback keeps this frame
             raise
         ops.end(record, result)
         return result

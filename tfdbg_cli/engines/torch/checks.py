@@ -77,7 +77,7 @@ class SumChecks(Generic[_Key]):
     def _add(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
         try:
             dtype = tensor.dtype
-            if dtype not in _CHECKED:
+            if dtype not in _CHECKED or tensor._is_zerotensor():  # those have no data
                 return
             if not is_plain(tensor) or _is_transformed():
                 self._add_parts(key, slot, tensor)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -16,7 +17,9 @@ __all__ = [
     "OpaqueMode",
     "aside",
     "can_be_opaque",
+    "is_guarded",
     "is_inside",
+    "is_product",
     "keep_out",
     "know_call",
 ]
@@ -26,6 +29,11 @@ _frames: Any = torch._C._dynamo.eval_frame
 _set_callback: Callable[[Any], Any] = _frames.set_eval_frame
 
 _COMPILER = "torch._dynamo.eval_frame"
+_OURS = os.path.dirname(__file__)
+_PYTORCH = torch.__path__[0]
+_COMPILERS = tuple(
+    os.path.join(_PYTORCH, name, "") for name in ("_dynamo", "_functorch", "_inductor")
+)
 
 
 def keep_out(function: Callable[..., Any]) -> None:
@@ -51,6 +59,39 @@ def is_inside() -> bool:
 
 
 keep_out(is_inside)
+
+
+def is_guarded() -> bool:
+    """Whether this thread is in the call of a compiled function.
+
+    When it returns, it puts back which dispatch keys are on, whatever has happened to the modes.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if "saved_include_set" in frame.f_code.co_varnames:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def is_product(module: torch.nn.Module, frame: FrameType | None) -> bool:
+    """Whether a module is a graph that the compiler has made, and calls in place of code.
+
+    Args:
+        module: that is called.
+        frame: of the call.
+    """
+    graph_module = getattr(sys.modules.get("torch.fx"), "GraphModule", None)
+    if graph_module is None or not isinstance(module, graph_module):
+        return False
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if path.startswith(_COMPILERS):
+            return True
+        if not path.startswith((_PYTORCH, _OURS)):
+            return False
+        frame = frame.f_back
+    return False
 
 
 def aside(around: Callable[..., Any]) -> Callable[..., Any]:
@@ -210,10 +251,11 @@ def _leave_stance() -> None:
         return
     _stance = None
     stance.is_on = False
+    prior = stance.prior
     compiler: Any = sys.modules[_COMPILER]
     if getattr(compiler, "_stance", None) is stance:
-        compiler._stance = stance.prior
-    elif stance.prior is None:
+        compiler._stance = prior
+    elif prior is None:
         compiler.set_eval_frame = _set_callback
 
 

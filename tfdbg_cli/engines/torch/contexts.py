@@ -138,6 +138,11 @@ class Contexts:
             state.top = None
             state.api = None
 
+    def forget(self) -> None:
+        """Forget which ops there were."""
+        for state in self._states:
+            state.forward.clear()
+
     # What opens a call.
 
     def open(self, state: ThreadState, phase: str, prefix: str, frame: FrameType | None) -> Context:
@@ -199,10 +204,7 @@ class Contexts:
         forward = state.node_forward
         if forward is not None:
             record.scope, record.module = forward.scope, forward.module
-        for context in reversed(state.contexts):
-            if context.phase == BACKWARD and context.module is None:
-                record.called_at = context.outer
-                break
+        record.called_at = self._called_at(state)
         record.phase, record.prefix = BACKWARD, state.node_prefix
         kind = ENGINE
         if frame is not None and kind_of(frame.f_code) != ENGINE:
@@ -217,6 +219,15 @@ class Contexts:
             record.forward = forward
             if forward is not None and forward.stack is not None:
                 record.stack = forward.stack  # the line whose gradient it is
+
+    def _called_at(self, state: ThreadState) -> Stack | None:
+        """Where the backward pass was called that a thread works for."""
+        # The threads of a GPU's backward passes have no calls of their own.
+        for each in (state,) if state.contexts else self._states:
+            for context in reversed(each.contexts):
+                if context.phase == BACKWARD and context.module is None:
+                    return context.outer
+        return None
 
     def _node(self, state: ThreadState, node: Any, sequence: int) -> tuple[str, Record | None]:
         """The prefix of an autograd node's ops, and the op that made it."""
@@ -259,11 +270,16 @@ def _gradients(name: str) -> str:
 def _kind_between(frame: FrameType | None) -> int:
     """What Python code a backward pass runs in a frame: of a checkpoint, a function, a hook."""
     kind = USER
+    is_mode = False
     while frame is not None:
         found = kind_of(frame.f_code)
         if found == ENGINE:
-            break
+            return ENGINE if is_mode and kind == USER else kind
         if found == RECOMPUTE_CODE or (found == FUNCTION and kind != RECOMPUTE_CODE):
             kind = found
+        if frame.f_code.co_name == "__torch_dispatch__":
+            is_mode = True  # of the program's: it does what the node would do by itself
+        elif found == USER:
+            is_mode = False
         frame = frame.f_back
     return kind

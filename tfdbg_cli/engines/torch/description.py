@@ -11,12 +11,19 @@ import torch
 
 from tfdbg_cli.dumps.dump import Dump, RunInfo
 from tfdbg_cli.engines.torch.sites import argument_names, call_site, name_in, tensors_in
+from tfdbg_cli.engines.torch.stacks import variables
 from tfdbg_cli.engines.torch.values import to_numpy
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.watchers import Watcher
 
-__all__ = ["Description", "Feeds"]
+__all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "Description", "Feeds"]
+
+# The kinds of runs.
+TRAINING = "training run"
+INFERENCE = "inference run"
+GRADIENT = "gradient run"
+BLOCK = "block"
 
 _MOST_OUTPUTS = 50
 
@@ -46,7 +53,7 @@ class Description:
     """One run, described when somebody wants to know.
 
     Args:
-        kind: what kind of run.
+        kind: what kind of run; it may turn out to be another one.
         number: 1 for the first one of its kind.
         frame: the user's frame where it begins.
         module: the module that is called, if that is how it begins.
@@ -67,7 +74,7 @@ class Description:
         optimizers: Any,
     ) -> None:
         self.kind = kind
-        self._number = number
+        self.number = number
         self._frame = frame
         self._module = module
         self._args = args
@@ -76,6 +83,8 @@ class Description:
         self._optimizers = optimizers
         self._site = call_site(frame)  # the frame goes on
         self._tensors: dict[str, torch.Tensor] | None = None
+        mode = "training" if module is not None and module.training else "evaluation"
+        self._mode = f"{mode}, gradients {'on' if torch.is_grad_enabled() else 'off'}"
 
     def forget(self) -> None:
         """Nobody is going to ask: hold nothing of the program's."""
@@ -106,19 +115,13 @@ class Description:
         shapes = {name: shape_of(tensor) for name, tensor in tensors.items()}
         loads = {name: _loader(tensor) for name, tensor in tensors.items()}
         details = []
-        if self.kind == "training run":
-            details.append(("Step", str(self._number)))
-        else:
-            details.append(("Number", f"{self._number} of this kind"))
         module = self._module
         runner = self._title
         if module is not None:
             name = name_in(self._frame, module)
             label = type(module).__name__
             details.append(("Module", f"{label} ({name})" if name else label))
-            mode = "training" if module.training else "evaluation"
-            grad = "on" if torch.is_grad_enabled() else "off"
-            details.append(("Mode", f"{mode}, gradients {grad}"))
+            details.append(("Mode", self._mode))
             given = ", ".join(f"{name}: {shape}" for name, shape in list(shapes.items())[:4])
             more = ", ..." if len(shapes) > 4 else ""
             runner = f"{label}({given}{more})"
@@ -126,10 +129,17 @@ class Description:
             runner = self._site or "a part of the program"
         if self._site:
             details.append(("Called at", self._site))
+        return RunInfo(
+            kind=self.kind,
+            runner=runner,
+            feeds=Feeds(loads, shapes),
+            details=[*details, *self._updated_by()],
+            number=self.number,
+        )
+
+    def _updated_by(self) -> list[tuple[str, str]]:
         owners = sorted({type(optimizer).__name__ for optimizer in self._optimizers})
-        if owners and self.kind == "training run":
-            details.append(("Optimizer", ", ".join(owners)))
-        return RunInfo(kind=self.kind, runner=runner, feeds=Feeds(loads, shapes), details=details)
+        return [("Optimizer", ", ".join(owners))] if owners and self.kind == TRAINING else []
 
     def end(
         self,
@@ -142,9 +152,9 @@ class Description:
         """Add what is known at the end: the outputs by the names that the user has for them."""
         named: dict[str, torch.Tensor] = {}
         if output is not None:
-            named.update(tensors_in(_target(frame) or "output", output))
+            named.update(_named(_targets(frame), output))
         elif frame is not None:
-            for name, value in list(frame.f_locals.items()):
+            for name, value in variables(frame).items():
                 if not name.startswith("_"):
                     named.update(tensors_in(name, value, depth=2))
         outputs: dict[str, str] = {}
@@ -159,7 +169,10 @@ class Description:
         info.outputs = outputs
         if events:
             info.details = [*info.details, ("Events", _events(events))]
-        info.kind = self.kind
+        if info.kind != self.kind:
+            kept = [pair for pair in info.details if pair[0] != "Optimizer"]
+            info.details = [*kept, *self._updated_by()]
+        info.kind, info.number = self.kind, self.number
         self.forget()
 
     def take_feeds(self, info: RunInfo, dump: Dump | None) -> None:
@@ -209,14 +222,37 @@ def _events(events: str) -> str:
     return ", ".join(shown) + (", ..." if len(parts) > 12 else "")
 
 
-def _target(frame: FrameType | None) -> str:
-    """The variable that a frame is about to store the result of its current call in."""
+def _targets(frame: FrameType | None) -> list[str]:
+    """The variables that a frame is about to store the result of its current call in.
+
+    Several where it unpacks the result; none where it does something else with it.
+    """
     if frame is None:
-        return ""
+        return []
+    names: list[str] = []
+    wanted = 1
     found = False
     for instruction in dis.get_instructions(frame.f_code):
         if instruction.offset == frame.f_lasti:
             found = True
+        elif found and instruction.opname == "UNPACK_SEQUENCE" and not names:
+            wanted = int(instruction.arg or 0)
         elif found:
-            return instruction.argval if instruction.opname.startswith("STORE_") else ""
-    return ""
+            if not instruction.opname.startswith("STORE_") or not instruction.argval:
+                return []
+            stored = instruction.argval  # two names where Python has joined two instructions
+            joined = stored if isinstance(stored, tuple) else (stored,)
+            names += map(str, joined[:1] if "LOAD" in instruction.opname else joined)
+            if len(names) >= wanted:
+                return names[:wanted]
+    return []
+
+
+def _named(names: list[str], output: Any) -> dict[str, torch.Tensor]:
+    """The tensors of a result by the variables that it goes to."""
+    if len(names) < 2 or not isinstance(output, tuple | list) or len(output) != len(names):
+        return dict(tensors_in(names[0] if len(names) == 1 else "output", output))
+    found: dict[str, torch.Tensor] = {}
+    for name, item in zip(names, output, strict=True):
+        found.update(tensors_in(name, item))
+    return found

@@ -36,11 +36,13 @@ class Excerpt:
 
     Attributes:
         first_line, last_line: where they are in their file.
+        repeats: the first instruction is in a loop of theirs.
         variables: what they read and set.
     """
 
     first_line: int
     last_line: int
+    repeats: bool
     variables: Variables
     _code: CodeType
     _is_module: bool
@@ -130,9 +132,11 @@ def excerpt(code: CodeType, first: int, last: int) -> Excerpt:
             if called in ("next", "__next__", "input"):
                 raise Refused(f"line {node.lineno} calls {called}()")
     first_line, last_line = statements[0].lineno, statements[-1].end_lineno
+    repeats = _is_in_loop(statements[0], _place(code, first))
     owned = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
     body: list[ast.stmt] = [_Plain(_class_around(tree, scope)).visit(node) for node in statements]
-    variables = variables_of(body, None if is_module else owned)
+    receiver = code.co_varnames[0] if code.co_argcount else ""
+    variables = variables_of(body, None if is_module else owned, receiver)
     loop = ast.parse(_ONCE).body[0]
     assert isinstance(loop, ast.For)
     loop.body = body
@@ -142,7 +146,7 @@ def excerpt(code: CodeType, first: int, last: int) -> Excerpt:
         made = _compiled(ast.Module([loop], []), code.co_filename).replace(co_name=code.co_name)
     else:
         made = _function(code, scope, loop, variables)
-    return Excerpt(first_line, last_line or first_line, variables, made, is_module)
+    return Excerpt(first_line, last_line or first_line, repeats, variables, made, is_module)
 
 
 def _source_of(code: CodeType) -> tuple[ast.Module, Any]:
@@ -240,6 +244,15 @@ def _index(body: Sequence[ast.stmt], place: tuple[int, int | None]) -> int | Non
         elif (node.lineno, node.col_offset) <= (line, column) < (end, end_column):
             return index
     return None
+
+
+def _is_in_loop(node: ast.stmt, place: tuple[int, int | None]) -> bool:
+    """Whether a place in a statement is inside a loop inside it."""
+    loops = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+    return any(
+        isinstance(part, loops) and _index([part], place) is not None  # type: ignore[list-item]
+        for part in ast.walk(node)
+    )
 
 
 def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -30,9 +30,20 @@ def _plain_attention() -> contextlib.AbstractContextManager[Any]:
 
 
 @contextlib.contextmanager
-def _plain_recurrence() -> Any:
-    with torch.backends.mkldnn.flags(enabled=False), torch.backends.cudnn.flags(enabled=False):
+def _plain_recurrence() -> Iterator[None]:
+    # The public `flags` of the two libraries set more than this, and warn of it.
+    switches: list[tuple[Any, bool]] = []
+    for name in ("mkldnn", "cudnn"):
+        get = getattr(torch._C, f"_get_{name}_enabled", None)
+        put = getattr(torch._C, f"_set_{name}_enabled", None)
+        if get is not None and put is not None:
+            switches.append((put, get()))
+            put(False)
+    try:
         yield
+    finally:
+        for put, was_on in switches:
+            put(was_on)
 
 
 _WAYS: dict[Any, Callable[[], contextlib.AbstractContextManager[Any]]] = {

@@ -8,6 +8,7 @@ from types import TracebackType
 import torch
 
 from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
+from tfdbg_cli.engines.torch.sites import user_frame
 
 __all__ = ["is_framework_error", "place_of_error"]
 
@@ -22,8 +23,8 @@ def is_framework_error(error: BaseException) -> bool:
     if not isinstance(error, _KINDS):
         return False
     last = _last(error)
-    if last is None:
-        return isinstance(error, RuntimeError)
+    if last is None:  # as a function of the API is left that has no frame of its own
+        return True
     if last.tb_frame.f_code.co_filename.startswith(_PYTORCH):
         return True
     # A call that raised without a frame of its own went to C++; the others are statements.
@@ -31,9 +32,13 @@ def is_framework_error(error: BaseException) -> bool:
 
 
 def place_of_error(error: BaseException) -> tuple[str, int]:
-    """File and line of the innermost frame of the user's own code; empty and 0: there is none."""
-    found = ("", 0)
+    """File and line of the innermost frame of the user's own code; empty and 0: there is none.
+
+    The error may still be on its way: the frames that it has not left yet count as well.
+    """
     trace = error.__traceback__
+    outer = user_frame(trace.tb_frame) if trace is not None else None
+    found = (outer.f_code.co_filename, outer.f_lineno) if outer is not None else ("", 0)
     while trace is not None:
         path = trace.tb_frame.f_code.co_filename
         if not is_library_path(path) and not is_debugger_path(path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType, NoneType
 from typing import Any
 
@@ -41,10 +41,12 @@ class Leaves:
 
     Args:
         names: of modules and their tensors.
+        name_of: the name of the leaf that a parameter is, made if there is none.
     """
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, name_of: Callable[[torch.Tensor], str]) -> None:
         self._names = names
+        self._name_of = name_of
         self._in_storage: dict[int, tuple[torch.Tensor, Leaf]] | None = None
         self._searches = 0
 
@@ -80,9 +82,7 @@ class Leaves:
         state = updates.state(tensor)
         if parameter is None or not state:
             return None
-        name = self.plain_name(parameter)
-        if not name:
-            return None
+        name = self._name_of(parameter).removeprefix("input/")
         if state == "grad":
             return Leaf(tensor, f"input/{name}.grad", "Input")
         return Leaf(tensor, f"{optimizer}{name}/{legal(state)}", "State", name)

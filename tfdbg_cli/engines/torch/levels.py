@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.torch.ranks import meeting
 from tfdbg_cli.engines.torch.recorder import Names
 from tfdbg_cli.engines.torch.rewind import Guard
 from tfdbg_cli.engines.torch.signals import SignalWatcher
@@ -143,6 +144,8 @@ class Levels:
             return "setting guard off"
         if kind not in ("training run", "inference run"):
             return f"a {kind} can't be run once more"
+        if meeting() is not None:
+            return "no guard: other processes take part in the runs"
         refusal = self._ledger(kind).refusal
         return f"no guard: {refusal}" if refusal else ""
 

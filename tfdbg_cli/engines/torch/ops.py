@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-import threading
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any
@@ -15,7 +16,8 @@ from tfdbg_cli.engines.torch.contexts import Contexts, ThreadState
 from tfdbg_cli.engines.torch.failures import is_framework_error
 from tfdbg_cli.engines.torch.holding import Holder
 from tfdbg_cli.engines.torch.leaves import Leaves
-from tfdbg_cli.engines.torch.private import quiet, storage_key
+from tfdbg_cli.engines.torch.numbering import Numbering
+from tfdbg_cli.engines.torch.private import is_capturing, quiet, storage_key
 from tfdbg_cli.engines.torch.recording import OPTIMIZER, OpFailure, Output, Record
 from tfdbg_cli.engines.torch.schemas import OpFacts, facts_of
 from tfdbg_cli.engines.torch.scopes import Leaf, Names
@@ -26,6 +28,9 @@ __all__ = ["Ops"]
 
 _Tensor = torch.Tensor
 _ACCUMULATE = "AccumulateGrad/"
+# What is recorded before a run begins, which may never come.
+_MOST_AHEAD = 20_000
+_MOST_BYTES_AHEAD = 1 << 30
 
 
 class Ops:
@@ -52,15 +57,19 @@ class Ops:
         self.troubles: list[str] = []
         self.tracker = Tracker()
         self.holder = holder if holder is not None else Holder()
-        self.contexts = Contexts(self._leaf_name)
+        # Neither of these keeps what keeps it: memory is let go of as soon as a run is.
+        self._name_of = functools.partial(Ops._leaf_name, weakref.proxy(self))
+        self.contexts = Contexts(self._name_of)
         self._holds = holder is not None
         self._wanted = wanted
         self._check = check
-        self._leaves = Leaves(names)
-        self._lock = threading.Lock()
+        self._names = names
+        self._leaves = Leaves(names, self._name_of)
+        self._numbering = Numbering()
         self._indices = itertools.count()
-        self._counts: dict[str, int] = {}
-        self._unnamed = itertools.count()
+        # Records with a lower index are from before the run.
+        self._begins_at = 0
+        self._is_ahead = False
 
     # What the modes call. None of it raises.
 
@@ -136,6 +145,8 @@ class Ops:
         facts = facts_of(op)
         if facts.is_ignored:
             return None
+        if self._is_ahead and self._is_too_much():
+            self._start_over()
         inputs: list[Output] = []
         constants: list[Any] = []
         has_list = False
@@ -147,7 +158,7 @@ class Ops:
                     if (
                         output is None
                         or output.reference() is not value
-                        or not output.record.is_adopted
+                        or output.index < self._begins_at
                     ):
                         output = self._input(state, value, frame)
                     inputs.append(output)
@@ -158,6 +169,8 @@ class Ops:
                         constants += (place, value)
                 elif value is not None:
                     constants += (place, value)
+        if is_capturing is not None and is_capturing():
+            return None
         record = Record(next(self._indices), facts.op_type, facts, inputs)
         if constants:
             record.constants = (*constants,)
@@ -173,7 +186,7 @@ class Ops:
         controls = self.tracker.writers(inputs)
         if controls is not None:
             record.controls = controls
-        self._name(record)
+        record.name = self._numbering.name(record.base)
         if facts.writes or facts.out:
             self._before_write(facts, record, args, kwargs)
         state.made(record)
@@ -204,6 +217,10 @@ class Ops:
         if output is None:
             output = self._discover(state, tensor, frame)
         elif not output.record.is_adopted:
+            found = self._known_leaf(state, tensor)
+            if found is not None and found[0] is tensor:
+                # A parameter is one, though it may have been made just before the first run.
+                return self._leaf(tensor, found[1])
             self._adopt(output.record)
         return output
 
@@ -270,9 +287,7 @@ class Ops:
         self, state: ThreadState, tensor: torch.Tensor, frame: FrameType | None
     ) -> Output:
         """The record of a tensor that nobody has made."""
-        context = next((each for each in reversed(state.contexts) if each.updates), None)
-        updates, prefix = (context.updates, context.prefix) if context else (None, "")
-        found = self._leaves.leaf(tensor, updates, prefix)
+        found = self._known_leaf(state, tensor)
         if found is not None:
             origin, leaf = found
             if origin is not tensor:
@@ -283,15 +298,23 @@ class Ops:
                 if output is not None:
                     return output
             return self._leaf(tensor, leaf)
-        name = self._leaves.variable(tensor, frame) or f"tensor_{next(self._unnamed)}"
+        name = self._leaves.variable(tensor, frame) or self._numbering.unnamed()
         return self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
+
+    def _known_leaf(
+        self, state: ThreadState, tensor: torch.Tensor
+    ) -> tuple[torch.Tensor, Leaf] | None:
+        """The tensor of a model or of the optimizer at work that a tensor is a part of."""
+        context = next((each for each in reversed(state.contexts) if each.updates), None)
+        updates, prefix = (context.updates, context.prefix) if context else (None, "")
+        return self._leaves.leaf(tensor, updates, prefix)
 
     def _leaf(self, tensor: torch.Tensor, leaf: Leaf) -> Output:
         record = Record(next(self._indices), leaf.op_type, None, [])
         record.time = time.perf_counter_ns()
         record.base = leaf.name
         record.owner = leaf.owner
-        self._name(record)
+        record.name = self._numbering.name(record.base)
         output = Output(record, 0, tensor, storage_key(tensor))
         record.outputs.append(output)
         self.tracker.add(tensor, output)
@@ -333,30 +356,31 @@ class Ops:
             if not tensors or not updates.find():
                 return ""
 
-    def _name(self, record: Record) -> None:
-        base = record.base
-        if base.startswith("_"):
-            base = base.lstrip("_") or "op"
-        counts = self._counts
-        with self._lock:
-            count = counts.get(base, 0)
-            name = f"{base}_{count}" if count else base
-            while name in counts:  # of another op that is really called so
-                count += 1
-                name = f"{base}_{count}"
-            counts[base] = count + 1
-            if count:
-                counts[name] = 1
-        record.name = name
-
     # The beginning of the run.
+
+    def look_ahead(self) -> None:
+        """No run has begun: of what is recorded now only the latest part is kept."""
+        self._is_ahead = True
+
+    def _is_too_much(self) -> bool:
+        return len(self.records) > _MOST_AHEAD or self.holder.held_bytes > _MOST_BYTES_AHEAD
+
+    def _start_over(self) -> None:
+        """Forget all that was recorded: hardly any of it is going to be used by a run."""
+        self.records.clear()
+        self.holder.close()
+        self.tracker = Tracker()
+        self._leaves = Leaves(self._names, self._name_of)
+        self._numbering.clear()
+        self.contexts.forget()
 
     def begin_run(self) -> None:
         """What was recorded so far belongs to the run only as far as the run uses it."""
+        self._is_ahead = False
         for record in self.records:
             record.is_adopted = False
-        self._counts.clear()
-        self._unnamed = itertools.count()
+        self._begins_at = next(self._indices)
+        self._numbering.clear()
 
     def _adopt(self, record: Record) -> None:
         """The run uses an op from before: it and all that it depends on belong to it."""
@@ -372,7 +396,7 @@ class Ops:
         for index in sorted(found):
             current = found[index]
             current.is_adopted = True
-            self._name(current)
+            current.name = self._numbering.name(current.base)
             if not self._wanted.wants_name(current.name):
                 for output in current.outputs:
                     if output.held is not None:

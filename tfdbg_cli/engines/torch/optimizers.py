@@ -25,6 +25,10 @@ class _Update(NamedTuple):
     name: str
 
 
+# What a mode is called by.
+_MODES = ("__torch_dispatch__", "__torch_function__")
+
+
 class Updates:
     """The tensors of an optimizer while it makes a step.
 
@@ -64,7 +68,12 @@ class Updates:
         if not addresses <= seen:
             seen |= addresses
             self._foreign |= {id(code) for code in codes if self._is_foreign(code)}
-        return not addresses.isdisjoint(self._foreign)
+        if addresses.isdisjoint(self._foreign):
+            return False
+        # Modes of the program's do what the optimizer would do by itself.
+        modes = [at for at, code in enumerate(codes) if code.co_name in _MODES]
+        outside = codes[modes[-1] + 1 :] if modes else codes
+        return any(id(code) in self._foreign for code in outside)
 
     def _is_foreign(self, code: CodeType) -> bool:
         return kind_of(code) == USER and not (

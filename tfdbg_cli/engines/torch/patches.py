@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.optim import Optimizer
 
-from tfdbg_cli.engines.torch.compiled import aside, is_inside, keep_out, know_call
+from tfdbg_cli.engines.torch.compiled import aside, is_inside, is_product, keep_out, know_call
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.runs import Runs
@@ -152,7 +152,7 @@ class Patches:
         around = self._runs.around_module
 
         def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if _is_compiling() or is_inside():
+            if _is_compiling() or is_inside() or is_product(self, sys._getframe(1)):
                 return original(self, *args, **kwargs)
             return around(original, self, args, kwargs)
 

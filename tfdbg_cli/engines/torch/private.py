@@ -20,13 +20,16 @@ __all__ = [
     "fake_classes",
     "insert_function_mode",
     "insert_mode",
+    "is_capturing",
     "is_inserted",
+    "is_tracing",
     "modes_below",
     "next_sequence",
     "pin",
     "quiet",
     "remove_function_mode",
     "remove_mode",
+    "renew_mode",
     "resolve_api",
     "sequence_of",
     "storage_key",
@@ -56,9 +59,18 @@ next_sequence: Callable[[], int] = getattr(
     getattr(_C, "_autograd", None), "_get_sequence_nr", _zero
 )
 
+#: Whether what is done now becomes part of a CUDA graph that the program records; ``None``: there
+#: are no such graphs here.
+is_capturing: Callable[[], bool] | None = (
+    torch.cuda.is_current_stream_capturing if torch.backends.cuda.is_built() else None
+)
+
 #: How many dispatch modes are on; inside of the lowest one of the program's, how many of PyTorch's
 #: own are (fake tensors, tracing).
 modes_below: Callable[[], int] = getattr(_C, "_len_torch_dispatch_stack", _zero)
+
+#: Whether ``torch.jit.trace`` is at work on this thread: what is done becomes a part of its result.
+is_tracing: Callable[[], bool] = getattr(_C, "_is_tracing", bool)
 
 #: While it lasts no subclass's and no mode's ``__torch_function__`` is called.
 quiet: Callable[[], Any] = _C.DisableTorchFunction
@@ -148,6 +160,16 @@ def is_inserted(mode: Any) -> bool:
     return any(found is mode for found in _stack())
 
 
+def renew_mode(mode: Any) -> None:
+    """Turn a dispatch mode on again that is on the stack while its dispatch key is off."""
+    key = getattr(getattr(_C, "DispatchKey", None), "Python", None)
+    is_included = getattr(_C, "_dispatch_tls_is_dispatch_key_included", None)
+    if key is None or is_included is None or is_included(key) or not is_inserted(mode):
+        return
+    remove_mode(mode)
+    insert_mode(mode)
+
+
 def insert_mode(mode: Any) -> None:
     """Put a dispatch mode below all modes of the program; nothing if it is there already."""
     if is_inserted(mode):
@@ -222,9 +244,14 @@ def _take_functions(mode: Any) -> list[Any]:
 
 
 def insert_function_mode(mode: Any) -> None:
-    """Put a function mode below those of the program."""
-    others = _take_functions(mode)
-    for found in (mode, *reversed(others)):
+    """Put a function mode below those of the program.
+
+    Only that of ``torch.set_default_device`` has to be the lowest.
+    """
+    others = _take_functions(mode)[::-1]
+    default = getattr(getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None)
+    lowest = [others.pop(0)] if others and others[0] is default else []
+    for found in (*lowest, mode, *others):
         _C._push_on_torch_function_stack(found)
 
 

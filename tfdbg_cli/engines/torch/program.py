@@ -44,6 +44,7 @@ class Program:
         """Watch the runs; returns the way back, which may be called more than once."""
         self._wraps.append(wrap)
         self.patches.install()
+        self.runs.begin()
 
         def undo() -> None:
             if wrap in self._wraps:

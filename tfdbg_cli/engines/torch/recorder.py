@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -23,8 +24,10 @@ from tfdbg_cli.engines.torch.private import (
     insert_function_mode,
     insert_mode,
     is_inserted,
+    quiet,
     remove_function_mode,
     remove_mode,
+    renew_mode,
     unobserved,
 )
 from tfdbg_cli.engines.torch.recording import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE, OpFailure
@@ -77,6 +80,7 @@ class Recorder:
         self._guests: list[ThreadState] = []
         self._notes: list[str] = []
         self.is_on = False
+        self._thread = threading.get_ident()
         self._calls: dict[str, int] = {}
         self._aliases: dict[str, str] = {}
         # From the performance counter to the time of day, in nanoseconds.
@@ -107,6 +111,7 @@ class Recorder:
     def start(self) -> None:
         """Record what this thread does; modes of the program go on above."""
         self.is_on = True
+        self._thread = threading.get_ident()
         for guest in self._guests:
             guest.is_busy = False
         SURROUNDINGS.enter(self)
@@ -114,12 +119,19 @@ class Recorder:
         self._insert()
 
     def stop(self) -> None:
-        """Don't record any more. `start` may follow."""
+        """Don't record any more. `start` may follow, unless it was called on another thread."""
         self.is_on = False
+        if threading.get_ident() != self._thread:
+            self._close_modes()  # nobody takes them off there
         for guest in self._guests:
             guest.is_busy = True
         self._remove()
         SURROUNDINGS.leave(self)
+
+    def _close_modes(self) -> None:
+        self._mode.close()
+        if self._api_mode is not None:
+            self._api_mode.close()
 
     def _insert(self) -> None:
         if self._api_mode is not None:
@@ -127,7 +139,9 @@ class Recorder:
         insert_mode(self._mode)
 
     def _remove(self) -> None:
-        remove_mode(self._mode)
+        if is_inserted(self._mode):
+            SURROUNDINGS.keep_key()
+            remove_mode(self._mode)
         if self._api_mode is not None:
             remove_function_mode(self._api_mode)
 
@@ -178,6 +192,10 @@ class Recorder:
         if text not in self._notes:
             self._notes.append(text)
 
+    def look_ahead(self) -> None:
+        """No run has begun yet: of a long time before it only the latest part is kept."""
+        self.ops.look_ahead()
+
     def begin_run(self) -> None:
         """The run begins here: of what was recorded before, only what it uses belongs to it."""
         self._calls.clear()
@@ -187,6 +205,7 @@ class Recorder:
 
     def enter_module(self, module: torch.nn.Module) -> None:
         """A module is called."""
+        renew_mode(self._mode)
         contexts = self.ops.contexts
         state = contexts.state()
         caller = next((each.module for each in reversed(state.contexts) if each.module), None)
@@ -232,6 +251,7 @@ class Recorder:
             phase: ``backward``, ``optimizer``, ``step``.
             owner: the optimizer, or what else makes the step.
         """
+        renew_mode(self._mode)
         contexts = self.ops.contexts
         state = contexts.state()
         frame = sys._getframe(1)
@@ -240,7 +260,8 @@ class Recorder:
             return
         name = self._names.optimizer(owner) if owner is not None else phase
         context = contexts.open(state, OPTIMIZER, f"optimizer/{name}/", frame)
-        context.updates = Updates(owner)
+        with quiet():
+            context.updates = Updates(owner)
         state.push(context)
 
     def leave_phase(self) -> None:
@@ -285,10 +306,9 @@ class Recorder:
     def dump(self) -> MemoryDump:
         """The run as a dump; after `stop`."""
         self.ops.contexts.clear()
-        self._mode.close()
         if self._api_mode is not None:
             self._notes += self._api_mode.notes()
-            self._api_mode.close()
+        self._close_modes()
         ops = self.ops
         troubles = [*self._notes, *ops.troubles]
         return assemble(ops.records, self._holder, self._epoch, troubles, has_views=self._has_views)

@@ -32,8 +32,10 @@ RECOMPUTE = "recompute"
 class Output:
     """One output of an op: what it looked like, and its value if that is held.
 
+    It doesn't keep the record of its op, which has it: values are let go of as soon as a run is.
+
     Attributes:
-        record: the op.
+        index: of the record of its op.
         slot: which of its outputs.
         reference: the tensor, as long as the program keeps it.
         shape: ``None`` where it has none (nested tensors).
@@ -44,13 +46,14 @@ class Output:
     """
 
     __slots__ = (
+        "_record",
         "device",
         "dtype",
         "held",
+        "index",
         "is_view",
         "key",
         "offset",
-        "record",
         "reference",
         "shape",
         "slot",
@@ -58,7 +61,8 @@ class Output:
     )
 
     def __init__(self, record: Record, slot: int, tensor: torch.Tensor, key: int) -> None:
-        self.record = record
+        self._record = weakref.ref(record)
+        self.index = record.index
         self.slot = slot
         self.key = key
         self.reference = weakref.ref(tensor)
@@ -76,6 +80,13 @@ class Output:
                 self.stride = tensor.stride()
         except RuntimeError:  # of a nested tensor, which has several shapes
             pass
+
+    @property
+    def record(self) -> Record:
+        """The op."""
+        found = self._record()
+        assert found is not None  # the run has all of them
+        return found
 
     @property
     def geometry(self) -> tuple[int, tuple[int, ...]] | None:

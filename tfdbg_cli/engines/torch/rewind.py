@@ -26,6 +26,7 @@ _MOST_FRAMES = 40
 _MOST_KEPT = 16
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: the code of a function
 
+_Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Watched = Callable[[], contextlib.AbstractContextManager[None]]
 
 
@@ -55,12 +56,14 @@ class Start:
     Attributes:
         beginning: random numbers and buffers.
         places: the frames that led to the call, innermost first.
+        arguments: of the call, positional ones and others.
         backward_count: how many backward passes there were since.
     """
 
-    def __init__(self, places: list[_Place]) -> None:
+    def __init__(self, places: list[_Place], arguments: _Arguments) -> None:
         self.beginning = Beginning()
         self.places = places
+        self.arguments = arguments
         self.backward_count = 0
 
 
@@ -107,14 +110,20 @@ class Guard:
         self._excerpts: dict[tuple[CodeType, int, int], Excerpt | Refused] = {}
         # The variables to keep of each frame that is known to lead to forward calls.
         self._wanted: dict[CodeType, frozenset[str]] = {}
+        # Calls in frames that begin a forward pass each time that they are made.
+        self._beginnings: set[tuple[CodeType, int]] = set()
         self._remaining = 0  # backward passes, until the lines are done
+        self._start: Start | None = None  # whose first call is still to come
 
-    def begin(self, module: torch.nn.Module, frame: FrameType | None) -> Start:
+    def begin(
+        self, module: torch.nn.Module, arguments: _Arguments, frame: FrameType | None
+    ) -> Start:
         """A forward pass begins.
 
         Args:
             module: that is called.
-            frame: of the call.
+            arguments: of the call.
+            frame: where it is called.
         """
         places: list[_Place] = []
         count = 0
@@ -128,9 +137,18 @@ class Guard:
                 kept = {} if names == frozenset() else _variables(frame, names)
                 places.append(_Place(frame, frame.f_lasti, names, kept))
             frame = frame.f_back
-        start = Start(places)
+        start = Start(places, arguments)
         start.beginning.add(module)
         return start
+
+    def begins_again(self, start: Start, frame: FrameType | None) -> bool:
+        """Whether a call is the first one of another forward pass: an earlier one was left."""
+        places = {id(place.frame): place.position for place in start.places}
+        while frame is not None:
+            if (frame.f_code, frame.f_lasti) in self._beginnings:
+                return places.get(id(frame)) == frame.f_lasti
+            frame = frame.f_back
+        return False
 
     def lines(self, start: Start, frame: FrameType | None) -> tuple[_Place, Excerpt]:
         """The lines from a forward call to where the program is now.
@@ -142,6 +160,8 @@ class Guard:
         is_distributed = distributed.is_available() and distributed.is_initialized()
         if is_distributed and distributed.get_world_size() > 1:
             raise Refused("other processes take part in them")
+        if torch._C._len_torch_dispatch_stack():
+            raise Refused("a dispatch mode of the program would see them")
         places = {id(place.frame): index for index, place in enumerate(start.places)}
         while frame is not None and id(frame) not in places:
             frame = frame.f_back
@@ -166,6 +186,8 @@ class Guard:
                 self._wanted.setdefault(each.frame.f_code, frozenset())
             if isinstance(found, Excerpt):
                 self._wanted[key[0]] |= found.variables.carried
+                if not found.repeats:
+                    self._beginnings.add((key[0], place.position))
         if isinstance(found, Refused):
             raise found
         return found
@@ -252,9 +274,30 @@ class Guard:
         leaves += [each for each in objects if isinstance(each, torch.Tensor) and each.is_leaf]
         leaves = list({id(leaf): leaf for leaf in leaves}.values())
         gradients = [(leaf, leaf.grad) for leaf in leaves]
-        with undone(modules, leaves, objects):
-            start.beginning.restore()
-            yield gradients
+        tracer = sys.gettrace()
+        sys.settrace(None)
+        try:
+            with undone(modules, leaves, objects):
+                start.beginning.restore()
+                self._start = start
+                yield gradients
+        finally:
+            self._start = None
+            sys.settrace(tracer)
+
+    def arguments(self, arguments: _Arguments) -> _Arguments:
+        """What a module is called with when lines are run again.
+
+        Of the first call it is what it was called with at first: what it was made of (random
+        numbers, mostly) may lie before the forward pass began.
+        """
+        start, self._start = self._start, None
+        if start is None:
+            return arguments
+        start.beginning.restore_random()
+        tensors = [tensor for _, tensor in tensors_in("", [*arguments[0], arguments[1]])]
+        needs_grad = any(tensor.requires_grad for tensor in tensors)
+        return arguments if needs_grad else start.arguments
 
     def backward_done(self) -> None:
         """A backward pass of lines that are run again is done: the last one ends them."""

@@ -19,12 +19,20 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, ProgramRun
-from tfdbg_cli.engines.torch.description import Description
+from tfdbg_cli.engines.torch.description import (
+    BLOCK,
+    GRADIENT,
+    INFERENCE,
+    TRAINING,
+    Description,
+)
 from tfdbg_cli.engines.torch.failures import is_framework_error
 from tfdbg_cli.engines.torch.levels import Levels
 from tfdbg_cli.engines.torch.patches import Optimizers
-from tfdbg_cli.engines.torch.private import current_node
+from tfdbg_cli.engines.torch.private import current_node, is_tracing
 from tfdbg_cli.engines.torch.recorder import Names
 from tfdbg_cli.engines.torch.shelter import shelter, sheltered, tell_failure
 from tfdbg_cli.engines.torch.sites import user_frame
@@ -36,11 +44,6 @@ if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.program import Program
 
 __all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "Runs"]
-
-TRAINING = "training run"
-INFERENCE = "inference run"
-GRADIENT = "gradient run"
-BLOCK = "block"
 
 
 class _Run:
@@ -84,6 +87,7 @@ class Runs:
         self._levels = Levels(program, self._names, self.optimizers)
         self._run: _Run | None = None
         self._ahead: Watcher | None = None  # records what the next run may use
+        self._ahead_on = 0  # which thread
         self._last: Watcher | None = None
         self._depth = 0
         self._module_depth = 0
@@ -112,7 +116,9 @@ class Runs:
                 return original(module, *args, **kwargs)
             if not self._module_depth and not self._backward_depth:
                 self._note("F")  # called by an optimizer
-            watcher.enter_module(module)
+            if watcher.is_again:
+                args, kwargs = watcher.arguments((args, kwargs))
+            watcher.enter_module(module, (args, kwargs))
             self._module_depth += 1
             output = None
             try:
@@ -125,7 +131,7 @@ class Runs:
         self._root_called(module, args, kwargs, frame)
         watcher = self._watcher
         if watcher is not None:
-            watcher.enter_module(module)
+            watcher.enter_module(module, (args, kwargs))
         output = None
         with self._boundary():
             self._module_depth += 1
@@ -177,7 +183,7 @@ class Runs:
             self._look(watcher.backward_done, is_grad)
         run = self._run
         if is_outermost and run is not None:
-            run.only_evaluated = False
+            self._trains(run)
             if run.closes_on == "B" or (run.stepped and run.closes_on == "S"):
                 self._close(frame=frame)
         return value
@@ -213,7 +219,7 @@ class Runs:
         run = self._run
         if is_outermost and run is not None:
             run.stepped.append(key)
-            run.only_evaluated = False
+            self._trains(run)
             if run.closes_on == "S" and not self._backward_depth and not self._another(run, key):
                 self._close(frame=frame)
                 self._last_stepped = key
@@ -269,19 +275,27 @@ class Runs:
         if run is not None and run.only_evaluated and run.closes_on in "SE" and has_parameters:
             # The calls so far were an evaluation that forgot `no_grad`. (A module without
             # parameters, a loss, say, is no new forward pass.)
-            run.kind = run.description.kind = INFERENCE
             self._close(frame=frame)
             run = None
         if run is None:
             trains = torch.is_grad_enabled() and self._is_trained(module)
-            kind, closes_on = (TRAINING, "S") if trains else (INFERENCE, "F")
-            self._open(kind, closes_on, frame, module, args, kwargs)
+            kind = TRAINING if trains and not evaluates else INFERENCE
+            self._open(kind, "S" if trains else "F", frame, module, args, kwargs)
             run = self._run
             if run is not None:
                 run.only_evaluated = trains and evaluates
         elif not evaluates and has_parameters:
-            run.only_evaluated = False
+            self._trains(run)
         self._note("F")
+
+    def _trains(self, run: _Run) -> None:
+        """What looked like an evaluation is a step after all."""
+        if run.only_evaluated:
+            run.only_evaluated = False
+            self.counts[INFERENCE] -= 1
+            self.counts[TRAINING] = self.counts.get(TRAINING, 0) + 1
+            run.kind = run.description.kind = TRAINING
+            run.description.number = self.counts[TRAINING]
 
     def _is_trained(self, module: torch.nn.Module) -> bool:
         """Whether something updates parameters of a module, as far as one can tell."""
@@ -301,6 +315,7 @@ class Runs:
         title: str = "",
     ) -> None:
         """A run begins."""
+        SURROUNDINGS.settle()
         wrapper = self._program.wrapper()
         if wrapper is None:
             return
@@ -316,6 +331,9 @@ class Runs:
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             ahead.stop()
+            if self._ahead_on != threading.get_ident():
+                ahead.discard()
+                ahead = None
         with self._busy():
             run.handle = wrapper.open_run(ProgramRun(kind, description.info))
         self._run = run
@@ -360,18 +378,46 @@ class Runs:
                 capture = watcher.finish(error)
                 self._levels.ended(watcher, run.kind)
                 if capture.dump is not None or error is not None:
-                    info = run.handle.request.run_info
-                    run.description.end(info, watcher, frame, output, run.events)
-                    run.description.take_feeds(info, capture.dump)
-                    if watcher.level:
-                        level = self._levels.reason(watcher, run.kind)
-                        info.details = [*info.details, ("Level", level)]
-                run.description.forget()
+                    self._describe(run, watcher, capture.dump, frame, output)
+                elif capture.later is not None:
+                    make = capture.later
+
+                    def later() -> MemoryDump:
+                        dump = make()
+                        dump.set_run_info(self._describe(run, watcher, dump, frame, output))
+                        return dump
+
+                    capture.later = later
             try:
                 wrapper.close_run(run.handle, capture)
             finally:
+                run.description.forget()
                 self._last = None
         self._look_ahead(wrapper)
+
+    def _describe(
+        self,
+        run: _Run,
+        watcher: Watcher,
+        dump: MemoryDump | None,
+        frame: FrameType | None,
+        output: Any,
+    ) -> RunInfo:
+        """Add to a run's description what is known at its end."""
+        info: RunInfo = run.handle.request.run_info
+        run.description.end(info, watcher, frame, output, run.events)
+        run.description.take_feeds(info, dump)
+        if watcher.level:
+            level = self._levels.reason(watcher, run.kind)
+            info.details = [*info.details, ("Level", level)]
+        return info
+
+    @sheltered
+    def begin(self) -> None:
+        """The program begins: what it does now may be used by its first run."""
+        wrapper = self._program.wrapper()
+        if wrapper is not None and self._is_here() and self._ahead is None:
+            self._look_ahead(wrapper)
 
     @sheltered
     def _look_ahead(self, wrapper: Any) -> None:
@@ -380,7 +426,9 @@ class Runs:
         watch = expected() if expected is not None else None
         if watch is not None and self._run is None:
             self._ahead = shelter(self._levels.ahead(watch), self.give_up)
+            self._ahead.look_ahead()
             self._ahead.start()
+            self._ahead_on = threading.get_ident()
 
     def _fail(self, error: BaseException) -> None:
         """An error leaves the outermost call: the run ends with it, if it is one of PyTorch's."""
@@ -393,9 +441,10 @@ class Runs:
 
     def failed(self, error: BaseException) -> None:
         """The program ends with an error; one of an op outside of modules is still to be shown."""
-        if self._run is None and self._ahead is not None and self._ahead.failed_op(error):
-            # It was raised on the way to the next run.
-            ahead, self._ahead = self._ahead, None
+        ahead = self._ahead if self._run is None else None
+        if ahead is not None and (ahead.failed_op(error) or is_framework_error(error)):
+            # It was raised on the way to the next run (maybe in another process).
+            self._ahead = None
             ahead.stop()
             self._open(TRAINING if self.optimizers else INFERENCE, "S", None)
             if self._run is not None:
@@ -491,7 +540,7 @@ class Runs:
 
     def _is_here(self) -> bool:
         """Whether what this thread does counts."""
-        if self._is_busy or self._is_off:
+        if self._is_busy or self._is_off or is_tracing():
             return False
         if self._run is not None:
             return self._run.thread == threading.get_ident()

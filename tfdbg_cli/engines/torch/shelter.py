@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from tfdbg_cli.engines.torch.private import quiet
 from tfdbg_cli.engines.torch.watchers import Watcher
 from tfdbg_cli.errors import one_line
 
@@ -27,12 +28,16 @@ G = TypeVar("G", bound=_GivesUp)
 def sheltered(
     method: Callable[Concatenate[G, P], None],
 ) -> Callable[Concatenate[G, P], None]:
-    """A method whose failures are told to its object's ``give_up`` instead of the caller."""
+    """A method whose failures are told to its object's ``give_up`` instead of the caller.
+
+    What it asks of tensors is seen by no function mode of the program.
+    """
 
     @functools.wraps(method)
     def call(self: G, /, *args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            method(self, *args, **kwargs)
+            with quiet():
+                method(self, *args, **kwargs)
         except Exception as error:
             self.give_up(error)
 

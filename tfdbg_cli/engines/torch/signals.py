@@ -15,6 +15,7 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.torch.private import quiet
 from tfdbg_cli.engines.torch.recorder import Names
 from tfdbg_cli.engines.torch.rewind import Guard, Outcome, Refused, Start, Watched
 from tfdbg_cli.engines.torch.sites import tensors_in
@@ -77,6 +78,7 @@ class SignalWatcher(Watcher):
         self._full: FullWatcher | None = None
         self._found: list[tuple[_Key, int]] = []
         self._differs = False
+        self._is_fused = False  # updates are made during the backward pass
         self._notes: list[str] = []
 
     # What the program does. Once it is looked at from close up, that is told of it.
@@ -103,20 +105,24 @@ class SignalWatcher(Watcher):
         """Likewise."""
         return self._full.failed_op(error) if self._full is not None else ""
 
-    def enter_module(self, module: Any) -> None:
+    def enter_module(self, module: Any, arguments: Any = None) -> None:
         """A forward pass may begin here."""
         if self._full is not None:
             self._full.enter_module(module)
             return
         if not self._module_depth and not self._is_backward() and self._guard is not None:
-            start = self._start
+            start, frame = self._start, sys._getframe(1)
             self._root = self._root or module
-            self._names.module(module, sys._getframe(1), None)
-            if start is None or start.backward_count:
-                self._start = self._guard.begin(module, sys._getframe(1))
+            self._names.module(module, frame, None)
+            if start is None or start.backward_count or self._guard.begins_again(start, frame):
+                self._start = self._guard.begin(module, arguments or ((), {}), frame)
             else:
                 start.beginning.add(module)
         self._module_depth += 1
+
+    def arguments(self, arguments: Any) -> Any:
+        """Those of the first time."""
+        return self._guard.arguments(arguments) if self._guard is not None else arguments
 
     def leave_module(self, module: Any, output: Any) -> None:
         """Its outputs are signals."""
@@ -139,6 +145,8 @@ class SignalWatcher(Watcher):
         if self._full is not None:
             self._full.enter_phase(phase, owner)
             return
+        if phase != "backward" and self._is_backward():
+            self._is_fused = True
         self._phases.append((phase, owner))
         if phase == "backward" and not self._module_depth:
             for slot, (_, tensor) in enumerate(tensors_in("", owner)):
@@ -165,16 +173,19 @@ class SignalWatcher(Watcher):
             return
         if self._full is not None or self._module_depth or self._is_backward() or is_grad:
             return
-        for parameter in self._parameters():
-            gradient = parameter.grad
-            if gradient is not None:
-                self._verdicts.add((GRADIENT, parameter), 0, gradient)
+        with quiet():
+            for parameter in self._parameters():
+                gradient = parameter.grad
+                if gradient is not None:
+                    self._verdicts.add((GRADIENT, parameter), 0, gradient)
         self._last = None
         if guard is None:
             return
         start = self._start
-        if start is None:
+        if start is None or self._is_fused:
             self.refusal = "no module was called before the backward pass"
+            if self._is_fused:
+                self.refusal = "the updates are made during the backward pass"
             return
         start.backward_count += 1
         try:
@@ -256,8 +267,12 @@ class SignalWatcher(Watcher):
         self.seconds = time.perf_counter() - self._began
         if is_bad:
             return Capture(None, self._findings(), passes=True)
+        if error is not None:
+            dump = MemoryDump(Graph(()))
+            dump.warnings.append("Only signals were watched: with config overhead inf all ops are.")
+            return Capture(None, dump, error)
         said = f"none of {self._verdicts.count} signals"
-        return Capture(None, None, error, passes=None if error is not None else False, said=said)
+        return Capture(None, None, passes=False, said=said)
 
     def discard(self) -> None:
         """Nobody wants to know."""

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
+from tfdbg_cli.engines.torch.stacks import variables
 
 __all__ = ["argument_names", "call_site", "name_in", "tensors_in", "user_frame"]
 
@@ -55,11 +56,13 @@ def name_in(frame: FrameType | None, value: Any) -> str:
     """The variable of a frame that holds this very object; empty if none does."""
     if frame is None:
         return ""
-    for name, held in list(frame.f_locals.items())[:_MOST_NAMES]:
+    own = variables(frame)
+    for name, held in list(own.items())[:_MOST_NAMES]:
         if held is value and not name.startswith("_"):
             return name
-    owner = frame.f_locals.get("self")
-    for name, held in list(getattr(owner, "__dict__", {}).items())[:_MOST_NAMES]:
+    owner = own.get("self")
+    of_owner = list(getattr(owner, "__dict__", {}).items())[:_MOST_NAMES]
+    for name, held in [*of_owner, *list(frame.f_globals.items())[:_MOST_NAMES]]:
         if held is value:
             return str(name).lstrip("_")
     return ""

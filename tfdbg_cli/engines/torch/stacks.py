@@ -45,6 +45,7 @@ def _special() -> Iterator[tuple[CodeType | None, int]]:
     # computes again what a checkpoint has not kept.
     yield code_of("torch.autograd.graph", "_engine_run_backward"), ENGINE
     yield code_of("torch.autograd.function", "BackwardCFunction", "apply"), FUNCTION
+    yield code_of("torch.autograd.function", "BackwardCFunction", "apply_boxed"), FUNCTION
     yield code_of("torch.utils.checkpoint", "CheckpointFunction", "backward"), RECOMPUTE_CODE
     hooks = code_of("torch.utils.checkpoint", "_checkpoint_hook", "__init__")
     for inner in hooks.co_consts if hooks is not None else ():

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tfdbg_cli.engines.torch.capture import ApiMode, CaptureMode
-from tfdbg_cli.engines.torch.compiled import CompiledCode, OpaqueMode, can_be_opaque
+from tfdbg_cli.engines.torch.compiled import (
+    CompiledCode,
+    OpaqueMode,
+    can_be_opaque,
+    is_guarded,
+)
 from tfdbg_cli.engines.torch.expanding import FUSED_MODULES, ExpandingMode
 from tfdbg_cli.engines.torch.helpers import Helpers
+from tfdbg_cli.engines.torch.private import insert_mode, is_inserted, remove_mode
 from tfdbg_cli.settings import FIELDS
 
 if TYPE_CHECKING:
@@ -38,6 +44,7 @@ class Surroundings:
         self._compiled = CompiledCode()
         self._recorder: Recorder | None = None
         self._is_eager = False
+        self._placeholders: list[OpaqueMode] = []
 
     # What recorders are made with.
 
@@ -72,6 +79,23 @@ class Surroundings:
         self._is_eager = not self._is_opaque
         if self._is_eager:
             self._compiled.enter()
+
+    def keep_key(self) -> None:
+        """A mode is about to be taken off.
+
+        A compiled function that is being called will turn the dispatch key of modes on again when
+        it returns, if it was on at the beginning; there has to be a mode then.
+        """
+        if is_guarded() and not any(map(is_inserted, self._placeholders)):
+            mode = OpaqueMode(None)
+            insert_mode(mode)
+            self._placeholders.append(mode)
+
+    def settle(self) -> None:
+        """A run begins: what was left on for compiled functions to return is taken off."""
+        if self._placeholders and not is_guarded():
+            while self._placeholders:
+                remove_mode(self._placeholders.pop())
 
     def leave(self, recorder: Recorder) -> None:
         """It is not any more. May be called more than once."""

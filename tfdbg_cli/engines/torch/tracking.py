@@ -80,7 +80,7 @@ class Tracker:
         found: list[Record] | None = None
         for output in inputs:
             writer = self._writers.get(output.key)
-            if writer is not None and writer.index > output.record.index:
+            if writer is not None and writer.index > output.index:
                 if found is None:
                     found = [writer]
                 elif writer not in found:

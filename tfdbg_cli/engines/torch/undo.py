@@ -37,13 +37,17 @@ class Beginning:
         """A module is about to be called."""
         if not any(module is known for known in self.modules):
             self.modules.append(module)
-            with undisturbed():
-                self._buffers += _copied_buffers(module, _LARGEST_BUFFER)
+            self._buffers += _copied_buffers(module, _LARGEST_BUFFER)
 
     def restore(self) -> None:
         """Random numbers and buffers are again what they were."""
         with undisturbed():
             _restore_buffers(self._buffers)
+        self.restore_random()
+
+    def restore_random(self) -> None:
+        """Random numbers are again what they were."""
+        with undisturbed():
             self._put_back_random()
 
 
@@ -130,12 +134,16 @@ def _copied_buffers(
     module: torch.nn.Module, limit: int | None
 ) -> list[tuple[dict[str, Any], str, torch.Tensor, torch.Tensor]]:
     """Where each buffer is, and a copy of it."""
-    found = []
-    for part in module.modules():
-        for name, buffer in part._buffers.items():
-            if buffer is not None and (limit is None or buffer.nbytes <= limit):
-                found.append((part._buffers, name, buffer, buffer.detach().clone()))
-    return found
+    found = [
+        (part._buffers, name, buffer)
+        for part in module.modules()
+        for name, buffer in part._buffers.items()
+        if buffer is not None and (limit is None or buffer.nbytes <= limit)
+    ]
+    if not found:
+        return []
+    with undisturbed():
+        return [(*place, place[-1].detach().clone()) for place in found]
 
 
 def _restore_buffers(kept: list[tuple[dict[str, Any], str, torch.Tensor, torch.Tensor]]) -> None:

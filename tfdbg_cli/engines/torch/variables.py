@@ -31,24 +31,29 @@ class Variables:
     iterated: frozenset[str]
 
 
-def variables_of(statements: Sequence[ast.stmt], owned: Collection[str] | None) -> Variables:
+def variables_of(
+    statements: Sequence[ast.stmt], owned: Collection[str] | None, receiver: str = ""
+) -> Variables:
     """The variables of statements that run one after the other.
 
     Args:
         statements: of one block.
         owned: the names that are variables of the function; ``None``: those that the statements
             set or change.
+        receiver: the first argument of a method.
     """
     seen = _Uses()
     seen.block(statements)
-    used = names = seen.loaded | seen.stored
+    names = seen.loaded | seen.stored
+    used = frozenset(names)
     carried = (seen.early & seen.stored) | seen.changed
     if owned is None:
         # All others are looked up where they are.
         names = carried
     else:
-        # `super()` reads it without naming it.
-        names = (names | ({"__class__"} if "super" in names else set())) & {*owned}
+        if "super" in names:  # it reads these without naming them
+            names |= {"__class__", receiver}
+        names &= {*owned}
         carried &= names
     sets = (names, used, seen.stored, carried, seen.iterated)
     return Variables(*(frozenset(found) for found in sets))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from tfdbg_cli.engines.torch.holding import Held, Holder
+from tfdbg_cli.engines.torch.holding import Held
 from tfdbg_cli.engines.torch.private import unobserved
 from tfdbg_cli.engines.torch.recording import Output
 
@@ -29,13 +29,9 @@ class ViewFinder:
 
     The outputs must be told of in the order in which they were made. A view is computed from the
     last value that was made in its memory, if that covers it whole.
-
-    Args:
-        holder: of the values.
     """
 
-    def __init__(self, holder: Holder) -> None:
-        self._holder = holder
+    def __init__(self) -> None:
         # Storage -> what was made or written in it, oldest first.
         self._made: dict[int, list[Output]] = {}
 
@@ -56,7 +52,7 @@ class ViewFinder:
             covers = start <= first and end <= stop and _is_dense(base)
             if not covers or base.held is None or base.dtype is not view.dtype:
                 return None
-            return functools.partial(_view, self._holder, base.held, base, view)
+            return functools.partial(_view, base.held, base, view)
         return None
 
 
@@ -80,8 +76,8 @@ def _is_dense(output: Output) -> bool:
     return True
 
 
-def _view(holder: Holder, held: Held, base: Output, view: Output) -> torch.Tensor | None:
-    value = holder.get(held)
+def _view(held: Held, base: Output, view: Output) -> torch.Tensor | None:
+    value = held.get()
     if value is None:
         return None
     with unobserved():

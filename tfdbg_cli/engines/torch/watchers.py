@@ -56,12 +56,19 @@ class Watcher:
     def stop(self) -> None:
         """Look away; `start` may follow."""
 
+    def look_ahead(self) -> None:
+        """The run has not begun, and it may take long until it does."""
+
     def begin_run(self) -> None:
         """The run begins; what was seen before belongs to it only as far as it uses it."""
         self._began = time.perf_counter()
 
-    def enter_module(self, module: Any) -> None:
+    def enter_module(self, module: Any, arguments: Any = None) -> None:
         """A module is called, by the program or by another module."""
+
+    def arguments(self, arguments: Any) -> Any:
+        """What to call it with instead, positional arguments and others: if `is_again`."""
+        return arguments
 
     def leave_module(self, module: Any, output: Any) -> None:
         """The call returns, or (with ``None``) raises."""
@@ -115,12 +122,16 @@ class _RecordingWatcher(Watcher):
         """Don't record."""
         self.recorder.stop()
 
+    def look_ahead(self) -> None:
+        """Only the latest part is kept."""
+        self.recorder.look_ahead()
+
     def begin_run(self) -> None:
         """What was recorded before is kept only as far as the run uses it."""
         super().begin_run()
         self.recorder.begin_run()
 
-    def enter_module(self, module: Any) -> None:
+    def enter_module(self, module: Any, arguments: Any = None) -> None:
         """Names are under the module from now on."""
         self.recorder.enter_module(module)
 
@@ -227,7 +238,8 @@ class FullWatcher(_RecordingWatcher):
             dump = self.recorder.dump()
         self.is_large = self.recorder.spilled_bytes > 0
         self.seconds = time.perf_counter() - self._began
-        return Capture(None, dump, error, passes=passes, said=said)
+        later = self.recorder.dump if dump is None else None
+        return Capture(None, dump, error, passes=passes, said=said, later=later)
 
     def _nonfinite(self, checks: SumChecks[Record]) -> list[Output]:
         """The held values that are bad: suspects, looked at exactly."""

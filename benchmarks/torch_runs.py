@@ -1,0 +1,190 @@
+"""A training step of three models: plain, at each level of `run -f`, with PyTorch's own tools.
+
+.venv/bin/python benchmarks/torch_runs.py [ROUNDS]
+"""
+
+import contextlib
+import statistics
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tfdbg_cli.engines.torch.engine import ENGINE
+from tfdbg_cli.filters.builtin import has_inf_or_nan
+from tfdbg_cli.sessions.framework import BaseDebugWrapperSession
+from tfdbg_cli.sessions.requests import (
+    OnRunEndResponse,
+    OnRunStartAction,
+    OnRunStartResponse,
+    OnSessionInitAction,
+    OnSessionInitResponse,
+)
+from tfdbg_cli.settings import FIELDS
+
+DEFAULTS = {field.name: field.default for field in FIELDS}
+
+
+class Block(nn.Module):
+    """Two convolutions around which the input is carried."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.conv1 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(width)
+
+    def forward(self, x):
+        hidden = torch.relu(self.norm1(self.conv1(x)))
+        return torch.relu(x + self.norm2(self.conv2(hidden)))
+
+
+def mlp():
+    model = nn.Sequential(
+        nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)
+    )
+    return model, torch.optim.Adam(model.parameters()), torch.randn(128, 784), 8
+
+
+def resnet():
+    stem = [nn.Conv2d(3, 32, 3, padding=1, bias=False), nn.BatchNorm2d(32), nn.ReLU()]
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10)]
+    model = nn.Sequential(*stem, *(Block(32) for _ in range(4)), *head)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+    return model, optimizer, torch.randn(16, 3, 32, 32), 1
+
+
+def transformer():
+    layer = nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+    model = nn.Sequential(encoder, nn.Flatten(), nn.Linear(64 * 256, 10))
+    return model, torch.optim.AdamW(model.parameters()), torch.randn(8, 64, 256), 1
+
+
+class Clones(TorchDispatchMode):
+    """Keeps a copy of every output, as whoever can't tell what is overwritten has to."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(tensor, torch.Tensor):
+                self.kept.append(tensor.clone())
+        return result
+
+
+class Session(BaseDebugWrapperSession):
+    """Awaits nan and infinities in all runs, or in none."""
+
+    is_debugging = True
+
+    def on_session_init(self, request):
+        return OnSessionInitResponse(OnSessionInitAction.PROCEED)
+
+    def on_run_start(self, request):
+        if not self.is_debugging:
+            return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
+        return OnRunStartResponse(
+            OnRunStartAction.DEBUG_RUN, filter_name="has_inf_or_nan", predicate=has_inf_or_nan
+        )
+
+    def on_run_end(self, request):
+        assert not request.passes
+        return OnRunEndResponse()
+
+    def expected_watch(self):
+        return self.on_run_start(None).watch() if self.is_debugging else None
+
+
+@contextlib.contextmanager
+def debugged(is_debugging=True, **settings):
+    """Under the debugger with these settings."""
+    ENGINE.configure({**DEFAULTS, **settings}.__getitem__)
+    session = Session(ENGINE.program())
+    session.is_debugging = is_debugging
+    undo = ENGINE.install(lambda program: session)
+    try:
+        yield
+    finally:
+        undo()
+
+
+@contextlib.contextmanager
+def debug_mode(keeps_outputs):
+    """PyTorch's log of ops."""
+    from torch.utils._debug_mode import DebugMode
+
+    mode = DebugMode()
+    with mode, mode.record_outputs() if keeps_outputs else contextlib.nullcontext():
+        yield
+
+
+LEVELS = {
+    "plain": contextlib.nullcontext,
+    "under the debugger, no run watched": lambda: debugged(is_debugging=False),
+    "run -f: signals": lambda: debugged(overhead=1.0),
+    "run -f: op records": lambda: debugged(overhead=1.0, guard=False),
+    "run -f: everything": lambda: debugged(overhead=float("inf")),
+    "a copy of every output": Clones,
+    "anomaly mode": lambda: torch.autograd.detect_anomaly(check_nan=True),
+    "DebugMode": lambda: debug_mode(keeps_outputs=False),
+    "DebugMode, outputs kept": lambda: debug_mode(keeps_outputs=True),
+}
+
+
+def measure(make, rounds):
+    """Milliseconds of a step, and its ratio to a plain one, for each variant."""
+    torch.manual_seed(0)
+    model, optimizer, x, steps = make()
+    target = torch.randint(0, 10, x.shape[:1])
+    criterion = nn.CrossEntropyLoss()
+
+    def step():
+        loss = criterion(model(x), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    times = {name: [] for name in LEVELS}
+    for number in range(rounds + 1):
+        for name, enter in LEVELS.items():
+            with enter():
+                step()  # makes what stays
+                start = time.perf_counter()
+                for _ in range(steps):
+                    step()
+                if number:  # the first round allocates memory
+                    times[name].append(1e3 * (time.perf_counter() - start) / steps)
+    # Ratios within a round, because the machine's speed drifts between them.
+    return {
+        name: (
+            statistics.median(measured),
+            statistics.median(a / b for a, b in zip(measured, times["plain"], strict=True)),
+        )
+        for name, measured in times.items()
+    }
+
+
+def main():
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 9
+    torch.set_num_threads(1)
+    models = (mlp, resnet, transformer)
+    results = {make.__name__: measure(make, rounds) for make in models}
+    print(f"PyTorch {torch.__version__}, one thread, medians of {rounds} rounds, ms per step")
+    print(f"{'':<36}" + "".join(f"{name:>20}" for name in results))
+    for name in LEVELS:
+        cells = [results[make][name] for make in results]
+        print(f"{name:<36}" + "".join(f"{ms:>12.2f} x{ratio:>6.2f}" for ms, ratio in cells))
+
+
+if __name__ == "__main__":
+    import warnings
+
+    warnings.filterwarnings("ignore", message="Anomaly Detection")
+    main()

@@ -1,0 +1,175 @@
+"""Small programs that make watching hard, run alone and under the debugger, and compared."""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from program_server import Done, Programs
+
+__all__ = ["EVERY_RUN", "MARK", "Both", "both", "nodes", "server", "shown"]
+
+ROOT = Path(__file__).resolve().parents[3]
+
+#: What lines of the programs begin with; all others are the debugger's.
+MARK = "program:"
+
+#: More stops than any of the programs has.
+EVERY_RUN = ("run", *("lt", "run") * 12)
+
+# What all programs begin with.
+_PRELUDE = f"""
+import hashlib
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def tell(*values):
+    print({MARK!r}, *values, flush=True)
+
+
+def digest(*things):
+    \"\"\"The bits of tensors and of the parameters and buffers of modules.\"\"\"
+    tensors = []
+    for thing in things:
+        tensors += [thing] if isinstance(thing, torch.Tensor) else thing.state_dict().values()
+    found = hashlib.sha1()
+    for tensor in tensors:
+        found.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()[:12]
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 8)
+        self.second = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.second(torch.tanh(self.first(x)))
+
+
+def train(model, count=3, optimizer=None):
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(count):
+        optimizer.zero_grad()
+        loss = model(torch.randn(6, 4)).square().mean()
+        loss.backward()
+        optimizer.step()
+    return loss
+
+
+torch.manual_seed(0)
+"""
+
+
+class Both:
+    """Runs programs both ways.
+
+    Attributes:
+        folder: where they are.
+    """
+
+    def __init__(self, programs: Programs, folder: Path, settings: Path) -> None:
+        self._programs = programs
+        self._settings = settings
+        self.folder = folder
+        self._alone: dict[Path, Done] = {}
+        (folder / "prelude.py").write_text(_PRELUDE)
+
+    def write(self, text: str, name: str = "program") -> Path:
+        """A program of this text, behind the prelude."""
+        path = self.folder / f"{name}.py"
+        path.write_text(f"from prelude import *\n{textwrap.dedent(text)}")
+        return path
+
+    def alone(self, path: Path) -> Done:
+        """What it does without the debugger."""
+        if path not in self._alone:
+            self._alone[path] = self._programs.plain(path)
+        return self._alone[path]
+
+    def debugged(self, path: Path, *commands: str) -> Done:
+        """What it does under these commands; the debugger must not have failed."""
+        for path_to_settings in self._settings.rglob("config.json"):
+            path_to_settings.unlink()
+        options = [part for command in commands for part in ("-c", command)]
+        done = self._programs.debugged("--batch", "--engine", "torch", *options, path)
+        assert "the debugger failed" not in done.err, done.err
+        return done
+
+    def compare(self, path: Path, *commands: str) -> str:
+        """What is shown under these commands; the program does what it does alone."""
+        alone, done = self.alone(path), self.debugged(path, *commands)
+        assert lines_of(alone), alone.err
+        assert lines_of(done) == lines_of(alone), done.err
+        assert done.status == alone.status, done.err
+        assert errors_of(done) == errors_of(alone)
+        return done.out
+
+    def __call__(self, text: str, *commands: str) -> str:
+        """Compare a program under each way to watch; what is shown under the first of them.
+
+        Args:
+            text: of the program.
+            commands: default: each run is debugged and listed.
+        """
+        path = self.write(text)
+        out = self.compare(path, *(commands or EVERY_RUN))
+        self.compare(path, "run -f has_inf_or_nan")
+        self.compare(path, "run -t 1000")
+        return out
+
+
+def lines_of(done: Done) -> list[str]:
+    """What the program has printed."""
+    return [line for line in done.out.splitlines() if line.startswith(MARK)]
+
+
+def errors_of(done: Done) -> list[str]:
+    """The program's lines on standard error, without the times of logged ones.
+
+    The debugger's own are those that tell at the end what was waited for and didn't come.
+    """
+    lines = [line for line in done.err.splitlines() if not line.startswith("tfdbg: ")]
+    return [re.sub(r"^[VIWE]\d{4} [^]]*]", "", line) for line in lines]
+
+
+def shown(out: str) -> str:
+    """What the debugger has shown, from the first stop on."""
+    return "\n".join(line for line in out.splitlines() if not line.startswith(MARK))
+
+
+def nodes(out: str, run: int = 0) -> list[str]:
+    """The names of the tensors in one of the lists that were shown."""
+    part = out.split("--- lt ---")[run + 1].split("\n---", maxsplit=1)[0]
+    return re.findall(r"(\S+):0$", part, re.MULTILINE)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Programs, Path]]:
+    """Runs programs in a process that has imported PyTorch."""
+    folder = tmp_path_factory.mktemp("breakers")
+    homes = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "TORCHINDUCTOR_CACHE_DIR")
+    own = {name: str(folder / name) for name in homes}
+    environment = {**os.environ, **own, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+    programs = Programs(
+        {**environment, "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    )
+    yield programs, folder
+    programs.close()
+
+
+@pytest.fixture
+def both(server: tuple[Programs, Path], tmp_path: Path) -> Both:
+    """Runs programs alone and under the debugger."""
+    programs, settings = server
+    return Both(programs, tmp_path, settings)

@@ -1,0 +1,112 @@
+"""Collectives: written in place, waited for later, and hidden in wrappers of modules."""
+
+import importlib.util
+
+import pytest
+from breakers_kit import EVERY_RUN, Both, nodes
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
+)
+
+ALONE = """
+import os
+import tempfile
+
+import torch.distributed as dist
+
+store = dist.FileStore(os.path.join(tempfile.mkdtemp(), "store"), 1)
+dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+"""
+
+
+def test_data_parallel_in_one_process(both: Both) -> None:
+    out = both(
+        f"""{ALONE}
+from torch.nn.parallel import DistributedDataParallel
+
+model = DistributedDataParallel(Net())
+tell(train(model, 3).item(), digest(model))
+dist.destroy_process_group()
+""",
+    )
+    assert {"first/addmm", "gradients/first/addmm_grad/mm"} <= set(nodes(out, 2))
+    assert "allreduce_" in " ".join(nodes(out, 2))
+
+
+def test_sharded_parameters_in_one_process(both: Both) -> None:
+    out = both(
+        f"""{ALONE}
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.device_mesh import init_device_mesh
+
+model = Net()
+fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+loss = train(model, 3)
+tell(loss.item(), [type(each).__name__ for each in model.parameters()][:1])
+tell(digest(*(each.to_local() for each in model.parameters())))
+dist.destroy_process_group()
+""",
+    )
+    assert "first/addmm" in " ".join(nodes(out, 2))
+
+
+TWO = """
+import os
+import tempfile
+
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.nn.parallel import DistributedDataParallel
+
+def work(rank, path, done):
+    torch.manual_seed(0)
+    dist.init_process_group("gloo", store=dist.FileStore(path, 2), rank=rank, world_size=2)
+    model = DistributedDataParallel(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = model(torch.full((3, 4), rank + 1.0)).square().mean()
+        loss.backward()
+        optimizer.step()
+    ones = torch.full((2,), rank + 1.0)
+    summed = ones.clone()
+    with torch.no_grad():
+        class Reduce(nn.Module):
+            def forward(self, x):
+                kept = x * 1
+                before = kept + 1
+                dist.all_reduce(kept)
+                later = x * 2
+                pending = dist.all_reduce(later, async_op=True)
+                pending.wait()
+                parts = [torch.zeros(2) for _ in range(2)]
+                dist.all_gather(parts, kept)
+                return before + kept + later + parts[1]
+        reduce = Reduce()
+        done(rank, reduce(ones), loss, model)
+    dist.destroy_process_group()
+
+def other(rank, path):
+    work(1, path, lambda *_: None)
+
+def tell_all(rank, output, loss, model):
+    tell(output.tolist(), loss.item(), digest(model))
+
+if __name__ == "__main__":
+    path = os.path.join(tempfile.mkdtemp(), "store")
+    context = mp.start_processes(other, (path,), join=False, start_method="fork")
+    work(0, path, tell_all)
+    context.join()
+"""
+
+
+def test_collectives_of_two_processes(both: Both) -> None:
+    path = both.write(TWO)
+    out = both.compare(path, *("run", "lt") * 4, "pt reduce/mul:0", "pt reduce/add:0")
+    assert out.count("--- run-end") == 4
+    assert "[1., 1.]" in out.rpartition("pt reduce/mul:0 ---")[2].split("--- pt")[0]
+    assert "[2., 2.]" in out.rpartition("pt reduce/add:0 ---")[2]
+    assert "allreduce_" in " ".join(nodes(out, 3))
+    both.compare(path, "run -f has_inf_or_nan")
+    both.compare(path, *EVERY_RUN[:1], "run -t 99")

@@ -1,0 +1,254 @@
+"""Threads and processes: which ones belong to a run, and that none of them hangs or is recorded."""
+
+import importlib.util
+
+import pytest
+from breakers_kit import EVERY_RUN, Both, nodes, shown
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
+)
+
+
+def test_training_in_another_thread(both: Both) -> None:
+    path = both.write(
+        """
+        import threading
+
+        def work():
+            model = Net()
+            tell(train(model).item(), digest(model))
+
+        thread = threading.Thread(target=work, name="trainer")
+        thread.start()
+        thread.join()
+        """
+    )
+    out = both.compare(path, *EVERY_RUN)
+    assert "run-end" not in out
+    out = both.compare(path, "config set threads .*", "run -n", *EVERY_RUN)
+    assert "run-start" not in out  # nobody asks: the main thread has no run
+    done = both.debugged(both.write(f"train(Net(), 1)\n{path.read_text()}", "second"))
+    assert done.status == 0
+
+
+def test_threads_are_chosen_by_their_names(both: Both) -> None:
+    path = both.write(
+        """
+        import threading
+
+        other = Net()
+        train(other, 1)
+        model = Net()
+        lock = threading.Lock()
+
+        def work(count):
+            with lock:
+                tell(threading.current_thread().name, train(model, count).item())
+
+        for name in ("trainer-1", "loader", "trainer-2"):
+            thread = threading.Thread(target=work, args=(2,), name=name)
+            thread.start()
+            thread.join()
+        train(other, 2)
+        tell(digest(model, other))
+        """
+    )
+    out = both.compare(path, "config set threads trainer.*", "run -n", *EVERY_RUN)
+    assert out.count("--- run-end: trainer-1: training run") == 2
+    assert out.count("--- run-end: trainer-2: training run") == 2
+    assert nodes(out, 1)[1:] == nodes(out, 3)[1:]
+    both.compare(path, "run", "config set threads trainer.*", *EVERY_RUN[1:])
+
+
+def test_a_background_thread_is_not_mixed_in(both: Both) -> None:
+    out = both(
+        """
+        import threading
+
+        model, other = Net(), Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        turn, is_over = threading.Event(), threading.Event()
+
+        def watch():
+            while not is_over.is_set():
+                other(torch.ones(3, 4)).sum().backward()
+                turn.set()
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        for _ in range(3):
+            x = torch.randn(6, 4)
+            optimizer.zero_grad()
+            hidden = model(x)
+            turn.clear()
+            turn.wait()
+            hidden.square().mean().backward()
+            optimizer.step()
+        is_over.set()
+        thread.join()
+        tell(digest(model), len(list(model.parameters())))
+        """
+    )
+    assert out.count("--- run-end: training run") == 3
+    assert len(nodes(out, 1)) == len(nodes(out, 2))
+    assert not [name for name in nodes(out, 1) if "other" in name]
+
+
+def test_threads_that_a_run_starts_belong_to_it(both: Both) -> None:
+    out = both(
+        """
+        import threading
+        from concurrent.futures import ThreadPoolExecutor
+
+        pool = ThreadPoolExecutor(1)
+        pool.submit(int).result()
+
+        class Branches(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.left, self.right = Net(), Net()
+
+            def forward(self, x):
+                found = {}
+
+                class Worker(threading.Thread):
+                    def run(self):
+                        found["left"] = model.left(x).relu()
+                        found["vars"] = "run" in vars(self)
+
+                worker = Worker()
+                worker.start()
+                worker.join()
+                assert not found["vars"]
+                return found["left"] * pool.submit(self.right, x).result()
+
+        model = Branches()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = model(torch.randn(6, 4)).mean()
+            thread = threading.Thread(target=loss.backward)
+            thread.start()
+            thread.join()
+            optimizer.step()
+        original = threading.Thread.start
+        assert original.__module__ == "threading" or original.__qualname__.endswith("start")
+        tell(loss.item(), digest(model))
+        """
+    )
+    for number in range(3):
+        seen = set(nodes(out, number))
+        assert {"left.first/addmm", "relu", "right.second/addmm"} <= seen
+        assert "gradients/mul_grad/mul" in seen
+        assert "optimizer/SGD/left.first.weight/add_" in seen
+
+
+def test_models_in_parallel_on_threads(both: Both) -> None:
+    out = both(
+        """
+        from torch.nn.parallel import parallel_apply
+
+        models = nn.ModuleList([Net(), Net()])
+        optimizer = torch.optim.SGD(models.parameters(), lr=0.1)
+
+        class Both(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.parts = models
+
+            def forward(self, x):
+                threads = []
+                import concurrent.futures
+                with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                    return sum(pool.map(lambda part: part(x), self.parts))
+
+        model = Both()
+        tell(train(model).item(), digest(model))
+        """
+    )
+    assert {"parts.0.first/addmm", "parts.1.first/addmm"} <= set(nodes(out, 2))
+
+
+LOADER = """
+import multiprocessing
+from torch.utils.data import DataLoader, Dataset
+
+class Data(Dataset):
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, index):
+        assert torch._C._len_torch_dispatch_stack() == 0, "recorded in a worker"
+        assert torch._C._len_torch_function_stack() == 0
+        if index == {bad}:
+            raise IndexError("no such picture")
+        return Net()(torch.full((4,), float(index))).detach(), torch.ones(2)
+
+def main():
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(Data(), batch_size=4, num_workers=2, multiprocessing_context="{method}",
+                        persistent_workers={persistent}, generator=torch.Generator())
+    for epoch in range(2):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = F.mse_loss(model(x * 0), y)
+            loss.backward()
+            optimizer.step()
+    tell(loss.item(), digest(model))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(("method", "persistent"), [("fork", False), ("fork", True)])
+def test_workers_of_a_loader(both: Both, method: str, persistent: bool) -> None:
+    out = both(LOADER.format(method=method, persistent=persistent, bad=-1))
+    assert out.count("--- run-end: training run") == 6
+
+
+def test_workers_that_are_spawned(both: Both) -> None:
+    path = both.write(LOADER.format(method="spawn", persistent=True, bad=-1))
+    out = both.compare(path, *EVERY_RUN)
+    assert out.count("--- run-end: training run") == 6
+
+
+def test_an_error_in_a_worker_is_raised(both: Both) -> None:
+    path = both.write(LOADER.format(method="fork", persistent=False, bad=9))
+    alone, done = both.alone(path), both.debugged(path, *EVERY_RUN)
+    assert alone.status == done.status == 1
+    assert "IndexError: no such picture" in done.err
+    assert done.out.count("--- run-end: training run") == 3
+    assert "Error type: IndexError" in done.out
+
+
+def test_processes_that_train(both: Both) -> None:
+    """The debugger is about this process; others train as they would without it."""
+    path = both.write(
+        """
+        import multiprocessing
+
+        def work(queue):
+            torch.manual_seed(1)
+            model = Net()
+            queue.put((train(model).item(), digest(model)))
+
+        if __name__ == "__main__":
+            first = Net()
+            train(first, 1)
+            for method in ("spawn", "fork"):
+                context = multiprocessing.get_context(method)
+                queue = context.Queue()
+                process = context.Process(target=work, args=(queue,))
+                process.start()
+                tell(method, queue.get())
+                process.join()
+                tell(process.exitcode)
+            train(first, 1)
+            tell(digest(first))
+        """
+    )
+    out = both.compare(path, *EVERY_RUN)
+    assert shown(out).count("--- run-end: training run") == 2

@@ -1,0 +1,223 @@
+"""How closely `run -f` looks at runs: what each level finds, and which one is chosen."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from program_server import Done, Programs
+
+from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.torch.levels import FULL, RECORDS, SIGNALS, Levels
+from tfdbg_cli.engines.torch.recorder import Names
+from tfdbg_cli.engines.torch.verdicts import Verdicts, is_nonfinite
+
+HERE = Path(__file__).resolve().parent
+TRAINING = "training run"
+#: Settings -> the level that they lead to.
+FORCED = {
+    ("config set overhead inf",): FULL,
+    ("config set overhead 1", "config set guard off"): RECORDS,
+    ("config set overhead 1",): SIGNALS,
+}
+EVERY_LEVEL = pytest.mark.parametrize("settings", FORCED, ids=FORCED.values())
+
+HEAD = """
+import torch
+import torch.nn.functional as F
+torch.manual_seed(0)
+
+
+class Masked(torch.nn.Module):
+    def forward(self, x):
+        return x.masked_fill(torch.ones_like(x).triu(1).bool(), {mask})
+
+
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), Masked())
+opt = torch.optim.SGD(net.parameters(), 0.1)
+for step in range(4):
+    x = torch.randn(4, 4)
+"""
+TAIL = """
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+print("END", sum(float(p.sum()) for p in net.parameters()))
+"""
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    folder = tmp_path_factory.mktemp("programs")
+    homes = {name: str(folder / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME")}
+    path = {"PYTHONPATH": str(HERE.parents[2]), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    server = Programs({**os.environ, **homes, **path})
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Writes a loop: what its masks are made with, and its loss."""
+
+    def write(loss: str, mask: str = "-1e30") -> Path:
+        path = tmp_path / "program.py"
+        path.write_text(f"{HEAD.format(mask=mask)}    loss = {loss}{TAIL}")
+        return path
+
+    return write
+
+
+def watched(programs, path, settings, name="has_inf_or_nan", options=()) -> Done:
+    """A program under `run -f` with these settings and no others."""
+    fresh = ("config set overhead 1.5", "config set guard on")
+    commands = [*fresh, *settings, f"run -f {name}", "run_info", "exit"]
+    given = [part for command in commands for part in ("-c", command)]
+    return programs.debugged("--batch", "--engine", "torch", *options, *given, path)
+
+
+def level(done: Done) -> str:
+    found = re.search(r"^Level: +(.*)$", done.out, re.MULTILINE)
+    return found[1] if found else ""
+
+
+BAD = "F.softmax(net(x), -1).sum() + (torch.log(x[0, 0] * 0.0) if step == 2 else 0.0)"
+
+
+@EVERY_LEVEL
+def test_each_level_stops_at_the_bad_run_and_at_the_op(settings, programs, program):
+    path = program(BAD)
+    done = watched(programs, path, settings)
+    assert "run-end: training run #3" in done.out
+    assert re.search(r"\b1 -inf +log:0", done.out), done.out
+    assert level(done).startswith(FORCED[settings])
+    assert re.findall(r"^END.*", done.out, re.M) == re.findall(
+        r"^END.*", programs.plain(path).out, re.M
+    )
+
+
+@EVERY_LEVEL
+def test_a_sum_that_overflows_is_no_infinity(settings, programs, program):
+    # Twelve times the lowest number there is.
+    path = program("F.softmax(net(x), -1).sum()", "torch.finfo(torch.float32).min")
+    done = watched(programs, path, settings)
+    assert "no tensor passed has_inf_or_nan up to the program's end, run 4" in done.out + done.err
+
+
+@EVERY_LEVEL
+def test_infinite_masks_are_no_origin(settings, programs, program):
+    mask = "-float('inf')"
+    good = program("F.softmax(net(x), -1).sum()", mask)
+    done = watched(programs, good, settings, "origin_of_nonfinite")
+    assert "no tensor passed origin_of_nonfinite" in done.out + done.err
+    done = watched(programs, program(BAD, mask), settings, "origin_of_nonfinite")
+    assert "run-end: training run #3" in done.out
+    assert re.search(r"\b1 -inf +log:0", done.out), done.out
+
+
+def test_nodes_that_do_not_count_do_not_stop_signals(programs, program):
+    path = program("F.softmax(net(x), -1).sum() + torch.log(x[0, 0] * 0.0)")
+    name = "has_inf_or_nan -fenn 'log|add'"
+    done = watched(programs, path, ("config set overhead 1",), name)
+    assert "no tensor passed has_inf_or_nan" in done.out + done.err
+
+
+def test_other_filters_need_all_values(programs, program):
+    path = program("F.softmax(net(x), -1).sum() * (1e6 if step == 2 else 1.0)", mask="-1.0")
+    done = watched(programs, path, ("config set overhead 1",), "exploding")
+    assert "run-end: training run #3" in done.out
+    assert level(done) == FULL
+
+
+def test_values_that_do_not_fit_in_memory_are_not_held(programs, program):
+    done = watched(programs, program(BAD), (), options=["--dump-limit", "500"])
+    assert level(done) == f"{SIGNALS} (the values don't fit in memory)"
+    assert re.search(r"\b1 -inf +log:0", done.out), done.out
+
+
+class _Settings:
+    """What a program tells of its settings."""
+
+    def __init__(self, **settings):
+        self.setting = {"overhead": 1.5, "guard": True, **settings}.__getitem__
+
+
+def levels_of(levels, count, kind=TRAINING, name="has_inf_or_nan", **seconds):
+    """The levels of the next runs, if one takes as long as told."""
+    chosen = []
+    for _ in range(count):
+        watcher = levels.watcher(Watch(filter_name=name), kind, None)
+        watcher.seconds = seconds.get(watcher.level, 0.0)
+        levels.ended(watcher, kind)
+        chosen.append(watcher.level)
+    return chosen
+
+
+def make(**settings):
+    return Levels(_Settings(**settings), Names(), [])
+
+
+@pytest.mark.parametrize(("slow", "expected"), [(1.4, FULL), (1.6, SIGNALS)])
+def test_the_level_follows_from_what_it_costs(slow, expected):
+    levels = make()
+    chosen = levels_of(levels, 30, everything=slow, signals=1.0)
+    # The first runs don't count; then as many of both, in twos.
+    assert chosen[:10] == [FULL] * 4 + [SIGNALS] * 2 + [FULL] * 2 + [SIGNALS] * 2
+    assert set(chosen[10:]) == {expected}
+    last = levels.watcher(Watch(filter_name="has_inf_or_nan"), TRAINING, None)
+    assert levels.reason(last, TRAINING) == (
+        f"{expected} (everything takes {slow}x; setting overhead 1.5)"
+    )
+
+
+def test_kinds_of_runs_are_measured_on_their_own():
+    levels = make()
+    levels_of(levels, 12, everything=9.0, signals=1.0)
+    assert levels_of(levels, 1) == [SIGNALS]
+    assert levels_of(levels, 1, "inference run") == [FULL]
+
+
+def test_a_run_that_cannot_be_repeated_is_never_watched_by_signals():
+    assert set(levels_of(make(), 12, "gradient run", everything=9.0)) == {FULL}
+    assert set(levels_of(make(guard=False), 12, everything=9.0)) == {FULL}
+    assert set(levels_of(make(guard=False, overhead=1.0), 2)) == {RECORDS}
+
+
+def test_settings_that_leave_nothing_to_measure():
+    assert set(levels_of(make(overhead=1.0), 3)) == {SIGNALS}
+    assert set(levels_of(make(overhead=math.inf), 12, everything=9.0, signals=1.0)) == {FULL}
+
+
+@pytest.mark.parametrize(
+    ("values", "is_bad"),
+    [
+        (torch.tensor([3e38, 3e38, 3e38]), False),
+        (torch.tensor([6e4, 6e4], dtype=torch.float16), False),
+        (torch.tensor([1.0, math.nan]), True),
+        (torch.tensor([-math.inf, math.inf], dtype=torch.bfloat16), True),
+        (torch.tensor([complex(0, math.inf)]), True),
+        (torch.tensor([1, 2]), False),
+        (torch.tensor([]), False),
+        (torch.tensor([[1.0, math.nan]]).to_sparse(), True),
+        (torch.tensor([1.0, math.inf]).to(torch.float8_e5m2), True),
+    ],
+)
+def test_verdicts_are_exact(values, is_bad):
+    verdicts: Verdicts[str] = Verdicts()
+    verdicts.add("x", 3, values)
+    assert verdicts.bad() == ([("x", 3)] if is_bad else [])
+    assert is_nonfinite(values) is is_bad
+
+
+def test_verdicts_leave_no_trace_in_autograd():
+    x = torch.tensor([math.nan], requires_grad=True)
+    y = x * 2
+    kept = []
+    verdicts: Verdicts[str] = Verdicts(lambda key, slot, tensor: kept.append(tensor))
+    verdicts.add("y", 0, y)
+    assert kept == [y] and y.grad_fn.name() == "MulBackward0" and y._version == 0
