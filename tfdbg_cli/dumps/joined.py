@@ -57,6 +57,7 @@ class JoinedDatum(Datum):
             timestamp=datum.timestamp,
             device_name=_TASK.sub(f"/task:{rank}/", device),
             is_view=datum.is_view,
+            note=datum.note,
         )
         self.datum = datum
 

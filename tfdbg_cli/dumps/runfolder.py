@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.dumps.dtypes import DType, decode, dtype_by_name
+from tfdbg_cli.dumps.dtypes import decode, dtype_by_name
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto, RunError, RunInfo
 from tfdbg_cli.dumps.feeds import LazyFeeds
 from tfdbg_cli.dumps.files import read_file
@@ -33,6 +33,7 @@ from tfdbg_cli.dumps.runfolder_writer import (
 from tfdbg_cli.dumps.safetensors_part import dtype_of_stored, read_header
 from tfdbg_cli.dumps.sources import Frame, Sources
 from tfdbg_cli.dumps.strings_part import decode_strings
+from tfdbg_cli.dumps.view_places import view_in
 from tfdbg_cli.errors import DumpError, UserError
 
 __all__ = ["RunFolderDatum", "RunFolderDump", "RunFolderWriter", "write_run_folder"]
@@ -94,7 +95,18 @@ class RunFolderDatum(Datum):
 class _Stored:
     """Where a value is and how to read it."""
 
-    __slots__ = ("as_text", "dtype", "end", "given", "missing", "path", "shape", "start")
+    __slots__ = (
+        "as_text",
+        "base",
+        "dtype",
+        "end",
+        "given",
+        "missing",
+        "path",
+        "place",
+        "shape",
+        "start",
+    )
 
     def __init__(self, root: str, record: _Record) -> None:
         shape = record.get("shape")
@@ -104,11 +116,13 @@ class _Stored:
         self.as_text = bool(record.get("text"))
         self.given: InconvertibleTensorProto | None = None
         self.path = ""
+        self.place: _Record | None = record if "of" in record else None
+        self.base: _Stored | None = None  # of a view
         self.start, self.end = int(record.get("start", 0)), int(record.get("end", 0))
         if "description" in record:
             is_initialized = bool(record.get("initialized", True))
             self.given = InconvertibleTensorProto(record["description"], is_initialized)
-        elif not self.missing:
+        elif not self.missing and self.place is None:
             file = str(record["file"])
             if os.path.basename(file) != file or self.start < 0 or self.end < self.start:
                 raise ValueError(f"{file!r} is no place in this folder")
@@ -119,27 +133,41 @@ class _Stored:
             return self.given
         if self.missing:
             raise DumpError(f"The dump has no value of this tensor. {self.missing}")
+        if self.place is not None:
+            return self._view(self.place)
+        data = self._data()
+        try:
+            if self.dtype == "string":
+                return decode_strings(bytes(data), self.as_text)
+            dtype = dtype_by_name(self.dtype)
+            if dtype is None or not dtype.raw:
+                return InconvertibleTensorProto(f"Tensor of the unknown type {self.dtype}")
+            return decode(np.frombuffer(data, dtype.raw).reshape(self.shape or ()), dtype)
+        except (ValueError, TypeError) as error:
+            raise DumpError(f"{self.path} is damaged: {error}.") from None
+        except DumpError as error:
+            raise DumpError(f"{self.path} is damaged: {error.message}") from None
+
+    def _view(self, place: _Record) -> Any:
+        base = self.base
+        dtype = dtype_by_name(self.dtype)
+        if base is None or not base.path or dtype is None or not dtype.raw:
+            raise DumpError("The dump has no value of the tensor that this one is a view of.")
+        try:
+            raw = view_in(base._data(), place, self.shape or (), np.dtype(dtype.raw))
+        except (ValueError, TypeError, KeyError) as error:
+            raise DumpError(f"{base.path} is damaged: {error}.") from None
+        return decode(raw, dtype)
+
+    def _data(self) -> memoryview:
+        """The bytes of the elements."""
         data = read_file(self.path)
         if self.end > len(data):
             raise DumpError(
                 f"{self.path} is damaged: it ends at byte {len(data)}, but the tensor at "
                 f"{self.end}."
             )
-        try:
-            if self.dtype == "string":
-                return decode_strings(bytes(data[self.start : self.end]), self.as_text)
-            dtype = dtype_by_name(self.dtype)
-            if dtype is None or not dtype.raw:
-                return InconvertibleTensorProto(f"Tensor of the unknown type {self.dtype}")
-            return self._array(data, dtype)
-        except (ValueError, TypeError) as error:
-            raise DumpError(f"{self.path} is damaged: {error}.") from None
-        except DumpError as error:
-            raise DumpError(f"{self.path} is damaged: {error.message}") from None
-
-    def _array(self, data: memoryview, dtype: DType) -> np.ndarray[Any, Any]:
-        raw = np.frombuffer(data[self.start : self.end], dtype.raw)
-        return decode(raw.reshape(self.shape or ()), dtype)
+        return data[self.start : self.end]
 
 
 class RunFolderDump(Dump):
@@ -169,6 +197,10 @@ class RunFolderDump(Dump):
             datum = self._take(record)
             if datum is not None:
                 placed.append((position, datum))
+        stored = {position: datum._stored for position, datum in placed}
+        for each in stored.values():
+            if each.place is not None:
+                each.base = stored.get(_int(each.place.get("of")))
         placed.sort(key=lambda pair: pair[0])
         self._tensors = [datum for _, datum in placed]
         self._check_files()

@@ -23,6 +23,7 @@ from tfdbg_cli.dumps.profile_file import PROFILE_FILE, profile_lines
 from tfdbg_cli.dumps.safetensors_part import PartWriter, storage_of
 from tfdbg_cli.dumps.sources import Frame, Sources, is_library_path
 from tfdbg_cli.dumps.strings_part import encode_strings
+from tfdbg_cli.dumps.view_places import ViewPlaces
 from tfdbg_cli.dumps.writer import check_new_folder
 from tfdbg_cli.errors import DumpError
 
@@ -47,7 +48,9 @@ GRAPH_FILE = "graph.pb"
 FRAMES_FILE = "frames.json"
 SOURCES_FOLDER = "sources"
 
-# Of a view only this is stored.
+# A view's elements are those of another tensor. Where they aren't found there, a copy of so many
+# bytes is stored; of a larger one only this.
+_SMALL_VIEW = 1 << 20
 _IS_VIEW = "It is a view of another tensor; li names that one."
 
 # So much is held in memory before it is written, and so much may be lost by a kill.
@@ -129,7 +132,13 @@ class RunFolderWriter:
         except OSError as error:
             raise write_error(path, error) from error
 
-    def add(self, datum: Datum, value: Any = None, op_type: str = "") -> bool:
+    def add(
+        self,
+        datum: Datum,
+        value: Any = None,
+        op_type: str = "",
+        place: Mapping[str, Any] | None = None,
+    ) -> bool:
         """Add a tensor; tensors are listed in the order in which they were added.
 
         Args:
@@ -137,6 +146,8 @@ class RunFolderWriter:
             value: its value; read from the datum if not given. It must not change until the part
                 is written.
             op_type: of the node.
+            place: of a view: where its elements are, as `ViewPlaces` finds it. Without one only
+                small views have a value.
 
         Returns:
             Whether the value is stored; ``False`` once the limit is reached, and for a value that
@@ -156,8 +167,11 @@ class RunFolderWriter:
         }
         self._count += 1
         if datum.is_view:
-            self._waiting.append(record | _kind_of(datum) | {"view": True, "missing": _IS_VIEW})
-            return False
+            record["view"] = True
+            if place is not None or datum.nbytes > _SMALL_VIEW:
+                missing = {"missing": _IS_VIEW} if place is None else place
+                self._waiting.append(record | _kind_of(datum) | {"bytes": datum.nbytes, **missing})
+                return place is not None
         if datum.note:
             record["note"] = datum.note
         dtype = datum._dtype or ""
@@ -428,8 +442,10 @@ def write_run_folder(dump: Dump, path: str | os.PathLike[str], limit: int | None
     """
     writer = RunFolderWriter(path, limit)
     writer.add_graph(dump.graph(), dump.sources())
+    places = ViewPlaces(dump)
     for datum in dump.data():
-        writer.add(datum, op_type=dump.op_type(datum.node_name))
+        place = places.place(datum) if datum.is_view else None
+        writer.add(datum, op_type=dump.op_type(datum.node_name), place=place)
     profile = dump.profile()
     if profile is not None:
         writer.add_profile(profile)

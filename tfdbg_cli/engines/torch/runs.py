@@ -46,6 +46,12 @@ if TYPE_CHECKING:
 __all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "Runs"]
 
 
+_LATE = (
+    "The forward pass was over when the debugger was asked, so it isn't here. The next run will "
+    "have it; so has this one with `-c run` on the command line, or in a `with tfdbg_cli.run():`."
+)
+
+
 class _Run:
     """A run that is open.
 
@@ -57,6 +63,7 @@ class _Run:
         watcher: what looks at it; ``None``: nobody does.
         only_evaluated: every module call so far was one of a module in evaluation mode.
         stepped: the optimizers that have made a step in it.
+        is_late: nothing was recorded before it.
     """
 
     def __init__(self, kind: str, closes_on: str, description: Description) -> None:
@@ -68,6 +75,7 @@ class _Run:
         self.watcher: Watcher | None = None
         self.only_evaluated = False
         self.stepped: list[int] = []
+        self.is_late = False
         self.thread = threading.get_ident()
 
 
@@ -337,6 +345,7 @@ class Runs:
         with self._busy():
             run.handle = wrapper.open_run(ProgramRun(kind, description.info))
         self._run = run
+        run.is_late = ahead is None
         if run.handle.action == "non_debug_run":
             description.forget()
             if ahead is not None:
@@ -407,6 +416,8 @@ class Runs:
         info: RunInfo = run.handle.request.run_info
         run.description.end(info, watcher, frame, output, run.events)
         run.description.take_feeds(info, dump)
+        if dump is not None and run.is_late and run.events.startswith("B"):
+            dump.warnings.append(_LATE)
         if watcher.level:
             level = self._levels.reason(watcher, run.kind)
             info.details = [*info.details, ("Level", level)]
