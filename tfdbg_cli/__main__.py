@@ -102,6 +102,13 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
         add("--dump-root", metavar="DIR", help="where dumps go"),
         add("--keep-dumps", action="store_true", help="keep dumps when the program ends"),
         add(
+            "--dump-format",
+            choices=("folder", "tfdbg"),
+            default="folder",
+            help="kept dumps are run folders, with everything, or tfdbg: directories that"
+            " TensorFlow's own debug_data.DebugDumpDir reads (default: %(default)s)",
+        ),
+        add(
             "--dump-limit",
             type=_size,
             metavar="SIZE",
@@ -228,6 +235,7 @@ def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger
         dump_root=options.dump_root,
         keep_dumps=options.keep_dumps,
         dump_limit=options.dump_limit,
+        as_directory=options.dump_format == "tfdbg",
         filters=options.filters,
     )
 

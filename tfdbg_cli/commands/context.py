@@ -55,6 +55,7 @@ class Context:
         extra: what plug-ins and sessions keep from command to command of this stop.
         names: results stored by ``eval -o NAME``; kept from stop to stop.
         history: what was typed.
+        is_printed: output goes to a pipe or a file, where rows needn't fit on a screen.
     """
 
     mode: str
@@ -68,6 +69,7 @@ class Context:
     extra: dict[str, Any] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)
     history: History | None = None
+    is_printed: bool = False
 
     @property
     def is_live(self) -> bool:

@@ -14,6 +14,7 @@ from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.tensor_columns import (
     COLUMNS,
+    WIDE,
     column,
     columns,
     complete_column,
@@ -186,7 +187,7 @@ def _list_tensors(context: Context, arguments: argparse.Namespace) -> Result:
     table = TensorTable(
         facts,
         found,
-        context.width,
+        max(context.width, WIDE - 1) if context.is_printed else context.width,
         chosen=arguments.columns,
         again=_again(arguments),
         sort_by=sort_by,

@@ -49,6 +49,7 @@ class Debugger:
         dump_limit: bytes of tensors held in memory; a larger dump goes to a run folder.
         filters: Python files with tensor filters.
         config_path: settings file; ``None``: the user's own.
+        as_directory: dumps that stay are written in the original's format.
         place: which of the ranks of a distributed program this is; ``None``: it is no such program.
 
     Attributes:
@@ -78,6 +79,7 @@ class Debugger:
         filters: Sequence[str] = (),
         config_path: str | None = None,
         place: Place | None = None,
+        as_directory: bool = False,
     ) -> None:
         self.settings = Settings(Path(config_path) if config_path else default_config_path())
         self.history = History(None if batch else default_history_path())
@@ -88,7 +90,11 @@ class Debugger:
         for path in filters:
             load_filters(path, self.filters)
         self.store = DumpStore(
-            dump_root, keep_dumps, dump_limit, place.rank if place is not None else None
+            dump_root,
+            keep_dumps,
+            dump_limit,
+            rank=place.rank if place is not None else None,
+            as_directory=as_directory,
         )
         #: What `eval -o` stored.
         self.names: dict[str, Any] = {}
@@ -239,6 +245,7 @@ class Debugger:
         self.waiting.end()
         self.stops += 1
         context.is_first_stop = self.stops == 1
+        context.is_printed = self.queue.batch
         context.extra["notes"], self._notes = self._notes, []
         service = CommandService(
             context,

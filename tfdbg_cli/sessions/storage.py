@@ -13,6 +13,7 @@ from pathlib import Path
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.joined import JoinedDump, rank_name
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.writer import write_dump_directory
 from tfdbg_cli.errors import UserError
 
 __all__ = ["DEFAULT_LIMIT", "DumpStore", "check_dump_root"]
@@ -49,6 +50,7 @@ class DumpStore:
         root: where run folders are made; default: a temporary folder, made when first needed.
         keep: whether the dumps of runs that stopped stay after the program's end.
         limit: bytes of tensors held in memory per run; default: `DEFAULT_LIMIT`.
+        as_directory: what stays is written in the original's format, for TensorFlow's own tools.
         rank: of this process, where it is one of several: its runs go to a folder ``rank_<rank>``
             below the root.
 
@@ -66,6 +68,7 @@ class DumpStore:
         keep: bool = False,
         limit: int | None = None,
         rank: int | None = None,
+        as_directory: bool = False,
     ) -> None:
         if root is not None and os.path.exists(root) and not os.path.isdir(root):
             raise UserError(f"--dump-root {root} is a file.", "Name a folder.")
@@ -73,6 +76,7 @@ class DumpStore:
         self.keep = keep
         self.limit = DEFAULT_LIMIT if limit is None else limit
         self.rank = rank
+        self.as_directory = as_directory
         self.number = 0
         self._temporary: str | None = None
         self._guest_of: str | None = None
@@ -98,18 +102,23 @@ class DumpStore:
         if self._temporary is None and os.path.isdir(path):
             self._guest_of = path
 
-    def _folder(self) -> Path:
+    @property
+    def _spills_stay(self) -> bool:
+        """Whether a run folder that was written for want of memory is what is kept."""
+        return self.keep and not self.as_directory
+
+    def _folder(self, name: str = "run") -> Path:
         base = self.shared_root()
         if self.rank is not None:
             base = base / rank_name(self.rank)
         os.makedirs(base, exist_ok=True)
         if self.number:
-            path = base / f"run_{self.number:06d}"
+            path = base / f"{name}_{self.number:06d}"
             others = (path.with_name(f"{path.name}_{again}") for again in itertools.count(2))
             return path if not path.exists() else next(p for p in others if not p.exists())
         while True:
             self._count += 1
-            path = base / f"run_{self._count:06d}"
+            path = base / f"{name}_{self._count:06d}"
             if not path.exists():
                 return path
 
@@ -144,7 +153,7 @@ class DumpStore:
         from tfdbg_cli.dumps.runfolder import RunFolderDump, write_run_folder
 
         try:
-            path = self._folder()
+            path = self._folder("spilled" if self.as_directory else "run")
             write_run_folder(dump, path)
             found = RunFolderDump(path)
         except (OSError, UserError) as error:
@@ -158,15 +167,21 @@ class DumpStore:
             return ""
         from tfdbg_cli.dumps.runfolder import RunFolderDump, write_run_folder
 
-        if isinstance(dump, RunFolderDump):
-            return ""
+        problems: list[str] = []
         try:
-            path = self._folder()
-            write_run_folder(dump, path)
+            if self.as_directory:
+                path = self._folder()
+                problems = write_dump_directory(dump, path)
+            elif isinstance(dump, RunFolderDump):
+                return ""
+            else:
+                path = self._folder()
+                write_run_folder(dump, path)
             self._kept = weakref.ref(dump), path
         except (OSError, UserError) as error:
             return f"The dump could not be kept: {error}"
-        return f"The dump is kept in {path}."
+        lost = f" {problems[0]} ({len(problems)} in all.)" if problems else ""
+        return f"The dump is kept in {path}.{lost}"
 
     def release(self, dump: Dump | None) -> None:
         """A dump is no longer asked for: a spilled one that needn't stay is removed."""
@@ -179,12 +194,12 @@ class DumpStore:
             spilled, path = entry
             if spilled is dump or any(spilled is part for part in parts):
                 self._spilled.remove(entry)
-                if not self.keep:
+                if not self._spills_stay:
                     shutil.rmtree(path, ignore_errors=True)
 
     def close(self) -> None:
         """Remove what was only temporary."""
-        if not self.keep:
+        if not self._spills_stay:
             for dump, path in self._spilled:
                 with contextlib.suppress(Exception):
                     dump.close()
