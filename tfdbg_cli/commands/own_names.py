@@ -31,7 +31,7 @@ def meant(context: Context, name: str) -> str:
         return name
     if name in info.outputs:
         return info.outputs[name]
-    given = f"input/{name}:0"
+    given = getattr(info.feeds, "tensors", {}).get(name) or f"input/{name}:0"
     return given if dump.by_tensor(given) else name
 
 

@@ -77,7 +77,6 @@ LOOKS = (
     "ls",
     "ps {script}",
     "eval np.sum(`fc1/addmm:0`)",
-    "eval `no_such_node:0`",
 )
 
 
@@ -114,6 +113,7 @@ def call(folder, *options, commands, program, status=0):
 
 def sections(printed):
     """What each command has printed, by the command."""
+    printed = re.sub(r"(?m)^The dump is kept in .*\n", "", printed.removesuffix("done\n"))
     pieces = re.split(r"^--- (.*) ---$", printed, flags=re.MULTILINE)
     return dict(zip(pieces[1::2], pieces[2::2], strict=True))
 
@@ -154,10 +154,9 @@ def offline(live, script, tmp_path_factory):
 @pytest.mark.parametrize("command", LOOKS)
 def test_a_run_folder_shows_what_the_living_run_has_shown(command, live, offline, script):
     name = command.format(script=script)
-    printed = re.sub(r"(?m)^The dump is kept in .*\n", "", live[0][name])
+    printed = live[0][name]
     assert offline[name] == printed
-    # Only the command with the name that isn't there may have failed.
-    assert printed.startswith("ERROR") == (command == LOOKS[-1])
+    assert "ERROR" not in printed
 
 
 def test_run_info_tells_the_kind_the_details_and_the_outputs(live, offline):
@@ -199,9 +198,7 @@ def test_a_timed_run_is_kept_with_its_timings(script, tmp_path):
         commands=["run -p", "lp"],
     )
     (path,) = (tmp_path / "kept").iterdir()
-    assert sections(look(tmp_path, path, "lp"))["lp"] == (
-        re.sub(r"(?m)^The dump is kept in .*\n", "", sections(printed)["lp"])
-    )
+    assert sections(look(tmp_path, path, "lp"))["lp"] == sections(printed)["lp"]
 
 
 def test_a_dump_beyond_the_limit_is_looked_at_kept_and_opened(script, tmp_path):

@@ -33,11 +33,18 @@ class Feeds(Mapping[str, Any]):
 
     Attributes:
         shapes: name -> dtype and shape, as far as known.
+        tensors: name -> ``node:slot``, at the end of a run that was debugged.
     """
 
-    def __init__(self, loads: Mapping[str, Callable[[], Any]], shapes: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        loads: Mapping[str, Callable[[], Any]],
+        shapes: Mapping[str, str],
+        tensors: Mapping[str, str] | None = None,
+    ) -> None:
         self._loads = loads
         self.shapes = shapes
+        self.tensors = tensors or {}
 
     def __getitem__(self, name: str) -> Any:
         return self._loads[name]()
@@ -83,6 +90,7 @@ class Description:
         self._optimizers = optimizers
         self._site = call_site(frame)  # the frame goes on
         self._tensors: dict[str, torch.Tensor] | None = None
+        self._made: dict[str, str] = {}
         mode = "training" if module is not None and module.training else "evaluation"
         self._mode = f"{mode}, gradients {'on' if torch.is_grad_enabled() else 'off'}"
 
@@ -175,16 +183,25 @@ class Description:
         info.kind, info.number = self.kind, self.number
         self.forget()
 
+    def began(self, watcher: Watcher) -> None:
+        """The run begins; what it gets may have been made by ops that were recorded before."""
+        made = {name: watcher.tensor_name(tensor) for name, tensor in self.tensors().items()}
+        self._made = {name: tensor for name, tensor in made.items() if tensor}
+
     def take_feeds(self, info: RunInfo, dump: Dump | None) -> None:
         """Show the inputs as they were when the run used them, where the dump has them."""
         if dump is None:
             return
         loads: dict[str, Callable[[], Any]] = {}
         shapes = getattr(info.feeds, "shapes", {})
+        tensors = {}
         for name in info.feeds:
-            held = dump.by_tensor(f"input/{name}:0")
+            known = (f"input/{name}:0", self._made.get(name, ""))
+            held = next((found for each in known if (found := dump.by_tensor(each))), None)
             loads[name] = held[0].get_tensor if held else _missing(name)
-        info.feeds = Feeds(loads, shapes)
+            if held:
+                tensors[name] = held[0].tensor_name
+        info.feeds = Feeds(loads, shapes, tensors)
 
 
 def _missing(name: str) -> Callable[[], Any]:

@@ -180,6 +180,8 @@ class Holder:
             if place.dtype is None:
                 loaded: torch.Tensor = torch.load(io.BytesIO(data), weights_only=True)
                 return loaded
+            if not data:
+                return torch.empty(place.shape, dtype=place.dtype)
             return torch.frombuffer(data, dtype=torch.uint8).view(place.dtype).reshape(place.shape)
 
     def close(self) -> None:

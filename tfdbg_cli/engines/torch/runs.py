@@ -96,6 +96,7 @@ class Runs:
         self._run: _Run | None = None
         self._ahead: Watcher | None = None  # records what the next run may use
         self._ahead_on = 0  # which thread
+        self._shown = 0  # the error that a run has ended with
         self._last: Watcher | None = None
         self._depth = 0
         self._module_depth = 0
@@ -362,6 +363,8 @@ class Runs:
         if watcher is not ahead:
             shelter(watcher, self.give_up)
         run.watcher = watcher
+        if watcher is ahead:
+            description.began(watcher)
         watcher.begin_run()
         watcher.name_inputs(description.tensors)
         watcher.start()
@@ -379,6 +382,7 @@ class Runs:
         if run is None or wrapper is None:
             return
         watcher = run.watcher
+        self._shown = id(error)
         capture = Capture(None, None, error)
         with self._busy():
             if watcher is not None:
@@ -452,6 +456,8 @@ class Runs:
 
     def failed(self, error: BaseException) -> None:
         """The program ends with an error; one of an op outside of modules is still to be shown."""
+        if id(error) == self._shown:
+            return
         ahead = self._ahead if self._run is None else None
         if ahead is not None and (ahead.failed_op(error) or is_framework_error(error)):
             # It was raised on the way to the next run (maybe in another process).
