@@ -168,9 +168,10 @@ class RunFolderWriter:
         self._count += 1
         if datum.is_view:
             record["view"] = True
-            if place is not None or datum.nbytes > _SMALL_VIEW:
+            size = datum.nbytes  # which makes its type known, too
+            if place is not None or size > _SMALL_VIEW:
                 missing = {"missing": _IS_VIEW} if place is None else place
-                self._waiting.append(record | _kind_of(datum) | {"bytes": datum.nbytes, **missing})
+                self._waiting.append(record | _kind_of(datum) | {"bytes": size, **missing})
                 return place is not None
         if datum.note:
             record["note"] = datum.note

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from program_server import Done, Programs
 
-__all__ = ["EVERY_RUN", "MARK", "Both", "both", "nodes", "server", "shown"]
+__all__ = ["EVERY_RUN", "MARK", "ROOT", "Both", "both", "nodes", "server", "shown"]
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -1,0 +1,184 @@
+"""Several dumps of one run seen as one."""
+
+import numpy as np
+import pytest
+
+from tfdbg_cli.dumps.dump import RunError, RunInfo
+from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.joined import JoinedDump, part_of
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.open import open_dump
+from tfdbg_cli.dumps.runfolder import RunFolderDump
+from tfdbg_cli.dumps.runfolder_writer import write_run_folder
+from tfdbg_cli.filters.builtin import has_inf_or_nan
+
+DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+def rank_dump(start, bad=False, collective="c10d.allreduce_", host="here", error=None):
+    """Two ops and a collective; the second op's value may be bad."""
+    nodes = [
+        Node("x", "Input"),
+        Node("log", "log", ["x:0"]),
+        Node("sync", collective, ["log:0"]),
+        Node("step", "add_", ["sync:0"]),
+    ]
+    info = RunInfo(
+        call_count=3,
+        kind="training run",
+        runner="Net(x)",
+        feeds={"x": np.ones(2)},
+        outputs={"loss": "log:0"},
+        details=[("Step", "3"), ("Rank", "?"), ("Host", host)],
+        error=error,
+    )
+    dump = MemoryDump(Graph(nodes), run_info=info)
+    for at, name in enumerate(["x", "log", "sync", "step"]):
+        value = np.full(2, -np.inf if bad and name != "x" else at, np.float32)
+        dump.add(name, 0, value, timestamp=start + at, device_name=DEVICE)
+    return dump
+
+
+def names(dump):
+    return [datum.tensor_name for datum in dump.data()]
+
+
+def test_names_devices_and_the_order_of_time_tell_the_ranks_apart():
+    joined = JoinedDump({1: rank_dump(1_000), 0: rank_dump(1_001)})
+    assert names(joined)[:4] == ["rank_1/x:0", "rank_0/x:0", "rank_1/log:0", "rank_0/log:0"]
+    assert {d.device_name for d in joined.by_tensor("rank_1/log:0")} == {
+        DEVICE.replace("task:0", "task:1")
+    }
+    assert joined.op_type("rank_1/log") == "log"
+    assert joined.by_tensor("log:0") == []
+    assert part_of("rank_12/a/b:0") == (12, "a/b:0")
+    assert part_of("a/b") == (None, "a/b")
+
+
+def test_the_first_bad_tensor_is_on_the_rank_where_it_began():
+    # Rank 0 begins its collective long before rank 1 gives it the bad value.
+    joined = JoinedDump({0: rank_dump(1_000), 1: rank_dump(2_000, bad=True)})
+    clean = joined.parts[0]
+    clean.by_tensor("sync:0")[0]._load = lambda: np.full(2, -np.inf, np.float32)
+    found = joined.find(has_inf_or_nan)
+    assert found[0].tensor_name == "rank_1/log:0"
+    assert {each.tensor_name for each in found} >= {"rank_0/sync:0", "rank_1/sync:0"}
+
+
+def test_a_collective_has_the_inputs_of_all_ranks():
+    graph = JoinedDump({0: rank_dump(1), 1: rank_dump(1)}).graph()
+    assert graph is not None
+    assert graph.nodes["rank_0/sync"].inputs == ("rank_0/log:0", "rank_1/log:0")
+    assert graph.nodes["rank_1/sync"].inputs == ("rank_1/log:0", "rank_0/log:0")
+    assert graph.path("rank_1/x", "rank_0/step") == [
+        *("rank_1/x", "rank_1/log", "rank_0/sync", "rank_0/step")
+    ]
+
+
+@pytest.mark.parametrize("other", ["c10d.broadcast_", "_c10d_functional.wait_tensor", "mul"])
+def test_ranks_that_do_different_things_are_not_connected(other):
+    graph = JoinedDump({0: rank_dump(1), 1: rank_dump(1, collective=other)}).graph()
+    assert graph is not None
+    assert graph.nodes["rank_0/sync"].inputs == ("rank_0/log:0",)
+
+
+def test_the_run_is_told_with_the_inputs_and_outputs_of_all():
+    info = JoinedDump({0: rank_dump(1), 1: rank_dump(1)}, own=1).run_info()
+    assert info is not None
+    assert list(info.feeds) == ["rank_0/x", "rank_1/x"]
+    np.testing.assert_array_equal(info.feeds["rank_1/x"], [1, 1])
+    assert info.outputs == {"rank_0/loss": "rank_0/log:0", "rank_1/loss": "rank_1/log:0"}
+    assert list(info.details) == [("Step", "3"), ("Ranks", "0, 1")]
+    assert info.call_count == 3
+
+
+def test_the_error_that_names_an_op_comes_before_those_that_follow_from_it():
+    gone = RunError("RuntimeError", "Connection closed by peer", "c10d.allreduce_")
+    wrong = RunError("RuntimeError", "bad shapes", "log")
+    info = JoinedDump({0: rank_dump(1, error=gone), 1: rank_dump(1, error=wrong)}).run_info()
+    assert info is not None
+    assert info.error is not None
+    assert info.error.op_name == "rank_1/log"
+    assert info.error.message.splitlines() == [
+        "On rank 1: bad shapes",
+        "On rank 0: RuntimeError: Connection closed by peer",
+    ]
+
+
+def test_warnings_say_whose_they_are_and_that_clocks_may_differ():
+    parts = {0: rank_dump(1), 1: rank_dump(1, host="there")}
+    parts[1].warnings.append("Something is missing.")
+    first, second = JoinedDump(parts).warnings
+    assert "2 machines" in first
+    assert second == "Rank 1: Something is missing."
+
+
+def test_a_folder_of_ranks_opens_as_the_last_run_of_all(tmp_path):
+    for rank in (0, 1):
+        for number in (1, 2):
+            path = tmp_path / f"rank_{rank}" / f"run_{number:06d}"
+            path.parent.mkdir(exist_ok=True)
+            write_run_folder(rank_dump(number * 1_000, bad=number == 2 and rank == 1), path)
+    joined = open_dump(tmp_path)
+    assert isinstance(joined, JoinedDump)
+    found = joined.find(has_inf_or_nan, first_n=1)
+    assert [each.tensor_name for each in found] == ["rank_1/log:0"]
+    alone = open_dump(tmp_path / "rank_1" / "run_000001")
+    assert names(alone) == ["x:0", "log:0", "sync:0", "step:0"]
+
+
+def test_a_part_that_is_damaged_leaves_the_others(tmp_path):
+    for rank in (0, 1):
+        path = tmp_path / f"rank_{rank}" / "run_000001"
+        path.parent.mkdir()
+        write_run_folder(rank_dump(1_000), path)
+    (tmp_path / "rank_0" / "run_000001" / "run.json").unlink()
+    joined = open_dump(tmp_path)
+    assert any("Rank 0" in text and "run.json" in text for text in joined.warnings)
+    assert joined.by_tensor("rank_1/log:0")
+
+
+# Views in run folders.
+
+
+def view_dump():
+    """A tensor with views of several shapes, one of them a copy elsewhere."""
+    whole = np.arange(12, dtype=np.float32).reshape(3, 4)
+    views = {
+        "t": whole.T,
+        "part": whole[1:, ::2],
+        "wide": np.broadcast_to(whole[:, None, :], (3, 5, 4)),
+        "none": whole[:0],
+        "bytes": whole.view(np.int32),
+        "elsewhere": whole.copy() + 1,
+    }
+    nodes = [Node("w", "Parameter"), *(Node(name, "view", ["w:0"]) for name in views)]
+    dump = MemoryDump(Graph(nodes))
+    dump.add("w", 0, whole, timestamp=1)
+    for name, value in views.items():
+        dump.add(name, 0, value, timestamp=2).is_view = True
+    return dump, views
+
+
+def test_views_are_read_back_without_having_been_written(tmp_path):
+    dump, views = view_dump()
+    write_run_folder(dump, tmp_path / "run")
+    found = RunFolderDump(tmp_path / "run")
+    assert not found.warnings
+    for name, value in views.items():
+        (datum,) = found.by_tensor(f"{name}:0")
+        assert datum.is_view
+        np.testing.assert_array_equal(datum.get_tensor(), value)
+        assert datum.dtype == value.dtype.name
+    written = sum(path.stat().st_size for path in (tmp_path / "run").glob("tensors-0*"))
+    assert written < 1000  # the tensor and the one copy, and not the view of 240 bytes
+
+
+def test_a_view_outside_of_its_tensor_is_damage(tmp_path):
+    dump, _ = view_dump()
+    write_run_folder(dump, tmp_path / "run")
+    index = tmp_path / "run" / "tensors.jsonl"
+    index.write_text(index.read_text().replace('"offset":16', '"offset":40'))
+    found = RunFolderDump(tmp_path / "run")
+    with pytest.raises(Exception, match="outside of its tensor"):
+        found.by_tensor("part:0")[0].get_tensor()

@@ -1,0 +1,241 @@
+"""What the debuggers of several ranks agree on, over real sockets, without a framework."""
+
+import threading
+
+import pytest
+
+from tfdbg_cli.commands.run import ExitChoice, RunChoice
+from tfdbg_cli.dumps.dump import RunError
+from tfdbg_cli.dumps.joined import JoinedDump
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.base import Meeting
+from tfdbg_cli.sessions.rank_team import Team
+from tfdbg_cli.sessions.ranks import Alone, Place, Verdict, find_place
+from tfdbg_cli.sessions.storage import DumpStore
+from tfdbg_cli.settings import Settings
+
+
+class Board(Meeting):
+    """A store in memory."""
+
+    def __init__(self, rank, shared):
+        self.rank, self.size, self._shared = rank, 2, shared
+
+    def put(self, name, text):
+        self._shared[name] = text
+
+    def look(self, name):
+        return self._shared.get(name)
+
+
+class Adapter:
+    """Knows the board from the beginning."""
+
+    def __init__(self, rank, shared):
+        self._board = Board(rank, shared)
+
+    def meeting(self):
+        return self._board
+
+
+class Ranks:
+    """Rank 0 leads, rank 1 follows; both in this process."""
+
+    def __init__(self, tmp_path):
+        shared = {}
+        self.notes = []
+        self.hurries = False
+        self.teams = []
+        self.settings = [Settings(), Settings()]
+        for rank in (0, 1):
+            store = DumpStore(str(tmp_path / "root"), rank=rank)
+            store.number = 7
+            team = Team(
+                Place(rank, 2), store, self.settings[rank], self.notes.append, lambda: self.hurries
+            )
+            team.meet(Adapter(rank, shared))
+            self.teams.append(team)
+        self.leader, self.follower = self.teams
+        self._threads = []
+
+    def together(self, *calls):
+        """Call functions at the same time; their results."""
+        results = [None] * len(calls)
+
+        def call(at):
+            results[at] = calls[at]()
+
+        threads = [threading.Thread(target=call, args=(at,)) for at in range(len(calls))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive()
+        return results
+
+    def agree(self, run, *verdicts):
+        for team in self.teams:
+            team.opened(run)
+        return self.together(
+            *(
+                lambda team=team, verdict=verdict: team.agree(run, verdict)
+                for team, verdict in zip(self.teams, verdicts, strict=True)
+            )
+        )
+
+
+@pytest.fixture
+def ranks(tmp_path, capsys):
+    made = Ranks(tmp_path)
+    yield made
+    for team in made.teams:
+        team.leave()
+
+
+def dump_of(value):
+    dump = MemoryDump()
+    dump.add("x", 0, value, timestamp=1)
+    return dump
+
+
+# Who is who.
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"},
+        {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},
+        {"PMI_RANK": "1", "PMI_SIZE": "2"},
+        {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"},
+    ],
+)
+def test_launchers_say_which_rank_this_is(environment):
+    assert find_place(environment, 1) == Place(1, 2, 1)
+    assert find_place(environment, 1).leads
+    assert not find_place(environment, 0).leads
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"RANK": "0", "WORLD_SIZE": "1"},
+        {"RANK": "2", "WORLD_SIZE": "2"},
+        {"RANK": "x", "WORLD_SIZE": "2"},
+        {"SLURM_PROCID": "0", "SLURM_NTASKS": "2"},  # a script of sbatch: one process
+    ],
+)
+def test_a_program_of_one_process_has_no_ranks(environment):
+    assert find_place(environment) is None
+
+
+def test_a_lone_debugger_decides_alone():
+    alone = Alone()
+    assert alone.may_stop()
+    assert alone.agree("run 1", Verdict(True)).stops
+    assert not alone.agree("run 1", Verdict(False)).stops
+    assert alone.share("run 1", None, alone.agree("run 1", Verdict(True))) is None
+
+
+# Runs.
+
+
+def test_a_filter_that_passes_on_one_rank_stops_all(ranks):
+    calm, excited = Verdict(False), Verdict(True, passes=True)
+    first = ranks.agree("training run 1", calm, calm)
+    assert [each.stops for each in first] == [False, False]
+    leader, follower = ranks.agree("training run 2", calm, excited)
+    assert leader.stops
+    assert follower.stops
+    assert leader.passing == [1]
+    assert leader.describe() == "on rank 1: "
+
+
+def test_the_leader_sees_the_tensors_of_all(ranks, tmp_path):
+    agreed = ranks.agree("training run 1", Verdict(True), Verdict(True))
+    own, theirs = dump_of(1.0), dump_of(2.0)
+    dump, kept = ranks.together(
+        lambda: ranks.leader.share("training run 1", own, agreed[0]),
+        lambda: ranks.follower.share("training run 1", theirs, agreed[1]),
+    )
+    assert isinstance(dump, JoinedDump)
+    values = {datum.tensor_name: float(datum.get_tensor()) for datum in dump.data()}
+    assert values == {"rank_0/x:0": 1.0, "rank_1/x:0": 2.0}
+    assert kept is theirs
+    # The parts of one run have the number that the leader gives it.
+    assert (tmp_path / "root" / "rank_1" / "run_000007" / "run.json").exists()
+
+
+def test_a_rank_without_tensors_is_told_of(ranks):
+    agreed = ranks.agree("training run 1", Verdict(True), Verdict(True))
+    dump, _ = ranks.together(
+        lambda: ranks.leader.share("training run 1", dump_of(1.0), agreed[0]),
+        lambda: ranks.follower.share("training run 1", None, agreed[1]),
+    )
+    assert any("dump of rank 1 has no tensors" in text for text in dump.warnings)
+
+
+def test_followers_do_what_the_leader_chooses(ranks):
+    choice = RunChoice(times=3, filter_name="has_inf_or_nan", exclude="mask", kind="training")
+    ranks.settings[0].override("overhead", 3.0)
+    ranks.leader.stopping()
+    assert ranks.follower.may_stop()
+    followed, _ = ranks.together(ranks.follower.follow, lambda: ranks.leader.chosen(choice))
+    assert followed == choice
+    assert ranks.settings[1].get("overhead") == 3.0
+    assert not ranks.follower.news()
+    ranks.leader.stopping()
+    ranks.leader.chosen(ExitChoice(ends_program=True))
+    assert ranks.follower.may_stop()
+    assert ranks.follower.follow().ends_program
+
+
+def test_a_late_follower_takes_the_choice_that_holds(ranks):
+    ranks.leader.stopping()
+    ranks.leader.chosen(RunChoice(times=2))
+    assert ranks.follower.may_stop()
+    assert ranks.follower.follow() == RunChoice(times=2)
+
+
+# What goes wrong.
+
+
+def test_an_error_of_a_follower_stops_the_leader(ranks):
+    error = RunError("RuntimeError", "bad shapes", "fc1/addmm")
+    failed = Verdict(True, error=error)
+    leader, follower = ranks.agree("training run 1", Verdict(False), failed)
+    assert leader.stops
+    assert leader.errors == {1: error}
+    assert leader.describe() == "on rank 1: "
+    assert follower.stops  # so that it writes its dump
+    assert (
+        "Rank 1 failed in training run 1 in fc1/addmm: RuntimeError: bad shapes" in (ranks.notes[0])
+    )
+
+
+def test_a_leader_that_leaves_lets_the_others_go_on(ranks):
+    ranks.leader.stopping()
+    assert ranks.follower.may_stop()
+    followed, _ = ranks.together(ranks.follower.follow, ranks.leader.leave)
+    assert followed == ExitChoice()
+    assert not ranks.follower.agree("training run 1", Verdict(True)).stops
+
+
+def test_a_follower_that_ends_is_not_waited_for(ranks):
+    ranks.follower.opened("training run 1")
+    ranks.leader.opened("training run 1")
+    agreed, _ = ranks.together(
+        lambda: ranks.leader.agree("training run 1", Verdict(True)),
+        lambda: ranks.follower.leave("RuntimeError: bad shapes"),
+    )
+    assert agreed.missing == {1: "has ended with RuntimeError: bad shapes"}
+
+
+def test_who_hurries_does_not_wait_for_a_slow_rank(ranks):
+    ranks.follower.opened("training run 1")
+    ranks.leader.opened("training run 1")
+    ranks.hurries = True
+    agreed = ranks.leader.agree("training run 1", Verdict(False))
+    assert agreed.stops
+    assert agreed.missing == {1: "is still in training run 1"}
