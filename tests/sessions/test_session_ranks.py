@@ -227,9 +227,9 @@ def test_a_follower_that_ends_is_not_waited_for(ranks):
     ranks.leader.opened("training run 1")
     agreed, _ = ranks.together(
         lambda: ranks.leader.agree("training run 1", Verdict(True)),
-        lambda: ranks.follower.leave("RuntimeError: bad shapes"),
+        ranks.follower.leave,
     )
-    assert agreed.missing == {1: "has ended with RuntimeError: bad shapes"}
+    assert agreed.missing == {1: "has ended"}
 
 
 def test_who_hurries_does_not_wait_for_a_slow_rank(ranks):

@@ -177,7 +177,7 @@ class Follower:
         """This rank is at its end."""
         self._send({"is": "bye", "text": f"has ended with {outcome}" if outcome else ""})
         if self._link is not None:
-            self._link.close()
+            self._link.finish()
             self._link = None
 
     def _send(self, message: dict[str, Any]) -> None:

@@ -138,6 +138,7 @@ class Leader:
                 self._take(rank, follower, message)
         except LostError:
             pass
+        link.close()
         with self._changed:
             follower.link = None
             self._changed.notify_all()
@@ -147,6 +148,9 @@ class Leader:
 
     def _take(self, rank: int, follower: _Follower, message: dict[str, Any]) -> None:
         kind, run = message.get("is"), str(message.get("run", ""))
+        verdict = verdict_of(message)
+        if kind == "end":
+            self._tell_error(rank, run, verdict.error)  # before the stop that it leads to
         with self._changed:
             if kind == "open":
                 follower.run = run
@@ -154,16 +158,13 @@ class Leader:
                 follower.verdicts.clear()
                 follower.dumps.clear()
             elif kind == "end":
-                follower.verdicts[run] = verdict_of(message)
+                follower.verdicts[run] = verdict
             elif kind == "dump":
                 follower.dumps[run] = message
             elif kind == "bye":
                 follower.farewell = str(message.get("text", "")) or "has ended"
             self._changed.notify_all()
-            is_waited_for = self._run != run or follower.verdicts.get(run) is None
-        if kind == "end" and follower.verdicts[run].error is not None:
-            self._tell_error(rank, run, follower.verdicts[run].error)
-        elif kind == "bye" and is_waited_for and message.get("text"):
+        if kind == "bye" and message.get("text"):
             self._tell(f"Rank {rank} {follower.farewell}.")
 
     def _tell_error(self, rank: int, run: str, error: RunError | None) -> None:

@@ -79,6 +79,15 @@ class Link:
         """The descriptor of the socket."""
         return self._socket.fileno()
 
+    def finish(self) -> None:
+        """End the connection when the other one has read what was sent, or after a second."""
+        with contextlib.suppress(OSError, LostError):
+            # What came and nobody has read would make the system drop what was sent.
+            self._socket.shutdown(socket.SHUT_WR)
+            while self.receive(1.0) is not None:
+                pass
+        self.close()
+
     def close(self) -> None:
         """End the connection."""
         self._channel.close()

@@ -40,7 +40,7 @@ def keep_out(function: Callable[..., Any]) -> None:
     """Let the compiler skip the frame of a function; what that calls is compiled as ever."""
     assert isinstance(function, FunctionType)
     code = function.__code__
-    skip = getattr(_frames, "skip_code", None)  # until PyTorch 2.6
+    skip = getattr(_frames, "skip_code", None)  # in older versions
     if skip is not None:
         skip(code)
     elif hasattr(_frames, "_FrameExecStrategy"):
@@ -180,7 +180,8 @@ class _Stance:
         """The compiler reads it at every call of compiled code, and of code that it skips."""
         if not self.is_on:
             return str(self.prior.stance)
-        if callable(sys._getframe(1).f_locals.get("callback")):
+        reader = sys._getframe(1)
+        if "callback" in reader.f_code.co_varnames and callable(reader.f_locals["callback"]):
             self.was_asked = True
         return "force_eager"
 

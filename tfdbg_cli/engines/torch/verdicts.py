@@ -10,6 +10,7 @@ import torch
 
 from tfdbg_cli.engines.torch.checks import SumChecks
 from tfdbg_cli.engines.torch.layouts import is_plain, undisturbed
+from tfdbg_cli.engines.torch.private import quiet
 
 __all__ = ["Verdicts", "is_nonfinite"]
 
@@ -67,6 +68,10 @@ class Verdicts(Generic[_Key]):
             slot: which output of its operator or module.
             tensor: of any dtype and layout.
         """
+        with quiet():
+            self._add(key, slot, tensor)
+
+    def _add(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
         self.count += 1
         try:
             if tensor.dtype in _FLOATING and is_plain(tensor) and not tensor.is_meta:

@@ -17,6 +17,7 @@ import urwid
 from urwid.display import raw
 
 from tfdbg_cli.errors import UserError
+from tfdbg_cli.ui.foreign import is_foreign
 
 if TYPE_CHECKING:
     from tfdbg_cli.ui.screen.watchdog import Watchdog
@@ -222,7 +223,8 @@ class RealTerminal:
         self.on_signal: Callable[[], None] = _ignore
         self._waiting: list[int] = []
         self._in_main = threading.current_thread() is threading.main_thread()
-        self.polls_size = not self._in_main
+        # SIGWINCH goes to the main thread, and to the terminal's own session.
+        self.polls_size = not self._in_main or is_foreign()
         self._busy = False
         self._handlers: dict[int, Any] = {}
         self._diversion: _Diversion | None = None
