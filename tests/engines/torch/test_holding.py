@@ -274,7 +274,9 @@ class Small(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("make", "shape"), [(Mlp, (4, 6)), (conv, (4, 1, 6, 6)), (Small, (4, 6))], ids=str
+    ("make", "shape"),
+    [(Mlp, (4, 6)), (conv, (4, 1, 6, 6)), (Small, (4, 6))],
+    ids=["mlp", "conv", "transformer"],
 )
 @pytest.mark.parametrize("limit", [None, 2000])
 def test_training_is_bitwise_the_same(make, shape, limit):
