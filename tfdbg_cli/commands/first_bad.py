@@ -26,6 +26,7 @@ from tfdbg_cli.dumps.ancestry import Ancestry, Origin, Step
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, parse_tensor_name
 from tfdbg_cli.dumps.sources import own_frame
+from tfdbg_cli.filters.origins import origin_of_nonfinite
 
 __all__ = ["first_bad_document"]
 
@@ -36,7 +37,7 @@ def first_bad_document(context: Context, graph: Graph, name: str | None, as_json
     Args:
         context: of its dump the tensors on the way are read, and their inputs.
         graph: the dump's.
-        name: a node or tensor; ``None``: the first bad tensor of the run.
+        name: a node or tensor; ``None``: the first tensor of the run that went bad of itself.
         as_json: one object an origin, nearest first.
 
     Raises:
@@ -46,7 +47,10 @@ def first_bad_document(context: Context, graph: Graph, name: str | None, as_json
     health = TensorHealth(TensorFacts(dump))
     start: Datum | str | None
     if name is None:
-        start = health.first_bad([datum for datum in dump.data() if datum.node_name in graph])
+        # Where something went wrong rather than at a mask of infinities, if there is such a place.
+        start = next((d for d in dump.iter_find(origin_of_nonfinite) if d.node_name in graph), None)
+        if start is None:
+            start = health.first_bad([d for d in dump.data() if d.node_name in graph])
         why = "No tensor of this run holds a nan or an infinity."
     else:
         start, why = _start(context, graph, name, health)

@@ -37,7 +37,7 @@ class _Selection(NamedTuple):
 
     Attributes:
         found: the tensors.
-        hidden: how many more there would be with ``--views``, before the tensor filter.
+        hidden: how many views there are besides, whether or not they pass the tensor filter.
         failures: one line for each tensor that a filter choked on.
     """
 
@@ -127,7 +127,7 @@ def _header(dump: Dump, arguments: argparse.Namespace, selection: _Selection) ->
     count = len(selection.found)
     header = [line((f"{count} dumped tensor(s){passing}:", "bold"))]
     failures = selection.failures
-    if selection.hidden:
+    if selection.hidden and not arguments.tensor_filter:
         views = "1 view" if selection.hidden == 1 else f"{selection.hidden} views"
         again = f"{_again(arguments)} --views"
         header[0] = line((header[0].text, "bold"), " ", (f"({views} hidden)", "dim", again))

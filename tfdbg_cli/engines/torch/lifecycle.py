@@ -24,6 +24,7 @@ from tfdbg_cli.engines.torch.shelter import shelter, sheltered, tell_failure
 from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
 from tfdbg_cli.engines.torch.timing import TimingWatcher
 from tfdbg_cli.engines.torch.watchers import Watcher
+from tfdbg_cli.errors import one_line
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.program import Program
@@ -48,6 +49,7 @@ class Run:
         only_evaluated: every module call so far was one of a module in evaluation mode.
         stepped: the optimizers that have made a step in it.
         is_late: nothing was recorded before it.
+        cut_short: what the program did before the run was at its end.
     """
 
     def __init__(self, kind: str, closes_on: str, description: Description) -> None:
@@ -60,6 +62,7 @@ class Run:
         self.only_evaluated = False
         self.stepped: list[int] = []
         self.is_late = False
+        self.cut_short = ""
         self.thread = threading.get_ident()
 
 
@@ -199,6 +202,8 @@ class Lifecycle:
         run.description.take_feeds(info, dump)
         if dump is not None and run.is_late and run.events.startswith("B"):
             dump.warnings.append(_LATE)
+        if run.cut_short:
+            info.details = [*info.details, ("Unfinished", run.cut_short)]
         if watcher.level:
             level = self._levels.reason(watcher, run.kind)
             info.details = [*info.details, ("Level", level)]
@@ -246,6 +251,9 @@ class Lifecycle:
                     self._run.watcher.discard()
                 self._run.watcher = ahead
         self._fail(error)
+        if self._run is not None and self._run.watcher is not None:
+            self._run.cut_short = f"the program ends with {one_line(error)}"
+            self._close()
 
     def failed_op(self, error: BaseException) -> str:
         """The node that raised an error, as far as it was recorded."""
@@ -254,8 +262,13 @@ class Lifecycle:
 
     def end(self) -> None:
         """The program ends, or the debugger is taken off: what is open is closed."""
-        if self._watcher is not None and self._is_here():
-            self._close()
+        run = self._run
+        if run is not None and run.watcher is not None and self._is_here():
+            run.cut_short = (
+                run.cut_short or "the program ended, or called disable(), in the middle of it"
+            )
+            with contextlib.suppress(SystemExit):  # it ends anyway
+                self._close()
         self._run = None
         if self._ahead is not None:
             self._ahead.discard()

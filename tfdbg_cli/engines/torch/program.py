@@ -48,11 +48,12 @@ class Program:
 
         def undo() -> None:
             if wrap in self._wraps:
-                self._wraps.remove(wrap)
-                if not self._wraps:
-                    try:
+                try:
+                    if len(self._wraps) == 1:
                         self.runs.end()
-                    finally:
+                finally:
+                    self._wraps.remove(wrap)
+                    if not self._wraps:
                         self.patches.undo()
 
         return undo

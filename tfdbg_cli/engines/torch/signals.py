@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -193,7 +194,8 @@ class SignalWatcher(Watcher):
             place, lines = guard.lines(start, sys._getframe(1))
             if self._is_bad():
                 again = functools.partial(guard.run, start, place, lines, self._parameters())
-                self._look(again, lines.lines)
+                file = os.path.basename(place.frame.f_code.co_filename)
+                self._look(again, f"{lines.lines} of {file}")
         except Refused as refusal:
             self.refusal = str(refusal)
 
