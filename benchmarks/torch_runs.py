@@ -128,7 +128,7 @@ def debug_mode(keeps_outputs):
 LEVELS = {
     "plain": contextlib.nullcontext,
     "under the debugger, no run watched": lambda: debugged(is_debugging=False),
-    "run -f: signals": lambda: debugged(overhead=1.0),
+    "run -f: signals": lambda: debugged(overhead=1.0, guard=True),
     "run -f: op records": lambda: debugged(overhead=1.0, guard=False),
     "run -f: everything": lambda: debugged(overhead=float("inf")),
     "a copy of every output": Clones,

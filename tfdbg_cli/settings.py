@@ -133,7 +133,7 @@ FIELDS = (
     ),
     Field(
         "guard",
-        True,
+        False,
         _to_bool,
         "PyTorch: whether run -f may run the lines of a bad step once more to look at it.",
     ),

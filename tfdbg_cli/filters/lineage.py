@@ -16,12 +16,12 @@ from tfdbg_cli.tensors.measurements import Measurements
 from tfdbg_cli.tensors.numeric import has_nonfinite
 from tfdbg_cli.tensors.statistics import Health
 
-__all__ = ["Lineage"]
+__all__ = ["WRITTEN", "Lineage"]
 
-# The attribute that nodes of PyTorch have. Their control inputs tell who wrote to the memory that a
-# node reads through another tensor; those of TensorFlow carry no data.
-_PYTORCH = "_aten"
-# That of its views.
+#: The type of PyTorch's nodes for tensors whose memory was written to through others.
+WRITTEN = "written"
+
+# The attribute of PyTorch's views.
 _VIEW = "_view"
 
 _CLEAN = Health(0, 0, 0)
@@ -67,20 +67,13 @@ class Lineage:
     def inputs(self, datum: Datum) -> list[Datum]:
         """The dumped tensors that a tensor was computed from, each as it was then.
 
-        Nodes that weren't dumped are passed through to what they were computed from. Where a node
-        had to wait for one that writes to the memory that it reads (PyTorch), the result of that
-        counts as well.
+        Nodes that weren't dumped are passed through to what they were computed from.
         """
         node = self.node(datum)
         if self._ancestry is None or node is None:
             return []
         is_sparse = self._dump.lists_only_bad
-        found = self._bad_inputs(node) if is_sparse else self._ancestry.inputs(datum)
-        if node.control_inputs and _PYTORCH in node.attributes:
-            # One op, one execution: their nodes have a name of their own each time.
-            writers = (each for name in node.control_inputs for each in self._dump.by_node(name))
-            found += [each for each in writers if each.timestamp <= datum.timestamp]
-        return found
+        return self._bad_inputs(node) if is_sparse else self._ancestry.inputs(datum)
 
     def _bad_inputs(self, node: Node) -> list[Datum]:
         """The inputs of a node in a dump of bad tensors only: what isn't there is clean."""
@@ -96,7 +89,7 @@ class Lineage:
             data = self._dump.by_tensor(tensor)
             found += data
             source = self._graph.nodes.get(node_name_of(tensor))
-            if not data and source is not None and _VIEW in source.attributes:
+            if not data and source is not None and _holds_others(source):
                 waiting += source.inputs
         return found
 
@@ -121,3 +114,7 @@ class Lineage:
             except DumpError:
                 return _CLEAN
         return Health(*count_bad(np.asarray(value))) if has_nonfinite(value) else _CLEAN
+
+
+def _holds_others(node: Node) -> bool:
+    return node.op_type == WRITTEN or _VIEW in node.attributes

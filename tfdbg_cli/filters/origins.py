@@ -13,7 +13,7 @@ import numpy as np
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.errors import DumpError
-from tfdbg_cli.filters.lineage import Lineage
+from tfdbg_cli.filters.lineage import WRITTEN, Lineage
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, widened
 from tfdbg_cli.tensors.statistics import Health
@@ -140,6 +140,8 @@ class _Kinds:
         if _Kind.MEANT in kinds:
             has_nan = any((health := self._lineage.bad(each)) and health.nan for each in inputs)
             return _Kind.MEANT if has_nan or not bad.nan else _Kind.ORIGIN
+        if op_type == WRITTEN:  # the rest of it is memory that nobody has written to yet
+            return _Kind.CLEAN
         if node is None or not self._lineage.has_graph:
             return _Kind.ORIGIN if bad.nan or not _is_mask(datum, bad) else _Kind.MEANT
         if not node.inputs or op_type in _READS:

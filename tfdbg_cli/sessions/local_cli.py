@@ -29,7 +29,7 @@ from tfdbg_cli.sessions.framework import (
     OnSessionInitRequest,
     OnSessionInitResponse,
 )
-from tfdbg_cli.sessions.ranks import Agreement, Verdict
+from tfdbg_cli.sessions.ranks import Agreement, Alone, Verdict
 from tfdbg_cli.sessions.storage import check_dump_root
 
 __all__ = ["LocalCLIDebugWrapperSession"]
@@ -151,6 +151,12 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             if response.action != OnRunStartAction.NON_DEBUG_RUN:
                 ranks.opened(self._rank_run)
             return response
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is asked for that a run could lead to a stop by."""
+        debugger = self.debugger
+        return (debugger.is_off or debugger.is_detached) and type(debugger.ranks) is Alone
 
     def expected_watch(self) -> Watch | None:
         """What the next run will be watched for, if it is known now that it will be.

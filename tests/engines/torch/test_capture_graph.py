@@ -38,18 +38,77 @@ def test_an_op_in_place_reads_the_version_before_and_is_read_from_then_on():
     assert run.nodes["mul_"].attributes["_writes"] == "add_:0"
 
 
-def test_a_write_through_another_tensor_is_a_control_input():
+def test_what_is_read_after_a_write_through_a_view_has_what_was_written():
     with capture() as run:
         base = torch.zeros(4)
         part = base[:2]
         part.add_(1)
         base + 1
         part + 1
-    assert run.nodes["add"].inputs == ("zeros:0",)
-    assert run.nodes["add"].control_inputs == ("add_",)
+        view = base[1:]
+        view * 2
+    assert run.nodes["add"].inputs == ("zeros_written:0",)
+    assert run.nodes["zeros_written"].inputs == ("zeros:0", "add_:0")
+    assert run.nodes["zeros_written"].op_type == "written"
     assert run.nodes["add_1"].inputs == ("add_:0",)
-    assert run.nodes["add_1"].control_inputs == ()
+    assert run.nodes["slice_1"].inputs == ("zeros_written:0",)
+    assert run.value("zeros:0").tolist() == [0, 0, 0, 0]
+    assert run.value("zeros_written:0").tolist() == [1, 1, 0, 0]
+    assert run.value("slice_1:0").tolist() == [1, 0, 0]
     assert run.value("add:0").tolist() == [2, 2, 1, 1]
+
+
+def test_several_writes_and_reads_give_a_node_for_each_read():
+    with capture() as run:
+        x = torch.zeros(2, 3)
+        x[0].fill_(1)
+        x.data[1, 1] = 2
+        x.sum()
+        x.view(-1)[5] = 3
+        x.mean()
+        x.data.mul_(2)
+        x.exp()
+    assert run.nodes["sum"].inputs == ("zeros_written_1:0",)
+    assert run.value("zeros_written_1:0").tolist() == [[1, 1, 1], [0, 2, 0]]
+    assert run.nodes["mean"].inputs == ("zeros_written_2:0",)
+    assert run.value("zeros_written_2:0").tolist() == [[1, 1, 1], [0, 2, 3]]
+    assert run.nodes["exp"].inputs == ("mul_:0",)  # it is the same elements, all of them
+    ancestors = run.dump.graph().ancestors("mean")
+    assert {"fill_", "fill__1", "fill__2"} & set(ancestors) or "copy_" in ancestors
+
+
+def test_a_view_is_the_same_after_a_write_beside_it():
+    with capture() as run:
+        x = torch.zeros(2, 3)
+        first, second = x[0], x[1]
+        first.add_(1)
+        second + 1
+    assert run.nodes["add"].inputs == ("select_1:0",)
+
+
+def test_a_tensor_that_is_filled_row_by_row_is_copied_once():
+    with capture() as run:
+        x = torch.zeros(50, 1000)
+        for at in range(50):
+            x[at] = at
+        total = x.sum()
+        held = run.recorder.held_bytes
+    assert held < 4 * x.numel() * x.element_size()
+    assert total.item() == sum(range(50)) * 1000
+    (source,) = run.nodes["sum"].inputs
+    assert run.value(source)[:, 0].tolist() == list(range(50))
+
+
+def test_variables_are_what_they_are_at_the_end():
+    with capture() as run:
+        x = torch.zeros(3)
+        k = x[1:]
+        k.add_(1)
+        x[2] = 5
+    run.recorder.name_outputs({"x": x, "k": k})
+    aliases = run.recorder.aliases()
+    assert run.value(aliases["x"]).tolist() == [0, 1, 5]
+    assert run.value(aliases["k"]).tolist() == [1, 5]
 
 
 def test_out_arguments_are_written_to():

@@ -23,7 +23,7 @@ TRAINING = "training run"
 FORCED = {
     ("config set overhead inf",): FULL,
     ("config set overhead 1", "config set guard off"): RECORDS,
-    ("config set overhead 1",): SIGNALS,
+    ("config set overhead 1", "config set guard on"): SIGNALS,
 }
 EVERY_LEVEL = pytest.mark.parametrize("settings", FORCED, ids=FORCED.values())
 
@@ -123,13 +123,13 @@ def test_infinite_masks_are_no_origin(settings, programs, program):
 def test_nodes_that_do_not_count_do_not_stop_signals(programs, program):
     path = program("F.softmax(net(x), -1).sum() + torch.log(x[0, 0] * 0.0)")
     name = "has_inf_or_nan -fenn 'log|add'"
-    done = watched(programs, path, ("config set overhead 1",), name)
+    done = watched(programs, path, ("config set overhead 1", "config set guard on"), name)
     assert "no tensor passed has_inf_or_nan" in done.out + done.err
 
 
 def test_other_filters_need_all_values(programs, program):
     path = program("F.softmax(net(x), -1).sum() * (1e6 if step == 2 else 1.0)", mask="-1.0")
-    done = watched(programs, path, ("config set overhead 1",), "exploding")
+    done = watched(programs, path, ("config set overhead 1", "config set guard on"), "exploding")
     assert "run-end: training run #3" in done.out
     assert level(done) == FULL
 

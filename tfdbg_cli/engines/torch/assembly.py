@@ -20,6 +20,7 @@ from tfdbg_cli.engines.torch.private import resolve_api
 from tfdbg_cli.engines.torch.recording import BACKWARD, Output, Record
 from tfdbg_cli.engines.torch.values import describe, to_numpy
 from tfdbg_cli.engines.torch.views import ViewFinder
+from tfdbg_cli.engines.torch.written import is_written
 
 __all__ = ["RunDump", "assemble", "device_name"]
 
@@ -76,7 +77,9 @@ def assemble(
         moment = max(moment + 1, (epoch + record.time) // 1000)
         for output in record.outputs:
             if output.held is not None:
-                dump.add_datum(_datum(record, output, output.held, moment))
+                # Views that were asked for are listed with the rest.
+                is_view = output.is_view and has_views
+                dump.add_datum(_datum(record, output, output.held, moment, is_view))
             elif output.is_view and has_views:
                 load = views.load(output)
                 if load is not None:
@@ -101,10 +104,12 @@ def _why_absent(records: Sequence[Record], name: str) -> str:
         return "It is on the meta device, where tensors have no values."
     if record.outputs[0].is_view:
         return "It is a view of a tensor whose value was not kept."
+    if is_written(record):
+        return "Nobody read it before it was written to again."
     return ""
 
 
-def _datum(record: Record, output: Output, held: Held, moment: int) -> Datum:
+def _datum(record: Record, output: Output, held: Held, moment: int, is_view: bool) -> Datum:
     dtype: str | None = None
     shape: tuple[int, ...] | None = None
     size: int | None = None
@@ -123,6 +128,7 @@ def _datum(record: Record, output: Output, held: Held, moment: int) -> Datum:
         shape=shape,
         nbytes=size,
         note=functools.partial(_note, held),
+        is_view=is_view,
     )
 
 
@@ -177,13 +183,12 @@ def device_name(device: torch.device) -> str:
 
 
 def _node(record: Record) -> Node:
-    controls = [writer.name for writer in record.controls or () if writer.is_adopted]
     device = device_name(record.outputs[0].device) if record.outputs else ""
     return Node(
         record.name,
         record.op_type,
         [output.name for output in record.inputs],
-        controls,
+        (),
         device,
         functools.partial(_attributes, record),
         functools.partial(_frames, record),

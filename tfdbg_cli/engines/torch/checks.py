@@ -9,7 +9,7 @@ import torch
 
 from tfdbg_cli.engines.torch.layouts import is_plain, parts_of, undisturbed
 
-__all__ = ["SumChecks"]
+__all__ = ["SumChecks", "is_transformed"]
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -79,7 +79,7 @@ class SumChecks(Generic[_Key]):
             dtype = tensor.dtype
             if dtype not in _CHECKED or tensor._is_zerotensor():  # those have no data
                 return
-            if not is_plain(tensor) or _is_transformed():
+            if not is_plain(tensor) or is_transformed():
                 self._add_parts(key, slot, tensor)
             elif tensor.is_meta or not tensor.untyped_storage().nbytes() or _is_captured(tensor):
                 return
@@ -144,7 +144,7 @@ def _are_bad(totals: list[torch.Tensor]) -> torch.Tensor:
     return stacked if stacked.dtype is torch.bool else ~torch.isfinite(stacked)
 
 
-def _is_transformed() -> bool:
+def is_transformed() -> bool:
     """Whether a transform of `torch.func` would take a sum for the program's."""
     return _peek() is not None
 

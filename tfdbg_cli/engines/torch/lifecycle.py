@@ -307,6 +307,13 @@ class Lifecycle:
         finally:
             self._is_busy = False
 
+    def _is_idle(self) -> bool:
+        """Whether nobody wants to know of runs."""
+        if self._run is not None or not self._program.is_idle():
+            return False
+        SURROUNDINGS.settle()
+        return True
+
     def _is_here(self) -> bool:
         """Whether what this thread does counts."""
         if self._is_busy or self._is_off or is_tracing():

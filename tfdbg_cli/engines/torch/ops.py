@@ -23,6 +23,7 @@ from tfdbg_cli.engines.torch.schemas import OpFacts, facts_of
 from tfdbg_cli.engines.torch.scopes import Leaf, Names
 from tfdbg_cli.engines.torch.tracking import Tracker
 from tfdbg_cli.engines.torch.watching import Wanted
+from tfdbg_cli.engines.torch.written import make_written
 
 __all__ = ["Ops"]
 
@@ -70,6 +71,8 @@ class Ops:
         # Records with a lower index are from before the run.
         self._begins_at = 0
         self._is_ahead = False
+        self._is_over = False
+        self._has_pending = False
 
     # What the modes call. None of it raises.
 
@@ -151,7 +154,7 @@ class Ops:
         constants: list[Any] = []
         has_list = False
         if not facts.is_source:
-            known = self.tracker.known
+            known, writes = self.tracker.known, self.tracker.writes
             for place, value in (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args):
                 if isinstance(value, _Tensor):
                     output = known.get(id(value))
@@ -159,6 +162,7 @@ class Ops:
                         output is None
                         or output.reference() is not value
                         or output.index < self._begins_at
+                        or output.key in writes
                     ):
                         output = self._input(state, value, frame)
                     inputs.append(output)
@@ -171,6 +175,10 @@ class Ops:
                     constants += (place, value)
         if is_capturing is not None and is_capturing():
             return None
+        if self._has_pending and not facts.may_alias:  # making a view reads nothing
+            for output in inputs:
+                if output.is_pending:
+                    self._read(output)
         record = Record(next(self._indices), facts.op_type, facts, inputs)
         if constants:
             record.constants = (*constants,)
@@ -183,9 +191,6 @@ class Ops:
                 record.owner = owner
                 record.prefix = f"{record.prefix}{owner}/"
         record.base = record.prefix + facts.op_type
-        controls = self.tracker.writers(inputs)
-        if controls is not None:
-            record.controls = controls
         record.name = self._numbering.name(record.base)
         if facts.writes or facts.out:
             self._before_write(facts, record, args, kwargs)
@@ -203,11 +208,7 @@ class Ops:
         else:
             record.result = result
         if record.overwritten is not None:
-            returned = {id(tensor) for tensor in _flat((result,))}
-            for tensor in record.overwritten:
-                if id(tensor) not in returned:
-                    self._output(record, tensor)
-                self.tracker.written(storage_key(tensor), record)
+            self._after_write(record, record.overwritten, result)
             record.overwritten = None
 
     # Inputs.
@@ -221,8 +222,42 @@ class Ops:
             if found is not None and found[0] is tensor:
                 # A parameter is one, though it may have been made just before the first run.
                 return self._leaf(tensor, found[1])
-            self._adopt(output.record)
+            output = self._current(tensor, output)
+            if not output.record.is_adopted:
+                self._adopt(output.record)
+            return output
+        return self._current(tensor, output)
+
+    def _current(self, tensor: torch.Tensor, output: Output) -> Output:
+        """What a tensor is after what was written to its memory through others."""
+        if output.key not in self.tracker.writes or self._is_over:
+            return output
+        sources = self.tracker.sources(tensor, output)
+        if len(sources) == 1:
+            if sources[0] is not output:
+                self.tracker.stand_for(tensor, sources[0])
+            return sources[0]
+        for each in sources:
+            if not each.record.is_adopted:
+                self._adopt(each.record)
+        record = make_written(next(self._indices), tensor, sources)
+        record.name = self._numbering.name(record.base)
+        (output,) = record.outputs
+        self.tracker.add(tensor, output)
+        self.records.append(record)
+        self.holder.reserve(tensor, output.key)
+        self._has_pending = True
         return output
+
+    def _read(self, output: Output) -> None:
+        """The value of an output that waits for this is going to be used."""
+        tensor = output.reference()
+        if tensor is None:
+            return
+        output.is_pending = False
+        is_held = self._holds and not tensor.is_meta
+        if is_held and self._wanted.wants(output.record, output.dtype):
+            output.held = self.holder.hold(tensor, output.key)
 
     def _list(
         self, state: ThreadState, values: Any, inputs: list[Output], frame: FrameType | None
@@ -260,6 +295,19 @@ class Ops:
                 before_write(storage_key(tensor))
         record.overwrites = overwrites
 
+    def _after_write(self, record: Record, overwritten: list[torch.Tensor], result: Any) -> None:
+        returned = {id(tensor) for tensor in _flat((result,))}
+        for tensor in overwritten:
+            if id(tensor) not in returned:
+                self._output(record, tensor)
+        assert record.facts is not None
+        if record.facts.keeps_elements:
+            return
+        addresses = {id(tensor) for tensor in overwritten}
+        for output in record.outputs:
+            if id(output.reference()) in addresses:
+                self.tracker.written(output)
+
     # Outputs.
 
     def _output(self, record: Record, tensor: torch.Tensor) -> None:
@@ -280,6 +328,8 @@ class Ops:
             output.held = self.holder.hold(tensor, key)
         else:
             self.holder.reserve(tensor, key)
+            if output.is_view and self._has_pending:
+                output.is_pending = any(e.is_pending and e.key == key for e in record.inputs)
 
     # Leaves.
 
@@ -392,7 +442,6 @@ class Ops:
                 continue
             found[current.index] = current
             pending += [output.record for output in current.inputs]
-            pending += current.controls or ()
         for index in sorted(found):
             current = found[index]
             current.is_adopted = True
@@ -405,10 +454,27 @@ class Ops:
 
     # What the recorder asks.
 
+    def find(self, tensor: torch.Tensor) -> Output | None:
+        """The output that a tensor is now; ``None``: nobody has made it."""
+        output = self.tracker.find(tensor)
+        if output is not None:
+            output = self._current(tensor, output)
+            if output.is_pending and not self._is_over:
+                self._read(output)
+        return output
+
+    def finish(self) -> None:
+        """The run is over: what was written to and not read since is shown as it is now."""
+        for tensor, output in list(self.tracker.living()):
+            has_changed = output.is_pending or output.key in self.tracker.writes
+            if has_changed and output.record.is_adopted:
+                self.find(tensor)
+        self._is_over = True
+
     def name_input(self, name: str, tensor: torch.Tensor) -> None:
         """A tensor that the run gets."""
         state = self.contexts.state()
-        output = self.tracker.find(tensor)
+        output = self.find(tensor)
         if output is not None:
             if not output.record.is_adopted:
                 self._adopt(output.record)

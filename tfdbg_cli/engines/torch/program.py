@@ -36,6 +36,7 @@ class Program:
         self.patches = Patches(self.runs)
         self._wraps: list[WrapSession] = []
         self._tfdbg_wrapper: Any = None
+        self._asked: Any = None
 
     def _value(self, name: str) -> Any:
         return self.setting(name)
@@ -60,7 +61,12 @@ class Program:
 
     def wrapper(self) -> Any:
         """The wrapper session that is asked at each run; ``None``: nobody debugs."""
-        return self._wraps[-1](self) if self._wraps else None
+        self._asked = self._wraps[-1](self) if self._wraps else None
+        return self._asked
+
+    def is_idle(self) -> bool:
+        """Whether nobody debugs at the moment, so that runs aren't even counted."""
+        return getattr(self._asked, "is_idle", False)
 
     def failed(self, error: BaseException) -> None:
         """The program ends with this error."""

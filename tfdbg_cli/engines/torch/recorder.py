@@ -285,7 +285,7 @@ class Recorder:
         """Say what the program calls tensors at the end of the run."""
         for name, value in tensors.items():
             for full, tensor in named_tensors(name, value):
-                output = self.ops.tracker.find(tensor)
+                output = self.ops.find(tensor)
                 if output is not None:
                     record = output.record
                     record.aliases = [*(record.aliases or ()), (output.slot, full)]
@@ -298,7 +298,7 @@ class Recorder:
     def tensor_name(self, tensor: torch.Tensor) -> str:
         """``node:slot`` of a tensor; empty if the run doesn't know it."""
         with unobserved():
-            output = self.ops.tracker.find(tensor)
+            output = self.ops.find(tensor)
         return output.name if output is not None else ""
 
     # What came of it.
@@ -310,6 +310,8 @@ class Recorder:
             self._notes += self._api_mode.notes()
         self._close_modes()
         ops = self.ops
+        with unobserved():
+            ops.finish()
         troubles = [*self._notes, *ops.troubles]
         return assemble(ops.records, self._holder, self._epoch, troubles, has_views=self._has_views)
 

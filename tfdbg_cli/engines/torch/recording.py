@@ -42,6 +42,8 @@ class Output:
         key: of its storage (`private.storage_key`).
         offset, stride: where in the storage it lies.
         is_view: it has no memory of its own.
+        is_pending: what others wrote to its memory is in it, and nobody has read it yet: its value
+            is held as soon as somebody does.
         held: the value; ``None``: nobody asked for it.
     """
 
@@ -51,6 +53,7 @@ class Output:
         "dtype",
         "held",
         "index",
+        "is_pending",
         "is_view",
         "key",
         "offset",
@@ -69,6 +72,7 @@ class Output:
         self.dtype = tensor.dtype
         self.device = tensor.device
         self.is_view = False
+        self.is_pending = False
         self.held: Held | None = None
         self.offset = 0
         self.stride: tuple[int, ...] = ()
@@ -107,7 +111,8 @@ class Record:
 
     Attributes:
         index: records are numbered in the order in which they were made.
-        op_type: ``addmm``, or ``Parameter``, ``Buffer``, ``Input``, ``State``.
+        op_type: ``addmm``, or ``Parameter``, ``Buffer``, ``Input``, ``State``, or ``written``: a
+            tensor after others that share its memory were written to (`written.make_written`).
         facts: of the operator; ``None`` for leaves.
         inputs: what it read.
         outputs: what it made, what it wrote to included.
@@ -118,7 +123,6 @@ class Record:
         scope: the prefix of the module, empty outside of modules.
         module: that was being called.
         owner: for ops of an optimizer: the parameter that is updated.
-        controls: ops that wrote to what it read, through another tensor.
         overwrites: what it overwrote, as it was before.
         overwritten: the tensors, while the op runs.
         constants: its arguments that are no tensors: position or name, value, and so on.
@@ -140,7 +144,6 @@ class Record:
     scope = ""
     module: ModuleName | None = None
     owner = ""
-    controls: list[Record] | None = None
     overwrites: list[Output] | None = None
     overwritten: list[torch.Tensor] | None = None
     constants: tuple[Any, ...] = ()

@@ -312,11 +312,14 @@ def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
         return False
     if one.is_sparse or one.is_quantized or one.is_nested:
         return True  # nobody has defined the bits
-    bits = [
-        each.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
-        for each in (one, other)
-    ]
-    return bool(torch.equal(*bits))
+    try:
+        bits = [
+            each.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+            for each in (one, other)
+        ]
+        return bool(torch.equal(*bits))
+    except RuntimeError:  # a tensor inside a transform of `torch.func`
+        return True
 
 
 def _is_pytorch(code: CodeType) -> bool:

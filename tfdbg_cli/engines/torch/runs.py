@@ -58,6 +58,8 @@ class Runs(Lifecycle):
         self, original: Any, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any
     ) -> Any:
         """A call of a module."""
+        if self._is_idle():
+            return original(module, *args, **kwargs)
         if not self._is_here():
             with SURROUNDINGS.helpers.module(module):
                 return original(module, *args, **kwargs)
@@ -104,6 +106,8 @@ class Runs(Lifecycle):
         self, original: Any, args: tuple[Any, ...], kwargs: Any, *, is_grad: bool
     ) -> Any:
         """``torch.autograd.backward`` or ``grad``."""
+        if self._is_idle():
+            return original(*args, **kwargs)
         if not self._is_here():
             with SURROUNDINGS.helpers.phase("backward"):
                 return original(*args, **kwargs)
@@ -141,6 +145,8 @@ class Runs(Lifecycle):
 
     def around_step(self, original: Any, owner: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         """``Optimizer.step`` or ``GradScaler.step``."""
+        if self._is_idle():
+            return original(owner, *args, **kwargs)
         if not self._is_here():
             with SURROUNDINGS.helpers.phase("optimizer", owner):
                 return original(owner, *args, **kwargs)
@@ -224,6 +230,8 @@ class Runs(Lifecycle):
         run = self._run
         evaluates = not module.training
         has_parameters = any(True for _ in module.parameters())
+        if has_parameters:  # names are given in the order of the program, whatever is watched
+            self._names.module(module, frame, None)
         if run is not None and run.only_evaluated and run.closes_on in "SE" and has_parameters:
             # The calls so far were an evaluation that forgot `no_grad`. (A module without
             # parameters, a loss, say, is no new forward pass.)

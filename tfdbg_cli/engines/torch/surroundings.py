@@ -84,16 +84,17 @@ class Surroundings:
         """A mode is about to be taken off.
 
         A compiled function that is being called will turn the dispatch key of modes on again when
-        it returns, if it was on at the beginning; there has to be a mode then.
+        it returns, if it was on at the beginning, and so does the end of ``inference_mode``; there
+        has to be a mode then.
         """
-        if is_guarded() and not any(map(is_inserted, self._placeholders)):
+        if _will_be_restored() and not any(map(is_inserted, self._placeholders)):
             mode = OpaqueMode(None)
             insert_mode(mode)
             self._placeholders.append(mode)
 
     def settle(self) -> None:
         """A run begins: what was left on for compiled functions to return is taken off."""
-        if self._placeholders and not is_guarded():
+        if self._placeholders and not _will_be_restored():
             while self._placeholders:
                 remove_mode(self._placeholders.pop())
 
@@ -115,6 +116,11 @@ class Surroundings:
     def must_not_see(self, module: torch.nn.Module | None) -> bool:
         """Whether a module would take another way if the calls of the API in it were seen."""
         return isinstance(module, FUSED_MODULES) and not self.setting("expand")
+
+
+def _will_be_restored() -> bool:
+    """Whether dispatch keys are as somebody has set them who will put the earlier ones back."""
+    return is_guarded() or torch.is_inference_mode_enabled()
 
 
 #: The process's.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tfdbg_cli.engines.torch.private import storage_key
-from tfdbg_cli.engines.torch.recording import Output, Record
+from tfdbg_cli.engines.torch.recording import Output
 
 if TYPE_CHECKING:
     import torch
@@ -20,6 +21,7 @@ class Tracker:
     Attributes:
         known: the output that was last seen at an address. It is that of a tensor only if its
             `Output.reference` is this tensor.
+        writes: storage -> what ops have written to in it, in the order of time.
     """
 
     def __init__(self) -> None:
@@ -28,8 +30,7 @@ class Tracker:
         self._again: dict[int, tuple[weakref.ref[torch.Tensor], Output]] = {}
         # Storage -> the outputs that lie in it, oldest first; most often there is one.
         self._in_storage: dict[int, Output | list[Output]] = {}
-        # Storage -> the op that last wrote to it.
-        self._writers: dict[int, Record] = {}
+        self.writes: dict[int, list[Output]] = {}
 
     def find(self, tensor: torch.Tensor) -> Output | None:
         """The output that a tensor is; ``None``: nobody has made it, it was there before.
@@ -65,27 +66,66 @@ class Tracker:
                 self._in_storage[key] = [found, output]  # type: ignore[list-item]
 
     def stand_for(self, tensor: torch.Tensor, output: Output) -> None:
-        """Take a tensor for an output: it holds the same, in a memory of its own."""
+        """Take a tensor for an output: it holds the same, maybe in a memory of its own."""
+        self.known.pop(id(tensor), None)
         self._again[id(tensor)] = (weakref.ref(tensor), output)
 
-    def written(self, key: int, record: Record) -> None:
-        """An op has written to a storage."""
-        if key:
-            self._writers[key] = record
+    def living(self) -> Iterator[tuple[torch.Tensor, Output]]:
+        """The tensors that the program still has, with their outputs."""
+        found = [(each.reference, each) for each in self.known.values()]
+        for reference, output in (*found, *self._again.values()):
+            tensor = reference()
+            if tensor is not None:
+                yield tensor, output
 
-    def writers(self, inputs: list[Output]) -> list[Record] | None:
-        """The ops that have last written to the memory of outputs, through other tensors."""
-        if not self._writers:
-            return None
-        found: list[Record] | None = None
-        for output in inputs:
-            writer = self._writers.get(output.key)
-            if writer is not None and writer.index > output.index:
-                if found is None:
-                    found = [writer]
-                elif writer not in found:
-                    found.append(writer)
-        return found
+    def written(self, output: Output) -> None:
+        """An op has written to the memory of an output of its own."""
+        if output.key:
+            self.writes.setdefault(output.key, []).append(output)
+
+    def sources(self, tensor: torch.Tensor, output: Output) -> list[Output]:
+        """What the elements of a tensor come from.
+
+        Args:
+            tensor: of the program.
+            output: what it was when it was made, or last written to by itself.
+
+        Returns:
+            An output that lies just like the tensor, and then, oldest first, those parts of its
+            memory that were written to since; mostly there are none.
+        """
+        writes = self.writes.get(output.key)
+        if not writes or writes[-1].index <= output.index or storage_key(tensor) != output.key:
+            return [output]
+        try:
+            place = (tensor.storage_offset(), tensor.stride(), tensor.shape, tensor.dtype)
+        except RuntimeError:  # a nested tensor
+            return [output]
+        first, end = _extent(*place)
+        parts: dict[object, Output] = {}
+        for part in reversed(writes):
+            if part.index <= output.index:
+                break
+            other = (part.offset, part.stride, part.shape or (), part.dtype)
+            start, stop = _extent(*other)
+            if stop <= first or end <= start:
+                continue
+            if other == place:
+                output = part
+                break
+            parts.setdefault(other, part)
+        return [output, *reversed(parts.values())]
+
+
+def _extent(
+    offset: int, stride: Sequence[int], shape: Sequence[int], dtype: torch.dtype
+) -> tuple[int, int]:
+    """The first byte of a tensor in its storage, and the one after its last."""
+    size = dtype.itemsize
+    if 0 in shape:
+        return offset * size, offset * size
+    reach = sum((length - 1) * step for length, step in zip(shape, stride, strict=True))
+    return offset * size, (offset + reach + 1) * size
 
 
 def _closest(tensor: torch.Tensor, outputs: list[Output]) -> Output:

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import torch
 
-from tfdbg_cli.engines.torch.checks import SumChecks
+from tfdbg_cli.engines.torch.checks import SumChecks, is_transformed
 from tfdbg_cli.engines.torch.layouts import is_plain, undisturbed
 from tfdbg_cli.engines.torch.private import quiet
 
@@ -74,7 +74,10 @@ class Verdicts(Generic[_Key]):
     def _add(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
         self.count += 1
         try:
-            if tensor.dtype in _FLOATING and is_plain(tensor) and not tensor.is_meta:
+            if tensor._is_zerotensor():  # those have no data
+                return
+            is_plain_one = is_plain(tensor) and not is_transformed() and not tensor.is_meta
+            if tensor.dtype in _FLOATING and is_plain_one:
                 with torch._C._DisableTorchDispatch(), torch._C._AutoDispatchBelowAutograd():
                     if tensor.is_cpu:
                         self._judge(key, slot, tensor)
