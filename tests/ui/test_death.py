@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,14 +66,20 @@ def test_nobody_is_left_behind(shown: Terminal) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX processes")
 def test_a_program_can_wait_for_all_its_children() -> None:
-    from tfdbg_cli.ui.screen.watchdog import Watchdog
+    # In a process of its own: other tests may have left children in this one.
+    program = """
+import os
+from tfdbg_cli.ui.screen.watchdog import Watchdog
 
-    ours, theirs = os.openpty()
-    try:
-        watchdog = Watchdog(theirs)
-        with pytest.raises(ChildProcessError):
-            os.waitpid(-1, os.WNOHANG)
-        watchdog.close()
-    finally:
-        os.close(ours)
-        os.close(theirs)
+ours, theirs = os.openpty()
+watchdog = Watchdog(theirs)
+try:
+    os.waitpid(-1, os.WNOHANG)
+except ChildProcessError:
+    print("no children")
+watchdog.close()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "no children\n"

@@ -84,9 +84,13 @@ def test_a_filter_narrows_and_comes_off_again_at_the_same_place():
         assert "line 4999" in screen.text
         yield enter(":/99")
         yield ["esc", "&", "9", "8", "$", "enter"]
+        while "Filtering:" in screen.text:
+            yield []
         assert "line 4998" in screen.text
         assert "line 4999" not in screen.text
         yield enter("&nothing")
+        while "Filtering:" in screen.text:
+            yield []
         assert 'Nothing matches "nothing"' in screen.text
         assert "line 4998" in screen.text
         top = screen.page[0]

@@ -60,7 +60,7 @@ class Tmux:
         self.tmux("send-keys", "-H", *(f"{byte:02x}" for byte in data))
 
     def until(self, condition: str | Callable[[str], bool]) -> str:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             text = self.text
             if condition in text if isinstance(condition, str) else condition(text):

@@ -198,9 +198,10 @@ class Debugger:
         with self.lock:
             found = getattr(session, "_tfdbg_wrapper", None)
             if found is None or found.debugger is not self:
-                self.session_count += 1
                 found = LocalCLIDebugWrapperSession(session, debugger=self)
-                found.number = self.session_count
+                if not getattr(session, "is_program", False):
+                    self.session_count += 1
+                    found.number = self.session_count
                 # On the session and not in a table of ours: they live and die together.
                 session._tfdbg_wrapper = found
             return found

@@ -158,6 +158,11 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         return OnInstrEndResponse()
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nobody wants to know of runs at the moment: engines may keep out of the way."""
+        return False
+
+    @property
     def run_call_count(self) -> int:
         """How many runs were asked for, including those that went by undebugged."""
         return self._run_call_count

@@ -366,7 +366,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
     def _label(self) -> str:
         """Which session and thread a stop belongs to, where there is more than one."""
         parts = []
-        if self.debugger.session_count > 1:
+        if self.debugger.session_count > 1 and self.number:
             parts.append(f"session {self.number}")
         thread = threading.current_thread()
         if thread is not threading.main_thread():

@@ -24,7 +24,7 @@ CASES = {
     "cat": (
         "y = torch.cat([y, torch.zeros(3, 3)])",
         "cat",
-        ["fc/addmm:0  float32 (5, 6)", "zeros:0     float32 (3, 3)"],
+        ["fc/addmm:0  float32 (5, 6)", "zeros_1:0   float32 (3, 3)"],
     ),
     "view": ("y = y.view(7, 7)", "view", ["fc/addmm:0  float32 (5, 6)"]),
     "an index": ("y = y[:, 9]", "getitem", ["fc/addmm:0  float32 (5, 6)"]),
@@ -41,13 +41,13 @@ CASES = {
     "devices": (
         "y = y + torch.zeros(6, device='meta')",
         "add",
-        ["fc/addmm:0  float32 (5, 6)", "zeros:0     float32 (6,)"],
+        ["fc/addmm:0  float32 (5, 6)", "zeros_1:0   float32 (6,)"],
     ),
     "memory": ("y = torch.empty(1 << 46)", "empty", []),
     "a check of the API": (
         "y = F.cross_entropy(y, torch.zeros(4, dtype=torch.long))",
         "cross_entropy",
-        ["fc/addmm:0  float32 (5, 6)", "zeros:0     int64 (4,)"],
+        ["fc/addmm:0  float32 (5, 6)", "zeros_1:0   int64 (4,)"],
     ),
     "a truth value": ("y = 1 if y > 0 else 2", "bool", ["gt:0  bool (5, 6)"]),
 }

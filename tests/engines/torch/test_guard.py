@@ -64,7 +64,8 @@ def lines_left(done: Done) -> list[str]:
 
 def watched(programs: Programs, *program: str | Path, name: str = "has_inf_or_nan") -> Done:
     """A program under `run -f`, by signals from the first run on, to the first bad run."""
-    commands = ["config set guard on", "config set overhead 1", f"run -f {name}", "run_info", "ni -t log", "exit"]
+    settings = ["config set guard on", "config set overhead 1"]
+    commands = [*settings, f"run -f {name}", "run_info", "ni -t log", "exit"]
     options = [part for command in commands for part in ("-c", command)]
     return programs.debugged("--batch", "--engine", "torch", *options, *program)
 

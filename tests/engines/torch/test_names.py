@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import weakref
 
 import pytest
@@ -374,3 +375,28 @@ def test_parameters_that_no_module_owns():
         step(optimizer)
     assert {"input/w", "gradients/w/AccumulateGrad/detach"} <= set(run.nodes)
     assert any(name.startswith("optimizer/SGD/") for name in run.nodes)
+
+
+TWO_MODELS = """
+torch.manual_seed(0)
+G = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+D = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+both = [torch.optim.SGD(each.parameters(), 0.1) for each in (G, D)]
+for step in range(4):
+    fake = G(torch.randn(5, 4))
+    D(fake.detach()).mean().backward()
+    both[1].step()
+    (-D(fake)).mean().backward()
+    both[0].step()
+tell(digest(G, D))
+"""
+
+
+def test_names_of_two_models_do_not_depend_on_what_was_watched(both):
+    path = both.write(TWO_MODELS)
+    found = []
+    for commands in (["run -t 4"], ["run -t 3", "run"], ["run -t 2", "run", "run"]):
+        out = both.debugged(path, *commands, "lt -t addmm", "exit")
+        found.append(re.findall(r"(\S+addmm\S*):0$", out.out, re.MULTILINE))
+    assert found[0]
+    assert found[0] == found[1] == found[2]

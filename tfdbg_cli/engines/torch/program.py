@@ -25,9 +25,12 @@ class Program:
 
     Attributes:
         setting: the value of a setting by its name.
+        is_program: it is no session among others.
         runs: where its runs begin and end.
         patches: how that is seen.
     """
+
+    is_program = True
 
     def __init__(self) -> None:
         self.setting: Callable[[str], Any] = _DEFAULTS.__getitem__
@@ -66,7 +69,7 @@ class Program:
 
     def is_idle(self) -> bool:
         """Whether nobody debugs at the moment, so that runs aren't even counted."""
-        return getattr(self._asked, "is_idle", False)
+        return self._asked is not None and bool(self._asked.is_idle)
 
     def failed(self, error: BaseException) -> None:
         """The program ends with this error."""
