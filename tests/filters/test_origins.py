@@ -68,12 +68,13 @@ BUGS = {
         ],
         ["log"],
     ),
-    "through a write that the node had to wait for": (
+    "through a write to the memory of another tensor": (
         [
             x([1.0]),
-            Op("view", "view", ["x"], [1.0]),
-            Op("div_", "div_", ["x"], [INF], other=0),
-            Op("add", "add", ["view"], [INF], waits=["div_"]),
+            Op("select", "select", ["x"], [1.0]),
+            Op("div_", "div_", ["select"], [INF], other=0),
+            Op("x_written", "written", ["x", "div_"], [INF]),
+            Op("add", "add", ["x_written"], [INF]),
         ],
         ["div_"],
     ),
