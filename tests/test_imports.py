@@ -29,11 +29,14 @@ MAY_USE = {
     "dumps": FOUNDATION | {"dumps"},
     "tensors": FOUNDATION | {"tensors", "dumps"},
     "filters": FOUNDATION | {"filters", "tensors", "dumps"},
-    "commands": FOUNDATION | {"commands", "filters", "tensors", "dumps"},
+    "stepping": FOUNDATION | {"stepping", "filters", "tensors", "dumps"},
+    "commands": FOUNDATION | {"commands", "stepping", "filters", "tensors", "dumps"},
     "ui": FOUNDATION | {"ui", "commands", "filters", "tensors", "dumps"},
-    "engines": FOUNDATION | {"engines", "tensors", "dumps"},
+    "engines": FOUNDATION | {"engines", "stepping", "tensors", "dumps"},
     "sessions": FOUNDATION
-    | {"sessions", "engines", "ui", "commands", "filters", "tensors", "dumps"},
+    | {"sessions", "engines", "ui", "commands", "stepping", "filters", "tensors", "dumps"},
+    "tracing": FOUNDATION
+    | {"tracing", "sessions", "engines", "stepping", "filters", "tensors", "dumps"},
 }
 #: They start everything, so they may use everything.
 FRONT_DOORS = {

@@ -15,6 +15,7 @@ from typing import Any
 from tfdbg_cli.dumps.dump import Predicate, RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.stepping.stepper import Stepper
 
 __all__ = [
     "Capture",
@@ -23,6 +24,7 @@ __all__ = [
     "ProgramRun",
     "RunCall",
     "SessionAdapter",
+    "SteppedRun",
     "Watch",
     "WrapSession",
 ]
@@ -95,6 +97,7 @@ class RunCall:
         run: does it, untouched by the debugger.
         debug: does it and keeps what is watched.
         profile: does it, timed op by op; ``None``: this kind of run can't be timed.
+        stepper: does it step by step; ``None``: this kind of run can't be.
         runner: a sentence instead of fetches and feeds, where they aren't known.
     """
 
@@ -103,6 +106,7 @@ class RunCall:
     run: Callable[[], Any]
     debug: Callable[[Watch], Capture]
     profile: Callable[[], Capture] | None = None
+    stepper: Callable[[], SteppedRun] | None = None
     runner: str = ""
 
 
@@ -122,6 +126,32 @@ class ProgramRun:
     kind: str
     describe: Callable[[], RunInfo]
     can_profile: bool = True
+
+
+class SteppedRun(Stepper):
+    """A run that an engine does step by step, and its two ends."""
+
+    @abstractmethod
+    def finish(self) -> Capture:
+        """Do the rest of the run, overrides included.
+
+        Returns:
+            What the caller of the run gets, with the dump of the whole run. An error of the run
+            itself is in `Capture.error`.
+        """
+
+    @abstractmethod
+    def discard(self) -> Capture | None:
+        """Give the run up as if it had never begun: state and random streams as before it.
+
+        Returns:
+            ``None``: the run can be made anew. Where that is not so, the run as it is without
+            overrides: whoever asked for the run gets this instead of another one.
+
+        Raises:
+            UserError: what was done can't be taken back; the message says why, and nothing has
+                changed.
+        """
 
 
 class Meeting(ABC):
@@ -175,6 +205,15 @@ class SessionAdapter(ABC):
         """The same run, timed op by op; `Capture.dump` has a `Dump.profile`."""
         raise NotImplementedError(f"The {self.engine_name} engine doesn't measure op times yet.")
 
+    def stepper(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> SteppedRun:
+        """The same run, to be done step by step.
+
+        Raises:
+            NotImplementedError: runs of this engine can't be stepped through.
+            Exception: what the framework says of arguments that are wrong.
+        """
+        raise NotImplementedError(f"The {self.engine_name} engine has no stepper.")
+
     def call(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> RunCall:
         """The run of these arguments."""
         arguments = (fetches, feed_dict, options, run_metadata)
@@ -184,6 +223,7 @@ class SessionAdapter(ABC):
             run=lambda: self.run(*arguments),
             debug=lambda watch: self.debug_run(*arguments, watch),
             profile=lambda: self.profile_run(*arguments),
+            stepper=lambda: self.stepper(*arguments),
         )
 
     def callable_call(
@@ -302,6 +342,16 @@ class Engine(ABC):
     def hook_interface(self) -> type | None:
         """The class that the framework demands of a hook on its runs, if it has hooks."""
         return None
+
+    def call_stepper(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> SteppedRun:
+        """A call of a function as a run to be done step by step; its result is the run's.
+
+        Raises:
+            NotImplementedError: the framework's runs are no calls.
+        """
+        raise NotImplementedError(f"Runs of the {self.name} engine are those of its sessions.")
 
     def configure(self, setting: Callable[[str], Any]) -> None:
         """Take a function that tells the value of a setting by its name, now and later."""
