@@ -76,6 +76,21 @@ class MemoryDump(Dump):
         self._added.append(datum)
         self._data = self._by_tensor = self._by_node = None
 
+    @property
+    def added_count(self) -> int:
+        """How many tensors were added so far."""
+        return len(self._added)
+
+    def added_since(self, count: int) -> list[Datum]:
+        """The tensors added after the first ``count``, as added."""
+        return self._added[count:]
+
+    def drop_since(self, count: int) -> None:
+        """Take the tensors added after the first ``count`` out again."""
+        if count < len(self._added):
+            del self._added[count:]
+            self._data = self._by_tensor = self._by_node = None
+
     def _make_data(self) -> list[Datum]:
         return sorted(self._added, key=lambda datum: datum.timestamp)
 

@@ -121,11 +121,13 @@ class ProgramRun:
         kind: in two words, e.g. ``training run``.
         describe: what is known at its beginning: called only where somebody is to be told.
         can_profile: whether the engine can time its ops.
+        can_step: whether it can stop at each of them.
     """
 
     kind: str
     describe: Callable[[], RunInfo]
     can_profile: bool = True
+    can_step: bool = True
 
 
 class SteppedRun(Stepper):

@@ -6,6 +6,7 @@ the engine (`tfdbg_cli.engines`) says how a framework computes a run and keeps i
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from abc import ABC, abstractmethod
@@ -14,7 +15,14 @@ from typing import Any, Self
 
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, ProgramRun, RunCall, SessionAdapter, Watch
+from tfdbg_cli.engines.base import (
+    Capture,
+    ProgramRun,
+    RunCall,
+    SessionAdapter,
+    SteppedRun,
+    Watch,
+)
 from tfdbg_cli.engines.kin import kin
 from tfdbg_cli.engines.registry import engine_for
 from tfdbg_cli.sessions.instr_loop import (
@@ -25,6 +33,7 @@ from tfdbg_cli.sessions.instr_loop import (
     OnInstrStartResponse,
     follow_instructions,
 )
+from tfdbg_cli.sessions.node_stepper import NodeStepper
 from tfdbg_cli.sessions.requests import (
     OnRunEndRequest,
     OnRunEndResponse,
@@ -65,11 +74,20 @@ class OpenRun:
     Attributes:
         request: what was asked at its beginning.
         response: the answer.
+        conduct: to be called if the action is to step through the run: it drives the stepper that
+            it is given for as long as the user likes. What isn't done when it returns, the program
+            does.
     """
 
-    def __init__(self, request: OnRunStartRequest, response: OnRunStartResponse) -> None:
+    def __init__(
+        self,
+        request: OnRunStartRequest,
+        response: OnRunStartResponse,
+        conduct: Callable[[SteppedRun], None] = lambda stepper: None,
+    ) -> None:
         self.request = request
         self.response = response
+        self.conduct = conduct
 
     @property
     def action(self) -> str:
@@ -146,6 +164,26 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
     @abstractmethod
     def on_run_end(self, request: OnRunEndRequest) -> OnRunEndResponse:
         """Called after each run, with what it computed. An error is raised after it returns."""
+
+    def invoke_node_stepper(
+        self, node_stepper: NodeStepper, restore_variable_values_on_exit: bool = True
+    ) -> Any:
+        """Called for a run that is to be stepped through.
+
+        What isn't done when this returns, is done then; a stepper that was discarded leads back to
+        `on_run_start`.
+
+        Args:
+            node_stepper: the run.
+            restore_variable_values_on_exit: kept for the original's signature. There, stepping
+                left variables changed that the run had not; here each step is the run's own.
+
+        Returns:
+            Nothing that is looked at.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} asks for the stepper and has no invoke_node_stepper."
+        )
 
     def on_instr_start(self, request: OnInstrStartRequest) -> OnInstrStartResponse:
         """Called in the remote instruction loop: what is to be done next?"""
@@ -248,8 +286,16 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
 
     def _live(self, call: RunCall, request: OnRunStartRequest) -> Any:
         """A run from its start to its end: its value, or its error."""
-        response = self._begin(request)
-        action, capture = self._perform(response, call)
+        while True:
+            response = self._begin(request)
+            if response.action != OnRunStartAction.INVOKE_STEPPER:
+                action, capture = self._perform(response, call)
+                break
+            stepped = self._step_through(call, request)
+            if isinstance(stepped, Capture):
+                action, capture = response.action, stepped
+                break
+            call = stepped  # as if it had never begun
         self._end(action, capture, request.run_info, response)
         if capture.error is not None:
             raise capture.error
@@ -274,9 +320,16 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         if self._other_thread():
             return OpenRun(request, OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN))
         response = self._begin(request)
-        if response.action == OnRunStartAction.PROFILE_RUN and not run.can_profile:
+        action = response.action
+        if (action == OnRunStartAction.PROFILE_RUN and not run.can_profile) or (
+            action == OnRunStartAction.INVOKE_STEPPER and not run.can_step
+        ):
             response.action = OnRunStartAction.DEBUG_RUN
-        return OpenRun(request, response)
+
+        def conduct(stepper: SteppedRun) -> None:
+            self.invoke_node_stepper(NodeStepper.of(stepper, request.run_info))
+
+        return OpenRun(request, response, conduct)
 
     def close_run(self, run: OpenRun, capture: Capture) -> None:
         """The run is at its end; its error, if it has one, is the caller's to raise.
@@ -312,6 +365,26 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         if action == OnRunStartAction.PROFILE_RUN and capture.dump is not None:
             capture.dump.warnings.append("Parts of a run can't be timed: this was a debugged one.")
         return OnRunStartAction.DEBUG_RUN, capture
+
+    def _step_through(self, call: RunCall, request: OnRunStartRequest) -> Capture | RunCall:
+        """A run that somebody steps through; if that is discarded, the run that can be made."""
+        stepper = None
+        if call.stepper is not None:
+            with contextlib.suppress(NotImplementedError):
+                stepper = call.stepper()
+        if stepper is None:
+            capture = call.debug(Watch())
+            if capture.dump is not None:
+                capture.dump.warnings.append(
+                    "This kind of run can't be stepped through: this was a debugged one."
+                )
+            return capture
+        node_stepper = NodeStepper.of(stepper, request.run_info)
+        self.invoke_node_stepper(node_stepper)
+        if not node_stepper.is_discarded:
+            return stepper.finish()
+        made = node_stepper.instead
+        return call if made is None else _once_made(call, made)
 
     def _plainly(self, run: Callable[[], Any]) -> tuple[Any, BaseException | None]:
         """The value of a run, or its framework error; anything else is raised at once."""
@@ -425,3 +498,14 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
             fetches, feed_dict, None, None, count, run_info=self._info(call, count)
         )
         return self._live(call, request)
+
+
+def _once_made(call: RunCall, capture: Capture) -> RunCall:
+    """A run that was made already and can't be made twice: whatever is asked, it gives that."""
+
+    def run() -> Any:
+        if capture.error is not None:
+            raise capture.error
+        return capture.value
+
+    return RunCall(call.fetches, call.feeds, run, lambda watch: capture, runner=call.runner)

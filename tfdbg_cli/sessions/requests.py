@@ -71,8 +71,9 @@ class OnRunStartAction:
     DEBUG_RUN = "debug_run"
     PROFILE_RUN = "profile_run"
     NON_DEBUG_RUN = "non_debug_run"
+    INVOKE_STEPPER = "invoke_stepper"
 
-    ALL = (DEBUG_RUN, PROFILE_RUN, NON_DEBUG_RUN)
+    ALL = (DEBUG_RUN, PROFILE_RUN, NON_DEBUG_RUN, INVOKE_STEPPER)
 
 
 class OnRunStartRequest:

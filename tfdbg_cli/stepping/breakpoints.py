@@ -1,0 +1,146 @@
+"""Breakpoints inside a run: a name, an op type, or a filter that a tensor passes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, bound
+from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.stepping.stepper import Step
+
+__all__ = ["Breakpoint", "Breakpoints"]
+
+
+@dataclass(frozen=True)
+class Breakpoint:
+    """One breakpoint.
+
+    Attributes:
+        number: what `delete` calls it.
+        text: a node's name, an op type, or a regex found in names; empty: it is one of a filter.
+        filter_name: a tensor that passes this filter stops the run before the op that reads it.
+        predicate: that filter.
+        exclude: nodes whose name this is found in don't count for the filter.
+    """
+
+    number: int
+    text: str = ""
+    filter_name: str = ""
+    predicate: Predicate | None = field(default=None, compare=False)
+    exclude: re.Pattern[str] | None = None
+
+    def describe(self) -> str:
+        """``Softmax``, or ``-f has_inf_or_nan``."""
+        if not self.filter_name:
+            return self.text
+        exclude = f" -fenn {self.exclude.pattern}" if self.exclude is not None else ""
+        return f"-f {self.filter_name}{exclude}"
+
+    def is_at(self, step: Step) -> bool:
+        """Whether the run is to stop before a step because of what it is."""
+        if not self.text:
+            return False
+        names = step.members or (step.node,)
+        if self.text == step.op_type or self.text.removesuffix(":0") in names:
+            return True
+        return any(re.search(self.text, name) for name in (step.node, *names))
+
+
+class Breakpoints:
+    """Those of one run, and the tensors that wait for somebody to read them."""
+
+    def __init__(self) -> None:
+        self._all: list[Breakpoint] = []
+        self._last = 0
+        #: Tensors that have passed a filter -> the breakpoint.
+        self._caught: dict[str, Breakpoint] = {}
+        #: What a filter raised: said once.
+        self.failures: list[str] = []
+
+    def __iter__(self) -> Iterator[Breakpoint]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def has_filters(self) -> bool:
+        """Whether values have to be looked at."""
+        return any(each.predicate is not None for each in self._all)
+
+    def add(
+        self,
+        text: str = "",
+        filter_name: str = "",
+        predicate: Predicate | None = None,
+        exclude: re.Pattern[str] | None = None,
+    ) -> Breakpoint:
+        """One more.
+
+        Raises:
+            UserError: the text is no regular expression.
+        """
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise UserError(f'"{text}" is no regular expression: {error}.') from None
+        self._last += 1
+        made = Breakpoint(self._last, text, filter_name, predicate, exclude)
+        self._all.append(made)
+        return made
+
+    def delete(self, number: int | None = None) -> int:
+        """Remove one, or all; returns how many.
+
+        Raises:
+            UserError: there is none of that number.
+        """
+        kept = [each for each in self._all if number is not None and each.number != number]
+        count = len(self._all) - len(kept)
+        if number is not None and not count:
+            numbers = ", ".join(str(each.number) for each in self._all)
+            raise UserError(
+                f"There is no breakpoint {number}.", f"There are {numbers}." if numbers else ""
+            )
+        self._all = kept
+        self._caught = {t: b for t, b in self._caught.items() if b in kept}
+        return count
+
+    def look(self, data: Iterable[Datum], dump: Dump) -> None:
+        """New tensors: which of them pass a filter?"""
+        data = list(data)
+        for each in self._all:
+            if each.predicate is None:
+                continue
+            predicate = bound(each.predicate, dump)
+            for datum in data:
+                if each.exclude is not None and each.exclude.search(datum.node_name):
+                    continue
+                try:
+                    passes = bool(predicate(datum, dump.value(datum)))
+                except Exception as error:
+                    self.failures.append(f"{datum.tensor_name}: {one_line(error)}")
+                    continue
+                if passes:
+                    self._caught[datum.tensor_name] = each
+
+    def caught(self, step: Step) -> tuple[Breakpoint, str] | None:
+        """The filter that a tensor has passed which a step is about to read, and that tensor.
+
+        It is told once.
+        """
+        for tensor in step.inputs:
+            found = self._caught.pop(tensor, None)
+            if found is not None:
+                return found, tensor
+        return None
+
+    def forget(self) -> None:
+        """The run has gone back: what was caught may not be there any more."""
+        self._caught.clear()
+
+    def at(self, step: Step) -> Breakpoint | None:
+        """The breakpoint that a step is at by its name or type."""
+        return next((each for each in self._all if each.is_at(step)), None)

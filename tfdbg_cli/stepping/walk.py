@@ -1,0 +1,304 @@
+"""How somebody moves through a run: so many steps, up to a node, to a breakpoint, and back."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from tfdbg_cli.errors import UserError, did_you_mean
+from tfdbg_cli.stepping.breakpoints import Breakpoints
+from tfdbg_cli.stepping.stepper import Outcome, Step, Stepper
+
+__all__ = ["LEGEND", "Halt", "Walk"]
+
+
+@dataclass
+class Halt:
+    """Where and why a move has ended.
+
+    Attributes:
+        why: in a sentence; empty: it has done just what it was asked for.
+        outcomes: what was done on the way.
+        error: what the next step has raised.
+    """
+
+    why: str = ""
+    outcomes: list[Outcome] = field(default_factory=list)
+    error: Exception | None = None
+
+    @property
+    def updated(self) -> list[str]:
+        """The variables that were changed on the way."""
+        return list(dict.fromkeys(name for each in self.outcomes for name in each.updated))
+
+
+class Walk:
+    """Moves a stepper, and remembers what a person wants to know of the way.
+
+    Args:
+        stepper: the run.
+    """
+
+    def __init__(self, stepper: Stepper) -> None:
+        self.stepper = stepper
+        self.breakpoints = Breakpoints()
+        #: Nodes that somebody asked to get to; the others were done on the way.
+        self.asked: set[str] = set()
+        self._looked_at = 0
+
+    # Where it is.
+
+    @property
+    def next(self) -> Step | None:
+        """The next step; ``None`` at the end."""
+        return self.stepper.next
+
+    def names(self) -> list[str]:
+        """Every name that a step goes by, in order."""
+        return [name for step in self.stepper.steps for name in (step.members or (step.node,))]
+
+    def index(self, name: str) -> int | None:
+        """The index of the step that does a node or makes a tensor; ``None``: not known (yet).
+
+        Args:
+            name: of a node, or of a tensor.
+        """
+        node, _, slot = name.rpartition(":")
+        wanted = {name, node} if node and slot.isdigit() else {name}
+        for index, step in enumerate(self.stepper.steps):
+            if step.node in wanted or not wanted.isdisjoint(step.members) or name in step.outputs:
+                return index
+        return None
+
+    def find(self, name: str) -> int | None:
+        """As `index`, for a name that must be there unless the run's future is open.
+
+        Raises:
+            UserError: there is none.
+        """
+        found = self.index(name)
+        if found is None and (not self.stepper.is_open_ended or self.next is None):
+            raise UserError(
+                f'"{name}" is not in this run.',
+                did_you_mean(name, self.names()) or "list_sorted_nodes lists its nodes.",
+            )
+        return found
+
+    # Moving.
+
+    def step(self, count: int = 1, iteration: bool = False) -> Halt:
+        """Do the next steps.
+
+        Args:
+            count: how many.
+            iteration: of a loop do one iteration at a time.
+
+        Raises:
+            UserError: the run is at its end.
+        """
+        if self.next is None:
+            raise UserError("The run is at its end.", "exit shows it; step -b goes back.")
+        halt = Halt()
+        with _interrupts() as is_interrupted:
+            for done in range(count):
+                if self.next is None or (done and is_interrupted()):
+                    halt.why = _END if self.next is None else _INTERRUPTED
+                    break
+                if not self._advance(halt, iteration):
+                    break
+        self._asked_for(halt)
+        return halt
+
+    def go(self, target: str = "", before: bool = False) -> Halt:
+        """Go on to a node or tensor, to a breakpoint, or to the end.
+
+        Args:
+            target: of a node or tensor; empty: the end.
+            before: stop before it and not behind it.
+
+        Raises:
+            UserError: there is no such name, or its step is done.
+        """
+        place = self.find(target) if target else None
+        if place is not None and place < self.stepper.position:
+            raise UserError(
+                f'"{target}" is done.', f"step -b {self.stepper.position - place} goes back to it."
+            )
+        if self.next is None:
+            raise UserError("The run is at its end.", "exit shows it; step -b goes back.")
+        halt = Halt()
+        with _interrupts() as is_interrupted:
+            while (step := self.next) is not None:
+                is_there = bool(target) and self.index(target) == self.stepper.position
+                if is_there and before:
+                    break
+                if halt.outcomes:
+                    halt.why = self._reason(step)
+                    if is_interrupted():
+                        halt.why = _INTERRUPTED
+                    if halt.why:
+                        break
+                if not self._advance(halt) or is_there:
+                    break
+            else:
+                if target:
+                    halt.why = (
+                        f'{_END} There was no "{target}". {did_you_mean(target, self.names())}'
+                    )
+                    halt.why = halt.why.rstrip()
+                else:
+                    halt.why = _END
+        self._asked_for(halt)
+        return halt
+
+    def _reason(self, step: Step) -> str:
+        """Why to stop before a step; empty: no reason."""
+        found = self.breakpoints.at(step)
+        if found is not None:
+            return f"Breakpoint {found.number}: {found.describe()}"
+        caught = self.breakpoints.caught(step)
+        if caught is not None:
+            found, tensor = caught
+            return (
+                f"Breakpoint {found.number}: {tensor} passes {found.filter_name}, "
+                f"and {step.node} is about to read it"
+            )
+        return ""
+
+    def _advance(self, halt: Halt, iteration: bool = False) -> bool:
+        """One step; whether it was done."""
+        try:
+            outcome = self.stepper.advance(iteration and self.stepper.can_iterate)
+        except UserError:
+            raise
+        except Exception as error:
+            halt.error = error
+            return False
+        halt.outcomes.append(outcome)
+        if self.breakpoints.has_filters:
+            dump = self.stepper.dump()
+            self.breakpoints.look(dump.added_since(self._looked_at), dump)
+            self._looked_at = dump.added_count
+        return True
+
+    def _asked_for(self, halt: Halt) -> None:
+        if halt.outcomes:
+            self.asked.add(halt.outcomes[-1].step.node)
+
+    def back(self, count: int = 1) -> list[Step]:
+        """Undo steps; returns those undone, the last one first.
+
+        Raises:
+            UserError: not even one can be undone.
+        """
+        undone: list[Step] = []
+        try:
+            while len(undone) < count:
+                undone.append(self.stepper.back())
+        except UserError:
+            if not undone:
+                raise
+        finally:
+            self.breakpoints.forget()
+            self._looked_at = self.stepper.dump().added_count
+        for step in undone:
+            self.asked.discard(step.node)
+        return undone
+
+    # Values.
+
+    def readers(self, tensor_name: str) -> list[int]:
+        """The steps done that have read a tensor, by index."""
+        done = self.stepper.steps[: self.stepper.position]
+        return [at for at, step in enumerate(done) if tensor_name in step.inputs]
+
+    def override(self, tensor_name: str, value: Any) -> list[Step]:
+        """Override a tensor; goes back to before the first step that has read it.
+
+        Returns:
+            The steps that were undone for it, the last one first.
+
+        Raises:
+            UserError: it can't be overridden, or not any more.
+        """
+        if self.index(tensor_name) is None:
+            self.find(tensor_name)
+        undone: list[Step] = []
+        readers = self.readers(tensor_name)
+        if readers and not self.stepper.is_open_ended:
+            undone = self.back(self.stepper.position - readers[0])
+        self.stepper.override(tensor_name, value)
+        return undone
+
+    def letters(self, index: int) -> str:
+        """The state of a step as the original's letters: P U H I O D; see `LEGEND`."""
+        step = self.stepper.steps[index]
+        overrides = self.stepper.overrides
+        found = "P" if step.is_feed else ""
+        found += "U" if step.unfit else ""
+        if index < self.stepper.position and not step.is_feed:
+            found += "H" if step.node in self.asked else "I"
+        found += "O" if any(name in overrides for name in step.outputs) else ""
+        found += "D" if step.node in self.stepper.updated else ""
+        return found
+
+    def sources(self, outcome: Outcome) -> list[tuple[str, str]]:
+        """What a step has read, each with where it came from, in the original's words."""
+        overrides = self.stepper.overrides
+        feeds = {name for step in self.stepper.steps if step.is_feed for name in step.outputs}
+        found = []
+        for name in dict.fromkeys(outcome.step.inputs):
+            if name in overrides:
+                kind = "override"
+            elif name in feeds:
+                kind = "client"
+            else:
+                is_asked = name.rpartition(":")[0] in self.asked
+                kind = "handle" if is_asked else "dumped_intermediate"
+            found.append((name, kind))
+        return found
+
+
+#: The state letters and what they mean.
+LEGEND: Sequence[tuple[str, str]] = (
+    ("P", "placeholder (fed)"),
+    ("U", "can't be overridden"),
+    ("H", "continued or stepped to"),
+    ("I", "computed on the way"),
+    ("O", "overridden"),
+    ("D", "variable that was updated"),
+)
+
+_END = "The run is at its end."
+_INTERRUPTED = "Interrupted."
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[Any]:
+    """Inside, a Ctrl-C ends the move after its step, and raises nothing in the program.
+
+    A second one does what it would do anyway.
+    """
+    seen: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if before is None:  # not Python's: it couldn't be put back
+        yield lambda: False
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(seen)
+    finally:
+        signal.signal(signal.SIGINT, before)
