@@ -9,6 +9,7 @@ from tfdbg_cli.commands import (
     list_tensors,
     neighbours,
     node_info,
+    overrides,
     print_feed,
     print_tensor,
     profile,
@@ -16,6 +17,7 @@ from tfdbg_cli.commands import (
     run,
     scripts,
     source,
+    stepper,
 )
 from tfdbg_cli.commands.registry import Command, CommandRegistry
 
@@ -23,6 +25,8 @@ __all__ = ["BUILTIN", "make_registry"]
 
 BUILTIN: tuple[Command, ...] = (
     *run.COMMANDS,
+    *stepper.COMMANDS,
+    *overrides.COMMANDS,
     *list_tensors.COMMANDS,
     *print_tensor.COMMANDS,
     *print_feed.COMMANDS,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +15,7 @@ from tfdbg_cli.dumps.dump import Dump, RunInfo
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.settings import Settings
+from tfdbg_cli.stepping.walk import Walk
 
 if TYPE_CHECKING:
     from tfdbg_cli.commands.registry import CommandRegistry
@@ -21,6 +25,7 @@ __all__ = [
     "DUMP_MODES",
     "LIVE_MODES",
     "PROFILE_MODES",
+    "STEPPER_MODES",
     "TENSOR_MODES",
     "Context",
     "compile_regex",
@@ -28,8 +33,10 @@ __all__ = [
 
 #: The stops of a living program: before a run, after it, after a run that was timed (``run -p``).
 LIVE_MODES = frozenset({"run-start", "run-end", "profile"})
+#: The stops in the middle of a run that is done step by step.
+STEPPER_MODES = frozenset({"stepper"})
 #: The stops with tensors to look at.
-TENSOR_MODES = frozenset({"run-end", "offline"})
+TENSOR_MODES = frozenset({"run-end", "offline"}) | STEPPER_MODES
 #: The stops with op timings to look at.
 PROFILE_MODES = frozenset({"profile", "offline-profile"})
 #: The stops with a dump: graph and sources are known.
@@ -43,8 +50,8 @@ class Context:
     """One stop, as its commands see it.
 
     Attributes:
-        mode: one of `ALL_MODES`: ``run-start``, ``run-end``, ``profile``, ``offline`` or
-            ``offline-profile``.
+        mode: one of `ALL_MODES`: ``run-start``, ``run-end``, ``profile``, ``stepper``,
+            ``offline`` or ``offline-profile``.
         registry: all commands.
         filters: all tensor filters.
         settings: what `config` shows.
@@ -56,6 +63,8 @@ class Context:
         names: results stored by ``eval -o NAME``; kept from stop to stop.
         history: what was typed.
         is_printed: output goes to a pipe or a file, where rows needn't fit on a screen.
+        walk: moves through the run, in the stepper.
+        discard: in the stepper: gives the run up as if it had never begun.
     """
 
     mode: str
@@ -70,11 +79,25 @@ class Context:
     names: dict[str, Any] = field(default_factory=dict)
     history: History | None = None
     is_printed: bool = False
+    walk: Walk | None = None
+    discard: Callable[[], None] | None = None
 
     @property
     def is_live(self) -> bool:
         """Whether there is a program that waits."""
         return self.mode in LIVE_MODES
+
+    def refresh(self) -> None:
+        """In the stepper: see what has been computed so far."""
+        walk = self.walk
+        if walk is None:
+            return
+        dump = walk.stepper.dump()
+        if dump.run_info() is None:
+            dump.set_run_info(self.run_info)
+        if dump.absence is None:
+            dump.absence = functools.partial(_why_not_yet, weakref.ref(walk))
+        self.dump = dump
 
     def take_notes(self) -> list[Line]:
         """What the session has to say at this stop, one warning a line; said once."""
@@ -107,3 +130,12 @@ def compile_regex(text: str, what: str) -> re.Pattern[str]:
         return re.compile(text)
     except re.error as error:
         raise UserError(f'{what}: "{text}" is no regular expression: {error}.') from None
+
+
+def _why_not_yet(walk: weakref.ref[Walk], node_name: str) -> str:
+    """Why a node of a run that is stepped through has no tensors; empty: not for that reason."""
+    found = walk()
+    place = found.index(node_name) if found is not None else None
+    if found is None or place is None or place < found.stepper.position:
+        return ""
+    return f"It is not computed yet: cont {node_name} goes on to it."

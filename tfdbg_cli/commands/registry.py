@@ -241,6 +241,7 @@ _WHERE = {
     "offline": "offline",
     "profile": "after a run that was timed",
     "offline-profile": "offline after a run that was timed",
+    "stepper": "in the middle of a run",
 }
 _WHEN = {
     "run-start": "It needs a run's tensors: run executes the run.",
@@ -248,6 +249,7 @@ _WHEN = {
     "profile": "run -p keeps no tensors; run does.",
     "offline": "It needs a live program.",
     "offline-profile": "It needs tensors or a live program.",
+    "stepper": "cont goes on to the end of the run, exit leaves the stepper.",
 }
 
 

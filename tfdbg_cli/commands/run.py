@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import (
+    ALL_MODES,
     DUMP_MODES,
     LIVE_MODES,
+    STEPPER_MODES,
     Context,
     compile_regex,
 )
@@ -36,6 +38,7 @@ class RunChoice:
         node_name, op_type, tensor_dtype: which tensors to watch; ``None``: all.
         is_profile: whether that run is timed op by op; no tensors are kept then.
         kind: only runs whose kind begins with this count; empty: all.
+        is_stepper: whether that run is stepped through.
     """
 
     times: int = 1
@@ -47,6 +50,7 @@ class RunChoice:
     tensor_dtype: str | None = None
     is_profile: bool = False
     kind: str = ""
+    is_stepper: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,12 @@ def _run(context: Context, arguments: argparse.Namespace) -> Result:
     )
 
 
+def _invoke_stepper(context: Context, arguments: argparse.Namespace) -> Result:
+    if arguments.kind and context.run_info.kind == "run":
+        raise UserError("Runs of this program are all of one kind.", "Leave --kind out.")
+    return Leave(RunChoice(arguments.times, kind=arguments.kind or "", is_stepper=True))
+
+
 def _plural(count: int, word: str, many: str | None = None) -> str:
     return f"{count} {word if count == 1 else many or word + 's'}"
 
@@ -163,6 +173,7 @@ def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
             ("run", "Execute the run with tensors watched"),
             ("run -n", "Execute the run without the debugger"),
             ("run -p", "Execute the run with its ops timed"),
+            ("invoke_stepper", "Step through the run, node by node"),
         ):
             lines += [line("  ", (command, "link", command)), line(f"    {text}")]
         lines += [
@@ -244,6 +255,13 @@ def _exit(context: Context, arguments: argparse.Namespace) -> Result:
     )
 
 
+KIND = Argument(
+    ("--kind",),
+    "PyTorch: only runs of this kind count",
+    "KIND",
+    choices=("training", "inference", "gradient", "block"),
+)
+
 RUN = Command(
     "run",
     ("r",),
@@ -270,12 +288,7 @@ RUN = Command(
             complete=completers.node_patterns,
         ),
         Argument(("-p", "--profile"), "time the ops of the run instead of keeping its tensors"),
-        Argument(
-            ("--kind",),
-            "PyTorch: only runs of this kind count",
-            "KIND",
-            choices=("training", "inference", "gradient", "block"),
-        ),
+        KIND,
         Argument(
             ("--node_name_filter",),
             "watch only nodes whose name matches",
@@ -336,13 +349,33 @@ EXIT = Command(
         Argument(("-d", "--detach"), "let the program go on without the debugger"),
         Argument(("--end",), "end the program (exit status 1)"),
     ),
+    modes=ALL_MODES - STEPPER_MODES,
     examples=(
         ("exit", "asks whether the program should go on or end"),
         ("exit --detach", "let the program go on without further stops"),
     ),
 )
 
-COMMANDS = (RUN, RUN_INFO, ERROR, EXIT)
+INVOKE_STEPPER = Command(
+    "invoke_stepper",
+    ("s",),
+    "run control",
+    "Step through this run, or the next one: stop at its nodes, change values, go back.",
+    _invoke_stepper,
+    (
+        Argument(
+            ("-t", "--times"), "step through the N-th run from now", "N", default=1, kind=_positive
+        ),
+        KIND,
+    ),
+    modes=LIVE_MODES,
+    examples=(
+        ("s", "stop before the first node of the run"),
+        ("s -t 10", "nine runs undebugged, then step through one"),
+    ),
+)
+
+COMMANDS = (RUN, RUN_INFO, ERROR, INVOKE_STEPPER, EXIT)
 
 _LOGO = r"""TTTTTT FFFF DDD  BBBB   GGG
   TT   F    D  D B   B G

@@ -108,6 +108,7 @@ class CommandService:
         return self.context.mode
 
     def _run(self, command: str) -> Reply:
+        self.context.refresh()
         if command.startswith("/"):
             return Reply(command, request=UiRequest("search", command[1:]))
         if command.startswith("&"):

@@ -34,6 +34,7 @@ from tfdbg_cli.sessions.instr_loop import (
     follow_instructions,
 )
 from tfdbg_cli.sessions.node_stepper import NodeStepper
+from tfdbg_cli.sessions.open_run import OpenRun, once_made
 from tfdbg_cli.sessions.requests import (
     OnRunEndRequest,
     OnRunEndResponse,
@@ -66,38 +67,6 @@ __all__ = [
     "OpenRun",
     "WatchOptions",
 ]
-
-
-class OpenRun:
-    """A run between its beginning and its end, as an engine without sessions holds it.
-
-    Attributes:
-        request: what was asked at its beginning.
-        response: the answer.
-        conduct: to be called if the action is to step through the run: it drives the stepper that
-            it is given for as long as the user likes. What isn't done when it returns, the program
-            does.
-    """
-
-    def __init__(
-        self,
-        request: OnRunStartRequest,
-        response: OnRunStartResponse,
-        conduct: Callable[[SteppedRun], None] = lambda stepper: None,
-    ) -> None:
-        self.request = request
-        self.response = response
-        self.conduct = conduct
-
-    @property
-    def action(self) -> str:
-        """One of `OnRunStartAction`."""
-        return self.response.action
-
-    @property
-    def watch(self) -> Watch:
-        """Which tensors to keep, if it is to be debugged."""
-        return self.response.watch()
 
 
 class BaseDebugWrapperSession(SessionSurface, ABC):
@@ -382,9 +351,13 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         node_stepper = NodeStepper.of(stepper, request.run_info)
         self.invoke_node_stepper(node_stepper)
         if not node_stepper.is_discarded:
-            return stepper.finish()
+            capture = stepper.finish()
+            if stepper.overrides and capture.dump is not None:
+                names = ", ".join(stepper.overrides)
+                capture.dump.warnings.append(f"Overridden in the stepper: {names}.")
+            return capture
         made = node_stepper.instead
-        return call if made is None else _once_made(call, made)
+        return call if made is None else once_made(call, made)
 
     def _plainly(self, run: Callable[[], Any]) -> tuple[Any, BaseException | None]:
         """The value of a run, or its framework error; anything else is raised at once."""
@@ -498,14 +471,3 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
             fetches, feed_dict, None, None, count, run_info=self._info(call, count)
         )
         return self._live(call, request)
-
-
-def _once_made(call: RunCall, capture: Capture) -> RunCall:
-    """A run that was made already and can't be made twice: whatever is asked, it gives that."""
-
-    def run() -> Any:
-        if capture.error is not None:
-            raise capture.error
-        return capture.value
-
-    return RunCall(call.fetches, call.feeds, run, lambda watch: capture, runner=call.runner)

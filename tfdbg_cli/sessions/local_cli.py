@@ -29,7 +29,9 @@ from tfdbg_cli.sessions.framework import (
     OnSessionInitRequest,
     OnSessionInitResponse,
 )
+from tfdbg_cli.sessions.node_stepper import NodeStepper
 from tfdbg_cli.sessions.ranks import Agreement, Alone, Verdict
+from tfdbg_cli.sessions.stepping import stop_in
 from tfdbg_cli.sessions.storage import check_dump_root
 
 __all__ = ["LocalCLIDebugWrapperSession"]
@@ -118,8 +120,9 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             ranks = debugger.ranks
             ranks.meet(self._adapter)
             self._rank_run = ranks.run_started(request.kind)
-            if debugger.is_detached and ranks.news():
-                debugger.is_detached = False  # the leader stops again
+            if ranks.news():  # the leader has stopped where this rank would not have
+                debugger.is_detached = False
+                debugger.choice = None
             if debugger.waiting.is_interrupted and not self._stops_at_end():
                 debugger.choice = None
             if debugger.is_ended:
@@ -171,7 +174,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             choice = self._announced()
         if choice is None:
             return None
-        if not choice.is_debug or choice.is_profile or debugger.countdown > 1:
+        is_watched = choice.is_debug and not choice.is_profile and not choice.is_stepper
+        if not is_watched or debugger.countdown > 1:
             return None
         return self._debug_response(choice).watch()
 
@@ -185,6 +189,10 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
         if choice.is_profile:
             return OnRunStartResponse(OnRunStartAction.PROFILE_RUN)
+        if choice.is_stepper:
+            if not debugger.ranks.is_joined:
+                return OnRunStartResponse(OnRunStartAction.INVOKE_STEPPER)
+            debugger.note("A run of several processes can't be stepped through.")
         return self._debug_response(choice)
 
     def _announced(self) -> RunChoice | None:
@@ -217,6 +225,26 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             limit=self.debugger.store.limit,
         )
 
+    def invoke_node_stepper(
+        self, node_stepper: NodeStepper, restore_variable_values_on_exit: bool = True
+    ) -> None:
+        """Stop in the middle of the run, for as long as the user likes.
+
+        Raises:
+            SystemExit: the user ended the program.
+        """
+        debugger = self.debugger
+        # While an open-ended run goes on, so do the program's other threads.
+        held = contextlib.nullcontext() if node_stepper.run.is_open_ended else debugger.lock
+        with held:
+            context = self._context("stepper", node_stepper.run_info)
+            action = stop_in(debugger, context, node_stepper, self._label())
+            if action.is_discarded:
+                debugger.choice = None
+                debugger.run_count -= 1
+            if action.exit is not None:
+                debugger.choose(action.exit, debugger.run_count + 1)
+
     def on_run_end(self, request: OnRunEndRequest) -> OnRunEndResponse:
         """Stop at the run that the choice is about, and at every run that failed."""
         debugger = self.debugger
@@ -248,8 +276,10 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
                 return response
             if dump is None and request.later is not None:
                 dump = request.later()
-            if not initial:  # it is another rank's tensors that somebody wants to see
+            if not initial and (agreed.passing or agreed.errors):  # on another rank
                 initial, role = self._filtered_screen(choice), "error"
+            elif not initial:  # Ctrl-C while the others were waited for
+                initial, role = "lt", "end"
             if dump is not None and debugger.ranks.is_joined:
                 _add_details(dump, debugger.ranks.details())
             # Only what somebody is going to look at is ever written.

@@ -106,8 +106,12 @@ class Walk:
         halt = Halt()
         with _interrupts() as is_interrupted:
             for done in range(count):
-                if self.next is None or (done and is_interrupted()):
-                    halt.why = _END if self.next is None else _INTERRUPTED
+                step = self.next
+                if step is None:
+                    halt.why = _END
+                elif done:
+                    halt.why = _INTERRUPTED if is_interrupted() else self._reason(step)
+                if halt.why:
                     break
                 if not self._advance(halt, iteration):
                     break
@@ -205,10 +209,16 @@ class Walk:
                 raise
         finally:
             self.breakpoints.forget()
-            self._looked_at = self.stepper.dump().added_count
+            self._looked_at = 0
         for step in undone:
             self.asked.discard(step.node)
         return undone
+
+    def watch(self) -> None:
+        """A filter was added: it looks at what has been computed so far, too."""
+        dump = self.stepper.dump()
+        self.breakpoints.look(dump.data(), dump)
+        self._looked_at = dump.added_count
 
     # Values.
 
@@ -266,12 +276,12 @@ class Walk:
 
 #: The state letters and what they mean.
 LEGEND: Sequence[tuple[str, str]] = (
-    ("P", "placeholder (fed)"),
-    ("U", "can't be overridden"),
-    ("H", "continued or stepped to"),
-    ("I", "computed on the way"),
+    ("P", "placeholder"),
+    ("U", "unfeedable"),
+    ("H", "gone to"),
+    ("I", "on the way"),
     ("O", "overridden"),
-    ("D", "variable that was updated"),
+    ("D", "updated"),
 )
 
 _END = "The run is at its end."

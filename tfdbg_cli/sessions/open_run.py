@@ -1,0 +1,54 @@
+"""Runs between beginning and end, and runs that were made before they were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tfdbg_cli.engines.base import Capture, RunCall, SteppedRun, Watch
+from tfdbg_cli.sessions.requests import OnRunStartRequest, OnRunStartResponse
+
+__all__ = ["OpenRun", "once_made"]
+
+
+class OpenRun:
+    """A run between its beginning and its end, as an engine without sessions holds it.
+
+    Attributes:
+        request: what was asked at its beginning.
+        response: the answer.
+        conduct: to be called if the action is to step through the run: it drives the stepper that
+            it is given for as long as the user likes. What isn't done when it returns, the program
+            does.
+    """
+
+    def __init__(
+        self,
+        request: OnRunStartRequest,
+        response: OnRunStartResponse,
+        conduct: Callable[[SteppedRun], None] = lambda stepper: None,
+    ) -> None:
+        self.request = request
+        self.response = response
+        self.conduct = conduct
+
+    @property
+    def action(self) -> str:
+        """One of `OnRunStartAction`."""
+        return self.response.action
+
+    @property
+    def watch(self) -> Watch:
+        """Which tensors to keep, if it is to be debugged."""
+        return self.response.watch()
+
+
+def once_made(call: RunCall, capture: Capture) -> RunCall:
+    """A run that was made already and can't be made twice: whatever is asked, it gives that."""
+
+    def run() -> Any:
+        if capture.error is not None:
+            raise capture.error
+        return capture.value
+
+    return RunCall(call.fetches, call.feeds, run, lambda watch: capture, runner=call.runner)
