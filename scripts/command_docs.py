@@ -36,6 +36,7 @@ STOPS = {
     "run-start": "before a run",
     "run-end": "after a run",
     "profile": "after `run -p`",
+    "stepper": "in the middle of a run",
     "offline": "offline",
     "offline-profile": "offline after `run -p`",
 }

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from tfdbg_cli.commands.builtin import BUILTIN
+from tfdbg_cli.commands.context import ALL_MODES
 
 ROOT = Path(__file__).parent.parent
 
 # What nobody can enumerate.
 FREE = {
     "K", "N", "RE", "REGEX", "RANGES", "INTERVAL", "NAME", "EXPRESSION",
+    "NUM", "LOWER", "UPPER",
 }  # fmt: skip
 
 
@@ -43,7 +45,7 @@ def test_a_command_has_summary_help_completion_and_examples(command):
 
 
 def test_names_are_used_once_at_each_stop():
-    for mode in ("run-start", "run-end", "profile", "offline", "offline-profile"):
+    for mode in ALL_MODES:
         names = [
             name
             for command in BUILTIN

@@ -1,23 +1,9 @@
 """The examples run as their texts say: plain, under the debugger, and with the drop-in API."""
 
-import importlib.util
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parent.parent
-
-
-def needs(*modules):
-    missing = [name for name in modules if importlib.util.find_spec(name) is None]
-    return [
-        pytest.mark.tensorflow,
-        pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)}"),
-    ]
+from examples_kit import EXAMPLES, debug, needs, python
 
 
 def only(*modules):
@@ -31,52 +17,20 @@ def only(*modules):
     return mark
 
 
-class Done:
-    def __init__(self, done):
-        self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
-
-    @property
-    def tensors(self):
-        """The names that the lists of tensors have in their last column."""
-        return re.findall(r"(\S+:\d+(?: \(#\d+\))?)$", self.out, re.M)
-
-
-def python(*arguments, stdin=""):
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "PYTHONWARNINGS": "ignore",
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-        "COLUMNS": "200",
-    }
-    done = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        env=environment,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert "Traceback (most" not in done.stderr
-    return Done(done)
-
-
 def plain(name, *arguments):
-    return python(ROOT / "examples" / name, *arguments)
+    return python(EXAMPLES / name, *arguments)
 
 
 def launched(name, *arguments, commands):
     """Under the debugger, unmodified."""
-    options = [part for command in commands for part in ("-c", command)]
-    return python("-m", "tfdbg_cli", "--batch", *options, ROOT / "examples" / name, *arguments)
+    return debug(commands, name, *arguments)
 
 
 def wrapped(name, *arguments, commands):
     """With the wrapper session or the hook of the example; commands come through a pipe."""
     options = ["--debug", "--ui_type", "plain"]
     stdin = "".join(f"{command}\n" for command in commands)
-    return python(ROOT / "examples" / name, *options, *arguments, stdin=stdin)
+    return python(EXAMPLES / name, *options, *arguments, stdin=stdin)
 
 
 WAYS = pytest.mark.parametrize("debug", [launched, wrapped])
@@ -132,7 +86,7 @@ def test_errors_are_shown_and_then_raised(engine, error, debug):
     assert f"Op name:    {op}" in found.out
     assert f"Error type: {kind}" in found.out
     assert f"ni -a -d -t {op}" in found.out
-    assert f"ps {ROOT / 'examples' / 'debug_errors.py'} -b " in found.out
+    assert f"ps {EXAMPLES / 'debug_errors.py'} -b " in found.out
     assert ("w = tf.matmul(x, v" if op == "w" else "v = tf.Variable(np.ones") in found.out
     assert "(1) ph_float" in found.out
     assert "ph_float:0" in found.tensors

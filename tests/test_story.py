@@ -1,67 +1,19 @@
 """The story of the README: a loss becomes NaN, and its user finds the line that did it."""
 
-import importlib.util
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
+import numpy as np
 import pytest
+from examples_kit import ENGINES, EXAMPLES, line_of, python, screens
+from examples_kit import debug as debug_example
 
-ROOT = Path(__file__).resolve().parents[1]
-EXAMPLE = ROOT / "examples" / "debug_mnist.py"
-LOG_LINE = next(
-    number
-    for number, text in enumerate(EXAMPLE.read_text(encoding="utf-8").splitlines(), 1)
-    if "tf.log(y)" in text
-)
-ENGINES = [
-    "numpy",
-    pytest.param(
-        "tensorflow",
-        marks=[
-            pytest.mark.tensorflow,
-            pytest.mark.skipif(
-                importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed"
-            ),
-        ],
-    ),
-]
-
-
-def python(*arguments):
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "COLUMNS": "200",
-    }
-    done = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-    assert "Traceback (most" not in done.stderr
-    return done
+EXAMPLE = EXAMPLES / "debug_mnist.py"
+LOG_LINE = line_of("debug_mnist.py", "tf.log(y)")
 
 
 def debug(commands, *arguments):
-    """The output of the example in batch mode."""
-    options = [part for command in commands for part in ("-c", command)]
-    return python("-m", "tfdbg_cli", "--batch", *options, EXAMPLE, *arguments)
-
-
-def screens(output):
-    """Command -> the lines that it printed."""
-    pieces = re.split(r"^--- (.*) ---$", output, flags=re.M)
-    return dict(
-        zip(pieces[1::2], (piece.strip("\n").splitlines() for piece in pieces[2::2]), strict=True)
-    )
+    """The example in batch mode."""
+    return debug_example(commands, "debug_mnist.py", *arguments)
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -87,8 +39,8 @@ def story(request, tmp_path_factory):
         "--max-steps",
         "8",
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout, screens(done.stdout), saved
+    assert done.status == 0, done.err
+    return done.out, screens(done.out), saved
 
 
 def test_the_breakpoint_stops_at_the_first_bad_tensor(story):
@@ -173,8 +125,6 @@ def test_its_inputs_lead_to_the_softmax_that_underflows(story):
 
 
 def test_a_saved_value_is_a_numpy_file(story):
-    import numpy as np
-
     _, _, saved = story
     assert np.isneginf(np.load(saved)).any()
 
@@ -184,17 +134,17 @@ def test_in_the_fixed_program_the_breakpoint_never_fires(engine):
     arguments = ("--engine", engine, "--stable")
     plain = python(EXAMPLE, *arguments)
     done = debug(["run -f has_inf_or_nan", "lt"], *arguments)
-    assert done.returncode == plain.returncode == 0
-    ours = [text for text in done.stdout.splitlines() if text.startswith("tfdbg:")]
-    rest = [text for text in done.stdout.splitlines() if text not in ours]
-    assert rest == plain.stdout.splitlines()
+    assert done.status == plain.status == 0
+    ours = [text for text in done.out.splitlines() if text.startswith("tfdbg:")]
+    rest = [text for text in done.out.splitlines() if text not in ours]
+    assert rest == plain.out.splitlines()
     assert float(rest[-1].split()[-1]) > 0.85
 
 
 def test_searching_works_without_a_screen():
     done = debug(["run -f has_inf_or_nan", "pt -a cross_entropy/Log:0", "/inf"], "--max-steps", "6")
-    assert done.returncode == 0
-    lines = screens(done.stdout)["pt -a cross_entropy/Log:0"]
+    assert done.status == 0
+    lines = screens(done.out)["pt -a cross_entropy/Log:0"]
     found = [text for text in lines if re.match(r" *\d+:", text)]
     assert found
     assert all("inf" in text for text in found)
@@ -205,6 +155,6 @@ def test_searching_works_without_a_screen():
 def test_a_command_that_fails_changes_the_exit_status_only():
     plain = python(EXAMPLE, "--max-steps", "2")
     done = debug(["pt nothing:0"], "--max-steps", "2")
-    assert done.returncode == 1
-    assert done.stderr.count("ERROR") == 1
-    assert [t for t in done.stdout.splitlines() if "Accuracy" in t] == plain.stdout.splitlines()
+    assert done.status == 1
+    assert done.err.count("ERROR") == 1
+    assert [t for t in done.out.splitlines() if "Accuracy" in t] == plain.out.splitlines()

@@ -1,62 +1,33 @@
 """The examples for PyTorch: their bugs, without the debugger and found with it."""
 
-import importlib.util
 import math
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from examples_kit import EXAMPLES, line_of, needs, python, screens
+from examples_kit import debug as debug_example
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
-)
+pytestmark = needs("torch")
 
-ROOT = Path(__file__).resolve().parents[1]
-EXAMPLES = ROOT / "examples"
 # The loss becomes NaN at step 17 or so, depending on how the machine rounds.
 STEPS = 22
 
 
-def python(*arguments):
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "COLUMNS": "200",
-        "OMP_NUM_THREADS": "1",
-    }
-    done = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Traceback (most" not in done.stderr
-    return done.stdout
+def output(name, *arguments):
+    done = python(EXAMPLES / name, *arguments)
+    assert done.status == 0, done.err
+    return done.out
 
 
 def debug(commands, name, *arguments):
     """The output of an example in batch mode, and command -> the lines that it printed."""
-    options = [part for command in commands for part in ("-c", command)]
-    output = python("-m", "tfdbg_cli", "--batch", *options, EXAMPLES / name, *arguments)
-    pieces = re.split(r"^--- (.*) ---$", output, flags=re.M)
-    shown = (piece.strip("\n").splitlines() for piece in pieces[2::2])
-    return output, dict(zip(pieces[1::2], shown, strict=True))
+    done = debug_example(commands, name, *arguments)
+    assert done.status == 0, done.err
+    return done.out, screens(done.out)
 
 
-def line_of(name, text):
-    lines = (EXAMPLES / name).read_text(encoding="utf-8").splitlines()
-    return next(number for number, found in enumerate(lines, 1) if text in found)
-
-
-def losses(output):
-    return [float(text) for text in re.findall(r"^step \d+: loss (\S+)$", output, re.M)]
+def losses(text):
+    return [float(loss) for loss in re.findall(r"^step \d+: loss (\S+)$", text, re.M)]
 
 
 def first_tensor(lines):
@@ -71,15 +42,15 @@ def digits():
 
 
 def test_the_digits_stop_at_the_logarithm(digits):
-    output, shown = digits
+    printed, shown = digits
     assert first_tensor(shown["lt -f has_inf_or_nan"]) == "log:0"
-    before, after = output.split("--- run-end: training run #", 1)
+    before, after = printed.split("--- run-end: training run #", 1)
     assert before.count("Accuracy at step") == 2
     assert after.count("Accuracy at step") == 4
-    accuracies = re.findall(r"^Accuracy at step \d+: (\S+)$", output, re.M)
+    accuracies = re.findall(r"^Accuracy at step \d+: (\S+)$", printed, re.M)
     assert accuracies == re.findall(
         r": (\S+)$",
-        python(EXAMPLES / "debug_mnist.py", "--engine", "torch", "--max-steps", "6"),
+        output("debug_mnist.py", "--engine", "torch", "--max-steps", "6"),
         re.M,
     )
 
@@ -101,13 +72,13 @@ def test_the_logarithm_leads_to_its_line_and_to_the_softmax(digits):
 
 def test_in_the_stable_digits_the_breakpoint_never_fires():
     arguments = ["--engine", "torch", "--stable", "--max-steps", "10"]
-    output, shown = debug(["run -f has_inf_or_nan", "lt"], "debug_mnist.py", *arguments)
+    printed, shown = debug(["run -f has_inf_or_nan", "lt"], "debug_mnist.py", *arguments)
     assert shown == {}
-    assert output == python(EXAMPLES / "debug_mnist.py", *arguments)
+    assert printed == output("debug_mnist.py", *arguments)
 
 
 def test_the_transformer_learns_and_then_has_no_loss():
-    found = losses(python(EXAMPLES / "debug_transformer.py", "--steps", STEPS))
+    found = losses(output("debug_transformer.py", "--steps", STEPS))
     count = next(n for n, loss in enumerate(found) if math.isnan(loss))
     assert 10 <= count < STEPS
     assert min(found[:count]) < found[0] / 2
@@ -115,7 +86,7 @@ def test_the_transformer_learns_and_then_has_no_loss():
 
 
 def test_the_repaired_transformer_learns_on():
-    found = losses(python(EXAMPLES / "debug_transformer.py", "--fix", "--steps", 14))
+    found = losses(output("debug_transformer.py", "--fix", "--steps", 14))
     assert len(found) == 14
     assert all(map(math.isfinite, found))
     assert found[-1] < found[0] / 2
@@ -123,14 +94,14 @@ def test_the_repaired_transformer_learns_on():
 
 def test_the_scores_of_the_attention_overflow():
     bmm = "layers.0.attention/bmm"
-    output, shown = debug(
+    printed, shown = debug(
         ["run -t 10 -f origin_of_nonfinite", f"ni -t {bmm}", f"pt -s {bmm}:0"],
         *("debug_transformer.py", "--steps", STEPS),
     )
     assert first_tensor(shown["lt -f origin_of_nonfinite"]) == f"{bmm}:0"
     # Each step masks its scores with -inf, which stops nobody. The first score that overflows may
     # be a negative one: no harm to the softmax, and seen steps before the loss is NaN.
-    before, after = output.split("--- run-end:", 1)
+    before, after = printed.split("--- run-end:", 1)
     assert all(map(math.isfinite, losses(before)))
     assert math.isnan(losses(after)[-1])
     lines = shown[f"ni -t {bmm}"]

@@ -130,6 +130,10 @@ class Shell:
         found = [span.link.command for line in document for span in line.spans if span.link]
         return found + [item.command for item in document.menu if item.enabled]
 
+    def tensors(self, command):
+        """The tensors that a list leads to, in its order."""
+        return [link.split()[1] for link in self.links(command) if link.startswith("pt ")]
+
     def complete(self, text, cursor=None):
         """The completed lines."""
         cursor = len(text) if cursor is None else cursor

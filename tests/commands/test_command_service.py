@@ -191,9 +191,13 @@ def test_mistakes_are_one_line_with_cause_and_fix(shell, capfd, tmp_path, comman
 # Help.
 
 
+def stop_of(command):
+    return next(mode for mode in ("run-end", "profile", "stepper") if mode in command.modes)
+
+
 @pytest.mark.parametrize("command", BUILTIN, ids=lambda command: command.name)
 def test_every_command_has_help_by_every_name(dump, command, capfd):
-    shell = Shell(dump, "run-end" if "run-end" in command.modes else "profile")
+    shell = Shell(dump, stop_of(command))
     text = shell.text(f"help {command.name}")
     assert command.summary in text
     assert f"Usage: {command.name}" in text
@@ -216,7 +220,7 @@ def test_help_lists_the_commands_of_the_stop(shell, start):
 def test_every_example_is_understood(dump, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for command in BUILTIN:
-        shell = Shell(dump, "run-end" if "run-end" in command.modes else "profile")
+        shell = Shell(dump, stop_of(command))
         for text, _ in command.examples:
             words = split_words(split_output(text)[0])
             assert words[0] in (command.name, *command.aliases)

@@ -6,12 +6,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from directory_kit import Maker
 from dump_samples import make_dump
 
 
 @pytest.fixture
 def dump():
     return make_dump()
+
+
+@pytest.fixture
+def maker(tmp_path):
+    """Writes a dump directory."""
+    return Maker(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -78,11 +78,32 @@ def test_a_fetch_that_is_none_is_told_too(graph):
     assert session.ended[0].tf_error is not None
 
 
+def test_a_run_is_stepped_through_and_overridden(graph):
+    x, y = graph
+    session = Controlled(
+        tf.Session(),
+        tf_debug.OnInstrStartResponse("continue", y, {x: [5.0, 6.0]}, target=x.name),
+        tf_debug.OnInstrStartResponse("override", overrides={x.name: [[1.0, 1.0]][0]}),
+        tf_debug.OnInstrStartResponse("continue", target=y.name),
+        tf_debug.OnInstrStartResponse("continue"),
+        LEAVE,
+    )
+    at_x, overridden, at_y, ended = session.ended
+    assert at_x.value.tolist() == [5.0, 6.0]
+    assert y.name not in at_x.dump.tensor_names()
+    assert overridden.tf_error is None
+    assert at_y.value.tolist() == [[2.0]]
+    assert y.name in at_y.dump.tensor_names()
+    assert ended.value.tolist() == [[2.0]]
+    assert session.run(y, {x: [5.0, 6.0]}).tolist() == [[11.0]]
+
+
 @pytest.mark.parametrize("action", ["continue", "override"])
-def test_what_needs_a_stepper_says_so(graph, action):
-    instruction = tf_debug.OnInstrStartResponse(action, target="y", overrides={"x:0": 1})
-    with pytest.raises(NotImplementedError, match=f'"{action}" needs a stepper'):
-        Controlled(tf.Session(), instruction)
+def test_a_run_to_step_through_must_be_named(graph, action):
+    x, _ = graph
+    instruction = tf_debug.OnInstrStartResponse(action, target="y", overrides={x.name: 1})
+    session = Controlled(tf.Session(), instruction, LEAVE)
+    assert "no run is being stepped through" in str(session.ended[0].tf_error)
 
 
 def test_types_are_checked(graph):

@@ -1,6 +1,7 @@
 """What the debuggers of several ranks agree on, over real sockets, without a framework."""
 
 import threading
+import time
 
 import pytest
 
@@ -85,7 +86,7 @@ class Ranks:
 
 
 @pytest.fixture
-def ranks(tmp_path, capsys):
+def ranks(tmp_path):
     made = Ranks(tmp_path)
     yield made
     for team in made.teams:
@@ -232,10 +233,46 @@ def test_a_follower_that_ends_is_not_waited_for(ranks):
     assert agreed.missing == {1: "has ended"}
 
 
-def test_who_hurries_does_not_wait_for_a_slow_rank(ranks):
-    ranks.follower.opened("training run 1")
-    ranks.leader.opened("training run 1")
-    ranks.hurries = True
-    agreed = ranks.leader.agree("training run 1", Verdict(False))
+def said(capfd, text):
+    """What was printed until a text came."""
+    printed, until = "", time.monotonic() + 20
+    while text not in printed:
+        assert time.monotonic() < until, printed
+        printed += capfd.readouterr().err
+        time.sleep(0.01)
+    return printed
+
+
+def test_who_hurries_does_not_wait_for_a_slow_rank(ranks, capfd):
+    for team in ranks.teams:
+        team.opened("training run 1")
+
+    def hurry():
+        printed = said(capfd, "waiting for rank 1")
+        ranks.hurries = True
+        return printed
+
+    agreed, printed = ranks.together(
+        lambda: ranks.leader.agree("training run 1", Verdict(False)), hurry
+    )
+    assert "still in training run 1; Ctrl-C: not." in printed
     assert agreed.stops
     assert agreed.missing == {1: "is still in training run 1"}
+
+
+def test_a_ctrl_c_from_before_the_end_of_a_run_waits_for_a_rank_that_is_late(ranks, capfd):
+    for team in ranks.teams:
+        team.opened("training run 1")
+    ranks.hurries = True
+
+    def come_late():
+        printed = said(capfd, "waiting for rank 1")
+        return printed, ranks.follower.agree("training run 1", Verdict(False))
+
+    leader, (printed, follower) = ranks.together(
+        lambda: ranks.leader.agree("training run 1", Verdict(False)), come_late
+    )
+    assert "Ctrl-C" not in printed  # a second one would be the program's
+    assert leader.stops
+    assert follower.stops
+    assert leader.missing == {}

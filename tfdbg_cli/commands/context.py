@@ -95,8 +95,8 @@ class Context:
         dump = walk.stepper.dump()
         if dump.run_info() is None:
             dump.set_run_info(self.run_info)
-        if dump.absence is None:
-            dump.absence = functools.partial(_why_not_yet, weakref.ref(walk))
+        if dump is not self.dump:
+            dump.absence = functools.partial(_why_not_yet, weakref.ref(walk), dump.absence)
         self.dump = dump
 
     def take_notes(self) -> list[Line]:
@@ -132,10 +132,12 @@ def compile_regex(text: str, what: str) -> re.Pattern[str]:
         raise UserError(f'{what}: "{text}" is no regular expression: {error}.') from None
 
 
-def _why_not_yet(walk: weakref.ref[Walk], node_name: str) -> str:
-    """Why a node of a run that is stepped through has no tensors; empty: not for that reason."""
+def _why_not_yet(
+    walk: weakref.ref[Walk], otherwise: Callable[[str], str] | None, node_name: str
+) -> str:
+    """Why a node of a run that is stepped through has no tensors; empty: nobody knows."""
     found = walk()
     place = found.index(node_name) if found is not None else None
     if found is None or place is None or place < found.stepper.position:
-        return ""
+        return otherwise(node_name) if otherwise is not None else ""
     return f"It is not computed yet: cont {node_name} goes on to it."

@@ -41,13 +41,22 @@ def _override(context: Context, arguments: argparse.Namespace) -> Result:
     if len(expression) > 1 and expression[0] == expression[-1] and expression[0] in "\"'":
         expression = expression[1:-1]
     name = _full_name(walk, name)
-    value = evaluate(context, expression)
+    value = _filled(context, name, evaluate(context, expression))
     undone = walk.override(name, value)
     why = f"{name} is overridden."
     if undone:
         nodes = ", ".join(step.node for step in undone[:4]) + ("…" if len(undone) > 4 else "")
         why += f" Went back before what had read it: {len(undone)} node(s) ({nodes})."
     return moved_document(context, Halt(why))
+
+
+def _filled(context: Context, name: str, value: Any) -> Any:
+    """A number as a whole tensor of it, where the shape of the tensor is known."""
+    if np.ndim(value) or not isinstance(value, int | float | complex | np.generic):
+        return value
+    found = context.need_dump().by_tensor(name)
+    shape = found[-1].shape if found else None
+    return np.full(shape, value) if shape else value
 
 
 def _overridden(walk: Walk) -> Document:
@@ -88,7 +97,7 @@ def _restore(context: Context, arguments: argparse.Namespace) -> Result:
     for name in wanted:
         readers = walk.readers(name)
         if readers and not stepper.is_open_ended:
-            undone += walk.back(stepper.position - readers[0])
+            undone += walk.rewind(readers[0])
         stepper.take_back(name)
     restored = list(stepper.restore(variables)) if variables or not names else []
     parts = [f"{', '.join(wanted)} as computed"] if wanted else []

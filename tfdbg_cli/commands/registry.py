@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, NoReturn
 
-from tfdbg_cli.commands.context import ALL_MODES, Context
+from tfdbg_cli.commands.context import ALL_MODES, LIVE_MODES, STEPPER_MODES, Context
 from tfdbg_cli.commands.parsing import Word
 from tfdbg_cli.commands.reply import Candidate, Leave, Question, Script, Toast, UiRequest
 from tfdbg_cli.documents import Document
@@ -227,7 +227,7 @@ class CommandRegistry:
         if mode not in found.modes:
             raise UserError(
                 f"{found.name} is not available {_WHERE.get(mode, f'at {mode}')}.",
-                _WHEN.get(mode, ""),
+                _when(found, mode),
             )
         return found
 
@@ -251,6 +251,13 @@ _WHEN = {
     "offline-profile": "It needs tensors or a live program.",
     "stepper": "cont goes on to the end of the run, exit leaves the stepper.",
 }
+
+
+def _when(command: Command, mode: str) -> str:
+    """What makes a command of another stop available."""
+    if command.modes == STEPPER_MODES:
+        return "invoke_stepper steps through a run." if mode in LIVE_MODES else ""
+    return _WHEN.get(mode, "")
 
 
 def _missing(name: str, why: str) -> Command:

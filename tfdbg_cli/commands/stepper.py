@@ -44,6 +44,13 @@ def _nodes(context: Context, typed: str) -> Iterable[Candidate]:
     return [Candidate(name) for name in walk.names() if name.startswith(typed)][:400]
 
 
+def _breakpoints(context: Context, typed: str) -> Iterable[Candidate]:
+    """Their numbers."""
+    found = list(context.walk.breakpoints) if context.walk is not None else []
+    known = [Candidate(str(each.number), each.describe()) for each in found]
+    return [each for each in (*known, Candidate("all")) if each.text.startswith(typed)]
+
+
 def _count(text: str) -> int:
     value = int(text)
     if value < 1:
@@ -96,6 +103,8 @@ def _until(context: Context, arguments: argparse.Namespace) -> Result:
 def _break(context: Context, arguments: argparse.Namespace) -> Result:
     breakpoints = need_walk(context).breakpoints
     text, name = arguments.what, arguments.filter
+    if arguments.filter_exclude_node_names and not name:
+        raise UserError("-fenn is valid only together with -f FILTER.")
     if not text and not name:
         if not len(breakpoints):
             return TextDocument(
@@ -106,8 +115,6 @@ def _break(context: Context, arguments: argparse.Namespace) -> Result:
         raise UserError("A breakpoint is a name or a filter, not both.", "Set two.")
     exclude = None
     if arguments.filter_exclude_node_names:
-        if not name:
-            raise UserError("-fenn is valid only together with -f FILTER.")
         exclude = compile_regex(arguments.filter_exclude_node_names, "-fenn")
     predicate = context.filters.predicate(name) if name else None
     made = breakpoints.add(text, name, predicate, exclude)
@@ -270,7 +277,7 @@ DELETE = Command(
     "stepper",
     "Delete a breakpoint.",
     _delete,
-    (Argument(("number",), "its number, or all", "NUMBER"),),
+    (Argument(("number",), "its number, or all", "NUMBER", complete=_breakpoints),),
     modes=STEPPER_MODES,
     examples=(("delete 1", "the first one"), ("delete all", "all of them")),
 )

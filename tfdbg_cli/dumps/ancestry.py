@@ -11,25 +11,12 @@ from typing import NamedTuple
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.executions import Executions, When, body_of, call_of
 from tfdbg_cli.dumps.graph import Edge, Graph, Node, parse_tensor_name
+from tfdbg_cli.dumps.graph_def import FUNCTIONAL
 
 __all__ = ["Ancestry", "Origin", "Step"]
 
 # Of all inputs of these only one has a value: the one that was computed last.
 _MERGES = frozenset({"Merge", "RefMerge", "_XlaMerge"})
-# Their results come from the body of a function, whose nodes stand under their own name.
-_CALLS = frozenset(
-    {
-        "Case",
-        "If",
-        "PartitionedCall",
-        "StatefulPartitionedCall",
-        "StatelessCase",
-        "StatelessIf",
-        "StatelessWhile",
-        "SymbolicGradient",
-        "While",
-    }
-)
 # A variable of a loop: what begins the loop, and what comes round.
 _VARIABLE = "_Arg"
 # They keep tensors of several iterations in a list.
@@ -225,7 +212,7 @@ class Ancestry:
                 inputs = [max(last, key=lambda datum: self._order[id(datum)]).tensor_name]
         elif node.op_type in _COLLECTING:
             when = when._replace(all=True)
-        elif node.op_type in _CALLS:
+        elif node.op_type in FUNCTIONAL:
             nodes = self._body(name)
             inside = [self._last(self._dump.by_node(each), when.moment, None) for each in nodes]
             bad = [datum for datum in inside if datum is not None and self._is_bad(datum)]
@@ -295,7 +282,7 @@ class Ancestry:
 
     def _body(self, name: str) -> Iterator[str]:
         """The dumped nodes of the functions that a node calls."""
-        if self._graph.nodes[name].op_type not in _CALLS:
+        if self._graph.nodes[name].op_type not in FUNCTIONAL:
             return
         if self._names is None:
             self._names = sorted({datum.node_name for datum in self._dump.data()})

@@ -17,6 +17,7 @@ from tfdbg_cli.dumps.names import collapse_slashes, decode_node_name, encode_nod
 from tfdbg_cli.dumps.sources import Frame
 
 __all__ = [
+    "FUNCTIONAL",
     "GraphDef",
     "GraphDefNode",
     "NodeDef",
@@ -26,6 +27,22 @@ __all__ = [
     "parse_graph_def",
     "tensor_of_input",
 ]
+
+#: Ops whose results come from the body of a function of the graph's library. The runtime inlines
+#: it, and its nodes stand under their own names.
+FUNCTIONAL = frozenset(
+    {
+        "Case",
+        "If",
+        "PartitionedCall",
+        "StatefulPartitionedCall",
+        "StatelessCase",
+        "StatelessIf",
+        "StatelessWhile",
+        "SymbolicGradient",
+        "While",
+    }
+)
 
 # The version that consumers require at least since TensorFlow 1.0.
 _PRODUCER = 27

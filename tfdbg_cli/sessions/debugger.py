@@ -102,7 +102,12 @@ class Debugger:
         self.run_count = 0
         self.session_count = 0
         self.lock = threading.RLock()
-        self._ui_options = {"color": color, "mouse": mouse, "theme": theme, "batch": batch}
+        self._ui_options: dict[str, Any] = {
+            "color": color,
+            "mouse": mouse,
+            "theme": theme,
+            "batch": batch,
+        }
         self._ui_kind = ui
         self._ui: UserInterface | None = None
         self._notes: list[str] = []
@@ -123,6 +128,8 @@ class Debugger:
                 self.queue = CommandQueue(batch=batch)  # the leader runs the commands
         self.is_off = False
         self.outcome = ""
+        #: The engines whose patches send the program's runs here.
+        self.engines: set[str] = set()
         self._remote: RemoteUI | None = None
         Debugger.instances.add(self)
 
@@ -256,7 +263,7 @@ class Debugger:
             history=self.history,
         )
         if self._ui is None:
-            self._ui = make_ui(self._ui_kind, self.settings, **self._ui_options)  # type: ignore[arg-type]
+            self._ui = make_ui(self._ui_kind, self.settings, **self._ui_options)
         try:
             leave: Leave = self._ui.interact(service, self.queue)
         finally:

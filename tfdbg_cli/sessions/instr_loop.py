@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, SessionAdapter
+from tfdbg_cli.sessions.node_stepper import NodeStepper
 from tfdbg_cli.sessions.requests import OnRunStartAction, OnRunStartResponse, check_type
 
 if TYPE_CHECKING:
@@ -58,9 +59,11 @@ class OnInstrStartResponse:
 
     Attributes:
         action: one of `OnInstrStartAction`.
-        fetches: of a run.
-        feed_dict: of a run.
-        target: of ``continue``: the name of the tensor or node that the stepper goes to.
+        fetches: of a run; of ``continue`` and ``override``: of the run to be stepped through.
+            ``None`` there: the one that is being stepped through.
+        feed_dict: likewise.
+        target: of ``continue``: the name of the tensor or node that the stepper goes to; ``None``:
+            the end of the run.
         overrides: of ``override``: tensor names and the values that they are to have.
         debug_urls: of a run: where its dump goes; an empty list keeps it in memory.
         debug_ops: of a run: name(s) of debug ops.
@@ -145,23 +148,24 @@ def follow_instructions(wrapper: BaseDebugWrapperSession, adapter: SessionAdapte
         wrapper: whose callbacks are asked.
         adapter: how to drive its session.
 
+    A run that is being stepped through when the loop is left stays as it is: what was not done is
+    not done.
+
     Raises:
-        NotImplementedError: the instruction needs the stepper, which doesn't exist yet.
         TypeError: a callback answers with something else than its response.
     """
     count = 0
+    steppers = _Steppers(adapter)
     while True:
         count += 1
         instruction = wrapper.on_instr_start(OnInstrStartRequest(wrapper.session, count))
         check_type(instruction, OnInstrStartResponse)
         if instruction.action == OnInstrStartAction.LEAVE:
             return
-        if instruction.action != OnInstrStartAction.RUN:
-            raise NotImplementedError(
-                f'The instruction "{instruction.action}" needs a stepper, and there is none yet; '
-                f'"{OnInstrStartAction.RUN}" and "{OnInstrStartAction.LEAVE}" work.'
-            )
-        outcome = _run(adapter, instruction, count)
+        if instruction.action == OnInstrStartAction.RUN:
+            outcome = _run(adapter, instruction, count)
+        else:
+            outcome = steppers.follow(instruction, count)
         check_type(wrapper.on_instr_end(outcome), OnInstrEndResponse)
 
 
@@ -188,3 +192,44 @@ def _run(
         capture.error,
         info.error,
     )
+
+
+class _Steppers:
+    """The run that instructions step through, one at a time."""
+
+    def __init__(self, adapter: SessionAdapter) -> None:
+        self._adapter = adapter
+        self._stepper: NodeStepper | None = None
+
+    def follow(self, instruction: OnInstrStartResponse, count: int) -> OnInstrEndRequest:
+        """Do a ``continue`` or an ``override``."""
+        value, error = None, None
+        try:
+            stepper = self._of(instruction, count)
+            if instruction.action == OnInstrStartAction.OVERRIDE:
+                for name, override in instruction.overrides.items():
+                    stepper.override_tensor(name, override)
+            elif instruction.target is None:
+                value = stepper.finalize()
+            else:
+                value = stepper.cont(instruction.target)
+        except Exception as raised:
+            # As of a run: the instruction's mistake, or the run's.
+            error = raised
+        dump = self._stepper.run.dump() if self._stepper is not None else None
+        if dump is not None and self._stepper is not None:
+            dump.set_run_info(self._stepper.run_info)
+        described = self._adapter.describe_error(error) if error is not None else None
+        return OnInstrEndRequest(instruction.action, value, dump, None, error, described)
+
+    def _of(self, instruction: OnInstrStartResponse, count: int) -> NodeStepper:
+        if instruction.fetches is not None:
+            session = self._adapter.session
+            self._stepper = NodeStepper(session, instruction.fetches, instruction.feed_dict)
+            self._stepper.run_info.call_count = count
+        if self._stepper is None:
+            raise ValueError(
+                f'The instruction "{instruction.action}" has no fetches, and no run is being '
+                "stepped through."
+            )
+        return self._stepper

@@ -266,7 +266,7 @@ class NodeStepper:
             raise ValueError(f'No override is registered for tensor "{tensor_name}".')
         readers = self.walk.readers(tensor_name)
         if readers and not self.run.is_open_ended:
-            self.walk.back(self.run.position - readers[0])
+            self.walk.rewind(readers[0])
         self.run.take_back(tensor_name)
 
     def override_names(self) -> list[str]:

@@ -31,6 +31,9 @@ ADDRESS = "leader"
 _PATIENCE = 5.0
 # The same after an error: the others hang in a collective, or fail within moments.
 _SHORT_PATIENCE = 1.0
+# A Ctrl-C from before the end of the run asks for that end, with all ranks: one that is a little
+# late is waited for, and one that writes its dump.
+_DUMP_PATIENCE = 30.0
 # Whoever waits is told after so many seconds what for.
 _SILENCE = 2.0
 
@@ -154,6 +157,7 @@ class Leader:
         with self._changed:
             if kind == "open":
                 follower.run = run
+                follower.apart.discard(run.rpartition(" ")[0])
                 # What was before is of no interest any more.
                 follower.verdicts.clear()
                 follower.dumps.clear()
@@ -229,6 +233,7 @@ class Leader:
         kind = run.rpartition(" ")[0]
         began = time.monotonic()
         has_said = False
+        hurried_patience = _PATIENCE if self._hurries() else _SHORT_PATIENCE
         with self._changed:
             while True:
                 follower = self._followers.get(rank)
@@ -253,10 +258,15 @@ class Leader:
                 elif follower.run == run and not is_failed:
                     if waited > _SILENCE and not has_said:
                         has_said = True
-                        self._say(f"waiting for rank {rank}, which is still in {run}; Ctrl-C: not.")
-                    if self._hurries() and waited > _SHORT_PATIENCE:
+                        self._say(
+                            f"waiting for rank {rank}, which is still in {run}{self._way_out()}."
+                        )
+                    if self._hurries() and waited > hurried_patience:
                         agreed.missing[rank] = f"is still in {run}"
                         return
+                elif _is_later(follower.run, run):
+                    agreed.missing[rank] = f"was not asked to debug {run}"
+                    return
                 elif kind in follower.apart or waited > patience:
                     if follower.run == run:
                         agreed.missing[rank] = f"is still in {run}, probably in a collective"
@@ -303,6 +313,7 @@ class Leader:
     def _dump_of(self, rank: int, run: str) -> dict[str, Any]:
         began = time.monotonic()
         has_said = False
+        hurried_patience = _DUMP_PATIENCE if self._hurries() else _SILENCE
         with self._changed:
             while True:
                 follower = self._followers[rank]
@@ -313,10 +324,14 @@ class Leader:
                 waited = time.monotonic() - began
                 if waited > _SILENCE and not has_said:
                     has_said = True
-                    self._say(f"waiting for the dump of rank {rank}; Ctrl-C: not.")
-                if self._hurries() and waited > _SILENCE:
+                    self._say(f"waiting for the dump of rank {rank}{self._way_out()}.")
+                if self._hurries() and waited > hurried_patience:
                     return {"text": "was not waited for"}
                 self._changed.wait(0.1)
+
+    def _way_out(self) -> str:
+        """What a Ctrl-C does for whoever waits; the second one would be the program's."""
+        return "" if self._hurries() else "; Ctrl-C: not"
 
     def stopping(self) -> None:
         """Somebody is asked: whoever is at the same stop waits."""
@@ -367,3 +382,9 @@ class Leader:
         for follower in self._followers.values():
             if follower.link is not None:
                 follower.link.abandon()
+
+
+def _is_later(run: str, than: str) -> bool:
+    """Whether a rank that is in one run has done another one, without the debugger."""
+    (kind, _, number), (wanted, _, limit) = run.rpartition(" "), than.rpartition(" ")
+    return kind == wanted and number.isdecimal() and int(number) > int(limit)

@@ -64,12 +64,12 @@ class Team(Alone):
         self._is_hopeless = False
 
     @property
-    def is_silent(self) -> bool:  # type: ignore[override]
+    def is_silent(self) -> bool:
         """Whether this one follows, now or later."""
         return not self.place.leads
 
     @property
-    def is_joined(self) -> bool:  # type: ignore[override]
+    def is_joined(self) -> bool:
         """Whether it has met the others."""
         return self._leader is not None or self._follower is not None
 

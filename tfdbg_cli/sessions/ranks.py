@@ -129,10 +129,15 @@ class Agreement:
 class Alone:
     """The debugger of a program of one process: nobody to ask. Others do as this class says."""
 
-    #: Whether this process has no UI of its own: it is a follower, or is going to be.
-    is_silent = False
-    #: Whether others follow, or are followed.
-    is_joined = False
+    @property
+    def is_silent(self) -> bool:
+        """Whether this process has no UI of its own: it is a follower, or is going to be."""
+        return False
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether others follow, or are followed."""
+        return False
 
     def meet(self, adapter: SessionAdapter) -> None:
         """Find the other ranks, if they can be found by now."""

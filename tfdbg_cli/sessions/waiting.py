@@ -48,17 +48,18 @@ class Waiting:
         self._first = self._run = run
         self._said = ""
         self._ui = ui
-        if (
-            ui.running(self.describe, self._announcement(choice))
-            and threading.current_thread() is threading.main_thread()
-        ):
-            self._before = signal.getsignal(signal.SIGINT)
-            if self._before is not None:  # a handler that isn't Python's can't be put back
-                signal.signal(signal.SIGINT, self._interrupt)
-                self._has_handler = True
-                if is_foreign():  # nobody would send us the signal
-                    with contextlib.suppress(OSError):
-                        self._keys = ForeignKeys()
+        if ui.takes_interrupts and threading.current_thread() is threading.main_thread():
+            self._take_interrupts()  # before anybody is told of it
+        ui.running(self.describe, self._announcement(choice))
+
+    def _take_interrupts(self) -> None:
+        self._before = signal.getsignal(signal.SIGINT)
+        if self._before is not None:  # a handler that isn't Python's can't be put back
+            signal.signal(signal.SIGINT, self._interrupt)
+            self._has_handler = True
+            if is_foreign():  # nobody would send us the signal
+                with contextlib.suppress(OSError):
+                    self._keys = ForeignKeys()
 
     def _announcement(self, choice: RunChoice) -> str:
         if choice.filter_name:

@@ -50,6 +50,7 @@ class Walk:
         #: Nodes that somebody asked to get to; the others were done on the way.
         self.asked: set[str] = set()
         self._looked_at = 0
+        self._iterations = 0  # of the loop that is the next step, as far as they are done
 
     # Where it is.
 
@@ -184,6 +185,7 @@ class Walk:
             halt.error = error
             return False
         halt.outcomes.append(outcome)
+        self._iterations = self._iterations + 1 if outcome.is_partial else 0
         if self.breakpoints.has_filters:
             dump = self.stepper.dump()
             self.breakpoints.look(dump.added_since(self._looked_at), dump)
@@ -203,16 +205,32 @@ class Walk:
         undone: list[Step] = []
         try:
             while len(undone) < count:
-                undone.append(self.stepper.back())
+                undone.append(self._undo())
         except UserError:
             if not undone:
                 raise
-        finally:
-            self.breakpoints.forget()
-            self._looked_at = 0
-        for step in undone:
-            self.asked.discard(step.node)
         return undone
+
+    def rewind(self, index: int) -> list[Step]:
+        """Undo a step and all after it; returns those undone, the last one first.
+
+        Raises:
+            UserError: one of them can't be undone; those after it are.
+        """
+        undone: list[Step] = []
+        while self.stepper.position > index or (
+            self.stepper.position == index and self._iterations
+        ):
+            undone.append(self._undo())
+        return undone
+
+    def _undo(self) -> Step:
+        step = self.stepper.back()
+        self._iterations = max(self._iterations - 1, 0)
+        self.breakpoints.forget()
+        self._looked_at = 0
+        self.asked.discard(step.node)
+        return step
 
     def watch(self) -> None:
         """A filter was added: it looks at what has been computed so far, too."""
@@ -223,8 +241,8 @@ class Walk:
     # Values.
 
     def readers(self, tensor_name: str) -> list[int]:
-        """The steps done that have read a tensor, by index."""
-        done = self.stepper.steps[: self.stepper.position]
+        """The steps done or begun that have read a tensor, by index."""
+        done = self.stepper.steps[: self.stepper.position + bool(self._iterations)]
         return [at for at, step in enumerate(done) if tensor_name in step.inputs]
 
     def override(self, tensor_name: str, value: Any) -> list[Step]:
@@ -241,7 +259,7 @@ class Walk:
         undone: list[Step] = []
         readers = self.readers(tensor_name)
         if readers and not self.stepper.is_open_ended:
-            undone = self.back(self.stepper.position - readers[0])
+            undone = self.rewind(readers[0])
         self.stepper.override(tensor_name, value)
         return undone
 

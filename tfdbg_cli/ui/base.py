@@ -111,6 +111,11 @@ class UserInterface(ABC):
 
     second_interrupt = "interrupts the program"
 
+    @property
+    def takes_interrupts(self) -> bool:
+        """Whether a person watches who means the debugger by a Ctrl-C while the program runs."""
+        return False
+
     @abstractmethod
     def interact(self, service: Service, queue: CommandQueue) -> Leave:
         """One stop: from the first screen to the command that gives control back.
@@ -120,17 +125,13 @@ class UserInterface(ABC):
         returns or raises.
         """
 
-    def running(self, describe: Callable[[], str], announcement: str = "") -> bool:
-        """The program runs on until the next stop.
+    def running(self, describe: Callable[[], str], announcement: str = "") -> None:
+        """The program runs on until the next stop; a Ctrl-C is taken from now on.
 
         Args:
             describe: says how far it is, on one line; may be called from any thread.
             announcement: what is waited for; empty where it is the next run alone.
-
-        Returns:
-            Whether a person watches, so that a Ctrl-C is meant for the debugger.
         """
-        return False
 
     def refresh_progress(self) -> None:
         """What `running` was told to describe has changed."""

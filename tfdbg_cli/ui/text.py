@@ -141,11 +141,15 @@ class TextUI(UserInterface):
         self._typed_ahead = answer
         return False
 
-    def running(self, describe: Callable[[], str], announcement: str = "") -> bool:
+    @property
+    def takes_interrupts(self) -> bool:
+        """Whether a person types the commands."""
+        return self.interactive
+
+    def running(self, describe: Callable[[], str], announcement: str = "") -> None:
         """Said once: nothing is ever drawn over what was printed."""
         if self.interactive and announcement:
             self.print_message(Toast(announcement))
-        return self.interactive
 
     def on_eof(self, service: Service, queue: CommandQueue) -> Leave | None:
         """No more commands will come: a person is asked, else the program runs on.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.dumps.dump import InconvertibleTensorProto, RunError
+from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Locate, Profile, ProfileEntry, place_of
@@ -19,31 +18,25 @@ from tfdbg_cli.engines.base import Capture, Engine, SessionAdapter, Watch, WrapS
 from tfdbg_cli.engines.numpy import graph as framework
 from tfdbg_cli.engines.numpy.dtypes import dtype_name
 from tfdbg_cli.engines.numpy.errors import OpError
-from tfdbg_cli.engines.numpy.executor import Plan, VariableRef
+from tfdbg_cli.engines.numpy.executor import Plan
+from tfdbg_cli.engines.numpy.recording import DEVICE, Clock, shown
 from tfdbg_cli.engines.numpy.session import (
     Session,
     default_session,
     flatten_fetches,
     intercept_runs,
 )
+from tfdbg_cli.engines.numpy.step_layout import Layout, make_layout
+from tfdbg_cli.engines.numpy.stepping import NumpyStepper
 from tfdbg_cli.engines.numpy.timing import TimedStep, Timing
 
 __all__ = ["ENGINE", "NumpyAdapter", "NumpyEngine"]
 
-_DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
-
 #: Watches whose choice of slots is remembered; a program rarely uses more than one.
 _WATCHES = 16
 
-
-class _Clock:
-    """Microseconds since the epoch that never go back, whatever is done to the system's clock."""
-
-    def __init__(self) -> None:
-        self._offset = time.time_ns() - time.perf_counter_ns()
-
-    def now(self) -> int:
-        return (self._offset + time.perf_counter_ns()) // 1000
+#: Plans whose steps are remembered.
+_LAYOUTS = 16
 
 
 class _Watcher:
@@ -82,6 +75,8 @@ class NumpyAdapter(SessionAdapter):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._watchers: dict[Watch, _Watcher] = {}
+        # By the plan's id and the feeds in the caller's order.
+        self._layouts: dict[tuple[int, tuple[framework.Tensor, ...]], tuple[Plan, Layout]] = {}
         self._graph: Graph | None = None
         self._graph_version = -1
 
@@ -99,10 +94,10 @@ class NumpyAdapter(SessionAdapter):
         """
         dump = MemoryDump(self.graph)
         watcher = self._watcher(watch)
-        clock = _Clock()
+        clock = Clock()
 
         def add(op: framework.Operation, slot: int, value: Any) -> None:
-            dump.add(op.name, slot, value, timestamp=clock.now(), device_name=_DEVICE)
+            dump.add(op.name, slot, value, timestamp=clock.now(), device_name=DEVICE)
 
         def on_plan(plan: Plan, values: Mapping[framework.Tensor, Any]) -> None:
             for tensor, value in values.items():
@@ -111,9 +106,7 @@ class NumpyAdapter(SessionAdapter):
 
         def recorder(op: framework.Operation, made: Sequence[Any]) -> None:
             for slot in watcher.slots(op):
-                value = made[slot]
-                if type(value) is VariableRef:
-                    value = _variable_value(value)
+                value = shown(made[slot])
                 if value is not None:
                     add(op, slot, value)
 
@@ -134,6 +127,20 @@ class NumpyAdapter(SessionAdapter):
         except OpError as error:
             return Capture(None, dump, error)
         return Capture(result, dump)
+
+    def stepper(
+        self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any
+    ) -> NumpyStepper:
+        """The same run by the same code, a node at a time."""
+        run = self.session.prepare(fetches, feed_dict)
+        fed = tuple(run.values)
+        plan, layout = self._layouts.get((id(run.plan), fed), (None, None))
+        if layout is None or plan is not run.plan:
+            layout = make_layout(run.plan, fed)
+            if len(self._layouts) >= _LAYOUTS:
+                self._layouts.clear()
+            self._layouts[id(run.plan), fed] = run.plan, layout
+        return NumpyStepper(run, layout, self.graph())
 
     def _watcher(self, watch: Watch) -> _Watcher:
         found = self._watchers.get(watch)
@@ -202,12 +209,6 @@ class NumpyEngine(Engine):
         return intercept_runs(wrap)
 
 
-def _variable_value(ref: VariableRef) -> Any:
-    if ref.snapshot is not None:
-        return ref.snapshot
-    return InconvertibleTensorProto(f"Uninitialized variable {ref.op.name}", initialized=False)
-
-
 def _name_of(item: Any) -> str:
     """The name of a tensor, operation, variable or string; never raises."""
     if isinstance(item, str):
@@ -230,7 +231,7 @@ def _profile(timings: Sequence[Timing], locate: Locate) -> Profile:
         )
         for timing in timings
     ]
-    return Profile([(_DEVICE, entries)])
+    return Profile([(DEVICE, entries)])
 
 
 def _node(op: framework.Operation) -> Node:
@@ -239,7 +240,7 @@ def _node(op: framework.Operation) -> Node:
         op.type,
         [tensor.name for tensor in op.inputs],
         [control.name for control in op.control_inputs],
-        _DEVICE,
+        DEVICE,
         lambda: _attributes(op),
         lambda: op.traceback,
     )

@@ -44,6 +44,14 @@ class State:
         self._stream = np.random.default_rng(seed)
         self._own_streams: dict[Operation, np.random.Generator] = {}
 
+    def read(self, op: Operation) -> Array | None:
+        """The value of a variable; ``None``: it has none yet."""
+        return self.variables.get(op)
+
+    def write(self, op: Operation, value: Array) -> None:
+        """Replace the value of a variable."""
+        self.variables[op] = value
+
     def random_stream(self, op: Operation) -> np.random.Generator:
         """The stream that a random op draws from: its own if it has a seed, else the common one."""
         seed = op.attributes.get("seed")
@@ -82,7 +90,7 @@ class VariableRef:
         Raises:
             FailedPreconditionError: it has none; the error names the reader.
         """
-        value = self.state.variables.get(self.op)
+        value = self.state.read(self.op)
         if value is None:
             raise FailedPreconditionError(
                 reader,
@@ -93,7 +101,7 @@ class VariableRef:
 
     def write(self, value: Array) -> VariableRef:
         """Replace the value; the result refers to the variable with its new value."""
-        self.state.variables[self.op] = value
+        self.state.write(self.op, value)
         return VariableRef(self.state, self.op)
 
 
@@ -249,23 +257,35 @@ class Step:
             if bool(self.values[context.pred]) == context.taken_if:
                 self.run(block.items)
             return
+        first = True
+        while self.iterate(block, first):
+            first = False
+
+    def iterate(self, block: Block, first: bool) -> bool:
+        """Compute one iteration of a loop.
+
+        Args:
+            block: the loop.
+            first: whether its variables come in from outside.
+
+        Returns:
+            Whether the body was computed; if not, the loop is over.
+        """
+        context = block.context
         assert isinstance(context, Loop)
         assert context.loop_cond is not None
-        go_on = context.loop_cond.outputs[0]
-        first = True
-        while True:
-            for merge in block.merges:
-                value = self.values[merge.inputs[0 if first else 1]]
-                self._finish(merge, (value, np.asarray(0 if first else 1, np.int32)))
-            self.run(block.items)
-            going = bool(self.values[go_on])
-            for switch in block.switches:
-                value = self.values[switch.inputs[0]]
-                self._finish(switch, (None, value) if going else (value, None))
-            if not going:
-                return
+        came_from = 0 if first else 1
+        for merge in block.merges:
+            value = self.values[merge.inputs[came_from]]
+            self._finish(merge, (value, np.asarray(came_from, np.int32)))
+        self.run(block.items)
+        going = bool(self.values[context.loop_cond.outputs[0]])
+        for switch in block.switches:
+            value = self.values[switch.inputs[0]]
+            self._finish(switch, (None, value) if going else (value, None))
+        if going:
             self.run(block.body)
-            first = False
+        return going
 
     def _run_op(self, op: Operation) -> None:
         definition = OPS[op.type]

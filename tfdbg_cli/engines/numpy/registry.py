@@ -46,12 +46,14 @@ class OpDef:
         shape: infers static shapes; without it they are unknown.
         gradient: makes the gradient nodes; without it there is none.
         ref_inputs: how many of the first inputs the kernel gets as variables, not as values.
+        has_effects: the kernel does what nobody can undo: it calls a function of the program's.
     """
 
     kernel: Kernel
     shape: ShapeFunction | None = None
     gradient: Gradient | None = None
     ref_inputs: int = 0
+    has_effects: bool = False
 
 
 #: Op type -> definition.
@@ -64,6 +66,7 @@ def define(
     shape: ShapeFunction | None = None,
     *,
     ref_inputs: int = 0,
+    has_effects: bool = False,
 ) -> None:
     """Add an op type to the table.
 
@@ -72,7 +75,7 @@ def define(
     """
     if op_type in OPS:
         raise ValueError(f"The op type {op_type} is defined already.")
-    OPS[op_type] = OpDef(kernel, shape, None, ref_inputs)
+    OPS[op_type] = OpDef(kernel, shape, None, ref_inputs, has_effects)
 
 
 def gradient(*op_types: str) -> Callable[[Gradient], Gradient]:

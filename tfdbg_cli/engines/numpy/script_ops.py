@@ -93,5 +93,5 @@ def _assert_kernel(step: Step, op: Operation, inputs: list[Any]) -> Sequence[Any
     return ()
 
 
-define("PyFunc", _py_func_kernel)
+define("PyFunc", _py_func_kernel, has_effects=True)
 define("Assert", _assert_kernel)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ from tfdbg_cli.engines.numpy.graph import Graph, get_default_graph, remove_last
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 
 __all__ = [
+    "PreparedRun",
     "Session",
     "default_session",
     "flatten_fetches",
@@ -36,6 +38,40 @@ StepMaker: TypeAlias = (
 )
 
 _interceptors: list[Interceptor] = []
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """What a run is made of once its fetches and feeds were found to be right.
+
+    Attributes:
+        state: the session's.
+        plan: what is to be computed.
+        values: the fed values, to be filled by whoever computes it.
+        fetches: as they were asked for.
+        elements: the same, flattened.
+    """
+
+    state: State
+    plan: Plan
+    values: dict[Tensor, Any]
+    fetches: Any
+    elements: Sequence[Tensor | Operation]
+
+    def result(self) -> Any:
+        """What was fetched, in the nest of the fetches, once everything is computed."""
+        results: list[Any] = []
+        for element in self.elements:
+            if isinstance(element, Operation):
+                results.append(None)
+                continue
+            value = self.values[element]
+            if type(value) is VariableRef:
+                # The value when the node ran; a variable that the run initialized has one now.
+                value = value.read(element.op) if value.snapshot is None else value.snapshot
+            # A copy: whatever the caller does with it, our values stay as they are.
+            results.append(np.array(value)[()])
+        return pack_fetches(self.fetches, iter(results))
 
 
 class Session:
@@ -111,6 +147,20 @@ class Session:
             on_plan: told what will be computed, and the fed values, before anything is.
             make_step: makes what computes it, from the arguments of `Step`.
         """
+        run = self.prepare(fetches, feed_dict)
+        if on_plan is not None:
+            on_plan(run.plan, run.values)
+        step = make_step(self._state, run.values, recorder, np.geterr())
+        with np.errstate(all="ignore"):
+            step.run(run.plan.items)
+        return run.result()
+
+    def prepare(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> PreparedRun:
+        """A run that is only to be computed. For the engine's debugging adapter.
+
+        Raises:
+            TypeError, ValueError, RuntimeError: as `run` raises them.
+        """
         if self._closed:
             raise RuntimeError("The session is closed; make a new one to run anything.")
         elements = [self._graph.as_graph_element(item) for item in flatten_fetches(fetches)]
@@ -122,26 +172,8 @@ class Session:
                     "may have no value, or many. Fetch what comes out of it."
                 )
         values = self._feeds(feed_dict)
-        fed = frozenset(values)
-        plan = self._plan(elements, fed)
-        if on_plan is not None:
-            on_plan(plan, values)
-        step = make_step(self._state, values, recorder, np.geterr())
-        with np.errstate(all="ignore"):
-            step.run(plan.items)
-
-        results: list[Any] = []
-        for element in elements:
-            if isinstance(element, Operation):
-                results.append(None)
-                continue
-            value = values[element]
-            if type(value) is VariableRef:
-                # The value when the node ran; a variable that the run initialized has one now.
-                value = value.read(element.op) if value.snapshot is None else value.snapshot
-            # A copy: whatever the caller does with it, our values stay as they are.
-            results.append(np.array(value)[()])
-        return pack_fetches(fetches, iter(results))
+        plan = self._plan(elements, frozenset(values))
+        return PreparedRun(self._state, plan, values, fetches, elements)
 
     def _plan(self, elements: Sequence[Tensor | Operation], fed: frozenset[Tensor]) -> Plan:
         targets = tuple(

@@ -205,12 +205,11 @@ class RemoteUI(UserInterface):
                     ctypes.c_ulong(thread), ctypes.py_object(_CancelledError)
                 )
 
-    def running(self, describe: Callable[[], str], announcement: str = "") -> bool:
+    def running(self, describe: Callable[[], str], announcement: str = "") -> None:
         """Tell the client. A Ctrl-C at the program's own terminal stays the program's."""
         with self._changed:
             self._running = Running(describe, announcement)
             self._tell(self._running)
-        return False
 
     def refresh_progress(self) -> None:
         """Tell the client how far the program is."""

@@ -94,11 +94,15 @@ class ScreenUI(UserInterface):
                 self._views.end_stop()
             return app.leave if app.leave is not None else _let_go(service)
 
-    def running(self, describe: Callable[[], str], announcement: str = "") -> bool:
+    @property
+    def takes_interrupts(self) -> bool:
+        """Always: somebody is at the screen."""
+        return True
+
+    def running(self, describe: Callable[[], str], announcement: str = "") -> None:
         """Show how far the program is in the last row, above which it prints as it likes."""
         if self._app is None and self._progress is None:
             self._progress = self._open_progress(describe)
-        return True
 
     def refresh_progress(self) -> None:
         """Draw the last row again."""

@@ -1,0 +1,129 @@
+"""``lt``: what is still computed while its rows are shown."""
+
+import re
+import threading
+import time
+
+import numpy as np
+import pytest
+from command_kit import Shell
+
+from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.tensors.measurements import halt
+
+# -- what is still computed
+
+
+class Slow:
+    """Loads a large value when it is let."""
+
+    def __init__(self, fill):
+        self.fill, self.may_load, self.loads = fill, threading.Event(), 0
+
+    def __call__(self):
+        assert self.may_load.wait(20)
+        self.loads += 1
+        return np.full(1_000_000, self.fill, np.float32)
+
+
+@pytest.fixture
+def slow():
+    """A dump with large tensors around a small one."""
+    dump = MemoryDump()
+    loads = [Slow(np.nan), Slow(2.5)]
+    kind = {"dtype": "float32", "shape": (1_000_000,), "nbytes": 4_000_000}
+    dump.add_datum(Datum("first", 0, loads[0], timestamp=1, **kind))
+    dump.add("small", 0, np.ones(3), timestamp=2)
+    dump.add_datum(Datum("last", 0, loads[1], timestamp=3, **kind))
+    yield dump, loads
+    for load in loads:
+        load.may_load.set()
+    halt()
+
+
+def soon(what):
+    end = time.monotonic() + 20
+    while not what():
+        if time.monotonic() > end:
+            return False
+        threading.Event().wait(0.002)
+    return True
+
+
+def test_a_screen_shows_placeholders_until_the_values_are_known(slow):
+    dump, loads = slow
+    document = Shell(dump).document("lt -o health,mean")
+    assert not document.pending
+    rows = [line.text.split() for line in document.lines(3, 6)]
+    assert rows == [["…", "…", "first:0"], ["ok", "1", "small:0"], ["…", "…", "last:0"]]
+    assert document.pending
+    for load in loads:
+        load.may_load.set()
+    assert soon(lambda: not document.pending)
+    rows = [line.text.split() for line in document.lines(3, 6)]
+    assert rows == [
+        ["1000000", "nan", "-", "first:0"],
+        ["ok", "1", "small:0"],
+        ["ok", "2.5", "last:0"],
+    ]
+    assert not document.pending
+    assert [load.loads for load in loads] == [1, 1]
+    again = Shell(dump).document("lt -s mean -r")
+    assert [line.text.split()[-1] for line in again.lines(3, 6)] == ["last:0", "small:0", "first:0"]
+    assert [load.loads for load in loads] == [1, 1]
+
+
+def test_lines_taken_for_good_are_settled(slow, tmp_path):
+    dump, loads = slow
+    for load in loads:
+        load.may_load.set()
+    shell = Shell(dump)
+    assert "…" not in shell.text("lt")
+    document = shell.document("lt")
+    assert document.find(re.compile("1000000 nan"), 0) == 3
+    assert not document.pending
+    assert not shell.reply(f"lt > {tmp_path / 'out'}").failed
+    assert "1000000 nan" in (tmp_path / "out").read_text()
+
+
+def test_only_what_is_settled_is_computed(slow):
+    dump, loads = slow
+    loads[0].may_load.set()
+    document = Shell(dump).document("lt")
+    document.settle(0, 5)
+    assert [line.text.split()[-2] for line in document.lines(3, 5)] == ["nan", "ok"]
+    assert [load.loads for load in loads] == [1, 0]
+
+
+def test_columns_without_statistics_read_no_value(slow):
+    dump, loads = slow
+    text = Shell(dump).text("lt -o time,size,op_type,dtype,shape,device")
+    assert "(1000000,)" in text
+    assert Shell(dump).document("lt -s size -r -o size").lines(3, 4)[0].text.endswith("first:0")
+    assert [load.loads for load in loads] == [0, 0]
+
+
+def test_sorting_by_a_statistic_can_be_interrupted():
+    def interrupted():
+        raise KeyboardInterrupt
+
+    dump = MemoryDump()
+    kind = {"dtype": "float32", "shape": (3,), "nbytes": 12}
+    dump.add_datum(Datum("a", 0, interrupted, timestamp=1, **kind))
+    with pytest.raises(KeyboardInterrupt):
+        Shell(dump).reply("lt -s mean")
+
+
+def test_many_small_tensors_do_not_hold_up_the_screen():
+    dump = MemoryDump()
+    value = np.zeros((100, 100), np.float32)
+    for number in range(20_000):
+        dump.add(f"n{number}", 0, value, timestamp=number)
+    document = Shell(dump).document("lt")
+    made = document.lines(0, 20_003)
+    assert made[3].text.split()[-2] == "ok"
+    assert made[-1].text.split()[-2] == "…"
+    document.settle(20_000, 20_003)
+    assert [line.text.split()[-2] for line in document.lines(20_000, 20_003)] == ["ok"] * 3
+    halt()

@@ -1,0 +1,138 @@
+"""Damage to a dump directory: a warning that names the file, and the rest is there."""
+
+import contextlib
+import os
+
+import numpy as np
+import pytest
+from directory_kit import CPU0, watched
+from dump_samples import START, same
+
+from tfdbg_cli.dumps.directory import load_tensor_from_event_file
+from tfdbg_cli.dumps.events import message_event
+from tfdbg_cli.dumps.graph_def import NodeDef
+from tfdbg_cli.errors import DumpError
+
+
+def test_contradictions_are_warnings(maker):
+    nodes = [
+        NodeDef("a", "Const", device=CPU0),
+        NodeDef("b", "Neg", ["a"], CPU0),
+        NodeDef("b", "Neg", ["a"], CPU0),
+    ]
+    maker.graph(nodes)
+    maker.tensor("a", time=START + 9)
+    maker.tensor("b", time=START)
+    maker.tensor("ghost", time=START)
+    dump = maker.open(validate=True)
+    assert len(dump.graph()) == 2
+    text = "\n".join(dump.warnings)
+    assert 'several nodes named "b"' in text
+    assert "b was dumped before its input a" in text
+    assert '"ghost" was dumped but is not in the graph' in text
+    assert dump.size == 3
+    quiet = maker.open(validate=False)
+    quiet.graph()
+    assert not any("before its input" in line for line in quiet.warnings)
+
+
+def test_loops_are_no_contradiction(maker):
+    nodes = [
+        NodeDef("enter", "Enter", device=CPU0),
+        NodeDef("merge", "Merge", ["enter", "next"], CPU0),
+        NodeDef("next", "NextIteration", ["merge"], CPU0),
+    ]
+    maker.graph(nodes)
+    for at, name in enumerate(["enter", "merge", "next", "merge"]):
+        maker.tensor(name, time=START + at)
+    dump = maker.open()
+    dump.graph()
+    assert dump.warnings == []
+
+
+def test_foreign_and_empty_files_are_named(maker):
+    good = maker.tensor("good", 1.0)
+    (good.parent / "notes.txt").write_text("hello")
+    (good.parent / "empty_0_DebugIdentity_5").touch()
+    (good.parent / ".hidden").touch()
+    (maker.root / "README").write_text("x")
+    os.mkfifo(good.parent / "pipe_0_DebugIdentity_5")
+    dump = maker.open()
+    text = "\n".join(dump.warnings)
+    assert "notes.txt is no dump file" in text
+    assert "empty_0_DebugIdentity_5 is damaged: The file is empty." in text
+    assert "pipe_0_DebugIdentity_5 is no dump file" in text
+    assert "README is no part of a dump" in text
+    assert ".hidden" not in text
+    assert dump.by_tensor("good:0")[0].get_tensor() == 1.0
+    (empty,) = dump.by_tensor("empty:0")
+    assert (empty.dtype, empty.shape, empty.nbytes) == ("", None, 0)
+    with pytest.raises(DumpError, match="empty"):
+        empty.get_tensor()
+    assert [d.node_name for d in dump.find(lambda d, value: True)] == ["good"]
+
+
+def test_many_problems_are_summed_up(maker):
+    folder = maker.tensor("good").parent
+    for number in range(500):
+        (folder / f"junk{number}").touch()
+    dump = maker.open()
+    assert len(dump.warnings) < 30
+    assert "480 more problems" in dump.warnings[-1]
+
+
+def test_a_file_cut_anywhere_is_named_or_right(maker):
+    path = maker.tensor("x", np.arange(6, dtype=np.float32))
+    whole = path.read_bytes()
+    value = load_tensor_from_event_file(path)
+    for end in range(len(whole)):
+        path.write_bytes(whole[:end])
+        dump = maker.open()
+        (datum,) = dump.data()
+        datum.dtype, datum.shape, datum.nbytes  # noqa: B018 (must not raise)
+        with pytest.raises(DumpError, match="x_0_DebugIdentity"):
+            datum.get_tensor()
+        assert any(str(path) in line for line in dump.warnings), end
+    path.write_bytes(whole)
+    assert same(maker.open().data()[0].get_tensor(), value)
+
+
+def test_a_file_with_any_byte_changed_is_a_dump_error_or_a_value(maker):
+    path = maker.tensor("x", np.arange(3, dtype=np.float32))
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        for byte in (0, 0x7F, 0xFF):
+            path.write_bytes(whole[:at] + bytes([byte]) + whole[at + 1 :])
+            (datum,) = maker.open().data()
+            assert datum.nbytes >= 0
+            with contextlib.suppress(DumpError):
+                datum.get_tensor()
+
+
+def test_a_graph_cut_anywhere_hides_nothing_else(maker):
+    path = maker.graph(watched(NodeDef("a", "Const", device=CPU0)))
+    maker.tensor("a", 1.0)
+    whole = path.read_bytes()
+    for end in range(len(whole)):
+        path.write_bytes(whole[:end])
+        dump = maker.open()
+        assert dump.graph() is None
+        assert any(str(path) in line for line in dump.warnings), end
+        assert dump.get_tensors("a", 0, "DebugIdentity") == [1.0]
+
+
+def test_an_unreadable_file_is_named(maker):
+    path = maker.tensor("x", 1.0)
+    dump = maker.open()
+    path.unlink()
+    with pytest.raises(DumpError, match=r"x_0_DebugIdentity.* is gone"):
+        dump.data()[0].get_tensor()
+    assert any("is gone" in line for line in dump.warnings)
+
+
+def test_a_damaged_record_of_the_run_is_a_warning(maker):
+    path = maker.root / "_tfdbg_core_metadata_sessionrun1_5"
+    path.write_bytes(b"".join(message_event('{"global_step": "a"b"}')))
+    dump = maker.open()
+    assert dump.core_metadata == []
+    assert any(str(path) in line for line in dump.warnings)

@@ -1,0 +1,264 @@
+"""The stepper at the prompt: real runs of the NumPy engine and of TensorFlow, done node by node."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from conftest import ENGINES, framework
+from session_kit import wrap
+
+FED = [[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]
+
+
+@pytest.fixture(params=ENGINES)
+def model(request):
+    """``loss`` is -inf: the second row of ``h`` is zero; ``train`` adds one to the weights."""
+    tf = framework(request.param)
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [2, 3], name="x")
+        kind = {"use_resource": False} if request.param == "tensorflow" else {}
+        weights = tf.Variable(tf.ones([3, 2]), name="w", **kind)
+        h = tf.matmul(x, weights, name="h")
+        logits = tf.log(h, name="logits")
+        loss = tf.reduce_sum(logits, name="loss")
+        with tf.control_dependencies([loss]):
+            train = tf.assign_add(weights, tf.ones([3, 2], name="one"), name="train")
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            yield SimpleNamespace(
+                session=session, fetches=[loss, train.op], x=x, weights=weights, h=h
+            )
+
+
+def step_through(model, *commands, after=("run",)):
+    """Wrap the session, step through one run by command lines; the result and what was seen."""
+    sess, ui = wrap(model.session, ["s"], list(commands), list(after))
+    value = sess.run(model.fetches, {model.x: FED})
+    return value, ui.stops, sess
+
+
+def screen(stop, command):
+    reply = stop.replies[command]
+    assert not reply.failed, reply.message
+    return reply.document.text if reply.document is not None else reply.message.text
+
+
+def weights_of(model):
+    return model.session.run(model.weights)
+
+
+def test_invoke_stepper_stops_before_the_first_node(model):
+    (loss, _), stops, _ = step_through(model, "exit")
+    assert [stop.mode for stop in stops] == ["run-start", "stepper", "run-end"]
+    assert "0 of the run's" in stops[1].first_screen
+    assert "P placeholder" in stops[1].first_screen
+    assert loss == -np.inf
+    np.testing.assert_array_equal(weights_of(model), np.full((3, 2), 2.0))
+
+
+def test_the_nodes_are_listed_with_their_states(model):
+    _, stops, _ = step_through(model, "cont h", "list_sorted_nodes", "lsn -l 1 -u 1", "exit")
+    lines = screen(stops[1], "list_sorted_nodes").splitlines()
+    (line_of_h,) = [line for line in lines if "] h " in line]
+    (line_of_loss,) = [line for line in lines if "] loss " in line]
+    (line_of_x,) = [line for line in lines if "] x " in line]
+    assert "[  H   ]" in line_of_h
+    assert "[      ]" in line_of_loss
+    assert "[P     ]" in line_of_x
+    assert sum("-->" in line for line in lines) == 1
+    assert len(screen(stops[1], "lsn -l 1 -u 1").splitlines()) == 3
+
+
+def test_a_step_says_what_was_read_made_and_updated(model):
+    _, stops, _ = step_through(model, "until h", "step", "cont train", "lsn", "exit")
+    done = screen(stops[1], "step")
+    assert "Done: h" in done
+    assert "x:0 : client" in done
+    assert "h:0  float32 [2, 2]" in done
+    assert "Updated:\n  w" in screen(stops[1], "cont train")
+    (line_of_w,) = [line for line in screen(stops[1], "lsn").splitlines() if "] w " in line]
+    assert "D]" in line_of_w
+
+
+def test_every_inspection_command_sees_what_was_computed_so_far(model):
+    _, stops, _ = step_through(
+        model, "cont logits", "lt", "pt h:0", "pt loss:0", "li logits", "ni loss", "eval `h:0`+1",
+        "exit",
+    )  # fmt: skip
+    listed = screen(stops[1], "lt")
+    assert "logits:0" in listed
+    assert "loss:0" not in listed
+    assert "6." in screen(stops[1], "pt h:0")
+    assert "cont loss goes on to it" in stops[1].replies["pt loss:0"].message.text
+    assert "h" in screen(stops[1], "li logits")
+    assert "Op: Sum" in screen(stops[1], "ni loss")
+    assert "7." in screen(stops[1], "eval `h:0`+1")
+
+
+def test_a_filter_stops_before_the_op_that_would_read_the_bad_tensor(model):
+    _, stops, _ = step_through(model, "break -f has_inf_or_nan", "cont", "break", "exit")
+    said = screen(stops[1], "cont")
+    assert "logits:0 passes has_inf_or_nan, and loss is about to read it" in said
+    assert "1  -f has_inf_or_nan" in screen(stops[1], "break")
+
+
+@pytest.mark.parametrize("what", ["logits", "Log", "^log"])
+def test_breakpoints_are_names_op_types_and_regexes(model, what):
+    _, stops, _ = step_through(model, f"break {what}", "cont", "lt", "exit")
+    assert "Breakpoint 1" in screen(stops[1], "cont")
+    assert "logits:0" not in screen(stops[1], "lt")
+    assert "h:0" in screen(stops[1], "lt")
+
+
+def test_deleted_breakpoints_stop_nothing(model):
+    _, stops, _ = step_through(model, "break h", "delete 1", "cont", "delete 1", "exit")
+    assert "The run is at its end." in screen(stops[1], "cont")
+    assert "There is no breakpoint 1." in stops[1].replies["delete 1"].message.text
+
+
+def test_an_override_changes_the_rest_of_the_run_alone(model):
+    (loss, _), stops, _ = step_through(
+        model, "cont h", "override h:0 np.maximum(`h:0`, 1)", "cont loss", "pt loss:0", "exit"
+    )
+    assert loss == pytest.approx(2 * np.log(6), rel=1e-6)
+    assert "Overridden in the stepper: h:0." in stops[2].dump.warnings
+    np.testing.assert_array_equal(weights_of(model), np.full((3, 2), 2.0))
+    # The next run knows nothing of it.
+    loss, _ = model.session.run(model.fetches, {model.x: FED})
+    assert loss == -np.inf
+
+
+def test_an_override_of_what_was_read_goes_back_first(model):
+    (loss, _), stops, _ = step_through(model, "cont", "override h:0 1", "lt", "diff", "exit")
+    said = screen(stops[1], "override h:0 1")
+    assert "Went back before what had read it" in said
+    assert "logits:0" not in screen(stops[1], "lt")
+    assert loss == 0
+    np.testing.assert_array_equal(weights_of(model), np.full((3, 2), 2.0))
+
+
+def test_diff_shows_shape_health_and_the_largest_change(model):
+    _, stops, _ = step_through(
+        model, "cont h", "override h:0 np.maximum(`h:0`, 1)", "cont loss", "diff", "exit"
+    )
+    rows = {line.split()[-1]: line for line in screen(stops[1], "diff").splitlines()}
+    assert rows["(overridden)"].split()[0] == "1"
+    assert "2 of 4" in rows["logits:0"]
+    assert "2 -inf" in rows["logits:0"]
+    assert "ok" in rows["loss:0"]
+    assert "x:0" not in rows
+
+
+def test_restore_takes_an_override_back(model):
+    (loss, _), stops, _ = step_through(
+        model, "cont h", "override h:0 1", "cont loss", "restore h:0", "cont loss", "exit"
+    )
+    assert "h:0 as computed" in screen(stops[1], "restore h:0")
+    assert loss == -np.inf
+
+
+def test_going_back_undoes_an_update(model):
+    _, stops, _ = step_through(model, "cont train", "step -b", "where", "exit")
+    assert "Undone: train" in screen(stops[1], "step -b")
+    np.testing.assert_array_equal(weights_of(model), np.full((3, 2), 2.0))  # once, by exit
+
+
+def test_a_discarded_run_has_never_happened(model):
+    sess, ui = wrap(
+        model.session,
+        ["s"],
+        ["cont h", "override h:0 1", "cont", "exit --discard"],
+        ["run"],
+        ["lt", "run"],
+    )
+    loss, _ = sess.run(model.fetches, {model.x: FED})
+    assert [stop.mode for stop in ui.stops] == ["run-start", "stepper", "run-start", "run-end"]
+    assert ui.stops[0].title == ui.stops[2].title
+    assert loss == -np.inf
+    np.testing.assert_array_equal(weights_of(model), np.full((3, 2), 2.0))
+
+
+def test_leaving_the_debugger_from_the_stepper_lets_the_program_go_on(model):
+    (loss, _), stops, sess = step_through(model, "cont h", "exit --detach")
+    assert [stop.mode for stop in stops] == ["run-start", "stepper"]
+    assert loss == -np.inf
+    sess.run(model.fetches, {model.x: FED})
+    assert len(stops) == 2
+
+
+def test_ending_the_program_from_the_stepper(model):
+    sess, _ = wrap(model.session, ["s"], ["exit --end"])
+    with pytest.raises(SystemExit):
+        sess.run(model.fetches, {model.x: FED})
+
+
+def test_a_number_of_runs_may_go_by_first(model):
+    sess, ui = wrap(model.session, ["s -t 3"], ["exit"])
+    for _ in range(3):
+        sess.run(model.fetches, {model.x: FED})
+    assert [stop.mode for stop in ui.stops] == ["run-start", "stepper", "run-end"]
+    assert "run #3" in ui.stops[1].title
+
+
+def test_mistakes_are_told_in_one_line(model):
+    commands = (
+        "cont nowhere", "cont", "step", "cont h", "override h:0", "override nowhere:0 1",
+        "override h:0 'text'", "override h:0 np.zeros(5)", "diff", "restore", "restore h:0",
+        "delete x", "break -fenn y", "run", "step -t 0", "exit --keep --discard", "exit",
+    )  # fmt: skip
+    _, stops, _ = step_through(model, *commands)
+    replies = stops[1].replies
+    for command in set(commands) - {"cont", "exit"}:
+        reply = replies[command]
+        assert reply.failed, command
+        assert "\n" not in reply.message.text
+        assert "Error in the debugger" not in reply.message.text, reply
+
+
+def test_an_error_of_a_node_can_be_repaired(model):
+    tf = framework("numpy" if "numpy" in type(model.session).__module__ else "tensorflow")
+    with model.session.graph.as_default():
+        checked = tf.check_numerics(model.session.graph.get_tensor_by_name("logits:0"), "bad")
+        doubled = tf.multiply(checked, 2.0, name="doubled")
+    sess, ui = wrap(
+        model.session, ["s"], ["cont", "override logits:0 np.ones((2, 2))", "cont", "exit"]
+    )
+    value = sess.run(doubled, {model.x: FED})
+    first = ui.stops[1].replies["cont"].document.text
+    assert "The run is at its end." in first  # the second one; the first has failed
+    np.testing.assert_array_equal(value, np.full((2, 2), 2.0, np.float32))
+
+
+def test_an_error_that_is_not_repaired_is_the_programs(model):
+    tf = framework("numpy" if "numpy" in type(model.session).__module__ else "tensorflow")
+    with model.session.graph.as_default():
+        checked = tf.check_numerics(
+            model.session.graph.get_tensor_by_name("logits:0"), "bad", name="check"
+        )
+    sess, ui = wrap(model.session, ["s"], ["cont", "exit"], ["run"])
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        sess.run(checked, {model.x: FED})
+    assert "check failed:" in ui.stops[1].replies["cont"].document.text
+    assert ui.stops[2].role == "error"
+
+
+def test_the_steppers_commands_are_the_steppers(model):
+    sess, ui = wrap(model.session, ["step", "s"], ["exit"])
+    sess.run(model.fetches, {model.x: FED})
+    said = ui.stops[0].replies["step"].message.text
+    assert said == "step is not available at run-start. invoke_stepper steps through a run."
+
+
+def test_an_override_of_what_a_half_done_loop_has_read_goes_back_before_the_loop():
+    tf = framework("numpy")
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [], name="x")
+        start = tf.multiply(x, 1.0, name="start")
+        doubled = tf.while_loop(
+            lambda i: tf.less(i, 40.0), lambda i: tf.multiply(i, 2.0), [start], name="loop"
+        )
+        with tf.Session() as session:
+            commands = ("cont start", "step -i", "step -i", "override start:0 5", "exit")
+            sess, ui = wrap(session, ["s"], list(commands), ["run"])
+            assert sess.run(doubled, {x: 3.0}) == 40
+    assert "Went back" in screen(ui.stops[1], "override start:0 5")
