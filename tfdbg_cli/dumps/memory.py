@@ -76,15 +76,6 @@ class MemoryDump(Dump):
         self._added.append(datum)
         self._data = self._by_tensor = self._by_node = None
 
-    @property
-    def added_count(self) -> int:
-        """How many tensors were added so far."""
-        return len(self._added)
-
-    def added_since(self, count: int) -> list[Datum]:
-        """The tensors added after the first ``count``, as added."""
-        return self._added[count:]
-
     def drop_since(self, count: int) -> None:
         """Take the tensors added after the first ``count`` out again."""
         if count < len(self._added):

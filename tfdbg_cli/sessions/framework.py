@@ -33,6 +33,7 @@ from tfdbg_cli.sessions.instr_loop import (
     OnInstrStartResponse,
     follow_instructions,
 )
+from tfdbg_cli.sessions.interventions import applied
 from tfdbg_cli.sessions.node_stepper import NodeStepper
 from tfdbg_cli.sessions.open_run import OpenRun, once_made
 from tfdbg_cli.sessions.requests import (
@@ -236,6 +237,7 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
             call = adapter.call(fetches, feed_dict, options, run_metadata)
         if self._other_thread():
             return call.run()
+        call = applied(adapter.session, call, lambda: self._info(call, count))
         is_callable = callable_runner is not None
         request = OnRunStartRequest(
             fetches, feed_dict, options, run_metadata, count, is_callable, self._info(call, count)

@@ -112,7 +112,7 @@ class Breakpoints:
         """New tensors: which of them pass a filter?"""
         data = list(data)
         for each in self._all:
-            if each.predicate is None:
+            if each.predicate is None or not data:
                 continue
             predicate = bound(each.predicate, dump)
             for datum in data:

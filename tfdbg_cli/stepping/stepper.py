@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.errors import UserError
@@ -177,6 +178,16 @@ class Stepper(ABC):
     @abstractmethod
     def graph(self) -> Graph | None:
         """The graph as far as it is known."""
+
+    def made(self, outcome: Outcome) -> Sequence[Datum]:
+        """The tensors that the last step has made, those inside a loop included.
+
+        Args:
+            outcome: of that step.
+        """
+        dump = self.dump()
+        names = outcome.step.members or (outcome.step.node,)
+        return [datum for name in names for datum in dump.by_node(name)]
 
     @abstractmethod
     def dump(self) -> MemoryDump:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextvars
 import importlib
+import importlib.util
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +37,11 @@ class Strand:
         self._resumer: Any = None
         self._context: contextvars.Context | None = None
         self._greenlet = self._library.greenlet(self._run)
+
+    @staticmethod
+    def is_possible() -> bool:
+        """Whether the package that this needs is installed."""
+        return "greenlet" in sys.modules or importlib.util.find_spec("greenlet") is not None
 
     @property
     def is_started(self) -> bool:

@@ -49,7 +49,6 @@ class Walk:
         self.breakpoints = Breakpoints()
         #: Nodes that somebody asked to get to; the others were done on the way.
         self.asked: set[str] = set()
-        self._looked_at = 0
         self._iterations = 0  # of the loop that is the next step, as far as they are done
 
     # Where it is.
@@ -187,9 +186,7 @@ class Walk:
         halt.outcomes.append(outcome)
         self._iterations = self._iterations + 1 if outcome.is_partial else 0
         if self.breakpoints.has_filters:
-            dump = self.stepper.dump()
-            self.breakpoints.look(dump.added_since(self._looked_at), dump)
-            self._looked_at = dump.added_count
+            self.breakpoints.look(self.stepper.made(outcome), self.stepper.dump())
         return True
 
     def _asked_for(self, halt: Halt) -> None:
@@ -228,7 +225,6 @@ class Walk:
         step = self.stepper.back()
         self._iterations = max(self._iterations - 1, 0)
         self.breakpoints.forget()
-        self._looked_at = 0
         self.asked.discard(step.node)
         return step
 
@@ -236,7 +232,6 @@ class Walk:
         """A filter was added: it looks at what has been computed so far, too."""
         dump = self.stepper.dump()
         self.breakpoints.look(dump.data(), dump)
-        self._looked_at = dump.added_count
 
     # Values.
 

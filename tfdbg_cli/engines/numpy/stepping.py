@@ -338,6 +338,11 @@ class NumpyStepper(SteppedRun):
         self._in_dump = len(self._data)
         return self._dump
 
+    def made(self, outcome: Outcome) -> Sequence[Datum]:
+        """The tensors that the last step, or iteration, has made."""
+        start = self._records[-1].dumped if self._records else 0
+        return [datum for _, datum in self._data[start:]]
+
     def _outdated(self, start: int) -> None:
         """Take out of the dump what was replaced or undone, from a place on."""
         self._in_dump = min(self._in_dump, start)
