@@ -131,7 +131,11 @@ def _ways(walk: Walk) -> list[Line]:
         (f"cont {next_node}", "go on to a node or tensor; cont: to a breakpoint or the end"),
         ("break -f has_inf_or_nan", "stop before the first op that reads a bad tensor"),
         ("override TENSOR EXPRESSION", "change a value; diff shows what came of it"),
-        ("exit", "the run goes on to its end; exit --discard: as if this had never happened"),
+        (
+            "exit",
+            "the run goes on to its end"
+            + ("" if walk.stepper.is_open_ended else "; exit --discard: it never happened"),
+        ),
     )
     lines = []
     for command, text in ways:
