@@ -65,12 +65,16 @@ if TYPE_CHECKING:
     from tfdbg_cli.sessions.grpc_wrapper import GrpcDebugWrapperSession
     from tfdbg_cli.sessions.hooks import DumpingDebugHook, GrpcDebugHook, LocalCLIDebugHook
     from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
+    from tfdbg_cli.sessions.node_stepper import NodeStepper
     from tfdbg_cli.sessions.watching import (
         add_debug_tensor_watch,
         watch_graph,
         watch_graph_with_blacklists,
         watch_graph_with_denylists,
     )
+    from tfdbg_cli.tracing.api import runs, trace
+    from tfdbg_cli.tracing.errors import OutOfOrderError, WithBlockNotFoundError
+    from tfdbg_cli.tracing.tracer import Tracer
 
 _HOMES = {
     "tfdbg_cli.control": (
@@ -120,12 +124,16 @@ _HOMES = {
     "tfdbg_cli.sessions.grpc_wrapper": ("GrpcDebugWrapperSession",),
     "tfdbg_cli.sessions.hooks": ("DumpingDebugHook", "GrpcDebugHook", "LocalCLIDebugHook"),
     "tfdbg_cli.sessions.local_cli": ("LocalCLIDebugWrapperSession",),
+    "tfdbg_cli.sessions.node_stepper": ("NodeStepper",),
     "tfdbg_cli.sessions.watching": (
         "add_debug_tensor_watch",
         "watch_graph",
         "watch_graph_with_blacklists",
         "watch_graph_with_denylists",
     ),
+    "tfdbg_cli.tracing.api": ("runs", "trace"),
+    "tfdbg_cli.tracing.errors": ("OutOfOrderError", "WithBlockNotFoundError"),
+    "tfdbg_cli.tracing.tracer": ("Tracer",),
 }
 _WHERE = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -140,6 +148,7 @@ __all__ = [
     "GrpcDebugWrapperSession",
     "LocalCLIDebugHook",
     "LocalCLIDebugWrapperSession",
+    "NodeStepper",
     "NonInteractiveDebugWrapperSession",
     "OnInstrEndRequest",
     "OnInstrEndResponse",
@@ -154,7 +163,10 @@ __all__ = [
     "OnSessionInitAction",
     "OnSessionInitRequest",
     "OnSessionInitResponse",
+    "OutOfOrderError",
+    "Tracer",
     "WatchOptions",
+    "WithBlockNotFoundError",
     "__version__",
     "add_debug_tensor_watch",
     "clear_gradient_debuggers",
@@ -168,7 +180,9 @@ __all__ = [
     "load_tensor_from_event_file",
     "reconstruct_non_debug_graph_def",
     "run",
+    "runs",
     "set_trace",
+    "trace",
     "watch_graph",
     "watch_graph_with_blacklists",
     "watch_graph_with_denylists",

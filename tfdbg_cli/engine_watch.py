@@ -77,6 +77,7 @@ class EngineWatch:
             engine = load(name)
             engine.configure(self.debugger.settings.get)
             self._undo.append(engine.install(self.debugger.wrap))
+            self.debugger.engines.add(name)
         except Exception as error:
             note(f"the {name} engine can't be used, its runs go undebugged: {one_line(error)}")
 
@@ -99,6 +100,7 @@ class EngineWatch:
             for name in self._seen:
                 self._install(name)
         else:
+            self.debugger.engines.clear()
             while self._undo:
                 self._undo.pop()()
 

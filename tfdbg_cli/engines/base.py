@@ -15,6 +15,7 @@ from typing import Any
 from tfdbg_cli.dumps.dump import Predicate, RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.errors import UserError
 from tfdbg_cli.stepping.stepper import Stepper
 
 __all__ = [
@@ -154,6 +155,25 @@ class SteppedRun(Stepper):
             UserError: what was done can't be taken back; the message says why, and nothing has
                 changed.
         """
+
+    def stop(self) -> None:
+        """End the run where it is: what was done stays, nothing more is computed or updated.
+
+        Raises:
+            UserError: this run can't be ended here; nothing has changed.
+        """
+
+    def gradient(self, tensor_name: str) -> Any:
+        """The gradient with respect to a tensor, where gradients aren't tensors of the graph.
+
+        Raises:
+            KeyError: it is not computed yet.
+            UserError: the tensor has none.
+        """
+        raise UserError(
+            f"The {self.engine_name} engine has no .grad.",
+            "Gradients are tensors of the graph like any other: read them by their name.",
+        )
 
 
 class Meeting(ABC):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from program_server import Done, Programs
+from program_server import ROOT, Done, Programs, environment
 
 __all__ = ["EVERY_RUN", "MARK", "ROOT", "Both", "both", "nodes", "server", "shown"]
 
-ROOT = Path(__file__).resolve().parents[3]
 
 #: What lines of the programs begin with; all others are the debugger's.
 MARK = "program:"
@@ -158,12 +156,7 @@ def nodes(out: str, run: int = 0) -> list[str]:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Programs, Path]]:
     """Runs programs in a process that has imported PyTorch."""
     folder = tmp_path_factory.mktemp("breakers")
-    homes = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "TORCHINDUCTOR_CACHE_DIR")
-    own = {name: str(folder / name) for name in homes}
-    environment = {**os.environ, **own, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-    programs = Programs(
-        {**environment, "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-    )
+    programs = Programs(environment(folder))
     yield programs, folder
     programs.close()
 

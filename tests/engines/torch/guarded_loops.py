@@ -139,7 +139,7 @@ def closure(net, opt):
         def evaluate():
             opt.zero_grad()
             loss = criterion(net(x), y, n == 2)  # noqa: B023 - called in this round
-            calls.append(n)  # noqa: B023
+            calls.append(n)  # noqa: B023 - called in this round
             loss.backward()
             return loss
 

@@ -1,13 +1,15 @@
-"""A training loop on the level of a module, part of `guarded_loops`."""
+"""A training loop on the level of a module, part of `guarded_loops`, which gives it its names."""
+
+# ruff: noqa: F821
 
 seen = []
 for step in range(5):
-    x, y = batch()  # noqa: F821
-    logits = net(x)  # noqa: F821
+    x, y = batch()
+    logits = net(x)
     count = len(seen)
     count += 1
-    loss = criterion(logits, y, step == 3)  # noqa: F821
+    loss = criterion(logits, y, step == 3)
     seen.append(float(loss.detach().isfinite()))
-    opt.zero_grad()  # noqa: F821
+    opt.zero_grad()
     loss.backward()
-    opt.step()  # noqa: F821
+    opt.step()

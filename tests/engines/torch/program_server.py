@@ -21,7 +21,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["Done", "Programs"]
+__all__ = ["Done", "Programs", "environment"]
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """That of programs with settings, a history and caches of their own in a folder."""
+    homes = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "TORCHINDUCTOR_CACHE_DIR")
+    return {
+        **os.environ,
+        **{name: str(folder / name) for name in homes},
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": "200",
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    }
 
 
 @dataclass(frozen=True)
@@ -94,6 +110,7 @@ def _child(is_debugged: bool, arguments: list[str], out: IO[bytes], err: IO[byte
     os.dup2(err.fileno(), 2)
     sys.path.pop(0)  # the folder of this file
     status = _run(is_debugged, arguments)
+    # What the interpreter does at its end, for which there are no public names.
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()

@@ -1,15 +1,10 @@
 """``torch.compile``: debugged runs go op by op, all others use the compiled code as ever."""
 
-import importlib.util
 import subprocess
 import sys
 
 import pytest
 from breakers_kit import EVERY_RUN, Both, nodes
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
-)
 
 WAYS = {
     "module": "compiled = torch.compile(model, backend='eager', fullgraph=True)",

@@ -1,13 +1,7 @@
 """Modes, settings and tracers of the program's own: they see and do what they would alone."""
 
-import importlib.util
-
 import pytest
 from breakers_kit import EVERY_RUN, Both, nodes
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
-)
 
 MODES = """
 from torch.overrides import TorchFunctionMode

@@ -1,13 +1,6 @@
 """What programs do with models: hooks, copies, files, checkpoints, parametrizations, averages."""
 
-import importlib.util
-
-import pytest
 from breakers_kit import Both, nodes
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
-)
 
 
 def test_hooks_of_all_kinds(both: Both) -> None:

@@ -1,16 +1,10 @@
 """Collectives: written in place, waited for later, and hidden in wrappers of modules."""
 
-import importlib.util
 import os
 import subprocess
 import sys
 
-import pytest
 from breakers_kit import MARK, ROOT, Both, nodes
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
-)
 
 ALONE = """
 import os

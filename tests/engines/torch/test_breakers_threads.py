@@ -1,13 +1,7 @@
 """Threads and processes: which ones belong to a run, and that none of them hangs or is recorded."""
 
-import importlib.util
-
 import pytest
 from breakers_kit import EVERY_RUN, Both, nodes, shown
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
-)
 
 
 def test_training_in_another_thread(both: Both) -> None:

@@ -1,13 +1,7 @@
 """Values: fused kernels as parts, writes behind PyTorch's back, and memory that is given back."""
 
-import importlib.util
-
 import pytest
 from breakers_kit import EVERY_RUN, Both, nodes
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
-)
 
 FUSED = """
 attention = nn.MultiheadAttention(8, 2, batch_first=True).eval()

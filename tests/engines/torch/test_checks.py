@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch_kit import observers
 
 from tfdbg_cli.engines.torch.checks import SumChecks
 from tfdbg_cli.engines.torch.values import to_numpy
@@ -147,18 +147,7 @@ def test_what_cannot_be_summed_is_a_suspect():
 
 
 def test_the_program_sees_nothing():
-    seen = []
-
-    class Operators(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            seen.append(func)
-            return func(*args, **(kwargs or {}))
-
-    class Functions(torch.overrides.TorchFunctionMode):
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            seen.append(func)
-            return func(*args, **(kwargs or {}))
-
+    operators, functions, seen = observers()
     tensors = [
         torch.tensor([1.0, NAN]),
         torch.ones(2, requires_grad=True),
@@ -170,11 +159,11 @@ def test_the_program_sees_nothing():
     checks = SumChecks()
     state = torch.random.get_rng_state()
     number = torch._C._autograd._get_sequence_nr()
-    with Operators(), torch.autocast("cpu"):
+    with operators, torch.autocast("cpu"):
         for slot, tensor in enumerate(tensors):
             checks.add("op", slot, tensor)
         found = checks.suspects()
-    with Functions():
+    with functions:
         for slot, tensor in enumerate(tensors):
             checks.add("again", slot, tensor)
         assert checks.suspects()[:5] == found

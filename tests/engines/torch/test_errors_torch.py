@@ -1,17 +1,6 @@
 """Errors of ops: the screen with op, inputs and line; then the program's own end, unchanged."""
 
-import importlib.util
-import os
-from pathlib import Path
-
 import pytest
-from program_server import Programs
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
-)
-
-ROOT = Path(__file__).resolve().parents[3]
 
 # What goes wrong -> the failing op, the last of its inputs as they are shown, the line.
 CASES = {
@@ -90,16 +79,6 @@ class Twice(torch.autograd.Function):
     def backward(ctx, grad):
         return grad @ grad
 """
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("programs")
-    homes = {name: str(folder / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME")}
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", **homes}
-    server = Programs({**environment, "OMP_NUM_THREADS": "1"})
-    yield server
-    server.close()
 
 
 @pytest.fixture

@@ -1,19 +1,8 @@
 """The built-in filters on runs of real programs: what stops them, and what doesn't."""
 
-import importlib.util
 import json
-import os
 import re
-from pathlib import Path
 
-import pytest
-from program_server import Programs
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
-)
-
-ROOT = Path(__file__).resolve().parents[3]
 # Each run is looked at in full: what is cheaper is for the tests of the levels.
 FULL = ("config set guard off", "config set overhead 1000")
 
@@ -80,23 +69,6 @@ MASKS = {
     "filled": "torch.maximum(x, torch.empty(3, 4).fill_(NEG))",
     "index_fill": "x.index_fill(-1, torch.tensor([2]), NEG)",
 }
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("programs")
-    server = Programs(
-        {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "COLUMNS": "200",
-            "OMP_NUM_THREADS": "1",
-            "XDG_CONFIG_HOME": str(folder / "config"),
-            "XDG_STATE_HOME": str(folder / "state"),
-        }
-    )
-    yield server
-    server.close()
 
 
 def debug(programs, path, *commands):

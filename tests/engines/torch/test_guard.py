@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from program_server import Done, Programs
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
-)
 
 HERE = Path(__file__).resolve().parent
 LOOPS = HERE / "guarded_loops.py"
@@ -37,16 +31,6 @@ REFUSED = {
     "dispatch_mode": "a dispatch mode of the program",
     "in_backward": "the updates are made during the backward pass",
 }
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
-    folder = tmp_path_factory.mktemp("programs")
-    homes = {name: str(folder / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME")}
-    path = {"PYTHONPATH": str(HERE.parents[2]), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    server = Programs({**os.environ, **homes, **path, "COLUMNS": "200"})
-    yield server
-    server.close()
 
 
 @pytest.fixture(scope="module")

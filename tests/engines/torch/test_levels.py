@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from program_server import Done, Programs
+from program_server import Done
 
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.torch.levels import FULL, RECORDS, SIGNALS, Levels
 from tfdbg_cli.engines.torch.recorder import Names
 from tfdbg_cli.engines.torch.verdicts import Verdicts, is_nonfinite
 
-HERE = Path(__file__).resolve().parent
 TRAINING = "training run"
 #: Settings -> the level that they lead to.
 FORCED = {
@@ -49,16 +46,6 @@ TAIL = """
     opt.step()
 print("END", sum(float(p.sum()) for p in net.parameters()))
 """
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
-    folder = tmp_path_factory.mktemp("programs")
-    homes = {name: str(folder / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME")}
-    path = {"PYTHONPATH": str(HERE.parents[2]), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    server = Programs({**os.environ, **homes, **path})
-    yield server
-    server.close()
 
 
 @pytest.fixture

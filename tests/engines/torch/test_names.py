@@ -139,13 +139,19 @@ def test_the_kth_op_of_a_kind_and_the_nth_call_of_a_module():
     assert {"cell/addmm", "cell-1/addmm", "add", "add_1"} <= set(run.nodes)
 
 
-def test_names_of_lists_of_an_optimizer():
+def second_update(**options):
+    """The second run of a model with Adam, which has its moments by then."""
     model = Mlp()
     x, y = torch.ones(4, 6), torch.zeros(4, dtype=torch.long)
-    optimizer = torch.optim.Adam(model.parameters(), foreach=True)
+    optimizer = torch.optim.Adam(model.parameters(), **options)
     train(model, optimizer, x, y)
     with capture() as run:
         train(model, optimizer, x, y)
+    return model, run
+
+
+def test_names_of_lists_of_an_optimizer():
+    model, run = second_update(foreach=True)
     node = run.nodes["optimizer/Adam/_foreach_addcdiv_"]
     assert node.inputs[:2] == ("fc1.weight:0", "fc1.bias:0")
     assert len(run.dump.by_node(node.name)) == len(list(model.parameters()))
@@ -153,12 +159,7 @@ def test_names_of_lists_of_an_optimizer():
 
 
 def test_a_fused_optimizer_writes_to_all_but_the_gradients():
-    model = Mlp()
-    x, y = torch.ones(4, 6), torch.zeros(4, dtype=torch.long)
-    optimizer = torch.optim.Adam(model.parameters(), fused=True)
-    train(model, optimizer, x, y)
-    with capture() as run:
-        train(model, optimizer, x, y)
+    model, run = second_update(fused=True)
     node = run.nodes["optimizer/Adam/_fused_adam_"]
     written = node.attributes["_writes"].split(", ")
     assert {"fc1.weight:0", "optimizer/Adam/fc1.weight/exp_avg:0"} <= set(written)

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from corpus import CORPUS, Script
-from program_server import Done, Programs
+from program_server import Done, Programs, environment
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
-)
-
-ROOT = Path(__file__).resolve().parents[3]
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": str(ROOT),
-    "COLUMNS": "200",
-    "HF_HUB_OFFLINE": "1",
-    "OMP_NUM_THREADS": "1",
-}
 OUTS = ("stdout", "stderr")
 LETTERS = {"forward": "F", "backward": "B", "step": "S"}
 
@@ -41,18 +28,6 @@ def marked(scripts: list[Script]) -> list[object]:
 
 
 ALL = pytest.mark.parametrize("script", marked([s for s in CORPUS if s.ranks == 1]))
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
-    folder = tmp_path_factory.mktemp("programs")
-    homes = {
-        name: str(folder / name)
-        for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "TORCHINDUCTOR_CACHE_DIR")
-    }
-    server = Programs({**ENVIRONMENT, **homes})
-    yield server
-    server.close()
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +83,7 @@ def on_ranks(script: Script, folder: Path, *arguments: str | Path) -> list[Done]
     apart = ["--redirects", "3", "--log-dir", str(folder)]
     done = subprocess.run(
         [sys.executable, "-m", *launcher, *apart, *map(str, arguments)],
-        env=ENVIRONMENT,
+        env=environment(folder),
         capture_output=True,
         text=True,
         timeout=120,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch_kit import observers
 from torch_shell import dump_of, shell_of
 
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
@@ -129,7 +129,7 @@ def test_small_floats_keep_their_bits(name):
     assert describe(tensor) == (name, tuple(tensor.shape), tensor.numel() * tensor.element_size())
 
 
-@pytest.mark.skipif(not hasattr(torch, "float8_e8m0fnu"), reason="newer PyTorch")
+@pytest.mark.skipif(not hasattr(torch, "float8_e8m0fnu"), reason="needs a newer PyTorch")
 def test_scales_are_powers_of_two():
     tensor = torch.tensor([127, 128, 255], dtype=torch.uint8).view(torch.float8_e8m0fnu)
     np.testing.assert_array_equal(to_numpy(tensor).astype(np.float32), [1.0, 2.0, NAN])
@@ -355,26 +355,15 @@ EVERYTHING = {
 @pytest.mark.parametrize("name", EVERYTHING)
 def test_looking_is_not_seen_by_the_program(name):
     tensor = EVERYTHING[name]()
-    seen = []
-
-    class Watcher(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            seen.append(func)
-            return func(*args, **(kwargs or {}))
-
-    class Functions(torch.overrides.TorchFunctionMode):
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            seen.append(func)
-            return func(*args, **(kwargs or {}))
-
+    operators, functions, seen = observers()
     attributes = dict(vars(tensor))
     state = torch.random.get_rng_state()
     number = torch._C._autograd._get_sequence_nr()
     grad_mode = torch.is_grad_enabled()
-    with Watcher():
+    with operators:
         value, description = to_numpy(tensor), describe(tensor)
         note(tensor)
-    with Functions():
+    with functions:
         to_numpy(tensor)
         describe(tensor)
         note(tensor)

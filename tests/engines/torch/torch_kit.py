@@ -5,11 +5,13 @@ import re
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.torch.recorder import Recorder
 
-__all__ = ["LEGAL", "Mlp", "Run", "capture", "library", "step", "train"]
+__all__ = ["LEGAL", "Mlp", "Run", "capture", "library", "observers", "step", "train"]
 
 torch.set_num_threads(1)
 
@@ -21,6 +23,23 @@ def library(function):
     """Make a function count as library code: it is no part of the program that is debugged."""
     function.__code__ = function.__code__.replace(co_filename="/site-packages/torch_kit.py")
     return function
+
+
+def observers():
+    """A dispatch mode and a function mode as programs have them, and what they have been told."""
+    seen = []
+
+    class Operators(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    class Functions(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    return Operators(), Functions(), seen
 
 
 class Run:

@@ -1,5 +1,6 @@
 """The debugger's commands over tensors of PyTorch, without a program around them."""
 
+import functools
 import sys
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def dump_of(**tensors):
     dump = MemoryDump()
     for name, tensor in tensors.items():
         dtype, shape, nbytes = describe(tensor)
-        load = lambda tensor=tensor: to_numpy(tensor)  # noqa: E731
+        load = functools.partial(to_numpy, tensor)
         dump.add_datum(Datum(name, 0, load, dtype=dtype, shape=shape, nbytes=nbytes, timestamp=1))
     return dump
 

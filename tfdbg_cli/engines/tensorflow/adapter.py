@@ -14,7 +14,7 @@ from tensorflow.python.client import session as tf_session
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, RunCall, SessionAdapter, Watch
+from tfdbg_cli.engines.base import Capture, RunCall, SessionAdapter, SteppedRun, Watch
 from tfdbg_cli.engines.tensorflow import errors, guard, install, recovery
 from tfdbg_cli.engines.tensorflow.assembly import Assembly
 from tfdbg_cli.engines.tensorflow.callables import Callables
@@ -25,6 +25,7 @@ from tfdbg_cli.engines.tensorflow.plan import Entry, Plan, PlanCache, make_plan
 from tfdbg_cli.engines.tensorflow.profile import StepTimings, traced
 from tfdbg_cli.engines.tensorflow.requests import Request, feed_values, fetch_labels, resolve
 from tfdbg_cli.engines.tensorflow.spool import Seen, borrow_folder, take
+from tfdbg_cli.engines.tensorflow.stepping import make_stepper
 from tfdbg_cli.engines.tensorflow.watch import all_watchable, debug_options, with_debug
 from tfdbg_cli.errors import one_line
 
@@ -78,10 +79,20 @@ class TensorFlowAdapter(SessionAdapter):
         options: Any,
         run_metadata: Any,
         watch: Watch,
+        unwanted: Callable[[Entry], bool] | None = None,
     ) -> Capture:
-        """As `debug_run`, through a given ``run`` of the session."""
+        """As `debug_run`, through a given ``run`` of the session.
+
+        Args:
+            run: ``Session.run``, or what stands for it.
+            fetches, feed_dict, options, run_metadata, watch: as for `debug_run`.
+            unwanted: says of tensors that they aren't to be fetched, wherever the watch finds
+                them; ``None``: all are.
+        """
         try:
             plan = self._plan(fetches, feed_dict, watch)
+            if unwanted is not None:
+                plan = plan.without(unwanted)
         except Exception as unplanned:
             # Mostly the arguments are wrong; the run itself says best in what way.
             value, error = attempt(lambda: run(fetches, feed_dict, options, run_metadata))
@@ -236,6 +247,11 @@ class TensorFlowAdapter(SessionAdapter):
         if error is not None:
             dump.warnings.append("TensorFlow gives no timings of a run that failed.")
         return Capture(value, dump, error, record)
+
+    def stepper(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> SteppedRun:
+        """``Session.run``, made at once with all its tensors kept, to be gone through in steps."""
+        arguments = (fetches, feed_dict, options, run_metadata)
+        return make_stepper(self, self._graph_view().functions, arguments)
 
     # Other ways to run.
 

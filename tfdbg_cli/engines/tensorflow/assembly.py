@@ -208,7 +208,8 @@ class Assembly:
                 name = aliases[name].name
             if name in changed:
                 inner = self._find(name) if name not in plan.places else None
-                self._hidden.add(inner.name if inner is not None else name)
+                if inner is not None or name in plan.places:  # else nobody wants to see it
+                    self._hidden.add(inner.name if inner is not None else name)
             elif (name, one.slot) in wanted or (name in kept and self._is_result(name, one)):
                 placed.append((plan.places[name], one, name))
             elif everything:

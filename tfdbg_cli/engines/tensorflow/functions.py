@@ -8,22 +8,9 @@ from typing import Any, NamedTuple
 
 from tensorflow.python.framework import function_def_to_graph
 
-__all__ = ["FUNCTIONAL", "Functions", "Inner", "argument_index", "kind_of"]
+from tfdbg_cli.dumps.graph_def import FUNCTIONAL
 
-#: Operations that call functions of the graph's library; the runtime inlines their bodies.
-FUNCTIONAL = frozenset(
-    {
-        "Case",
-        "If",
-        "PartitionedCall",
-        "StatefulPartitionedCall",
-        "StatelessCase",
-        "StatelessIf",
-        "StatelessWhile",
-        "SymbolicGradient",
-        "While",
-    }
-)
+__all__ = ["Functions", "Inner", "argument_index", "kind_of"]
 
 # Inlined bodies: "loop/body/_3/add", "if/then/_0/mul", "case/branches/1/_4/neg"; a call's body
 # comes right below its own name.
@@ -135,6 +122,15 @@ class Functions:
 
     def names(self, calls: Iterable[Any]) -> Iterator[str]:
         """The names of all nodes in the bodies that operations call, directly or not."""
+        for body in self._bodies_of(calls):
+            yield from body.ops
+
+    def operations(self, calls: Iterable[Any]) -> Iterator[Any]:
+        """All nodes in the bodies that operations call, directly or not; each once."""
+        for body in self._bodies_of(calls):
+            yield from body.ops.values()
+
+    def _bodies_of(self, calls: Iterable[Any]) -> Iterator[_Body]:
         seen: set[str] = set()
         waiting = list(calls)
         while waiting:
@@ -142,7 +138,7 @@ class Functions:
                 body = self._body(function) if function not in seen else None
                 seen.add(function)
                 if body is not None:
-                    yield from body.ops
+                    yield body
                     waiting.extend(op for op in body.ops.values() if self.is_call(op))
 
     def results(self, call: Any) -> dict[str, tuple[Any, ...]]:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from tfdbg_cli.dumps.graph_def import FUNCTIONAL
 from tfdbg_cli.dumps.names import parse_feed_node_name
-from tfdbg_cli.engines.tensorflow.functions import FUNCTIONAL, Functions, Inner
+from tfdbg_cli.engines.tensorflow.functions import Functions, Inner
 
 __all__ = ["Executed", "Origin", "Origins"]
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from tfdbg_cli.dumps.graph_def import FUNCTIONAL
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.tensorflow.functions import FUNCTIONAL, Inner
+from tfdbg_cli.engines.tensorflow.functions import Inner
 from tfdbg_cli.engines.tensorflow.liveness import Liveness
 from tfdbg_cli.engines.tensorflow.requests import Request
 from tfdbg_cli.engines.tensorflow.topology import Buffers, order, walk

@@ -33,19 +33,27 @@ class RunDump(MemoryDump):
 
     Values are those of the time at which they were made as long as the run was recorded. What the
     program writes to afterwards may change them, unless `settle` is called first.
+
+    Args:
+        records: the graph's nodes.
+        holder: of the values.
+        is_part: the run goes on: others use the same values.
     """
 
-    def __init__(self, records: Sequence[Record], holder: Holder) -> None:
+    def __init__(self, records: Sequence[Record], holder: Holder, is_part: bool = False) -> None:
         super().__init__(lambda: Graph(lambda: map(_node, records)))
         self._holder = holder
+        self._is_part = is_part
 
     def settle(self) -> None:
         """Copy what the program could still write to. The dump may then outlive the stop."""
-        self._holder.settle()
+        if not self._is_part:
+            self._holder.settle()
 
     def close(self) -> None:
         """Let go of the values, in memory and on disk."""
-        self._holder.close()
+        if not self._is_part:
+            self._holder.close()
         super().close()
 
 
@@ -56,6 +64,7 @@ def assemble(
     troubles: Sequence[str] = (),
     *,
     has_views: bool = False,
+    is_part: bool = False,
 ) -> RunDump:
     """The dump of a run.
 
@@ -65,9 +74,10 @@ def assemble(
         epoch: nanoseconds between the performance counter and the time of day.
         troubles: what went wrong while they were made.
         has_views: views are to be there as well, as far as the values that they share are held.
+        is_part: the run goes on.
     """
     kept = [record for record in records if record.is_adopted]
-    dump = RunDump(kept, holder)
+    dump = RunDump(kept, holder, is_part)
     dump.warnings += [*troubles, *holder.warnings]
     dump.absence = functools.partial(_why_absent, kept)
     moment = 0

@@ -26,7 +26,7 @@ def _dispatch_of(kind: Any) -> Any:
 _PLAIN = _dispatch_of(torch.Tensor)
 
 
-class CaptureMode(TorchDispatchMode):  # type: ignore[misc]
+class CaptureMode(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is Any to mypy
     """Tells of every op that reaches it, and does it unchanged.
 
     Args:
@@ -69,6 +69,11 @@ class CaptureMode(TorchDispatchMode):  # type: ignore[misc]
         record = ops.begin(func, args, kwargs, sys._getframe(1)) if ops is not None else None
         if ops is None or record is None:
             return func(*args, **kwargs)
+        if ops.passage is not None:
+            try:
+                return ops.passage.perform(ops, record, func, args, kwargs)
+            finally:
+                del ops, record, args, kwargs  # a traceback may keep this frame
         try:
             # Without a frame of PyTorch's that no traceback of the program has.
             result = getattr(func, "_op", func)(*args, **kwargs)
@@ -80,7 +85,7 @@ class CaptureMode(TorchDispatchMode):  # type: ignore[misc]
         return result
 
 
-class ApiMode(TorchFunctionMode):  # type: ignore[misc]
+class ApiMode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is Any to mypy
     """Notes which function of the API the program has called.
 
     Args:

@@ -129,9 +129,9 @@ def know_call(old: Any, new: Any) -> None:
     It goes straight to ``forward`` where it knows ``__call__``.
     """
     for name in ("torch._dynamo.utils", "torch._dynamo.variables.nn_module"):
-        module = sys.modules.get(name)
+        module: Any = sys.modules.get(name)
         if getattr(module, "unpatched_nn_module_call", None) is old:
-            setattr(module, "unpatched_nn_module_call", new)  # noqa: B010
+            module.unpatched_nn_module_call = new
 
 
 def can_be_opaque() -> bool:

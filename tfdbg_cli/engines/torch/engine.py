@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from tfdbg_cli.engines.base import Engine, SessionAdapter, WrapSession
+from tfdbg_cli.engines.base import Engine, SessionAdapter, SteppedRun, WrapSession
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.program import Program
@@ -55,6 +55,33 @@ class TorchEngine(Engine):
     def block(self, name: str = "") -> AbstractContextManager[None]:
         """A run that the user marks."""
         return self.program().runs.block(name)
+
+    def call_stepper(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> SteppedRun:
+        """A call of a module, or any function, to be done op by op.
+
+        It begins when its first step is asked for.
+
+        Raises:
+            UserError: the package ``greenlet`` isn't installed.
+        """
+        return self.program().call_stepper(function, args, kwargs)
+
+    def intercept(
+        self, module: Any, around: Callable[[Callable[..., Any], Any, Any], Any]
+    ) -> Callable[[], None]:
+        """Let calls of a module go through a function; not those that such a call makes itself.
+
+        Args:
+            module: this very one.
+            around: gets what makes the call (without arguments: as it was meant), its positional
+                arguments and its keyword arguments; what it returns, the call does.
+
+        Returns:
+            A function that undoes it.
+        """
+        return self.program().intercept(module, around)
 
     def failed(self, error: BaseException) -> None:
         """An error of an op that was called outside of any module ends the program."""

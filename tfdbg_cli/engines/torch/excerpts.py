@@ -234,7 +234,7 @@ def _stretch(
         body = inner
 
 
-def _index(body: Sequence[ast.stmt], place: tuple[int, int | None]) -> int | None:
+def _index(body: Sequence[ast.stmt | ast.expr], place: tuple[int, int | None]) -> int | None:
     line, column = place
     for index, node in enumerate(body):
         end, end_column = node.end_lineno or node.lineno, node.end_col_offset or 0
@@ -250,8 +250,7 @@ def _is_in_loop(node: ast.stmt, place: tuple[int, int | None]) -> bool:
     """Whether a place in a statement is inside a loop inside it."""
     loops = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
     return any(
-        isinstance(part, loops) and _index([part], place) is not None  # type: ignore[list-item]
-        for part in ast.walk(node)
+        isinstance(part, loops) and _index([part], place) is not None for part in ast.walk(node)
     )
 
 
@@ -325,10 +324,10 @@ class _Plain(ast.NodeTransformer):
 
     visit_Nonlocal = visit_Global
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+    def visit_FunctionDef(self, node: ast.AST) -> ast.AST:
         return node  # a scope of its own
 
-    visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = visit_FunctionDef  # type: ignore[assignment]
+    visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = visit_FunctionDef
 
 
 def _function(code: CodeType, scope: Any, loop: ast.For, variables: Variables) -> CodeType:

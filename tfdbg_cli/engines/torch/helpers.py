@@ -81,7 +81,7 @@ class Helpers:
                     del thread.run
                 run()
 
-            thread.run = once  # type: ignore[method-assign]
+            thread.run = once  # type: ignore[method-assign]  # of this thread alone
             original(thread)
 
         return start

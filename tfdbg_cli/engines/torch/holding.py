@@ -124,10 +124,10 @@ class Holder:
             shared = self._shared.get(key)
             if shared is None:
                 self._shared[key] = held
-            elif type(shared) is list:
+            elif isinstance(shared, list):
                 shared.append(held)
             else:
-                self._shared[key] = [shared, held]  # type: ignore[list-item]
+                self._shared[key] = [shared, held]
             if not is_owned:
                 count = self._charged.get(key, 0)
                 self._charged[key] = count + 1
@@ -282,6 +282,7 @@ class Holder:
     def _write(self, tensor: torch.Tensor) -> _Place:
         if self._file is None:
             folder = self._spill_root() if self._spill_root is not None else None
+            # Open for as long as the values are held.
             self._file = tempfile.TemporaryFile(prefix="tfdbg_", dir=folder)  # noqa: SIM115
         self._file.seek(self._end)
         dtype: torch.dtype | None = None

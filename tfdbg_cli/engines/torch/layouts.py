@@ -118,7 +118,8 @@ def _fake_class() -> type | None:
         from torch._subclasses.fake_tensor import FakeTensor
     except ImportError:
         return None
-    return FakeTensor  # type: ignore[no-any-return]
+    found: type = FakeTensor
+    return found
 
 
 def why_no_data(tensor: torch.Tensor) -> str:

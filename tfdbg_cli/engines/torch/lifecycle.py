@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 import threading
 from collections.abc import Iterator
@@ -21,10 +22,12 @@ from tfdbg_cli.engines.torch.patches import Optimizers
 from tfdbg_cli.engines.torch.private import is_tracing
 from tfdbg_cli.engines.torch.recorder import Names
 from tfdbg_cli.engines.torch.shelter import shelter, sheltered, tell_failure
+from tfdbg_cli.engines.torch.stepping_runs import PromptedRun
 from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
 from tfdbg_cli.engines.torch.timing import TimingWatcher
-from tfdbg_cli.engines.torch.watchers import Watcher
+from tfdbg_cli.engines.torch.watchers import FullWatcher, Watcher
 from tfdbg_cli.errors import one_line
+from tfdbg_cli.stepping.strands import Strand
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.program import Program
@@ -50,6 +53,8 @@ class Run:
         stepped: the optimizers that have made a step in it.
         is_late: nothing was recorded before it.
         cut_short: what the program did before the run was at its end.
+        prompted: lets somebody step through it; ``None``: nobody does.
+        is_call: it is a call that somebody else makes step by step, and ends with that.
     """
 
     def __init__(self, kind: str, closes_on: str, description: Description) -> None:
@@ -63,6 +68,8 @@ class Run:
         self.stepped: list[int] = []
         self.is_late = False
         self.cut_short = ""
+        self.prompted: PromptedRun | None = None
+        self.is_call = False
         self.thread = threading.get_ident()
 
 
@@ -75,14 +82,15 @@ class Lifecycle:
     Attributes:
         optimizers: those that are alive.
         counts: how many runs of each kind there were.
+        names: what things are called.
     """
 
     def __init__(self, program: Program) -> None:
         self.optimizers = Optimizers()
         self.counts: dict[str, int] = {}
         self._program = program
-        self._names = Names()
-        self._levels = Levels(program, self._names, self.optimizers)
+        self.names = Names()
+        self._levels = Levels(program, self.names, self.optimizers)
         self._run: Run | None = None
         self._ahead: Watcher | None = None  # records what the next run may use
         self._ahead_on = 0  # which thread
@@ -124,7 +132,9 @@ class Lifecycle:
                 ahead.discard()
                 ahead = None
         with self._busy():
-            run.handle = wrapper.open_run(ProgramRun(kind, description.info))
+            run.handle = wrapper.open_run(
+                ProgramRun(kind, description.info, can_step=Strand.is_possible())
+            )
         self._run = run
         run.is_late = ahead is None
         if run.handle.action == "non_debug_run":
@@ -133,11 +143,14 @@ class Lifecycle:
                 ahead.discard()
             return
         watch = run.handle.watch
+        is_prompted = run.handle.action == "invoke_stepper"
+        if is_prompted:  # whoever steps wants to see everything
+            watch = dataclasses.replace(watch, filter_name="", predicate=None)
         is_timed = run.handle.action == "profile_run"
         if is_timed:
             if ahead is not None:
                 ahead.discard()
-            watcher: Watcher = TimingWatcher(watch, self._names)
+            watcher: Watcher = TimingWatcher(watch, self.names)
         else:
             watcher = self._levels.watcher(watch, kind, ahead)
         if watcher is not ahead:
@@ -147,6 +160,8 @@ class Lifecycle:
             description.began(watcher)
         watcher.begin_run()
         watcher.name_inputs(description.tensors)
+        if is_prompted and isinstance(watcher, FullWatcher):
+            run.prompted = PromptedRun(watcher, run.handle.conduct, self._busy)
         watcher.start()
 
     @sheltered
@@ -157,6 +172,8 @@ class Lifecycle:
         output: Any = None,
     ) -> None:
         """The run ends."""
+        if self._run is not None and self._run.is_call:
+            return
         run, self._run = self._run, None
         wrapper = self._program.wrapper()
         if run is None or wrapper is None:
@@ -168,6 +185,8 @@ class Lifecycle:
             if watcher is not None:
                 watcher.stop()
                 self._last = watcher
+                if run.prompted is not None:
+                    run.prompted.end(error)
                 capture = watcher.finish(error)
                 self._levels.ended(watcher, run.kind)
                 if capture.dump is not None or error is not None:
@@ -230,7 +249,7 @@ class Lifecycle:
     def _fail(self, error: BaseException) -> None:
         """An error leaves the outermost call: the run ends with it, if it is one of PyTorch's."""
         run = self._run
-        if run is None:
+        if run is None or run.is_call:
             return
         op = run.watcher.failed_op(error) if run.watcher is not None else ""
         if op or is_framework_error(error):
@@ -270,6 +289,9 @@ class Lifecycle:
             with contextlib.suppress(SystemExit):  # it ends anyway
                 self._close()
         self._run = None
+        self._discard_ahead()
+
+    def _discard_ahead(self) -> None:
         if self._ahead is not None:
             self._ahead.discard()
             self._ahead = None

@@ -48,6 +48,7 @@ class Ops:
         contexts: the calls that are open.
         failure: the last op that raised.
         troubles: what went wrong in here.
+        passage: lets ops pass one by one; ``None``: they pass as they come.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Ops:
         self.records: list[Record] = []
         self.failure: OpFailure | None = None
         self.troubles: list[str] = []
+        self.passage: Any = None
         self.tracker = Tracker()
         self.holder = holder if holder is not None else Holder()
         # Neither of these keeps what keeps it: memory is let go of as soon as a run is.

@@ -7,6 +7,7 @@ import gc
 import importlib
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from tfdbg_cli.engines.torch.compiled import aside, is_inside, is_product, keep_
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.runs import Runs
 
-__all__ = ["Optimizers", "Patches"]
+__all__ = ["Around", "Optimizers", "Patches"]
 
 _is_compiling: Callable[[], bool] = torch.compiler.is_compiling
 
@@ -63,6 +64,45 @@ class Optimizers:
         return known[1]
 
 
+#: What makes a call, its positional arguments and its keyword arguments -> what the call returns.
+Around = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+
+
+class _Interception:
+    """A module whose calls go through a function.
+
+    Args:
+        module: this very one.
+        around: the function.
+    """
+
+    def __init__(self, module: torch.nn.Module, around: Around) -> None:
+        self._module = weakref.ref(module)
+        self._around = around
+        self._local = threading.local()
+
+    def takes(self, module: torch.nn.Module) -> bool:
+        """Whether a call of a module goes through it: one that isn't made by such a call."""
+        return self._module() is module and not getattr(self._local, "is_inside", False)
+
+    def call(
+        self, plain: Callable[..., Any], module: torch.nn.Module, args: Any, kwargs: Any
+    ) -> Any:
+        """The call."""
+
+        def original(*own: Any, **named: Any) -> Any:
+            if not own and not named:
+                own, named = args, kwargs
+            return plain(module, own, named)
+
+        original.__self__ = module  # type: ignore[attr-defined]  # as a bound method has it
+        self._local.is_inside = True
+        try:
+            return self._around(original, args, kwargs)
+        finally:
+            self._local.is_inside = False
+
+
 class Patches:
     """Replaces the few functions of PyTorch through which every run passes.
 
@@ -77,6 +117,7 @@ class Patches:
         self._undo: list[Callable[[], None]] = []
         self._forks = False
         self._run_end = ""
+        self._intercepted: list[_Interception] = []
 
     def install(self) -> None:
         """Put them in place, unless they are."""
@@ -121,6 +162,12 @@ class Patches:
             self._run_end = path
             self._replace(owner, name, self._end_call)
 
+    def intercept(self, module: torch.nn.Module, around: Around) -> Callable[[], None]:
+        """Let outermost calls of a module go through a function; returns the way back."""
+        found = _Interception(module, around)
+        self._intercepted.insert(0, found)
+        return lambda: self._intercepted.remove(found)
+
     def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         is_static = isinstance(vars(owner).get(name), staticmethod)
         original = getattr(owner, name)
@@ -149,11 +196,14 @@ class Patches:
     # The replacements.
 
     def _module_call(self, original: Any) -> Any:
-        around = self._runs.around_module
+        around, intercepted = self._runs.around_module, self._intercepted
 
         def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
             if _is_compiling() or is_inside() or is_product(self, sys._getframe(1)):
                 return original(self, *args, **kwargs)
+            for found in intercepted:
+                if found.takes(self):
+                    return found.call(functools.partial(around, original), self, args, kwargs)
             return around(original, self, args, kwargs)
 
         return call

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import operator
 import sys
 from collections.abc import Callable, Iterator
 from types import CodeType
@@ -17,7 +18,9 @@ __all__ = [
     "NO_SEQUENCE",
     "code_of",
     "current_node",
+    "dispatch_modes",
     "fake_classes",
+    "function_modes",
     "insert_function_mode",
     "insert_mode",
     "is_capturing",
@@ -26,6 +29,8 @@ __all__ = [
     "modes_below",
     "next_sequence",
     "pin",
+    "put_dispatch_modes",
+    "put_function_modes",
     "quiet",
     "remove_function_mode",
     "remove_mode",
@@ -182,6 +187,23 @@ def insert_mode(mode: Any) -> None:
     _renew_flags()
 
 
+def dispatch_modes() -> list[Any]:
+    """The dispatch modes of this thread that aren't PyTorch's own, the lowest first."""
+    return [found for found in _stack() if not _is_infrastructure(found)]
+
+
+def put_dispatch_modes(modes: list[Any]) -> None:
+    """Let these be the dispatch modes of this thread, instead of others."""
+    found = dispatch_modes()
+    if len(found) == len(modes) and all(map(operator.is_, found, modes)):
+        return
+    for _ in found:
+        _C._pop_torch_dispatch_stack(None)
+    for mode in modes:
+        _C._push_on_torch_dispatch_stack(mode)
+    _renew_flags()
+
+
 def remove_mode(mode: Any) -> None:
     """Take a dispatch mode out of this thread's stack, wherever it is; nothing if it isn't."""
     if not is_inserted(mode):
@@ -241,6 +263,18 @@ def _take_functions(mode: Any) -> list[Any]:
     """Pop all function modes; those that are not ``mode``, innermost first."""
     popped = [_C._pop_torch_function_stack() for _ in range(_C._len_torch_function_stack())]
     return [found for found in popped if found is not mode]
+
+
+def function_modes() -> list[Any]:
+    """The function modes of this thread, the lowest first."""
+    return [_C._get_function_stack_at(index) for index in range(_C._len_torch_function_stack())]
+
+
+def put_function_modes(modes: list[Any]) -> None:
+    """Let these be the function modes of this thread, instead of others."""
+    _take_functions(None)
+    for mode in modes:
+        _C._push_on_torch_function_stack(mode)
 
 
 def insert_function_mode(mode: Any) -> None:

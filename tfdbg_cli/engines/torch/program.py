@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph
-from tfdbg_cli.engines.base import Capture, Meeting, SessionAdapter, Watch, WrapSession
+from tfdbg_cli.engines.base import (
+    Capture,
+    Meeting,
+    SessionAdapter,
+    SteppedRun,
+    Watch,
+    WrapSession,
+)
 from tfdbg_cli.engines.torch.failures import is_framework_error, place_of_error
-from tfdbg_cli.engines.torch.patches import Patches
+from tfdbg_cli.engines.torch.patches import Around, Patches
 from tfdbg_cli.engines.torch.ranks import meeting
 from tfdbg_cli.engines.torch.runs import Runs
 from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
@@ -38,6 +45,7 @@ class Program:
         self.runs = Runs(self)
         self.patches = Patches(self.runs)
         self._wraps: list[WrapSession] = []
+        self._watchers = 0
         self._tfdbg_wrapper: Any = None
         self._asked: Any = None
 
@@ -57,10 +65,45 @@ class Program:
                         self.runs.end()
                 finally:
                     self._wraps.remove(wrap)
-                    if not self._wraps:
-                        self.patches.undo()
+                    self._settle()
 
         return undo
+
+    def watched(self) -> Callable[[], None]:
+        """See what the program does, debugged or not, until what is returned is called."""
+        self._watchers += 1
+        self.patches.install()
+
+        def undo() -> None:
+            self._watchers -= 1
+            self._settle()
+
+        return undo
+
+    def _settle(self) -> None:
+        if not self._wraps and not self._watchers:
+            self.patches.undo()
+
+    def call_stepper(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> SteppedRun:
+        """A call of a function, to be made step by step."""
+        from tfdbg_cli.engines.torch.stepping_call import SteppedCall
+
+        return SteppedCall(self, function, args, kwargs).stepper()
+
+    def intercept(self, module: Any, around: Around) -> Callable[[], None]:
+        """See `TorchEngine.intercept`."""
+        unpatch, undo = self.watched(), self.patches.intercept(module, around)
+        undone: list[bool] = []
+
+        def give_up() -> None:
+            if not undone:
+                undone.append(True)
+                undo()
+                unpatch()
+
+        return give_up
 
     def wrapper(self) -> Any:
         """The wrapper session that is asked at each run; ``None``: nobody debugs."""

@@ -30,7 +30,14 @@ from tfdbg_cli.engines.torch.private import (
     renew_mode,
     unobserved,
 )
-from tfdbg_cli.engines.torch.recording import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE, OpFailure
+from tfdbg_cli.engines.torch.recording import (
+    BACKWARD,
+    FORWARD,
+    OPTIMIZER,
+    RECOMPUTE,
+    OpFailure,
+    Record,
+)
 from tfdbg_cli.engines.torch.scopes import Names
 from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
 from tfdbg_cli.engines.torch.watching import Wanted
@@ -85,6 +92,11 @@ class Recorder:
         self._aliases: dict[str, str] = {}
         # From the performance counter to the time of day, in nanoseconds.
         self._epoch = time.time_ns() - time.perf_counter_ns()
+
+    @property
+    def holder(self) -> Holder:
+        """Of the values."""
+        return self._holder
 
     @property
     def failure(self) -> OpFailure | None:
@@ -302,6 +314,18 @@ class Recorder:
         return output.name if output is not None else ""
 
     # What came of it.
+
+    def so_far(self, is_left_out: Callable[[Record], bool]) -> MemoryDump:
+        """What was recorded up to now, as a dump that stays as it is; values are shared.
+
+        Args:
+            is_left_out: of a record: whether it is not to be there.
+        """
+        records = [record for record in self.ops.records if not is_left_out(record)]
+        troubles = [*self._notes, *self.ops.troubles]
+        return assemble(
+            records, self._holder, self._epoch, troubles, has_views=self._has_views, is_part=True
+        )
 
     def dump(self) -> MemoryDump:
         """The run as a dump; after `stop`."""

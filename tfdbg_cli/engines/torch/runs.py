@@ -13,7 +13,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -32,7 +32,21 @@ from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.program import Program
 
-__all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "Runs"]
+__all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "Place", "Runs"]
+
+
+class Place(NamedTuple):
+    """Where a piece of the program is.
+
+    Attributes:
+        run: that is open.
+        is_busy: what happens is no part of the program.
+        depths: in how many calls: of all kinds, modules, backward passes, steps.
+    """
+
+    run: Run | None = None
+    is_busy: bool = False
+    depths: tuple[int, int, int, int] = (0, 0, 0, 0)
 
 
 class Runs(Lifecycle):
@@ -219,6 +233,48 @@ class Runs(Lifecycle):
             if self._is_block():
                 self._close(frame=frame)
 
+    # A call that somebody makes step by step, in turns with what it does itself.
+
+    def place(self) -> Place:
+        """Where the program is: in which run, and in how many calls of each kind."""
+        return Place(
+            self._run,
+            self._is_busy,
+            (self._depth, self._module_depth, self._backward_depth, self._step_depth),
+        )
+
+    def go_to(self, place: Place) -> None:
+        """Another piece of the program goes on."""
+        self._run, self._is_busy, depths = place
+        self._depth, self._module_depth, self._backward_depth, self._step_depth = depths
+
+    def set_aside(self) -> Callable[[], None]:
+        """A call is about to be made step by step: what is open is closed, or looks away.
+
+        Returns:
+            To be called after it.
+        """
+        SURROUNDINGS.settle()
+        self._discard_ahead()
+        if not self._depth and self._run is not None and self._is_here():
+            self._settle_steps()
+            if self._run is not None:
+                self._close()
+        place, watcher = self.place(), self._watcher
+        if watcher is not None:
+            watcher.stop()
+        self._discard_ahead()
+        self._is_busy = True
+
+        def go_back() -> None:
+            self.go_to(place)
+            if watcher is not None and self._watcher is watcher:
+                watcher.start()
+            elif self._run is None:
+                self.begin()
+
+        return go_back
+
     # Opening and closing.
 
     @sheltered
@@ -231,7 +287,7 @@ class Runs(Lifecycle):
         evaluates = not module.training
         has_parameters = any(True for _ in module.parameters())
         if has_parameters:  # names are given in the order of the program, whatever is watched
-            self._names.module(module, frame, None)
+            self.names.module(module, frame, None)
         if run is not None and run.only_evaluated and run.closes_on in "SE" and has_parameters:
             # The calls so far were an evaluation that forgot `no_grad`. (A module without
             # parameters, a loss, say, is no new forward pass.)

@@ -12,7 +12,7 @@ from tfdbg_cli.engines.torch.recording import Output
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Tracker"]
+__all__ = ["Tracker", "extent"]
 
 
 class Tracker:
@@ -48,7 +48,7 @@ class Tracker:
         found = self._in_storage.get(key) if key else None
         if found is None:
             return None
-        output = found if type(found) is Output else _closest(tensor, found)  # type: ignore[arg-type]
+        output = _closest(tensor, found) if isinstance(found, list) else found
         self._again[id(tensor)] = (weakref.ref(tensor), output)
         return output
 
@@ -60,10 +60,10 @@ class Tracker:
             found = self._in_storage.get(key)
             if found is None:
                 self._in_storage[key] = output
-            elif type(found) is list:
+            elif isinstance(found, list):
                 found.append(output)
             else:
-                self._in_storage[key] = [found, output]  # type: ignore[list-item]
+                self._in_storage[key] = [found, output]
 
     def stand_for(self, tensor: torch.Tensor, output: Output) -> None:
         """Take a tensor for an output: it holds the same, maybe in a memory of its own."""
@@ -101,13 +101,13 @@ class Tracker:
             place = (tensor.storage_offset(), tensor.stride(), tensor.shape, tensor.dtype)
         except RuntimeError:  # a nested tensor
             return [output]
-        first, end = _extent(*place)
+        first, end = extent(*place)
         parts: dict[object, Output] = {}
         for part in reversed(writes):
             if part.index <= output.index:
                 break
             other = (part.offset, part.stride, part.shape or (), part.dtype)
-            start, stop = _extent(*other)
+            start, stop = extent(*other)
             if stop <= first or end <= start:
                 continue
             if other == place:
@@ -117,7 +117,7 @@ class Tracker:
         return [output, *reversed(parts.values())]
 
 
-def _extent(
+def extent(
     offset: int, stride: Sequence[int], shape: Sequence[int], dtype: torch.dtype
 ) -> tuple[int, int]:
     """The first byte of a tensor in its storage, and the one after its last."""

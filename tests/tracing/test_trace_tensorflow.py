@@ -1,0 +1,128 @@
+"""Trace blocks around runs of TensorFlow."""
+
+# ruff: noqa: PT012 - what raises is the whole block
+
+import importlib.util
+import os
+
+import numpy as np
+import pytest
+
+import tfdbg_cli
+from tfdbg_cli.tracing.errors import TraceError
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+pytestmark = [
+    pytest.mark.tensorflow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed"
+    ),
+]
+
+X = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
+
+
+@pytest.fixture
+def program():
+    """``loss = sum(relu(x @ w) ** 2)`` with dropout beside it, and a step of gradient descent."""
+    import tensorflow.compat.v1 as tf
+
+    class Program:
+        def __init__(self):
+            tf.set_random_seed(3)
+            self.x = tf.placeholder(tf.float32, [None, 2], name="x")
+            self.w = tf.get_variable("w", initializer=np.eye(2, dtype=np.float32))
+            self.h = tf.nn.relu(tf.matmul(self.x, self.w, name="y"), name="h")
+            self.loss = tf.reduce_sum(self.h * self.h, name="loss")
+            self.dropped = tf.nn.dropout(self.h, rate=0.5, name="dropped")
+            self.step = tf.train.GradientDescentOptimizer(0.01).minimize(self.loss, name="step")
+            self.feed = {self.x: X}
+            self.sess = tf.Session()
+            self.sess.run(tf.global_variables_initializer())
+
+    with tf.Graph().as_default():
+        made = Program()
+        yield made
+        made.sess.close()
+
+
+def test_a_value_is_read_and_changed(program):
+    with tfdbg_cli.trace(program.sess, fetches=program.loss, feed_dict=program.feed) as t:
+        h = t["h:0"].value
+        t[program.h].value = np.clip(h, 0, 2)
+    np.testing.assert_array_equal(h, X)
+    assert t.result == np.float32(1 + 4 + 4 + 4)
+
+
+def test_a_changed_step_trains_with_the_change(program):
+    with tfdbg_cli.trace(program.sess, program.step, program.feed) as t:
+        t["h:0"].value = np.zeros((2, 2), np.float32)
+    np.testing.assert_array_equal(program.sess.run(program.w), np.eye(2))
+    with tfdbg_cli.trace(program.sess, program.step, program.feed):
+        pass
+    assert not np.array_equal(program.sess.run(program.w), np.eye(2))
+
+
+def test_a_block_that_changes_nothing_leaves_the_run_as_it_is():
+    import tensorflow.compat.v1 as tf
+
+    def results(traced):
+        with tf.Graph().as_default():
+            tf.set_random_seed(5)
+            x = tf.constant(X)
+            w = tf.get_variable("w", [2, 3], initializer=tf.random_normal_initializer(seed=1))
+            y = tf.nn.dropout(tf.matmul(x, w), rate=0.5, name="y")
+            loss = tf.reduce_mean(y * y, name="loss")
+            step = tf.train.AdamOptimizer(0.1).minimize(loss)
+            found = []
+            with tf.Session() as sess:
+                sess.run(tf.global_variables_initializer())
+                for _ in range(3):
+                    if traced:
+                        with tfdbg_cli.trace(sess, [loss, step]) as t:
+                            _ = t["loss"].value
+                        found.append(t.result[0])
+                    else:
+                        found.append(sess.run([loss, step])[0])
+                return np.array(found).tobytes() + sess.run(w).tobytes()
+
+    assert results(True) == results(False)
+
+
+def test_order_and_names(program):
+    with (
+        pytest.raises(tfdbg_cli.OutOfOrderError, match="h:0 was computed before loss"),
+        tfdbg_cli.trace(program.sess, program.loss, program.feed) as t,
+    ):
+        _ = t["loss:0"].value
+        _ = t["h:0"].value
+    with (
+        pytest.raises(TraceError, match="this run doesn't compute it"),
+        tfdbg_cli.trace(program.sess, program.loss, program.feed) as t,
+    ):
+        _ = t["dropped/Mul:0"].value
+
+
+def test_stop_updates_nothing_more(program):
+    with tfdbg_cli.trace(program.sess, program.step, program.feed) as t:
+        h = t["h:0"].value
+        t.stop()
+    np.testing.assert_array_equal(h, X)
+    np.testing.assert_array_equal(program.sess.run(program.w), np.eye(2))
+
+
+def test_every_run_of_a_plain_and_of_a_debugged_session(program):
+    with tfdbg_cli.trace(program.sess).every(2) as t:
+        t["h:0"].value = np.minimum(t["h:0"].value, 1)
+    results = [program.sess.run(program.loss, program.feed) for _ in range(3)]
+    assert results == [4, 4, 30]
+    assert isinstance(program.sess.run(program.h, program.feed), np.ndarray)
+
+
+def test_runs(program):
+    losses = [
+        float(t["loss:0"].value)
+        for t in tfdbg_cli.runs(program.sess, [program.loss, program.step], program.feed, times=3)
+    ]
+    assert losses[0] == 30
+    assert len(set(losses)) == 3

@@ -1,0 +1,69 @@
+"""The dump of a stepped run: the tensors of the steps that were done."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.memory import MemoryDump
+
+__all__ = ["SteppedDump", "in_order"]
+
+
+class SteppedDump(MemoryDump):
+    """Put together when somebody looks.
+
+    Args:
+        graph: makes the graph.
+        make: makes the tensors.
+    """
+
+    def __init__(
+        self, graph: Callable[[], Graph | None], make: Callable[[], Iterable[Datum]]
+    ) -> None:
+        super().__init__(graph)
+        self._make = make
+
+    def _make_data(self) -> list[Datum]:
+        return list(self._make())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all values."""
+        return sum(datum.nbytes for datum in self.data())
+
+
+def in_order(
+    groups: Iterable[Sequence[Datum]], overrides: Mapping[str, Any], now: int
+) -> Iterator[Datum]:
+    """Tensors a microsecond apart; those overridden that are not among them come last.
+
+    Args:
+        groups: the tensors of each step.
+        overrides: tensor name -> value.
+        now: when the run has begun.
+    """
+    shown = set()
+    for group in groups:
+        for datum in group:
+            now += 1
+            name = datum.tensor_name
+            shown.add(name)
+            if name in overrides:
+                yield _datum(datum.node_name, datum.output_slot, overrides[name], now)
+            else:
+                found = copy.copy(datum)
+                found.timestamp = now
+                yield found
+    for name, value in overrides.items():
+        if name not in shown:
+            now += 1
+            node, _, slot = name.rpartition(":")
+            yield _datum(node, int(slot), value, now)
+
+
+def _datum(node: str, slot: int, value: Any, timestamp: int) -> Datum:
+    return Datum(node, slot, lambda: value, timestamp=timestamp)

@@ -1,0 +1,167 @@
+"""A call of a function that is made step by step."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.torch.description import BLOCK, Description
+from tfdbg_cli.engines.torch.lifecycle import Run
+from tfdbg_cli.engines.torch.runs import Place
+from tfdbg_cli.engines.torch.shelter import shelter
+from tfdbg_cli.engines.torch.sites import user_frame
+from tfdbg_cli.engines.torch.stepping import TorchStepper
+from tfdbg_cli.engines.torch.stepping_passage import Ended, Passage
+from tfdbg_cli.engines.torch.stepping_runs import away
+from tfdbg_cli.engines.torch.stepping_state import apart
+from tfdbg_cli.engines.torch.watchers import FullWatcher
+from tfdbg_cli.stepping.strands import Strand
+
+if TYPE_CHECKING:
+    from tfdbg_cli.engines.torch.program import Program
+
+__all__ = ["SteppedCall"]
+
+
+class SteppedCall:
+    """A call of a function in a strand, recorded as a run of its own.
+
+    It begins when somebody wants to know of its first step. From then on until its end what the
+    caller does itself is no part of a run.
+
+    Args:
+        program: that the function belongs to.
+        function: a module, or any function.
+        args, kwargs: of the call.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> None:
+        self._program = program
+        self._runs = program.runs
+        self._call = function, tuple(args), dict(kwargs)
+        owner = function if isinstance(function, torch.nn.Module) else None
+        if owner is None and isinstance(getattr(function, "__self__", None), torch.nn.Module):
+            owner = function.__self__  # type: ignore[attr-defined]
+        self._module = owner
+        frame = user_frame(sys._getframe(2))
+        if owner is not None:
+            self._runs.names.module(owner, frame, None)
+        self._frame = frame
+        self._watcher = FullWatcher(Watch(), self._runs.names)
+        self._strand = Strand(self._body)
+        self._passage = Passage(self._watcher.recorder.ops, self._pause)
+        self._description: Description | None = None
+        self._go_back: Callable[[], None] | None = None
+        self._place: Any = None
+
+    def stepper(self) -> TorchStepper:
+        """What goes through it. If nobody has it any more, the call is given up."""
+        recorder = self._watcher.recorder
+        made = TorchStepper(recorder, self._passage, self._tell, self._conclude, self.abandon)
+        weakref.finalize(made, self.abandon).atexit = False
+        return made
+
+    # The caller's side.
+
+    def abandon(self) -> None:
+        """End the call where it is, unless it has ended; if it won't, let it do the rest."""
+        if self._go_back is not None:
+            self._passage.is_free, self._passage.is_watched = True, False
+            self._switch(self._strand.close)
+
+    def _tell(self, command: str) -> Any:
+        if self._go_back is None:
+            self._begin()
+        return self._switch(lambda: self._strand.resume(command))
+
+    def _switch(self, switch: Callable[[], Any]) -> Any:
+        """Let the program go on, where it is."""
+        runs = self._runs
+        here = runs.place()
+        runs.go_to(self._place)
+        try:
+            with apart(fresh=self._strand.is_started):
+                return switch()
+        finally:
+            self._place = runs.place()
+            runs.go_to(here)
+            if self._strand.is_done:
+                self._end()
+
+    def _begin(self) -> None:
+        function, args, kwargs = self._call
+        runs = self._runs
+        module = self._module if function is self._module else None
+        title = "" if module is not None else getattr(function, "__qualname__", str(function))
+        runs.counts[BLOCK] = number = runs.counts.get(BLOCK, 0) + 1
+        description = self._description = Description(
+            BLOCK, number, self._frame, module, args, kwargs, title, runs.optimizers
+        )
+        unpatch = self._program.watched()
+        open_again = runs.set_aside()
+        run = Run(BLOCK, "X", description)
+        run.is_call = True
+        run.watcher = shelter(self._watcher, runs.give_up)
+        self._place = Place(run)
+
+        def go_back() -> None:
+            open_again()
+            unpatch()
+
+        self._go_back = go_back
+
+    def _end(self) -> None:
+        """The call is over: the caller's runs are looked at again."""
+        go_back, self._go_back = self._go_back, None
+        self._passage.release()
+        if go_back is not None:
+            go_back()
+
+    def _conclude(self, ended: Ended, notes: Sequence[str]) -> Capture:
+        watcher = self._watcher
+        for note in notes:
+            watcher.recorder.note(note)
+        capture = watcher.finish(ended.error)
+        capture.value = ended.value
+        dump, description = capture.dump, self._description
+        if dump is not None and description is not None:
+            info = description.info()
+            info.engine = "torch"
+            description.end(info, watcher, None, None, "")
+            description.take_feeds(info, dump)
+            dump.set_run_info(info)
+        return capture
+
+    # The program's side.
+
+    def _body(self) -> Ended:
+        function, args, kwargs = self._call
+        self._call = function, (), {}
+        self._passage.begin()
+        watcher = self._watcher
+        watcher.begin_run()
+        assert self._description is not None
+        watcher.name_inputs(self._description.tensors)
+        watcher.recorder.ops.passage = self._passage
+        watcher.start()
+        try:
+            return Ended(function(*args, **kwargs))
+        except Exception as error:
+            return Ended(None, error)
+        finally:
+            watcher.stop()
+
+    def _pause(self, event: Any) -> str:
+        with away(self._watcher.recorder):
+            return str(self._strand.pause(event))

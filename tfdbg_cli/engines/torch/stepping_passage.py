@@ -1,0 +1,226 @@
+"""The program's side of stepping: its ops pass one by one, when they are let."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tfdbg_cli.engines.torch.recording import Record
+from tfdbg_cli.engines.torch.stepping_calls import OpCall
+from tfdbg_cli.engines.torch.stepping_overrides import Overrides, is_alias
+from tfdbg_cli.engines.torch.stepping_twins import Twins
+from tfdbg_cli.errors import UserError
+from tfdbg_cli.stepping.stepper import Outcome, Step
+
+if TYPE_CHECKING:
+    from tfdbg_cli.engines.torch.ops import Ops
+
+__all__ = ["ARRIVED", "FAIL", "GO", "STEP", "Ended", "Passage", "Raised"]
+
+# What the program is told.
+STEP = "step"
+GO = "go"
+FAIL = "fail"
+
+#: The program is about to do an op.
+ARRIVED = "arrived"
+
+
+class Raised(NamedTuple):
+    """An op that was let has raised; the program waits where it was."""
+
+    error: Exception
+
+
+class Ended(NamedTuple):
+    """The program's run has come to its end.
+
+    Attributes:
+        value: what it has returned, if it is a call.
+        error: what it has raised.
+    """
+
+    value: Any = None
+    error: BaseException | None = None
+
+
+class Passage:
+    """Stops a program before each of its ops, on its own thread.
+
+    Args:
+        ops: the records of the run.
+        pause: tells whoever steps through the program what has happened, and returns what the
+            program is to do: `STEP`, `GO` (don't stop any more) or `FAIL` (let the program have the
+            error that was raised).
+
+    Attributes:
+        overrides: are put in place as the ops pass.
+        twins: what would be without them.
+        steps: those done, and the next one.
+        position: how many were done.
+        pending: the op that is about to be done.
+        undoable: the op that was done last and, if views were made since, those.
+        undone: what is to be done again, the next one last.
+        outcome: of the last step.
+        updated: what ops have written to that was there before the run, by name.
+        is_free: the program doesn't stop.
+        is_watched: somebody is there to be told.
+    """
+
+    def __init__(self, ops: Ops, pause: Callable[[Any], str]) -> None:
+        self.overrides = Overrides(ops.holder)
+        self.twins = Twins(self.overrides)
+        self.steps: list[Step] = []
+        self.position = 0
+        self.pending: OpCall | None = None
+        self.undoable: list[OpCall] = []
+        self.undone: list[OpCall] = []
+        self.outcome: Outcome | None = None
+        self.is_free = False
+        self.is_watched = True
+        self.updated: dict[str, None] = {}
+        self._ops = ops
+        self._pause = pause
+        self._thread = threading.get_ident()
+        self._leaves: dict[int, Record] = {}
+        self._seen = 0
+
+    def begin(self) -> None:
+        """The ops of the calling thread are those that are stopped."""
+        self._thread = threading.get_ident()
+
+    def is_open(self, record: Record) -> bool:
+        """Whether an op isn't done, or was undone."""
+        calls = (self.pending, *self.undone)
+        return any(call is not None and call.record is record for call in calls)
+
+    def release(self) -> None:
+        """The run is over: no op passes here any more."""
+        self._ops.passage = None
+
+    def perform(self, ops: Ops, record: Record, op: Any, args: Any, kwargs: Any) -> Any:
+        """An op, when it is let; what the program gets of it.
+
+        Raises:
+            Exception: what the op raises.
+        """
+        if threading.get_ident() != self._thread:
+            result = self._unasked(record, op, args, kwargs)
+            ops.end(record, result)
+            return result
+        self.steps.append(_planned(record, op))
+        if not self.is_free or self.overrides.values:
+            self.pending = OpCall(record, op, args, kwargs)
+        if not self.is_free:
+            self._ask(ARRIVED)
+        made: list[Any] = []
+        while True:
+            try:
+                if self.is_free and not self.is_watched:
+                    result = self._unasked(record, op, args, kwargs)
+                else:
+                    result = self._made(record, op, args, kwargs, made)
+                break
+            except UserError as error:  # of ours: a value doesn't fit
+                self._ask(Raised(error))
+            except Exception as error:
+                if self._is_let(error):
+                    ops.failed(record, error)
+                    self.steps.pop()
+                    self.pending = None
+                    del self, ops, record, args, kwargs, made  # the traceback keeps this frame
+                    raise
+        ops.end(record, result)
+        self._done(record)
+        return result
+
+    def _made(
+        self, record: Record, op: Any, args: Any, kwargs: Mapping[str, Any], made: list[Any]
+    ) -> Any:
+        """What the program gets of an op; ``made`` keeps what it has computed for another try."""
+        if not made:
+            if self.overrides.values:
+                args, kwargs = self.overrides.inputs(record, args, kwargs)
+            made.append(getattr(op, "_op", op)(*args, **kwargs))
+        return self.overrides.outputs(record, made[0]) if self.overrides.values else made[0]
+
+    def _unasked(self, record: Record, op: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        """The same where nobody can be told that a value doesn't fit."""
+        made: list[Any] = []
+        try:
+            return self._made(record, op, args, kwargs, made)
+        except UserError as error:
+            self._ops.troubles.append(str(error))
+        return made[0] if made else getattr(op, "_op", op)(*args, **kwargs)
+
+    def _is_let(self, error: Exception) -> bool:
+        """Whether the program is to have an error; otherwise the op is tried again."""
+        call = self.pending
+        if self.is_free or call is None:
+            return True
+        call.try_again()
+        trace, context = error.__traceback__, error.__context__
+        command = self._ask(Raised(error))
+        # It was shown in between, which has left its marks.
+        error.__traceback__, error.__context__ = trace, context
+        return command == FAIL
+
+    def _ask(self, event: Any) -> str:
+        command = self._pause(event)
+        self.is_free = command != STEP
+        return command
+
+    def _done(self, record: Record) -> None:
+        call, self.pending = self.pending, None
+        if call is not None:
+            call.done()
+        if call is None or self.is_free:
+            self.undoable = []
+        else:
+            is_view = bool(record.outputs) and all(map(is_alias, record.outputs))
+            self.undoable = [*self.undoable, call] if is_view else [call]
+        self.finished(record, call)
+
+    def finished(self, record: Record, call: OpCall | None) -> None:
+        """A step is done, for the first time or again."""
+        if call is not None and self.overrides.originals:
+            self.twins.done(call)
+        step = Step(
+            record.name,
+            record.op_type,
+            tuple(output.name for output in record.inputs),
+            tuple(output.name for output in record.outputs),
+            (record.name,),
+        )
+        updated = tuple(self._variables(record))
+        self.updated.update(dict.fromkeys(updated))
+        self.steps[self.position :] = [step]
+        self.position += 1
+        self.outcome = Outcome(step, updated)
+
+    def _variables(self, record: Record) -> Iterator[str]:
+        """What was there before the run, and an op has written to."""
+        if not record.overwrites or (record.facts is not None and record.facts.keeps_elements):
+            return
+        records = self._ops.records
+        for each in records[self._seen :]:
+            if each.facts is None:
+                self._leaves[each.outputs[0].key] = each
+        self._seen = len(records)
+        keys = dict.fromkeys(output.key for output in record.overwrites)
+        yield from (self._leaves[key].name for key in keys if key in self._leaves)
+
+
+def _planned(record: Record, op: Any) -> Step:
+    """A step that is still to be done; how many outputs it has can't be told of all ops."""
+    returns = getattr(getattr(op, "_schema", None), "returns", ())
+    count = len(record.overwritten or ()) + sum(
+        str(each.type) == "Tensor" and not (each.alias_info and each.alias_info.is_write)
+        for each in returns
+    )
+    outputs = tuple(f"{record.name}:{slot}" for slot in range(count))
+    inputs = tuple(output.name for output in record.inputs)
+    has_tensors = bool(record.overwritten) or any("Tensor" in str(each.type) for each in returns)
+    unfit = "" if has_tensors or not returns else "It gives no tensor."
+    return Step(record.name, record.op_type, inputs, outputs, (record.name,), unfit=unfit)

@@ -1,0 +1,151 @@
+"""What a program that is stepped through has computed so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import torch
+
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.torch.private import unobserved
+from tfdbg_cli.engines.torch.recording import Output, Record
+from tfdbg_cli.engines.torch.stepping_overrides import is_alias
+from tfdbg_cli.engines.torch.tracking import extent
+from tfdbg_cli.engines.torch.views import ViewFinder
+from tfdbg_cli.engines.torch.written import is_written
+
+if TYPE_CHECKING:
+    from tfdbg_cli.engines.torch.recorder import Recorder
+
+__all__ = ["Recorded"]
+
+
+class Recorded:
+    """The outputs of a run that goes on, by name.
+
+    Args:
+        recorder: of the run.
+        is_open: of a record: whether its op isn't done, or was undone.
+    """
+
+    def __init__(self, recorder: Recorder, is_open: Callable[[Record], bool]) -> None:
+        self._recorder = recorder
+        self._is_open = is_open
+        self._records: dict[str, Record] = {}
+        self._count = 0
+
+    def find(self, name: str) -> Output | None:
+        """The output of this name, ``node:slot``; ``None``: there is none yet."""
+        node, _, slot = name.rpartition(":")
+        record = self._record(node)
+        if record is None or self._is_open(record) or not slot.isdigit():
+            return None
+        outputs = record.outputs
+        return outputs[int(slot)] if int(slot) < len(outputs) else None
+
+    def _record(self, node: str) -> Record | None:
+        records = self._recorder.ops.records
+        found = self._records.get(node)
+        if found is not None and found.name == node:
+            return found
+        if self._count != len(records):
+            self._count = len(records)
+            # Records from before the run get their names when it uses them.
+            self._records = {each.name: each for each in records if each.is_adopted}
+        return self._records.get(node)
+
+    def load(self, output: Output) -> torch.Tensor | None:
+        """The value of an output, which others may use as well; ``None``: it is gone."""
+        if output.held is not None:
+            return output.held.get()
+        facts = output.record.facts
+        if facts is not None and facts.is_uninitialized:
+            return None
+        if output.is_view:
+            views = ViewFinder()
+            for record in self._recorder.ops.records:
+                if record.index > output.index:
+                    break
+                for each in record.outputs if record.is_adopted else ():
+                    if not each.is_view:
+                        views.add(each)
+            load = views.load(output)
+            if load is not None:
+                return load()
+        return output.reference()
+
+    def of_gradient(self, maker: Record) -> Iterator[Record]:
+        """The ops that were done to compute the gradients of an op's inputs."""
+        for record in self._recorder.ops.records:
+            if record.forward is maker and not self._is_open(record):
+                yield record
+
+    def before_write(self, output: Output) -> None:
+        """The memory of an output is about to be written to: keep what was made in it."""
+        with unobserved():
+            self._recorder.holder.before_write(output.key)
+
+    def renew(self, output: Output, tensor: torch.Tensor) -> None:
+        """The memory of an output is about to get other elements: hold those instead.
+
+        Args:
+            output: of an op.
+            tensor: that has the memory.
+        """
+        holder = self._recorder.holder
+        with unobserved():
+            holder.before_write(output.key)
+            output.held = holder.hold(tensor, output.key)
+        if output.is_view:
+            output.is_view = False  # what it was a view of has the elements no more
+
+    def user(self, output: Output, *, with_views: bool) -> str:
+        """The first op that has used a value; empty: none has.
+
+        Args:
+            output: whose value.
+            with_views: an op that only makes a view of it counts as well.
+        """
+        for record in self._recorder.ops.records:
+            if record.index <= output.index or record.facts is None or is_written(record):
+                continue
+            if self._is_open(record) or not any(_overlap(each, output) for each in record.inputs):
+                continue
+            is_view = bool(record.outputs) and all(map(is_alias, record.outputs))
+            if with_views or not is_view:
+                return record.name
+        return ""
+
+    def sharing(self, output: Output) -> str:
+        """Another tensor of the program in the same memory, made earlier; empty: there is none."""
+        if not is_alias(output):
+            return ""
+        for record in self._recorder.ops.records:
+            if record.index >= output.index:
+                break
+            for each in record.outputs:
+                if _overlap(each, output) and each.reference() is not None:
+                    return each.name
+        return ""
+
+    def leaves(self) -> Iterator[tuple[str, Output]]:
+        """What no op has made, by the name of the node."""
+        for record in self._recorder.ops.records:
+            if record.facts is None and record.is_adopted and record.outputs:
+                yield record.name, record.outputs[0]
+
+    def dump(self) -> MemoryDump:
+        """All of it."""
+        return self._recorder.so_far(self._is_open)
+
+
+def _overlap(one: Output, other: Output) -> bool:
+    """Whether two outputs have elements in common."""
+    if one is other:
+        return True
+    if not one.key or one.key != other.key:
+        return False
+    first, end = extent(one.offset, one.stride, one.shape or (), one.dtype)
+    start, stop = extent(other.offset, other.stride, other.shape or (), other.dtype)
+    return first < stop and start < end

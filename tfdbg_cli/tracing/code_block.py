@@ -1,0 +1,123 @@
+"""A captured block: its compiled statements and the variables that they run with."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+from tfdbg_cli.tracing.block import Block, blocks_of, not_found, refuse
+from tfdbg_cli.tracing.compiling import (
+    TRACER,
+    bind_tracer,
+    compile_statements,
+    is_part_of,
+)
+from tfdbg_cli.tracing.scope import Scope, scope_of
+from tfdbg_cli.tracing.strands import Strand, strands
+
+__all__ = ["CodeBlock", "capture"]
+
+# Blocks whose compiled code is kept; a program rarely has more.
+_MOST_SITES = 256
+
+
+@dataclass(frozen=True)
+class _Site:
+    """A place in the program where a block is entered.
+
+    Attributes:
+        block: its source.
+        binding: binds the tracer to what comes after ``as``; ``None``: nothing does.
+        body: the whole body.
+        pieces: its statements one by one, as far as somebody has asked for them.
+    """
+
+    block: Block
+    binding: CodeType | None
+    body: CodeType
+    pieces: dict[int, CodeType]
+
+
+_sites: dict[tuple[CodeType, int], _Site] = {}
+
+
+class CodeBlock:
+    """The block that a frame was entering, to be run as often as one likes.
+
+    Args:
+        site: what to run.
+        frame: whose variables it has.
+    """
+
+    def __init__(self, site: _Site, frame: FrameType) -> None:
+        self._site = site
+        self._code = frame.f_code
+        self.scope: Scope = scope_of(frame)
+
+    def bind(self, tracer: Any) -> None:
+        """Bind a tracer to what comes after ``as``."""
+        if self._site.binding is not None:
+            self.scope.run(bind_tracer(self._site.binding, tracer))
+
+    def run(self) -> None:
+        """Run the whole body."""
+        self.scope.run(self._site.body)
+
+    def strands(self) -> list[Strand]:
+        """The statements, and which of them only watch the run."""
+        block = self._site.block
+
+        def is_module(name: str) -> bool:
+            return isinstance(self.scope.get(name), ModuleType)
+
+        return strands(block.statements, block.names, is_module)
+
+    def run_statement(self, index: int) -> None:
+        """Run one of the statements."""
+        site = self._site
+        piece = site.pieces.get(index)
+        if piece is None:
+            statement = site.block.statements[index]
+            piece = site.pieces[index] = compile_statements([statement], site.block, self._code)
+        self.scope.run(piece)
+
+
+def capture(frame: FrameType) -> CodeBlock:
+    """The block that a frame is entering.
+
+    Args:
+        frame: suspended in a call of ``__enter__``.
+
+    Raises:
+        WithBlockNotFoundError: its source isn't known.
+        TraceBlockError: a statement would leave the block.
+    """
+    key = (frame.f_code, frame.f_lasti)
+    site = _sites.get(key)
+    if site is None:
+        site = _site(frame)
+        if len(_sites) >= _MOST_SITES:
+            _sites.clear()
+        _sites[key] = site
+    return CodeBlock(site, frame)
+
+
+def _site(frame: FrameType) -> _Site:
+    code = frame.f_code
+    found: Block | None = None
+    for found in blocks_of(frame):
+        refuse(found, code)
+        body = compile_statements(found.statements, found, code)
+        if is_part_of(body, code):
+            return _Site(found, _binding(found, code), body, {})
+    raise not_found(frame, found)
+
+
+def _binding(block: Block, code: CodeType) -> CodeType | None:
+    if block.target is None:
+        return None
+    value = ast.copy_location(ast.Constant(TRACER), block.target)
+    statement = ast.copy_location(ast.Assign([block.target], value), block.target)
+    return compile_statements([statement], block, code)

@@ -1,0 +1,189 @@
+"""Statements of a function, class or module, compiled so that they can be run in its stead."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import keyword
+from collections.abc import Iterator, Sequence
+from types import CodeType
+from typing import Any
+
+from tfdbg_cli.tracing.block import Block
+
+__all__ = [
+    "OPTIMIZED",
+    "TRACER",
+    "bind_tracer",
+    "compile_statements",
+    "is_part_of",
+    "variables_of",
+]
+
+#: CO_OPTIMIZED: the code of a function, whose variables are no dictionary's.
+OPTIMIZED = 0x1
+# CO_FUTURE_*: the future statements that were in effect.
+_FUTURES = 0xFFF0000
+#: The constant that stands for the tracer in code that binds it.
+TRACER = "tfdbg_cli: the tracer of this block"
+
+
+def variables_of(code: CodeType) -> list[str]:
+    """The names of a function's variables, its own and those of the functions around it."""
+    names = dict.fromkeys((*code.co_varnames, *code.co_cellvars, *code.co_freevars))
+    return [name for name in names if name.isidentifier() and not keyword.iskeyword(name)]
+
+
+def compile_statements(statements: Sequence[ast.stmt], block: Block, code: CodeType) -> CodeType:
+    """Compile statements under the file name, function name and line numbers that they have.
+
+    Args:
+        statements: of the block; they aren't changed.
+        block: where they are.
+        code: of the function, class or module that they are in.
+
+    Returns:
+        For a function: code without arguments whose variables are all cells (`variables_of`). Else
+        code to be run with the namespace's dictionaries.
+    """
+    body: list[ast.stmt] = [copy.deepcopy(node) for node in statements]
+    is_function = bool(code.co_flags & OPTIMIZED)
+    if is_function:
+        plain = _Plain(code)
+        body = [plain.visit(node) for node in body]
+        made, depth = _in_function(body, block, code), 3 if block.owner else 2
+    else:
+        # First, so that a string at the beginning of the block is nobody's docstring.
+        body.insert(0, ast.Pass())
+        # Private names in a class's own body are spelled out, too.
+        is_class = bool(block.owner) and code.co_name == block.owner
+        made = ast.Module([_class(block.owner, body)] if is_class else body, [])
+        depth = int(is_class)
+    for node in ast.walk(made):
+        if isinstance(node, ast.stmt | ast.expr) and not hasattr(node, "lineno"):
+            node.lineno = node.end_lineno = code.co_firstlineno
+            node.col_offset = node.end_col_offset = 0
+    ast.fix_missing_locations(made)
+    compiled: CodeType = compile(
+        made, code.co_filename, "exec", flags=code.co_flags & _FUTURES, dont_inherit=True
+    )
+    for _ in range(depth):
+        compiled = next(item for item in compiled.co_consts if isinstance(item, CodeType))
+    if not is_function:
+        return compiled.replace(co_name=code.co_name, co_qualname=code.co_qualname)
+    return _renamed(compiled, compiled.co_qualname, code.co_qualname)
+
+
+def _in_function(body: list[ast.stmt], block: Block, code: CodeType) -> ast.Module:
+    """A function in a class, if there is one around it, in a function that has its variables."""
+    names = variables_of(code)
+    inner: list[ast.stmt] = [ast.Pass()]
+    stored = [name for name in names if name not in {"__class__", "__debug__"}]
+    if stored:
+        inner.append(ast.Nonlocal(stored))
+    declared = sorted(block.declared - {*names})
+    if declared:
+        inner.append(ast.Global(declared))
+    function: ast.stmt = _function(code.co_name, [*inner, *body])
+    if block.owner:
+        function = _class(block.owner, [function])
+    held: list[ast.expr] = [ast.Name(name, ast.Store()) for name in names]
+    variables: list[ast.stmt] = [ast.Assign([name], ast.Constant(None)) for name in held]
+    bound = block.owner or code.co_name
+    if bound not in names:  # then the statements mean the global one
+        variables.append(ast.Global([bound]))
+    return ast.Module([_function("outer", [*variables, function])], [])
+
+
+def _function(name: str, body: list[ast.stmt]) -> ast.FunctionDef:
+    arguments = ast.arguments([], [], None, [], [], None, [])
+    made = ast.FunctionDef(name, arguments, body, [], None)
+    if "type_params" in ast.FunctionDef._fields:
+        made.type_params = []  # type: ignore[attr-defined,unused-ignore]
+    return made
+
+
+def _class(name: str, body: list[ast.stmt]) -> ast.ClassDef:
+    made = ast.ClassDef(name, [], [], body, [])
+    if "type_params" in ast.ClassDef._fields:
+        made.type_params = []  # type: ignore[attr-defined,unused-ignore]
+    return made
+
+
+class _Plain(ast.NodeTransformer):
+    """Makes the statements of a function such as may stand in another one with its variables.
+
+    Args:
+        code: of the function.
+    """
+
+    def __init__(self, code: CodeType) -> None:
+        variables = variables_of(code)
+        self._receiver = code.co_varnames[0] if code.co_argcount else ""
+        self._has_super = "__class__" in variables and "super" not in variables
+
+    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> ast.AST:
+        """Declared already, at the top."""
+        return ast.copy_location(ast.Pass(), node)
+
+    visit_Nonlocal = visit_Global
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        """A variable of an outer scope can't be annotated; in a function nobody reads it."""
+        if not isinstance(node.target, ast.Name):
+            return self.generic_visit(node)
+        made: ast.stmt = ast.Pass()
+        if node.value is not None:
+            made = ast.Assign([node.target], node.value)
+        return self.generic_visit(ast.copy_location(made, node))
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """`super()` looks for the first argument of the function that it stands in."""
+        is_super = isinstance(node.func, ast.Name) and node.func.id == "super"
+        if is_super and self._has_super and self._receiver and not (node.args or node.keywords):
+            names = ("__class__", self._receiver)
+            node.args = [ast.copy_location(ast.Name(name, ast.Load()), node) for name in names]
+        return self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.AST) -> ast.AST:
+        return node  # a scope of its own
+
+    visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = visit_FunctionDef
+
+
+def _renamed(code: CodeType, before: str, after: str) -> CodeType:
+    """Code, and that of the functions in it, under the qualified name that the user knows."""
+    constants = tuple(
+        _renamed(item, before, after) if isinstance(item, CodeType) else item
+        for item in code.co_consts
+    )
+    name = code.co_qualname
+    if name.startswith(before):
+        name = after + name[len(before) :]
+    return code.replace(co_consts=constants, co_qualname=name)
+
+
+def is_part_of(part: CodeType, code: CodeType) -> bool:
+    """Whether compiled statements may be a part of code: they name and hold nothing else.
+
+    A source that was edited after it was compiled is told by this in most cases.
+    """
+    # Since Python 3.12 the variables of a comprehension are among the function's.
+    if part.co_flags & OPTIMIZED and not {*part.co_varnames} <= {*variables_of(code)}:
+        return False
+    known = {*_constants(code), repr(part.co_name)}  # a class's body knows its own name
+    return {*part.co_names} <= {*code.co_names} and {*_constants(part)} <= known
+
+
+def _constants(code: CodeType) -> Iterator[str]:
+    for item in code.co_consts:
+        if isinstance(item, int | float | complex | str | bytes):
+            yield f"{item!r}"
+
+
+def bind_tracer(code: CodeType, tracer: Any) -> CodeType:
+    """Code that binds a tracer, made of code that binds `TRACER`."""
+    constants = tuple(
+        tracer if type(item) is str and item == TRACER else item for item in code.co_consts
+    )
+    return code.replace(co_consts=constants)

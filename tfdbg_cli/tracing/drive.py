@@ -1,0 +1,259 @@
+"""A run that goes on only as far as a block's reads ask it to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType, TracebackType
+from typing import Any
+
+from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.base import Capture, SteppedRun
+from tfdbg_cli.errors import UserError
+from tfdbg_cli.stepping.stepper import Step
+from tfdbg_cli.tracing.errors import TraceError, is_ours
+from tfdbg_cli.tracing.order import Order
+
+__all__ = ["Drive"]
+
+_STOPPED = "The run was ended by t.stop()"
+_GIVEN_UP = "The run was given up when the block raised an error"
+
+
+class Drive:
+    """Drives a stepped run for a block.
+
+    Args:
+        run: at its beginning.
+        info: makes what is told of the run on screens and in dumps.
+        keep: values that were passed may be read.
+        from_inside: the block is the run's own code: it can't be driven, only looked at.
+        is_borrowed: somebody else has asked for the run, and finishes it.
+    """
+
+    def __init__(
+        self,
+        run: SteppedRun,
+        info: Callable[[], RunInfo],
+        *,
+        keep: bool = False,
+        from_inside: bool = False,
+        is_borrowed: bool = False,
+    ) -> None:
+        self.run = run
+        self._info = info
+        self._keep = keep or from_inside
+        self._from_inside = from_inside
+        self._is_borrowed = is_borrowed
+        self._order = Order(run)
+        self._values: dict[str, Any] = {}
+        #: Tensors that may never come, and where they were assigned to.
+        self._assigned: dict[str, TracebackType | None] = {}
+        self._capture: Capture | None = None
+        self._ended = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run is at its end, or was ended before."""
+        return self._capture is not None or bool(self._ended)
+
+    def read(self, name: str) -> Any:
+        """The value of a tensor; the run goes on until it is computed.
+
+        Raises:
+            OutOfOrderError: the run has passed it.
+            TraceError: the run is over, or there is no such tensor in it.
+            Exception: what the run itself raises on the way.
+        """
+        if name in self._values:
+            return self._values[name]
+        run = self.run
+        index = self._order.maker(name)
+        if self.is_over:
+            if not (self._keep and self._capture is not None and index is not None):
+                raise self._over(f"{name} was not read before")
+        elif self._from_inside:
+            if index is None and not run.has(name):
+                raise self._order.ahead(name)
+        elif index is None and not run.is_open_ended:
+            raise self._order.unknown(name)
+        elif index is None or index >= run.position:
+            self._go_on(name, index)
+        elif index < run.position - 1 and not (self._keep or run.steps[index].is_feed):
+            raise self._order.passed(name, index)
+        if not run.has(name):
+            raise self._order.unknown(name)
+        value = self._values[name] = run.value(name)
+        return value
+
+    def _go_on(self, name: str, index: int | None) -> None:
+        run = self.run
+        while run.position <= index if index is not None else not run.has(name):
+            if run.next is None:
+                raise self._order.unknown(name)
+            run.advance()
+
+    def until(self, is_done: Callable[[], bool]) -> None:
+        """Let the run go on until something is so, at most to its end."""
+        while not self.is_over:
+            ended = self.run.next is None
+            if is_done():
+                return
+            if ended:
+                self.result()
+            else:
+                self.run.advance()
+
+    def assign(self, name: str, value: Any) -> None:
+        """Give a tensor another value for the rest of the run.
+
+        Raises:
+            OutOfOrderError: a step that was done has used it.
+            TraceError: the run is over, or there is no such tensor in it.
+            UserError: the tensor can't have this value.
+        """
+        if self.is_over:
+            raise self._over(f"{name} can't be changed any more")
+        run = self.run
+        index = self._order.maker(name)
+        if index is None and not run.is_open_ended:
+            raise self._order.unknown(name)
+        reader = self._order.reader(name)
+        if index is not None and reader is not None and reader < run.position:
+            raise self._order.used(name, index, reader)
+        was_there = run.has(name)
+        run.override(name, value)
+        self._values.pop(name, None)
+        if index is None and not was_there:
+            self._assigned[name] = _user_line()
+        elif was_there:
+            self._values[name] = run.value(name)
+
+    def gradient(self, name: str) -> Any:
+        """The gradient with respect to a tensor; the run goes on until it is computed.
+
+        Raises:
+            UserError: this engine has none, or the run computes none of this tensor.
+        """
+        while True:
+            try:
+                return self.run.gradient(name)
+            except KeyError:
+                if self.is_over or self._from_inside or self.run.next is None:
+                    raise TraceError(
+                        f"The run has computed no gradient with respect to {name} up to here.",
+                        "It is computed by the backward pass, if the loss depends on it.",
+                    ) from None
+                self.run.advance()
+
+    def result(self) -> Any:
+        """What the run returns; the rest of it is done first.
+
+        Raises:
+            TraceError: it was ended before, or a tensor that was assigned to never came.
+            BaseException: what the run itself has raised.
+        """
+        if self._ended:
+            raise TraceError(f"{self._ended}: it has no result.")
+        if self._capture is None:
+            self._capture = self.run.finish()
+        if self._capture.error is not None:
+            raise self._capture.error
+        return self._capture.value
+
+    def missed(self) -> TraceError | None:
+        """The error for a tensor that was assigned to and never came."""
+        for name, line in self._assigned.items():
+            if self._order.maker(name) is None and self._order.reader(name) is None:
+                return self._order.unknown(name).with_traceback(line)
+        return None
+
+    def stop(self) -> None:
+        """End the run here: nothing more is done.
+
+        Raises:
+            UserError: it can't be ended here.
+        """
+        if not self.is_over:
+            if not (self._from_inside or self._is_borrowed):
+                self.run.stop()
+            self._ended = _STOPPED
+
+    def close(self) -> None:
+        """Do the rest of a run that nobody has ended.
+
+        Raises:
+            TraceError: a tensor that was assigned to never came.
+            BaseException: what the run itself raises.
+        """
+        if not self._ended:
+            self.result()
+            missed = self.missed()
+            if missed is not None:
+                raise missed
+
+    def give_up(self, *, may_finish: bool) -> None:
+        """The block has raised: as if the run had never begun, or as if there were no block.
+
+        Args:
+            may_finish: where it can't be taken back, the rest of it may be done.
+        """
+        if self.is_over:
+            return
+        self._ended = _GIVEN_UP
+        try:
+            self.run.discard()
+            return
+        except UserError:
+            pass  # what it has done can't be undone, so it gets its end
+        if not may_finish:
+            return
+        try:
+            for name in tuple(self.run.overrides):
+                self.run.take_back(name)
+            self.run.finish()
+        except Exception:
+            return  # the block's own error is the one to tell of
+
+    def overridden(self) -> None:
+        """Somebody else had the run in hand: what was read may be overridden by now."""
+        for name in self._values.keys() & self.run.overrides.keys():
+            self._values[name] = self.run.value(name)
+
+    def dump(self) -> MemoryDump:
+        """What was computed so far."""
+        found = self._capture.dump if self._capture is not None else None
+        dump = found if found is not None else self.run.dump()
+        dump.set_run_info(self._info())
+        return dump
+
+    def info(self) -> RunInfo:
+        """What the run is asked for."""
+        return self._info()
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The nodes in the order in which they are computed."""
+        return [step.node for step in self.run.steps]
+
+    @property
+    def step(self) -> Step | None:
+        """The next step; ``None`` at the end."""
+        return None if self.is_over else self.run.next
+
+    def _over(self, what: str) -> TraceError:
+        if self._ended:
+            return TraceError(f"{self._ended}: {what}.")
+        return TraceError(
+            f"The run is over: {what}.",
+            "Read it in the block, or keep every value: trace(..., keep=True).",
+        )
+
+
+def _user_line() -> TracebackType | None:
+    """The line of the program that is being run, as part of a traceback to be shown later."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_ours(frame):
+        frame = frame.f_back
+    return None if frame is None else TracebackType(None, frame, frame.f_lasti, frame.f_lineno)

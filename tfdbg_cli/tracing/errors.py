@@ -1,0 +1,77 @@
+"""What can go wrong with a trace block, and tracebacks that show the user's lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import FrameType, TracebackType
+
+from tfdbg_cli.errors import UserError
+
+__all__ = [
+    "OutOfOrderError",
+    "TraceBlockError",
+    "TraceError",
+    "WithBlockNotFoundError",
+    "is_ours",
+    "without_ours",
+]
+
+_FOLDER = str(Path(__file__).parent)
+
+
+class TraceError(UserError):
+    """Something in a trace block asks for what the run can't give: an unknown name, a run that is
+    over, a result that there is none of.
+    """
+
+
+class OutOfOrderError(TraceError):
+    """A block asks for a value that the run has passed; the message shows the order of nodes."""
+
+
+class WithBlockNotFoundError(TraceError):
+    """The source of a trace block isn't known; the message shows the lines looked at."""
+
+
+class TraceBlockError(TraceError, SyntaxError):
+    """A statement of a trace block would leave it: the block is refused before anything runs.
+
+    It is a `SyntaxError` as well, so that tracebacks show the line.
+
+    Args:
+        message: what is wrong.
+        hint: what to do instead.
+        filename: the file of the block.
+        line: the line of the statement, from 1.
+        column: its column, from 0.
+        text: the line's text.
+    """
+
+    def __init__(
+        self, message: str, hint: str, filename: str, line: int, column: int, text: str
+    ) -> None:
+        super().__init__(message, hint)
+        self.msg = str(self)
+        self.filename, self.lineno, self.offset, self.text = filename, line, column + 1, text
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Whether a frame is one of this package's."""
+    return frame.f_code.co_filename.startswith(_FOLDER)
+
+
+def without_ours(traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames of this package: where it ends with them, it ends before.
+
+    Args:
+        traceback: the outermost entry; it isn't changed.
+    """
+    entries = []
+    while traceback is not None:
+        if not is_ours(traceback.tb_frame):
+            entries.append(traceback)
+        traceback = traceback.tb_next
+    made: TracebackType | None = None
+    for entry in reversed(entries):
+        made = TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return made

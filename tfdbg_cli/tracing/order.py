@@ -1,0 +1,157 @@
+"""The order in which a run computes its tensors, and what is said of names that don't fit it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tfdbg_cli.engines.base import SteppedRun
+from tfdbg_cli.errors import did_you_mean
+from tfdbg_cli.tracing.errors import OutOfOrderError, TraceError
+
+__all__ = ["Order", "tensor_name"]
+
+_AROUND = 2
+_KEEP = "Ask in this order, or keep every value: trace(..., keep=True)."
+
+
+def tensor_name(key: Any) -> str:
+    """The name of a tensor, ``node:slot``.
+
+    Args:
+        key: a name, without a slot that of output 0; or something of the framework's that has one.
+
+    Raises:
+        TraceError: it is neither.
+    """
+    name = key if isinstance(key, str) else getattr(key, "name", None)
+    if not isinstance(name, str) or not name:
+        raise TraceError(
+            f"A trace block knows tensors by name; this is a {type(key).__name__}.",
+            'Write t["node:0"].',
+        )
+    node, colon, slot = name.rpartition(":")
+    return name if colon and node and slot.isdecimal() else f"{name}:0"
+
+
+class Order:
+    """Which step of a run makes a tensor, and which use it.
+
+    Args:
+        run: its steps; of one that is open-ended, those that were done are known.
+    """
+
+    def __init__(self, run: SteppedRun) -> None:
+        self._run = run
+        self._seen = 0
+        self._makers: dict[str, int] = {}
+        self._members: dict[str, int] = {}
+        self._readers: dict[str, int] = {}
+
+    def _learn(self) -> None:
+        steps = self._run.steps
+        known = self._run.position if self._run.is_open_ended else len(steps)
+        if known < self._seen:  # steps were undone
+            self._seen = 0
+            for found in (self._makers, self._members, self._readers):
+                found.clear()
+        for index in range(self._seen, known):
+            step = steps[index]
+            for name in step.outputs:
+                self._makers[name] = index
+            for node in (*step.members, step.node):
+                self._members[node] = index
+            for name in step.inputs:
+                self._readers.setdefault(name, index)
+        self._seen = known
+
+    def maker(self, name: str) -> int | None:
+        """The index of the step that makes a tensor; ``None``: none does, or none yet."""
+        self._learn()
+        found = self._makers.get(name)
+        return self._members.get(name.rpartition(":")[0]) if found is None else found
+
+    def reader(self, name: str) -> int | None:
+        """The index of the first step that uses a tensor."""
+        self._learn()
+        return self._readers.get(name)
+
+    def passed(self, name: str, index: int) -> OutOfOrderError:
+        """The error for a tensor whose step was done before others that were asked for."""
+        last = self._run.position - 1
+        return OutOfOrderError(
+            f"{name} was computed before {self._node(last)}, which the run has done already.\n"
+            f"{self._window({index: 'asked for', last: 'done last'})}\n{_KEEP}"
+        )
+
+    def used(self, name: str, index: int, reader: int) -> OutOfOrderError:
+        """The error for a change of a tensor that was used already."""
+        last = self._run.position - 1
+        marks = {reader: "has used it", last: "done last"}
+        marks.setdefault(index, "makes it")
+        if reader == last:
+            marks[reader] = "has used it, done last"
+        return OutOfOrderError(
+            f"{name} can't be changed any more: {self._node(reader)} has used it already.\n"
+            f"{self._window(marks)}\nAssign to it before anything is read that comes later."
+        )
+
+    def ahead(self, name: str) -> OutOfOrderError:
+        """The error for reading something that the block itself has yet to compute."""
+        marks = {self._run.position - 1: "done last"}
+        known = f"\n{self._window(marks)}" if self._run.position else ""
+        return OutOfOrderError(
+            f"{name} has not been computed up to here.{known}\n"
+            "Every statement of this block is part of the run: read it after the call that "
+            "computes it."
+        )
+
+    def unknown(self, name: str) -> TraceError:
+        """The error for a name that no step of the run makes."""
+        self._learn()
+        node, _, slot = name.rpartition(":")
+        at = self._members.get(node)
+        if at is not None:
+            step = self._run.steps[at]
+            if step.node != node:
+                out = ", ".join(step.outputs) or "none"
+                return TraceError(
+                    f"{name} is computed inside {step.node}, which is done as one step, and has "
+                    "no value outside of it.",
+                    f"What comes out of it: {out}.",
+                )
+            outputs = [item for item in step.outputs if item.rpartition(":")[0] == node]
+            if not outputs:
+                return TraceError(f"{node} ({step.op_type}) has no outputs.")
+            return TraceError(f"{node} has no output {slot}.", f"It has {', '.join(outputs)}.")
+        graph = self._run.graph()
+        if graph is not None and node in graph:
+            return TraceError(
+                f"{name} is in the graph, but this run doesn't compute it.",
+                "Add it to the fetches.",
+            )
+        what = "The run has made no" if self._run.is_open_ended else "There is no"
+        return TraceError(f"{what} tensor {name}.", did_you_mean(name, self._makers))
+
+    def _node(self, index: int) -> str:
+        steps = self._run.steps
+        return steps[index].node if 0 <= index < len(steps) else "the end"
+
+    def _window(self, marks: dict[int, str]) -> str:
+        """The order of the nodes around some of them, one a line, numbered from 1."""
+        return "\n".join(self._lines(marks))
+
+    def _lines(self, marks: dict[int, str]) -> Iterator[str]:
+        steps = self._run.steps
+        shown: set[int] = set()
+        for index in marks:
+            shown |= {*range(index - _AROUND, index + _AROUND + 1)}
+        before = -1
+        for index in sorted(shown & {*range(len(steps))}):
+            if index > before + 1:
+                yield "        …"
+            before = index
+            mark = f"  <--- {marks[index]}" if index in marks else ""
+            yield f"  {index + 1:6}  {steps[index].node}{mark}"
+        if before + 1 < len(steps):
+            yield "        …"

@@ -1,0 +1,109 @@
+"""Where the source text of running code may be found."""
+
+from __future__ import annotations
+
+import code as console
+import contextlib
+import linecache
+import sys
+from collections.abc import Iterator
+from types import CodeType, FrameType
+
+from tfdbg_cli.dumps.source_text import live_source, split_source
+
+__all__ = ["sources"]
+
+# Of what was typed, a statement of more lines isn't found.
+_MOST_TYPED = 1000
+
+
+def sources(frame: FrameType) -> Iterator[list[str]]:
+    """The texts that a frame's code may have been compiled from, the likeliest first.
+
+    Args:
+        frame: of a script, a notebook's cell, a console, ``python -c``, or of a compiled string
+            whose text is in `linecache`.
+
+    Yields:
+        Lines without their line ends, numbered as the code's.
+    """
+    filename = frame.f_code.co_filename
+    if filename == "<stdin>":
+        yield from _typed(frame.f_code)
+        return
+    if filename == "<string>":
+        yield from _command(frame)
+    yield from _buffered(frame)
+    cached = linecache.getlines(filename, frame.f_globals)
+    if cached:
+        yield split_source("".join(cached))
+    if not filename.startswith("<"):
+        kept = live_source(filename)
+        if kept is not None:
+            yield kept.lines
+        with contextlib.suppress(OSError, UnicodeDecodeError, SyntaxError):
+            linecache.checkcache(filename)
+            yield split_source("".join(linecache.getlines(filename, frame.f_globals)))
+
+
+def _command(frame: FrameType) -> Iterator[list[str]]:
+    """What came after ``-c``."""
+    if frame.f_globals.get("__name__") != "__main__":
+        return
+    words = sys.orig_argv
+    for index, word in enumerate(words[1:-1], 1):
+        if word.startswith("-") and not word.startswith("--") and word.endswith("c"):
+            yield split_source(words[index + 1])
+            return
+        if word.startswith("-c"):
+            yield split_source(word[2:])
+            return
+
+
+def _buffered(frame: FrameType) -> Iterator[list[str]]:
+    """What was typed into a console that is written in Python and is still being run."""
+    caller = frame.f_back
+    while caller is not None:
+        runs = caller.f_code is console.InteractiveInterpreter.runsource.__code__
+        if runs and caller.f_locals.get("filename") == frame.f_code.co_filename:
+            yield split_source(str(caller.f_locals["source"]))
+            return
+        caller = caller.f_back
+
+
+def _typed(code: CodeType) -> Iterator[list[str]]:
+    """What was typed at the interpreter's own prompt, from readline's history.
+
+    Empty lines and repeated ones aren't in there: only what compiles to the very same code is the
+    text. Newer interpreters put it into `linecache`.
+    """
+    cached = linecache.getlines(code.co_filename)
+    if cached:
+        yield split_source("".join(cached))
+    readline = sys.modules.get("readline")
+    if readline is None:
+        return
+    lines: list[str] = []
+    last = readline.get_current_history_length()
+    for index in range(last, max(0, last - _MOST_TYPED), -1):
+        line = readline.get_history_item(index)
+        if line is None:
+            return
+        lines.insert(0, line)
+        if line[:1] not in ("", " ", "\t", "#", ")", "]", "}") and _compiles_to(lines, code):
+            yield lines
+            return
+
+
+def _compiles_to(lines: list[str], code: CodeType) -> bool:
+    try:
+        made = compile("\n".join(lines) + "\n", code.co_filename, "single", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    pending = [made]
+    while pending:
+        found = pending.pop()
+        if found == code:
+            return True
+        pending += [item for item in found.co_consts if isinstance(item, CodeType)]
+    return False

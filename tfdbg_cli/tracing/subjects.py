@@ -1,0 +1,207 @@
+"""What a trace block may be put around: a session's run, a call, or calls in the block itself."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.engines.base import Engine, SessionAdapter, SteppedRun
+from tfdbg_cli.engines.registry import engine_for, entries, load
+from tfdbg_cli.sessions.interventions import intervene
+from tfdbg_cli.sessions.surface import SessionSurface
+from tfdbg_cli.tracing.errors import TraceError
+
+__all__ = ["BlockSubject", "CallSubject", "SessionSubject", "Subject", "subject_of"]
+
+#: Drives a run to wherever it likes; whoever calls it finishes the run.
+Around = Callable[[SteppedRun, Callable[[], RunInfo]], None]
+
+
+class Subject(ABC):
+    """Something that has runs."""
+
+    @abstractmethod
+    def start(self) -> SteppedRun:
+        """A run at its beginning.
+
+        Raises:
+            TraceError: runs of this kind can't be stepped through.
+        """
+
+    @abstractmethod
+    def info(self) -> RunInfo:
+        """What the run is asked for."""
+
+    @abstractmethod
+    def intercept(self, around: Around) -> Callable[[], None]:
+        """Apply something to every run of the program's from now on.
+
+        Returns:
+            A function that ends it; it may be called more than once.
+        """
+
+
+class SessionSubject(Subject):
+    """A run of a session, past debuggers and patches.
+
+    Args:
+        session: the framework's.
+        engine: which it belongs to.
+        arguments: those of its ``run``.
+    """
+
+    def __init__(self, session: Any, engine: Engine, arguments: Mapping[str, Any]) -> None:
+        self._session = session
+        self._engine = engine
+        self._adapter: SessionAdapter = engine.adapt(session)
+        self._fetches = arguments.get("fetches")
+        self._feed_dict = arguments.get("feed_dict")
+        self._rest = (arguments.get("options"), arguments.get("run_metadata"))
+
+    def start(self) -> SteppedRun:
+        """The run at its beginning."""
+        if self._fetches is None:
+            raise TraceError(
+                "This trace has no fetches, so there is no run to do.",
+                "Write trace(sess, fetches, feed_dict); only trace(sess).every() needs none.",
+            )
+        try:
+            return self._adapter.stepper(self._fetches, self._feed_dict, *self._rest)
+        except NotImplementedError as error:
+            raise TraceError(str(error)) from error
+
+    def info(self) -> RunInfo:
+        """Its fetches and feeds."""
+        return RunInfo(
+            fetches=self._adapter.fetch_names(self._fetches),
+            feeds=self._adapter.feeds(self._feed_dict),
+            engine=self._adapter.engine_name,
+        )
+
+    def intercept(self, around: Around) -> Callable[[], None]:
+        """Apply something to every run of the session."""
+        return intervene(self._session, self._engine, around)
+
+
+class CallSubject(Subject):
+    """A call of a function.
+
+    Args:
+        engine: whose operations it calls.
+        function: what is called.
+        args, kwargs: with what.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> None:
+        self._engine = engine
+        self._function = function
+        self._args, self._kwargs = args, kwargs
+
+    def start(self) -> SteppedRun:
+        """The call at its beginning."""
+        return self._start(self._function, self._args, self._kwargs)
+
+    def _start(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> SteppedRun:
+        try:
+            return self._engine.call_stepper(function, args, kwargs)
+        except NotImplementedError as error:
+            raise TraceError(str(error)) from error
+
+    def info(self) -> RunInfo:
+        """The function and its arguments."""
+        feeds = {str(index): value for index, value in enumerate(self._args)}
+        name = getattr(self._function, "__qualname__", type(self._function).__name__)
+        return RunInfo(
+            fetches=[name], feeds={**feeds, **self._kwargs}, engine=self._engine.name, kind="call"
+        )
+
+    def intercept(self, around: Around) -> Callable[[], None]:
+        """Apply something to every call of a module."""
+        intercept = getattr(self._engine, "intercept", None)
+        if intercept is None or not _is_module(self._function):
+            raise TraceError(
+                "A block can't be applied to later calls of a function.",
+                "Give the module that it calls: trace(module).every().",
+            )
+
+        def instead(call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+            run = self._start(call, args, kwargs)
+            around(run, CallSubject(self._engine, self._function, args, kwargs).info)
+            capture = run.finish()
+            if capture.error is not None:
+                raise capture.error
+            return capture.value
+
+        end: Callable[[], None] = intercept(self._function, instead)
+        return end
+
+
+class BlockSubject(CallSubject):
+    """A module that the block itself calls."""
+
+    def __init__(self, engine: Engine, module: Callable[..., Any]) -> None:
+        super().__init__(engine, module, (), {})
+
+    def start_program(self, program: Callable[[], None]) -> SteppedRun:
+        """What the block does, at its beginning."""
+        return self._start(program, (), {})
+
+
+def subject_of(thing: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Subject:
+    """What a call of `tfdbg_cli.trace` is about.
+
+    Raises:
+        TypeError: it is nothing that has runs, or these aren't the arguments of one.
+    """
+    while isinstance(thing, SessionSurface):
+        thing = thing.session
+    engine = engine_for(thing)
+    if engine is not None:
+        return SessionSubject(thing, engine, _session_arguments(args, kwargs))
+    if not callable(thing):
+        raise TypeError(f"Expected a session, a module or a function; got type {type(thing)}")
+    engine = _call_engine()
+    if not args and not kwargs and _is_module(thing):
+        return BlockSubject(engine, thing)
+    return CallSubject(engine, thing, args, kwargs)
+
+
+def _is_module(thing: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(thing, torch.nn.Module)
+
+
+def _session_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("fetches", "feed_dict", "options", "run_metadata")
+    if len(args) > len(names):
+        raise TypeError(f"A session's run takes {', '.join(names)}; {len(args)} were given.")
+    found = dict(zip(names, args, strict=False))
+    for name, value in kwargs.items():
+        if name not in names or name in found:
+            raise TypeError(f"A session's run takes {', '.join(names)}; not another {name}.")
+        found[name] = value
+    return found
+
+
+def _call_engine() -> Engine:
+    """The engine whose runs are calls; only imported frameworks are asked."""
+    for entry in entries():
+        if any(module in sys.modules for module in entry.modules):
+            engine = load(entry.name)
+            if type(engine).call_stepper is not Engine.call_stepper:
+                return engine
+    raise TraceError(
+        "Calls of functions are runs with PyTorch only, and it is not imported.",
+        "With TensorFlow or the NumPy engine, give a session and its fetches.",
+    )

@@ -1,0 +1,403 @@
+"""The tracer: what the code in a trace block sees of the run."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.runfolder_writer import write_run_folder
+from tfdbg_cli.engines.base import SteppedRun
+from tfdbg_cli.stepping.stepper import Step
+from tfdbg_cli.tracing.code_block import CodeBlock, capture
+from tfdbg_cli.tracing.drive import Drive
+from tfdbg_cli.tracing.errors import TraceError, without_ours
+from tfdbg_cli.tracing.order import tensor_name
+from tfdbg_cli.tracing.skip import Skip
+from tfdbg_cli.tracing.subjects import BlockSubject, Subject
+
+__all__ = ["Applied", "Handle", "Tracer"]
+
+
+class _StopError(BaseException):
+    """Leaves a block after `Tracer.stop`."""
+
+
+class Handle:
+    """A tensor of the run, by name.
+
+    Attributes:
+        name: ``node:slot``.
+    """
+
+    __slots__ = ("_tracer", "name")
+
+    def __init__(self, tracer: Tracer, name: str) -> None:
+        self._tracer = tracer
+        self.name = name
+
+    @property
+    def value(self) -> Any:
+        """The value, as the framework's users hold it; the run goes on until it is computed.
+
+        Assigned to, the rest of the run sees the new value: anything that becomes an array of the
+        tensor's dtype and shape.
+
+        Raises:
+            OutOfOrderError: read: the run has passed it and its value wasn't kept; assigned to: a
+                step that was done has used it.
+            TraceError: there is no such tensor in this run, or the run is over.
+            Exception: what the run itself raises on the way.
+        """
+        return self._tracer._drive().read(self.name)
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self._tracer._drive().assign(self.name, value)
+
+    @property
+    def grad(self) -> Any:
+        """The gradient with respect to the tensor, of the backward pass of this run (PyTorch).
+
+        Raises:
+            TraceError: the run computes none, or the engine has none: in a graph, gradients are
+                tensors of their own names.
+        """
+        return self._tracer._drive().gradient(self.name)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} of a trace>"
+
+
+class Tracer:
+    """A run and the block of code that reads and changes its values; see `tfdbg_cli.trace`.
+
+    Args:
+        subject: what the run is of.
+        keep: every value may be read at any time.
+    """
+
+    def __init__(self, subject: Subject, keep: bool = False) -> None:
+        self._subject = subject
+        self._keep = keep
+        self._driven: Drive | None = None
+        self._skip: Skip | None = None
+        self._block: CodeBlock | None = None
+        self._applied: list[Applied] = []
+        self._applying: Applied | None = None
+        #: Through which the block was entered, to be applied to later runs and to none of its own.
+        self._only_applied: Applied | None = None
+
+    # -- what the block uses
+
+    def __getitem__(self, tensor: Any) -> Handle:
+        """A tensor of the run.
+
+        Args:
+            tensor: its name, ``node:slot`` or ``node`` for output 0, or the framework's own tensor.
+        """
+        return Handle(self, tensor_name(tensor))
+
+    @property
+    def result(self) -> Any:
+        """What the run returns; in the block, the run goes to its end first.
+
+        Raises:
+            TraceError: it was ended by `stop`.
+            Exception: what the run itself has raised.
+        """
+        return self._drive().result()
+
+    def stop(self) -> None:
+        """End the run here, and leave the block: nothing more is computed or updated.
+
+        What was updated stays; there is no result. In a run that somebody else has asked for
+        (`every`) it only leaves the block.
+        """
+        self._drive().stop()
+        raise _StopError
+
+    def breakpoint(self) -> None:
+        """Open the debugger's screen in the middle of the run; returns when it is left.
+
+        What was overridden there is so for the block and the rest of the run. Steps that were done
+        there are done.
+        """
+        from tfdbg_cli.sessions.stepping import breakpoint_in
+
+        drive = self._drive()
+        breakpoint_in(drive.run, drive.info())
+        drive.overridden()
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write what was computed so far as a run folder; ``tfdbg --dump-dir`` opens it.
+
+        Args:
+            directory: a new or empty folder.
+
+        Raises:
+            UserError: it isn't empty or can't be written to.
+        """
+        write_run_folder(self.dump, directory)
+
+    @property
+    def dump(self) -> MemoryDump:
+        """What was computed so far, as the debugger's commands see it."""
+        return self._drive().dump()
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The nodes of the run in the order in which they are computed.
+
+        Of a PyTorch program those up to now: the rest isn't known before it gets there.
+        """
+        return self._drive().names
+
+    @property
+    def step(self) -> Step | None:
+        """What the run does next; ``None`` at its end."""
+        return self._drive().step
+
+    def every(self, times: int | None = None) -> Applied:
+        """Apply this block to later runs of the same session or module, whoever asks for them.
+
+        In the block or after it; or as ``with trace(sess).every(100) as t:``, whose block is
+        applied to the next hundred runs and has none of its own. It uses its variables as they are
+        then, as long as the function that it stands in is being run.
+
+        Args:
+            times: to so many runs; ``None``: until `remove`.
+
+        Returns:
+            A handle with ``remove()``; in a ``with`` statement after the block, the end of that
+            statement removes it.
+
+        Raises:
+            UserError: ``times`` is no positive number.
+        """
+        if times is not None and times < 1:
+            raise TraceError(f"A block can't be applied to {times} runs.")
+        if self._applying is not None:
+            return self._applying  # the block says it each time that it is applied
+        made = Applied(self, times)
+        self._applied.append(made)
+        if self._block is not None:
+            made.begin()
+        return made
+
+    def remove(self) -> None:
+        """Apply the block to no more runs."""
+        for applied in self._applied:
+            applied.remove()
+        self._applied.clear()
+
+    def _drive(self) -> Drive:
+        if self._driven is None:
+            raise TraceError(
+                "The run of this trace has not begun.",
+                "Use it in its block: `with tfdbg_cli.trace(...) as t:`.",
+            )
+        return self._driven
+
+    # -- the block
+
+    def __enter__(self) -> Self:
+        return self._enter(sys._getframe(1))
+
+    def _enter(self, frame: FrameType, applied: Applied | None = None) -> Self:
+        """Take the block that a frame is entering, and let it be skipped there."""
+        if self._driven is not None or self._block is not None:
+            raise TraceError("A trace is entered once only.", "Make another one.")
+        try:
+            self._block = capture(frame)
+            if applied is None and not isinstance(self._subject, BlockSubject):
+                self._driven = self._begin(self._subject.start())
+        except BaseException as error:
+            self._block = None
+            error.__traceback__ = without_ours(error.__traceback__)
+            raise
+        self._only_applied = applied
+        self._skip = Skip(frame)
+        self._skip.arm()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        skip, self._skip = self._skip, None
+        assert skip is not None
+        assert self._block is not None
+        if not skip.disarm(error):
+            # It was run in its place: there is no tracing in a debugger's own commands.
+            return self._end_in_place(error)
+        try:
+            self._block.bind(self)
+            if self._only_applied is not None:
+                self._block.scope.push()
+                self._only_applied.begin()
+            elif self._driven is None:
+                self._run_program()
+            else:
+                self._run_block(self._driven)
+        except BaseException as raised:
+            skip.forget(raised)
+            raised.__traceback__ = without_ours(raised.__traceback__)
+            raise
+        return True
+
+    def _end_in_place(self, error: BaseException | None) -> bool:
+        drive = self._driven
+        if drive is None:
+            return False
+        if error is None:
+            drive.close()
+        elif not isinstance(error, _StopError):
+            drive.give_up(may_finish=isinstance(error, Exception))
+        return isinstance(error, _StopError)
+
+    def _begin(self, run: SteppedRun, from_inside: bool = False) -> Drive:
+        return Drive(run, self._subject.info, keep=self._keep, from_inside=from_inside)
+
+    def _run_block(self, drive: Drive) -> None:
+        """Run the block against a run, and the rest of the run."""
+        with self._variables(), _ending(drive):
+            self._the_block().run()
+        drive.close()
+
+    def _run_program(self) -> None:
+        """Run a block whose own code is the run."""
+        subject, block = self._subject, self._the_block()
+        assert isinstance(subject, BlockSubject)
+        found = block.strands()
+        is_mixed = all(strand.is_observer for strand in found)
+        done = -1
+
+        def program() -> None:
+            nonlocal done
+            if is_mixed:
+                with contextlib.suppress(_StopError):
+                    block.run()
+                return
+            for index, strand in enumerate(found):
+                if not strand.is_observer:
+                    block.run_statement(index)
+                    done = index
+
+        def is_done(statement: int) -> bool:
+            return done >= statement
+
+        with self._variables():
+            drive = self._driven = self._begin(subject.start_program(program), is_mixed)
+            with _ending(drive):
+                if not is_mixed:
+                    for index, strand in enumerate(found):
+                        if strand.is_observer:
+                            drive.until(functools.partial(is_done, strand.waits_for))
+                            block.run_statement(index)
+            drive.close()
+
+    @contextlib.contextmanager
+    def _variables(self) -> Iterator[None]:
+        """Whatever happens, the frame gets what the block has bound."""
+        try:
+            yield
+        finally:
+            self._the_block().scope.push()
+
+    def _the_block(self) -> CodeBlock:
+        assert self._block is not None
+        return self._block
+
+    def _apply(self, applied: Applied, run: SteppedRun, info: Callable[[], RunInfo]) -> None:
+        """Run the block against another run, as far as it goes."""
+        before, self._driven = self._driven, Drive(run, info, keep=self._keep, is_borrowed=True)
+        self._applying = applied
+        block = self._the_block()
+        block.scope.pull()
+        try:
+            with self._variables(), _ending(self._driven):
+                block.bind(self)
+                block.run()
+        finally:
+            self._driven, self._applying = before, None
+
+
+@contextlib.contextmanager
+def _ending(drive: Drive) -> Iterator[None]:
+    """What becomes of a run if its block doesn't come to its end."""
+    try:
+        yield
+    except _StopError:
+        pass
+    except BaseException as error:
+        drive.give_up(may_finish=isinstance(error, Exception))
+        raise
+
+
+class Applied:
+    """A block that is applied to later runs, until `remove` or as often as was asked for.
+
+    Args:
+        tracer: whose block.
+        times: to so many runs; ``None``: to all.
+    """
+
+    def __init__(self, tracer: Tracer, times: int | None) -> None:
+        self._tracer = tracer
+        self._left = times
+        self._is_nested = False
+        self._end: Callable[[], None] | None = None
+
+    def __enter__(self) -> Any:
+        self._is_nested = self._tracer._block is None
+        if self._is_nested:
+            return self._tracer._enter(sys._getframe(1), self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if self._is_nested:
+            return self._tracer.__exit__(kind, error, traceback)
+        self.remove()
+        return False
+
+    @property
+    def left(self) -> int | None:
+        """To how many more runs it will be applied; ``None``: to all of them."""
+        return self._left
+
+    def begin(self) -> None:
+        """Apply it from now on."""
+        if self._end is None and self._left != 0:
+            self._end = self._tracer._subject.intercept(self._apply)
+
+    def remove(self) -> None:
+        """Apply it to no more runs; may be called more than once."""
+        self._left = 0
+        if self._end is not None:
+            end, self._end = self._end, None
+            end()
+
+    def _apply(self, run: SteppedRun, info: Callable[[], RunInfo]) -> None:
+        if self._left == 0:
+            return
+        if self._left is not None:
+            self._left -= 1
+        try:
+            self._tracer._apply(self, run, info)
+        finally:
+            if self._left == 0:
+                self.remove()
