@@ -35,7 +35,7 @@ from tfdbg_cli.sessions.instr_loop import (
 )
 from tfdbg_cli.sessions.interventions import applied
 from tfdbg_cli.sessions.node_stepper import NodeStepper
-from tfdbg_cli.sessions.open_run import OpenRun, once_made
+from tfdbg_cli.sessions.open_run import NOT_STEPPED, OpenRun, once_made
 from tfdbg_cli.sessions.requests import (
     OnRunEndRequest,
     OnRunEndResponse,
@@ -300,7 +300,10 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         def conduct(stepper: SteppedRun) -> None:
             self.invoke_node_stepper(NodeStepper.of(stepper, request.run_info))
 
-        return OpenRun(request, response, conduct)
+        opened = OpenRun(request, response, conduct)
+        if action != response.action and action == OnRunStartAction.INVOKE_STEPPER:
+            opened.note = NOT_STEPPED
+        return opened
 
     def close_run(self, run: OpenRun, capture: Capture) -> None:
         """The run is at its end; its error, if it has one, is the caller's to raise.
@@ -311,6 +314,8 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         debugged = run.action != OnRunStartAction.NON_DEBUG_RUN
         if not debugged and (capture.error is None or self._other_thread()):
             return  # nothing to tell, and no reason to describe it
+        if run.note and capture.dump is not None:
+            capture.dump.warnings.append(run.note)
         # It is described only if there is something to show of it.
         is_shown = capture.dump is not None or capture.error is not None
         info = run.request.run_info if is_shown else RunInfo()
@@ -346,9 +351,7 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         if stepper is None:
             capture = call.debug(Watch())
             if capture.dump is not None:
-                capture.dump.warnings.append(
-                    "This kind of run can't be stepped through: this was a debugged one."
-                )
+                capture.dump.warnings.append(NOT_STEPPED)
             return capture
         node_stepper = NodeStepper.of(stepper, request.run_info)
         self.invoke_node_stepper(node_stepper)

@@ -8,7 +8,13 @@ from typing import Any
 from tfdbg_cli.engines.base import Capture, RunCall, SteppedRun, Watch
 from tfdbg_cli.sessions.requests import OnRunStartRequest, OnRunStartResponse
 
-__all__ = ["OpenRun", "once_made"]
+__all__ = ["NOT_STEPPED", "OpenRun", "once_made"]
+
+#: Said of a run that somebody wanted to step through.
+NOT_STEPPED = (
+    "This run can't be stepped through: it was a debugged one. (PyTorch needs greenlet for it: "
+    "pip install greenlet.)"
+)
 
 
 class OpenRun:
@@ -20,6 +26,7 @@ class OpenRun:
         conduct: to be called if the action is to step through the run: it drives the stepper that
             it is given for as long as the user likes. What isn't done when it returns, the program
             does.
+        note: what its dump is to say of how the run was done; empty: nothing.
     """
 
     def __init__(
@@ -31,6 +38,7 @@ class OpenRun:
         self.request = request
         self.response = response
         self.conduct = conduct
+        self.note = ""
 
     @property
     def action(self) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, bound
+from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, bound, takes_dump
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.stepping.stepper import Step
 
@@ -108,18 +108,25 @@ class Breakpoints:
         self._caught = {t: b for t, b in self._caught.items() if b in kept}
         return count
 
-    def look(self, data: Iterable[Datum], dump: Dump) -> None:
-        """New tensors: which of them pass a filter?"""
+    def look(self, data: Iterable[Datum], dump: Callable[[], Dump]) -> None:
+        """New tensors: which of them pass a filter?
+
+        Args:
+            data: the tensors.
+            dump: makes the dump that they are from, for filters that want it.
+        """
         data = list(data)
         for each in self._all:
             if each.predicate is None or not data:
                 continue
-            predicate = bound(each.predicate, dump)
+            predicate = each.predicate
+            if takes_dump(predicate):
+                predicate = bound(predicate, dump())
             for datum in data:
                 if each.exclude is not None and each.exclude.search(datum.node_name):
                     continue
                 try:
-                    passes = bool(predicate(datum, dump.value(datum)))
+                    passes = bool(predicate(datum, datum.get_tensor()))
                 except Exception as error:
                     self.failures.append(f"{datum.tensor_name}: {one_line(error)}")
                     continue

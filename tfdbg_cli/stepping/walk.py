@@ -202,7 +202,7 @@ class Walk:
         halt.outcomes.append(outcome)
         self._iterations = self._iterations + 1 if outcome.is_partial else 0
         if self.breakpoints.has_filters:
-            self.breakpoints.look(self.stepper.made(outcome), self.stepper.dump())
+            self.breakpoints.look(self.stepper.made(outcome), self.stepper.dump)
         return True
 
     def _asked_for(self, halt: Halt) -> None:
@@ -246,8 +246,7 @@ class Walk:
 
     def watch(self) -> None:
         """A filter was added: it looks at what has been computed so far, too."""
-        dump = self.stepper.dump()
-        self.breakpoints.look(dump.data(), dump)
+        self.breakpoints.look(self.stepper.dump().data(), self.stepper.dump)
 
     # Values.
 

@@ -40,6 +40,7 @@ def test_gradient_descent_by_hand(graph, resource):
     other = np.full([2, 3], 2.0, np.float32)
     with tf1.Session() as session:
         session.run(tf1.global_variables_initializer())
+        graph.finalize()
         version, count = graph.version, len(graph.get_operations())
         stepper = stepper_of(session, [loss, train], {x: X})
         until(stepper, "h:0")
@@ -539,3 +540,40 @@ def test_a_dump_does_not_change_under_its_reader(graph):
         dump = stepper.finish().dump
         assert stepper.discard().value == 3
         assert dump.by_tensor("z:0")[0].get_tensor() == 8
+
+
+def test_a_queue_gives_each_element_once(graph):
+    queue = tf1.FIFOQueue(10, [tf.float32], shapes=[[]])
+    fill = queue.enqueue_many([[1.0, 2.0, 3.0]])
+    taken = tf.identity(queue.dequeue(), name="taken")
+    out = tf.multiply(taken, 10.0, name="out")
+    with tf1.Session() as session:
+        session.run(fill)
+        stepper = stepper_of(session, out)
+        until(stepper, "taken:0")
+        stepper.override("taken:0", 7.0)
+        assert stepper.finish().value == 70 and stepper.original("out:0") == 10
+        stepper = stepper_of(session, out)
+        to_the_end(stepper)
+        assert stepper.finish().value == 20
+        assert session.run([out, queue.size()])[0] == 30
+
+
+def test_a_function_that_draws_random_numbers(graph):
+    x = tf1.placeholder(tf.float32, [6], name="x")
+    h = tf.identity(x * 1.0, name="h")
+    out = tf.function(lambda a: tf.nn.dropout(tf.square(a), rate=0.5))(h)
+    loss = tf.reduce_sum(out, name="loss")
+    seed = tf.constant(1.0, name="seed")
+    slope = tf.gradients(loss, h, grad_ys=seed)[0]
+    with tf1.Session() as session:
+        stepper = stepper_of(session, [slope, out], {x: np.ones(6)})
+        assert any("drawn anew" in caveat for caveat in stepper.caveats)
+        stepper.override("seed:0", 3.0)
+        slope_value, out_value = stepper.finish().value
+        assert slope_value.tolist() == (6 * out_value).tolist()
+        stepper = stepper_of(session, [slope, out], {x: np.ones(6)})
+        stepper.override("h:0", np.full(6, 3.0))
+        slope_value, out_value = stepper.finish().value
+        assert set(out_value) <= {0, 18}
+        assert slope_value.tolist() == (out_value * 2 / 3).tolist()

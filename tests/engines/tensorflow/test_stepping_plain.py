@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow.engine import ENGINE
 from tfdbg_cli.errors import UserError
 
@@ -19,19 +20,38 @@ ROOT = Path(__file__).resolve().parents[3]
 BATCH = np.linspace(-1, 1, 24, dtype=np.float32).reshape(2, 3, 4)
 
 
-def step_through(session, fetches, feed_dict=None):
+def plainly(session, fetches, feed_dict):
+    return session.run(fetches, feed_dict), None
+
+
+def debugged(session, fetches, feed_dict):
+    capture = ENGINE.adapt(session).debug_run(fetches, feed_dict, None, None, Watch())
+    return capture.value, capture.dump
+
+
+def step_through(session, fetches, feed_dict):
     stepper = ENGINE.adapt(session).stepper(fetches, feed_dict, None, None)
     while stepper.next is not None:
         stepper.advance()
     capture = stepper.finish()
     assert capture.error is None
-    return capture.value
+    return capture.value, capture.dump
+
+
+def shown(dump):
+    found = {}
+    for datum in dump.data():
+        found.setdefault(datum.tensor_name, []).append(datum.get_tensor())
+    return found
 
 
 def both_ways(build, steps=3):
-    """Train twice, plain and stepped; every bit of the results, variables, random numbers."""
-    seen = []
-    for way in (lambda session, *what: session.run(*what), step_through):
+    """Train plain and stepped: every bit of the results, the variables, the random numbers.
+
+    Besides, the stepper shows what the debugged run shows.
+    """
+    seen, dumps = [], []
+    for way in (plainly, step_through, debugged):
         with tf.Graph().as_default() as graph:
             tf1.set_random_seed(7)
             fetches, feeds = build()
@@ -40,15 +60,26 @@ def both_ways(build, steps=3):
             version = graph.version
             with tf1.Session() as session:
                 session.run(init)
-                results = [way(session, fetches, feeds) for _ in range(steps)]
+                runs = [way(session, fetches, feeds) for _ in range(steps)]
+                results = [value for value, _ in runs]
                 results.append(session.run([following, tf1.global_variables()]))
             assert graph.version == version
             seen.append(results)
-    plain, stepped = map(tf.nest.flatten, seen)
+            dumps.append(runs[-1][1])
+    plain, stepped, _ = map(tf.nest.flatten, seen)
     assert len(plain) == len(stepped)
     for expected, found in zip(plain, stepped, strict=True):
         assert type(found) is type(expected)
         np.testing.assert_array_equal(found, expected)
+    tensors, expected = shown(dumps[1]), shown(dumps[2])
+    # Inside of functions the optimizer folds constants.
+    missing = [name for name in expected if name not in tensors and "/body/" not in name]
+    assert missing == [] and dumps[1].warnings == []
+    for name in expected.keys() & tensors.keys():
+        values = expected[name]
+        for value, found in zip(values, tensors[name], strict=True):
+            if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+                np.testing.assert_allclose(found, value, rtol=1e-3, atol=1e-4, err_msg=name)
 
 
 def trained(loss, optimizer=None):
@@ -178,6 +209,7 @@ import argparse, sys
 import numpy as np
 sys.path.insert(0, "examples")
 import debug_mnist as mnist
+from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow.engine import ENGINE
 
 tf = mnist.load_framework("tensorflow")

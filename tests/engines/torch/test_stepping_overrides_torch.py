@@ -356,6 +356,16 @@ def test_an_override_that_nothing_came_of_is_told():
     assert any("mul:0 was overridden, and no op" in warning for warning in dump.warnings)
 
 
+def test_an_underscore_that_was_forgotten():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Softmax(-1))
+    stepper = stepper_of(model, torch.ones(1, 2))
+    step_through(stepper, until="1/_softmax")
+    with pytest.raises(UserError, match="Did you mean 1/_softmax:0"):
+        stepper.override("1/softmax:0", [[1, 0]])
+    stepper.override("1/_softmax:0", [[1, 0]])
+    assert stepper.finish().value.tolist() == [[1.0, 0.0]]
+
+
 def test_values_of_all_kinds():
     def run(x):
         return x.to(torch.bfloat16) + 1

@@ -79,20 +79,19 @@ class TensorFlowAdapter(SessionAdapter):
         options: Any,
         run_metadata: Any,
         watch: Watch,
-        unwanted: Callable[[Entry], bool] | None = None,
+        unwanted: Callable[[str, int], bool] | None = None,
     ) -> Capture:
         """As `debug_run`, through a given ``run`` of the session.
 
         Args:
             run: ``Session.run``, or what stands for it.
             fetches, feed_dict, options, run_metadata, watch: as for `debug_run`.
-            unwanted: says of tensors that they aren't to be fetched, wherever the watch finds
-                them; ``None``: all are.
+            unwanted: says of a node's output that it needn't be kept; ``None``: all are.
         """
         try:
             plan = self._plan(fetches, feed_dict, watch)
             if unwanted is not None:
-                plan = plan.without(unwanted)
+                plan = plan.sparing(unwanted)
         except Exception as unplanned:
             # Mostly the arguments are wrong; the run itself says best in what way.
             value, error = attempt(lambda: run(fetches, feed_dict, options, run_metadata))

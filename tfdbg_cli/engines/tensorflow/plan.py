@@ -107,6 +107,20 @@ class Plan:
                 extra.append(self.extra[entry.fetch])
         return replace(self, extra=extra, entries=entries)
 
+    def sparing(self, unwanted: Callable[[str, int], bool]) -> Plan:
+        """The same plan, keeping fewer tensors than it can; what is asked for is fetched anyway.
+
+        Args:
+            unwanted: says it of a node's output.
+        """
+        fewer = self.without(
+            lambda entry: (
+                entry.position >= 0 and not entry.copied and unwanted(entry.node, entry.slot)
+            )
+        )
+        watched = [key for key in self.watched if not unwanted(*key)]
+        return replace(fewer, watched=watched, debug_options={})
+
 
 class PlanCache:
     """The plans of one session's latest runs, for those that run again. Threads may share it."""

@@ -115,6 +115,14 @@ class Layout:
             and holdable(tensor.dtype)
         )
 
+    def shown(self, op: Any, slot: int) -> bool:
+        """Whether a tensor has a value in every run that a dump can show."""
+        tensor = op.outputs[slot]
+        if not tensor.dtype._is_ref_dtype:
+            return self.certain(op, slot)
+        is_variable = tensor.dtype.base_dtype.name != "string"
+        return self.always(op) and is_variable and holdable(tensor.dtype)
+
     def depends(self, unit: int, on: int) -> bool:
         """Whether a unit has to wait for one that writes variables."""
         if self._writers is None:

@@ -241,19 +241,27 @@ def beyond_recall(layout: Layout, stuck: frozenset[Any]) -> frozenset[int]:
         stuck: the variables that can't be set.
     """
     found: set[int] = set()
-    tied: dict[Any, bool] = {}
-    for unit in layout.units:
-        is_lost = bool(unit.keeps or unit.draws or (unit.reads | unit.writes) & stuck)
-        is_lost = is_lost or any(tied.get(state, False) for state in unit.shares)
-        for op in unit.ops if not is_lost else ():
-            for edge in layout.edges[op].data:
+    tied: set[Any] = set()  # state of the run that such units work on
+    while True:
+        before = len(found)
+        for unit in layout.units:
+            edges = (edge for op in unit.ops for edge in layout.edges[op].data)
+            if (
+                unit.keeps
+                or unit.draws
+                or (unit.reads | unit.writes) & stuck
+                or unit.shares & tied
                 # What no array can hold has to be made again for whoever uses it.
-                if not layout.certain(*edge) and layout.unit_of[edge[0]].index in found:
-                    is_lost = True
-        if is_lost:
-            found.add(unit.index)
-            tied.update(dict.fromkeys(unit.shares, True))
-    return frozenset(found)
+                or any(
+                    layout.unit_of[op].index in found
+                    for op, slot in edges
+                    if not layout.certain(op, slot)
+                )
+            ):
+                found.add(unit.index)
+                tied |= unit.shares
+        if len(found) == before:
+            return frozenset(found)
 
 
 def find_missing(layout: Layout, record: Record, lost: frozenset[int]) -> Region:
@@ -274,7 +282,7 @@ def find_missing(layout: Layout, record: Record, lost: frozenset[int]) -> Region
         missing = [
             edge
             for edge in edges
-            if layout.certain(*edge) and record.place(edge[0].outputs[edge[1]].name) is None
+            if layout.shown(*edge) and record.place(edge[0].outputs[edge[1]].name) is None
         ]
         if unit.index in lost:
             if missing or not all(layout.certain(*edge) for edge in edges):

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from tfdbg_cli.dumps.graph_def import FUNCTIONAL
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.tensorflow import errors, guard
-from tfdbg_cli.engines.tensorflow.plan import Entry
 from tfdbg_cli.engines.tensorflow.step_effects import VARIABLES
 from tfdbg_cli.engines.tensorflow.step_layout import Layout, Unit
 from tfdbg_cli.engines.tensorflow.step_record import Record
@@ -89,11 +88,11 @@ class Worlds:
         if error is not None:
             self.failed_at = self._place(error, self._recorded, range(len(layout.units)))
 
-    def _is_unwanted(self, entry: Entry) -> bool:
-        if entry.position < 0 or entry.copied:  # fed, or fetched anyway
-            return False
-        op = self._adapter.framework_graph.get_operation_by_name(entry.node)
+    def _is_unwanted(self, node: str, slot: int) -> bool:
+        op = self._adapter.framework_graph.get_operation_by_name(node)
         unit = self._layout.unit_of[op]
+        if not self._layout.shown(op, slot):
+            return False
         # What is read of a variable now may be another value later.
         is_read = bool(unit.reads) and not self._uses_inside(unit)
         return unit.index not in self._lost and not is_read

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, SteppedRun
@@ -273,6 +274,10 @@ class TorchStepper(SteppedRun):
     def graph(self) -> Graph | None:
         """The ops that were done."""
         return self.dump().graph()
+
+    def made(self, outcome: Outcome) -> Sequence[Datum]:
+        """The tensors of the op that was done last."""
+        return self._recorded.made(outcome.step.node)
 
     def dump(self) -> MemoryDump:
         """What was computed so far. It takes time in proportion to the ops that were done."""

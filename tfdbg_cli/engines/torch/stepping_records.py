@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 
+from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.torch.private import unobserved
 from tfdbg_cli.engines.torch.recording import Output, Record
@@ -34,6 +35,7 @@ class Recorded:
         self._is_open = is_open
         self._records: dict[str, Record] = {}
         self._count = 0
+        self._told = 0
 
     def find(self, name: str) -> Output | None:
         """The output of this name, ``node:slot``; ``None``: there is none yet."""
@@ -134,6 +136,22 @@ class Recorded:
         for record in self._recorder.ops.records:
             if record.facts is None and record.is_adopted and record.outputs:
                 yield record.name, record.outputs[0]
+
+    def made(self, node: str) -> Sequence[Datum]:
+        """The tensors of an op that was done, and what was found since the last time.
+
+        That is what the op at which the program waits reads and no op has made.
+        """
+        start, is_open = self._told, self._is_open
+        for record in reversed(self._recorder.ops.records):
+            if not is_open(record):
+                self._told = max(record.index + 1, start)
+                break
+
+        def is_old(record: Record) -> bool:
+            return (record.index < start and record.name != node) or is_open(record)
+
+        return self._recorder.so_far(is_old).data()
 
     def dump(self) -> MemoryDump:
         """All of it."""
