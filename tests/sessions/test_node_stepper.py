@@ -80,6 +80,7 @@ def test_variables_can_be_restored(model):
     stepper.cont("train")
     stepper.restore_variable_values()
     assert stepper.dirty_variables() == set()
+    stepper.finalize()
     np.testing.assert_array_equal(model.session.run(model.weights), np.ones((3, 2)))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.commands.history import History
 from tfdbg_cli.documents import Line, line
-from tfdbg_cli.dumps.dump import Dump, RunInfo
+from tfdbg_cli.dumps.dump import Dump, RunError, RunInfo
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.settings import Settings
@@ -65,6 +65,7 @@ class Context:
         is_printed: output goes to a pipe or a file, where rows needn't fit on a screen.
         walk: moves through the run, in the stepper.
         discard: in the stepper: gives the run up as if it had never begun.
+        describe_error: what the framework says of an error of the run; ``None``: it isn't its.
     """
 
     mode: str
@@ -81,6 +82,7 @@ class Context:
     is_printed: bool = False
     walk: Walk | None = None
     discard: Callable[[], None] | None = None
+    describe_error: Callable[[BaseException], RunError | None] = lambda error: None
 
     @property
     def is_live(self) -> bool:

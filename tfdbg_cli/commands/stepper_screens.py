@@ -196,8 +196,10 @@ def moved_document(context: Context, halt: Halt) -> Document:
     walk.breakpoints.failures.clear()
     if halt.error is not None:
         failed = walk.next.node if walk.next is not None else "the program"
+        described = context.describe_error(halt.error)
+        said = " ".join(described.message.split()) if described is not None else ""
         lines += [
-            line((f"{failed} failed: ", "error"), one_line(halt.error)),
+            line((f"{failed} failed: ", "error"), said or one_line(halt.error)),
             line(("Override one of its inputs and step again; exit lets it fail.", "dim")),
         ]
     if halt.why:

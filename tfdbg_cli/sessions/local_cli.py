@@ -238,6 +238,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         held = contextlib.nullcontext() if node_stepper.run.is_open_ended else debugger.lock
         with held:
             context = self._context("stepper", node_stepper.run_info)
+            context.describe_error = self._adapter.describe_error
             action = stop_in(debugger, context, node_stepper, self._label())
             if action.is_discarded:
                 debugger.choice = None

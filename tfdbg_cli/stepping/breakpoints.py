@@ -6,11 +6,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, bound, takes_dump
+from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, takes_dump
 from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.stepping.stepper import Step
 
 __all__ = ["Breakpoint", "Breakpoints"]
+
+# Filters that want the whole dump, and that only a tensor with a nan or an infinity passes.
+_OF_BAD_TENSORS = frozenset({"origin_of_nonfinite"})
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,20 @@ class Breakpoint:
         if self.text == step.op_type or self.text.removesuffix(":0") in names:
             return True
         return any(re.search(self.text, name) for name in (step.node, *names))
+
+
+def _passes(breakpoint: Breakpoint, datum: Datum, dump: Callable[[], Dump]) -> bool:
+    """Whether a tensor passes a filter; the dump is made only for those that want it."""
+    predicate = breakpoint.predicate
+    assert predicate is not None
+    value = datum.get_tensor()
+    if not takes_dump(predicate):
+        return bool(predicate(datum, value))
+    if breakpoint.filter_name in _OF_BAD_TENSORS and not has_inf_or_nan(datum, value):
+        return False
+    whole = dump()
+    known = whole.by_tensor(datum.tensor_name)
+    return bool(known) and bool(predicate(known[-1], value, whole))
 
 
 class Breakpoints:
@@ -119,14 +137,11 @@ class Breakpoints:
         for each in self._all:
             if each.predicate is None or not data:
                 continue
-            predicate = each.predicate
-            if takes_dump(predicate):
-                predicate = bound(predicate, dump())
             for datum in data:
                 if each.exclude is not None and each.exclude.search(datum.node_name):
                     continue
                 try:
-                    passes = bool(predicate(datum, datum.get_tensor()))
+                    passes = _passes(each, datum, dump)
                 except Exception as error:
                     self.failures.append(f"{datum.tensor_name}: {one_line(error)}")
                     continue

@@ -29,6 +29,8 @@ _WITH_STATE_OF_THE_RUN = ("DestroyTemporaryVariable", "Stack", "TemporaryVariabl
 # Stateful by declaration; a second execution gives the same and changes nothing.
 _HARMLESS = VARIABLES | {
     "Assert",
+    "CheckNumerics",
+    "CheckNumericsV2",
     "IsVariableInitialized",
     "Placeholder",
     "ReadVariableOp",

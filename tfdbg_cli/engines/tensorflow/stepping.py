@@ -353,6 +353,15 @@ class TensorFlowStepper(SteppedRun):
         dump.warnings, dump.absence = recorded.warnings, recorded.absence
         return dump
 
+    def made(self, outcome: Outcome) -> Sequence[Datum]:
+        """The tensors of the last step."""
+        index = self._position - 1
+        overrides, worlds = self._changes.overrides, self._worlds
+        changed = self._find_region().changed if self._changes else frozenset()
+        record = self._world().record if index in changed else worlds.record
+        shown = {name: overrides[name] for name in outcome.step.outputs if name in overrides}
+        return list(in_order([record.of(index)], shown, 0))
+
     # The ends.
 
     def finish(self) -> Capture:
