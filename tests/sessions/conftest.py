@@ -1,34 +1,9 @@
 """A counter program, once with the NumPy engine and once with TensorFlow."""
 
-import importlib.util
-import os
 from types import SimpleNamespace
 
 import pytest
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
-
-ENGINES = [
-    "numpy",
-    pytest.param(
-        "tensorflow",
-        marks=[
-            pytest.mark.tensorflow,
-            pytest.mark.skipif(not HAS_TENSORFLOW, reason="TensorFlow is not installed"),
-        ],
-    ),
-]
-
-
-def framework(engine):
-    if engine == "numpy":
-        from tfdbg_cli.engines import numpy as tf
-
-        return tf
-    import tensorflow.compat.v1 as tf
-
-    return tf
+from session_kit import ENGINES, framework
 
 
 @pytest.fixture(params=ENGINES)

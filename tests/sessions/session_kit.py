@@ -1,12 +1,40 @@
-"""A user that follows a script: one list of command lines for each stop."""
+"""The engines, and a user that follows a script: one list of command lines for each stop."""
 
+import importlib.util
+import os
 from collections import deque
+
+import pytest
 
 from tfdbg_cli.commands.reply import Leave
 from tfdbg_cli.commands.run import RunChoice
 from tfdbg_cli.sessions.debugger import Debugger
 from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
 from tfdbg_cli.ui.base import UserInterface
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
+
+ENGINES = [
+    "numpy",
+    pytest.param(
+        "tensorflow",
+        marks=[
+            pytest.mark.tensorflow,
+            pytest.mark.skipif(not HAS_TENSORFLOW, reason="TensorFlow is not installed"),
+        ],
+    ),
+]
+
+
+def framework(engine):
+    if engine == "numpy":
+        from tfdbg_cli.engines import numpy as tf
+
+        return tf
+    import tensorflow.compat.v1 as tf
+
+    return tf
 
 
 class Stop:

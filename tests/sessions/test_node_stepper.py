@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import ENGINES, framework
+from session_kit import ENGINES, framework
 
 import tfdbg_cli as tf_debug
 

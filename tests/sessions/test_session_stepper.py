@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import ENGINES, framework
-from session_kit import wrap
+from session_kit import ENGINES, framework, wrap
 
 FED = [[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]
 
