@@ -126,6 +126,12 @@ FIELDS = (
         "The filter overflow_risk: the share of its dtype's range that an element may take.",
     ),
     Field(
+        "exact",
+        False,
+        _to_bool,
+        "TensorFlow: whether debugged runs fetch only what can't be computed a second time.",
+    ),
+    Field(
         "overhead",
         1.5,
         _to_ratio,

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.tensorflow.adapter import TensorFlowAdapter
 from tfdbg_cli.engines.tensorflow.engine import ENGINE
 from tfdbg_cli.errors import UserError
 
@@ -27,6 +28,13 @@ def plainly(session, fetches, feed_dict):
 def debugged(session, fetches, feed_dict):
     capture = ENGINE.adapt(session).debug_run(fetches, feed_dict, None, None, Watch())
     return capture.value, capture.dump
+
+
+def exactly(session, fetches, feed_dict):
+    adapter = TensorFlowAdapter(session, is_exact=lambda: True)
+    capture = adapter.debug_run(fetches, feed_dict, None, None, Watch())
+    assert capture.dump.data()
+    return capture.value, None
 
 
 def step_through(session, fetches, feed_dict):
@@ -46,12 +54,12 @@ def shown(dump):
 
 
 def both_ways(build, steps=3):
-    """Train plain and stepped: every bit of the results, the variables, the random numbers.
+    """Train plain, stepped, and debugged with ``exact``: results, variables, random numbers.
 
     Besides, the stepper shows what the debugged run shows.
     """
     seen, dumps = [], []
-    for way in (plainly, step_through, debugged):
+    for way in (plainly, step_through, debugged, exactly):
         with tf.Graph().as_default() as graph:
             tf1.set_random_seed(7)
             fetches, feeds = build()
@@ -66,11 +74,11 @@ def both_ways(build, steps=3):
             assert graph.version == version
             seen.append(results)
             dumps.append(runs[-1][1])
-    plain, stepped, _ = map(tf.nest.flatten, seen)
-    assert len(plain) == len(stepped)
-    for expected, found in zip(plain, stepped, strict=True):
-        assert type(found) is type(expected)
-        np.testing.assert_array_equal(found, expected)
+    plain, stepped, _, exact = map(tf.nest.flatten, seen)
+    for results in (stepped, exact):
+        for expected, found in zip(plain, results, strict=True):
+            assert type(found) is type(expected)
+            np.testing.assert_array_equal(found, expected)
     tensors, expected = shown(dumps[1]), shown(dumps[2])
     # Inside of functions the optimizer folds constants.
     missing = [name for name in expected if name not in tensors and "/body/" not in name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -35,12 +36,19 @@ _Run = Callable[[Any, Any, Any, Any], Any]
 
 
 class TensorFlowAdapter(SessionAdapter):
-    """A ``BaseSession``: ``Session``, ``InteractiveSession``, and what derives from them."""
+    """A ``BaseSession``: ``Session``, ``InteractiveSession``, and what derives from them.
+
+    Args:
+        session: the session.
+        is_exact: whether debugged runs are to be equal to plain ones to the last bit: TensorFlow's
+            optimizer doesn't rewrite what is fetched.
+    """
 
     engine_name = "tensorflow"
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Any, is_exact: Callable[[], bool] = lambda: False) -> None:
         super().__init__(session)
+        self._is_exact = is_exact
         self._view: GraphView | None = None
         self._plans = PlanCache()
         self._device: str | None = None
@@ -67,6 +75,10 @@ class TensorFlowAdapter(SessionAdapter):
         What can't be fetched (the inside of loops, branches and functions, variables by
         reference) is watched by the runtime's debug operations in the same run.
         """
+        is_chosen = watch.node_name or watch.op_type or watch.tensor_dtype or watch.debug_urls
+        if self._is_exact() and not is_chosen:
+            with contextlib.suppress(NotImplementedError):
+                return self.stepper(fetches, feed_dict, options, run_metadata).finish()
         run = guard.runner(self.session)
         with guard.bypass():
             return self.debug_with(run, fetches, feed_dict, options, run_metadata, watch)

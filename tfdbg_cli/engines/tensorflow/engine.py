@@ -26,6 +26,16 @@ class TensorFlowEngine(Engine):
     name = "tensorflow"
     modules = (_SESSION,)
 
+    def __init__(self) -> None:
+        self._setting: Callable[[str], Any] = {"exact": False}.get
+
+    def configure(self, setting: Callable[[str], Any]) -> None:
+        """Use these settings from now on."""
+        self._setting = setting
+
+    def _is_exact(self) -> bool:
+        return bool(self._setting("exact"))
+
     def is_session(self, obj: Any) -> bool:
         """Whether it is a ``Session``, an ``InteractiveSession`` or a monitored session."""
         return _is_instance(obj, _SESSION, "BaseSession") or _is_instance(
@@ -39,7 +49,7 @@ class TensorFlowEngine(Engine):
 
         if _is_instance(session, _MONITORED, "_MonitoredSession"):
             return MonitoredAdapter(session)
-        return TensorFlowAdapter(session)
+        return TensorFlowAdapter(session, self._is_exact)
 
     def session_interface(self) -> type | None:
         """``SessionInterface``, which savers and queue runners ask for."""
