@@ -15,7 +15,7 @@ from tensorflow.python.client import session as tf_session
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, RunCall, SessionAdapter, SteppedRun, Watch
+from tfdbg_cli.engines.base import Capture, RunCall, SessionAdapter, Watch
 from tfdbg_cli.engines.tensorflow import errors, guard, install, recovery
 from tfdbg_cli.engines.tensorflow.assembly import Assembly
 from tfdbg_cli.engines.tensorflow.callables import Callables
@@ -26,7 +26,7 @@ from tfdbg_cli.engines.tensorflow.plan import Entry, Plan, PlanCache, make_plan
 from tfdbg_cli.engines.tensorflow.profile import StepTimings, traced
 from tfdbg_cli.engines.tensorflow.requests import Request, feed_values, fetch_labels, resolve
 from tfdbg_cli.engines.tensorflow.spool import Seen, borrow_folder, take
-from tfdbg_cli.engines.tensorflow.stepping import make_stepper
+from tfdbg_cli.engines.tensorflow.stepping import TensorFlowStepper, make_stepper
 from tfdbg_cli.engines.tensorflow.watch import all_watchable, debug_options, with_debug
 from tfdbg_cli.errors import one_line
 
@@ -259,7 +259,9 @@ class TensorFlowAdapter(SessionAdapter):
             dump.warnings.append("TensorFlow gives no timings of a run that failed.")
         return Capture(value, dump, error, record)
 
-    def stepper(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> SteppedRun:
+    def stepper(
+        self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any
+    ) -> TensorFlowStepper:
         """``Session.run``, made at once with all its tensors kept, to be gone through in steps."""
         arguments = (fetches, feed_dict, options, run_metadata)
         return make_stepper(self, self._graph_view().functions, arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 import weakref
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.tensorflow import guard
 from tfdbg_cli.engines.tensorflow.adapter import TensorFlowAdapter
 from tfdbg_cli.engines.tensorflow.install import open_doors
+from tfdbg_cli.engines.tensorflow.stepping import TensorFlowStepper
 
 __all__ = ["MonitoredAdapter"]
 
@@ -57,6 +59,25 @@ class MonitoredAdapter(TensorFlowAdapter):
         return self._below_run(
             TensorFlowAdapter.profile_with, fetches, feed_dict, options, run_metadata
         )
+
+    def stepper(
+        self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any
+    ) -> TensorFlowStepper:
+        """``MonitoredSession.run``, made at once; its hooks have seen it without overrides."""
+        made: list[TensorFlowStepper] = []
+
+        def step(adapter: TensorFlowAdapter, run: Any, *arguments: Any) -> Capture:
+            stepper = adapter.stepper(*arguments)
+            stepper.returned = operator.itemgetter("caller")
+            made.append(stepper)
+            return stepper.real
+
+        capture = self._below_run(step, fetches, feed_dict, options, run_metadata)
+        if made:
+            return made[-1]
+        if capture.error is not None:
+            raise capture.error
+        raise NotImplementedError("This run never came to a session that could be stepped.")
 
     def _below_run(
         self,

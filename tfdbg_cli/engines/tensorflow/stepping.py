@@ -9,7 +9,7 @@ outcome when the run is finished.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -66,6 +66,9 @@ class TensorFlowStepper(SteppedRun):
         adapter: of the session.
         layout: the steps.
         arguments: those of the run.
+
+    Attributes:
+        returned: what of the fetched values goes to whoever asked for the run.
     """
 
     engine_name = "tensorflow"
@@ -75,6 +78,7 @@ class TensorFlowStepper(SteppedRun):
     ) -> None:
         self._adapter, self._layout = adapter, layout
         self._fetches = arguments[0]
+        self.returned: Callable[[Any], Any] = lambda value: value
         self._worlds = worlds = Worlds(adapter, layout, arguments)
         self._position = 0
         self._changes = Changes(layout)
@@ -364,6 +368,11 @@ class TensorFlowStepper(SteppedRun):
 
     # The ends.
 
+    @property
+    def real(self) -> Capture:
+        """The run that was made."""
+        return self._worlds.capture
+
     def finish(self) -> Capture:
         """Do the rest of the run; asked again, the same result."""
         if self._capture is None:
@@ -375,6 +384,7 @@ class TensorFlowStepper(SteppedRun):
             value = None
             if error is None:
                 value = self._fetched() if self._changes else worlds.capture.value
+                value = self.returned(value)
             worlds.settle()
             dump = self._dump_until(end)
             self._capture = Capture(value, dump, error, worlds.capture.run_metadata)
