@@ -302,7 +302,7 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
 
         opened = OpenRun(request, response, conduct)
         if action != response.action and action == OnRunStartAction.INVOKE_STEPPER:
-            opened.note = NOT_STEPPED
+            opened.note = f"{NOT_STEPPED} (PyTorch needs greenlet: pip install greenlet.)"
         return opened
 
     def close_run(self, run: OpenRun, capture: Capture) -> None:

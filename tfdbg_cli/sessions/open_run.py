@@ -11,10 +11,7 @@ from tfdbg_cli.sessions.requests import OnRunStartRequest, OnRunStartResponse
 __all__ = ["NOT_STEPPED", "OpenRun", "once_made"]
 
 #: Said of a run that somebody wanted to step through.
-NOT_STEPPED = (
-    "This run can't be stepped through: it was a debugged one. (PyTorch needs greenlet for it: "
-    "pip install greenlet.)"
-)
+NOT_STEPPED = "This kind of run can't be stepped through: it was a debugged one."
 
 
 class OpenRun:
