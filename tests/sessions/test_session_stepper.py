@@ -202,8 +202,9 @@ def test_a_number_of_runs_may_go_by_first(model):
 def test_mistakes_are_told_in_one_line(model):
     commands = (
         "cont nowhere", "cont", "step", "cont h", "override h:0", "override nowhere:0 1",
-        "override h:0 'text'", "override h:0 np.zeros(5)", "diff", "restore", "restore h:0",
-        "delete x", "break -fenn y", "run", "step -t 0", "exit --keep --discard", "exit",
+        "override h:0 text", "override h:0 np.zeros(5)", "override h:0 np.zeros((2, 2)) 1",
+        "override w:0 0", "diff", "restore x:0", "restore h:0", "delete x", "break -fenn y",
+        "break nowhere", "cont h:7", "error", "run", "step -t 0", "exit --keep --discard", "exit",
     )  # fmt: skip
     _, stops, _ = step_through(model, *commands)
     replies = stops[1].replies
@@ -261,3 +262,48 @@ def test_an_override_of_what_a_half_done_loop_has_read_goes_back_before_the_loop
             sess, ui = wrap(session, ["s"], list(commands), ["run"])
             assert sess.run(doubled, {x: 3.0}) == 40
     assert "Went back" in screen(ui.stops[1], "override start:0 5")
+
+
+def test_an_override_that_is_refused_changes_nothing(model):
+    _, stops, _ = step_through(
+        model, "cont loss", "list_sorted_nodes", "override h:0 np.zeros(5)", "lsn", "exit"
+    )
+    assert stops[1].replies["override h:0 np.zeros(5)"].failed
+    assert screen(stops[1], "lsn") == screen(stops[1], "list_sorted_nodes")
+
+
+def test_a_number_fills_a_tensor_that_is_still_to_be_computed(model):
+    (loss, _), stops, _ = step_through(model, "override h:0 1", "lsn", "override", "cont", "exit")
+    assert "when it is computed" in screen(stops[1], "override h:0 1")
+    (line_of_h,) = [line for line in screen(stops[1], "lsn").splitlines() if "] h " in line]
+    assert "O" in line_of_h
+    assert "h:0" in screen(stops[1], "override")
+    assert loss == 0
+
+
+def test_a_fill_can_be_taken_back(model):
+    (loss, _), stops, _ = step_through(model, "override h:0 1", "restore h:0", "cont", "exit")
+    assert not stops[1].replies["restore h:0"].failed
+    assert loss == -np.inf
+
+
+def test_a_discarded_run_may_be_stepped_through_again(model):
+    sess, ui = wrap(
+        model.session,
+        ["s"],
+        ["cont h", "override h:0 1", "exit --discard"],
+        ["s"],
+        ["cont h", "override h:0 2", "exit"],
+        ["run"],
+    )
+    loss, _ = sess.run(model.fetches, {model.x: FED})
+    assert [stop.mode for stop in ui.stops] == [
+        *("run-start", "stepper", "run-start", "stepper", "run-end")
+    ]
+    assert loss == pytest.approx(4 * np.log(2), rel=1e-6)
+    np.testing.assert_array_equal(weights_of(model), np.full((3, 2), 2.0))
+
+
+def test_commands_may_follow_on_one_line(model):
+    _, stops, _ = step_through(model, "cont h; override h:0 1", "override h:0 1 ; diff", "exit")
+    assert stops[1].replies["override h:0 1 ; diff"].rest == ("diff",)

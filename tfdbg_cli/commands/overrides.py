@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from tfdbg_cli.commands.context import STEPPER_MODES, Context
 from tfdbg_cli.commands.expressions import evaluate
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.reply import Candidate
 from tfdbg_cli.commands.stepper_screens import moved_document, need_walk
 from tfdbg_cli.documents import Document, LazyDocument, Line, Span, TextDocument, line
 from tfdbg_cli.errors import UserError
@@ -22,6 +24,15 @@ from tfdbg_cli.tensors.statistics import measure
 __all__ = ["COMMANDS"]
 
 
+def _tensors(context: Context, typed: str) -> Iterable[Candidate]:
+    """What can be overridden, computed or not."""
+    walk = context.walk
+    if walk is None:
+        return []
+    names = (name for step in walk.stepper.steps if not step.unfit for name in step.outputs)
+    return [Candidate(name) for name in names if name.startswith(typed)][:400]
+
+
 def _full_name(walk: Walk, name: str) -> str:
     """``node:0`` of ``node``."""
     node, _, slot = name.rpartition(":")
@@ -30,20 +41,22 @@ def _full_name(walk: Walk, name: str) -> str:
 
 def _override(context: Context, arguments: argparse.Namespace) -> Result:
     walk = need_walk(context)
-    name, _, expression = arguments.text.partition(" ")
-    name, expression = name.strip("\"'"), expression.strip()
+    name, expression = arguments.tensor, " ".join(arguments.expression).strip()
     if not name:
         return _overridden(walk)
     if not expression:
         raise UserError(
             f"There is no value for {name}.", f"override {name} np.clip(`{name}`, 0, 1)"
         )
-    if len(expression) > 1 and expression[0] == expression[-1] and expression[0] in "\"'":
-        expression = expression[1:-1]
     name = _full_name(walk, name)
+    is_computed = walk.stepper.has(name)
     value = _filled(context, name, evaluate(context, expression))
+    if not is_computed and np.ndim(value) == 0 and _is_number(value):
+        walk.find(name)
+        walk.fills[name] = value
+        return moved_document(context, Halt(f"{name} will be full of it when it is computed."))
     undone = walk.override(name, value)
-    why = f"{name} is overridden."
+    why = f"{name} is overridden{'' if is_computed else ' as soon as it is computed'}."
     if undone:
         nodes = ", ".join(step.node for step in undone[:4]) + ("…" if len(undone) > 4 else "")
         why += f" Went back before what had read it: {len(undone)} node(s) ({nodes})."
@@ -52,15 +65,19 @@ def _override(context: Context, arguments: argparse.Namespace) -> Result:
 
 def _filled(context: Context, name: str, value: Any) -> Any:
     """A number as a whole tensor of it, where the shape of the tensor is known."""
-    if np.ndim(value) or not isinstance(value, int | float | complex | np.generic):
+    if np.ndim(value) or not _is_number(value):
         return value
     found = context.need_dump().by_tensor(name)
     shape = found[-1].shape if found else None
     return np.full(shape, value) if shape else value
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | complex | np.generic | np.ndarray)
+
+
 def _overridden(walk: Walk) -> Document:
-    names = list(walk.stepper.overrides)
+    names = [*walk.stepper.overrides, *walk.fills]
     if not names:
         return TextDocument(
             [
@@ -79,31 +96,47 @@ def _overridden(walk: Walk) -> Document:
 def _restore(context: Context, arguments: argparse.Namespace) -> Result:
     walk = need_walk(context)
     stepper = walk.stepper
-    names: list[str] = arguments.names
-    overridden = [_full_name(walk, name) for name in names]
-    wanted = list(stepper.overrides) if not names else []
-    variables: list[str] = []
-    for name, full in zip(names, overridden, strict=True):
-        if full in stepper.overrides:
-            wanted.append(full)
-        else:
-            variables.append(name.removesuffix(":0"))
-    if not names and not wanted and not stepper.updated:
-        raise UserError("Nothing was overridden or updated.")
-    unknown = [name for name in variables if name not in stepper.updated]
-    if unknown:
-        raise UserError(f'"{unknown[0]}" was neither overridden nor updated.')
+    filled, overridden, variables = _to_restore(walk, arguments.names)
+    for name in filled:
+        del walk.fills[name]
     undone: list[Step] = []
-    for name in wanted:
+    for name in overridden:
         readers = walk.readers(name)
         if readers and not stepper.is_open_ended:
             undone += walk.rewind(readers[0])
         stepper.take_back(name)
-    restored = list(stepper.restore(variables)) if variables or not names else []
-    parts = [f"{', '.join(wanted)} as computed"] if wanted else []
+    variables = [name for name in variables if name in stepper.updated]  # else it was undone
+    restored = list(stepper.restore(variables)) if variables else []
+    parts = [f"{', '.join([*filled, *overridden])} as computed"] if filled or overridden else []
     parts += [f"{', '.join(restored)} as at the beginning"] if restored else []
     back = f" Went back {len(undone)} node(s)." if undone else ""
-    return moved_document(context, Halt(f"Restored: {'; '.join(parts) or 'nothing'}.{back}"))
+    return moved_document(context, Halt(f"Restored: {'; '.join(parts)}.{back}"))
+
+
+def _to_restore(walk: Walk, names: list[str]) -> tuple[list[str], list[str], list[str]]:
+    """Fills, overridden tensors and updated variables of these names; without names, all.
+
+    Raises:
+        UserError: there is nothing of a name, or nothing at all.
+    """
+    stepper = walk.stepper
+    if not names:
+        found = (list(walk.fills), list(stepper.overrides), list(stepper.updated))
+        if not any(found):
+            raise UserError("Nothing was overridden or updated.")
+        return found
+    filled, overridden, variables = [], [], []
+    for name in names:
+        full = _full_name(walk, name)
+        if full in walk.fills:
+            filled.append(full)
+        elif full in stepper.overrides:
+            overridden.append(full)
+        elif name.removesuffix(":0") in stepper.updated:
+            variables.append(name.removesuffix(":0"))
+        else:
+            raise UserError(f'"{name}" was neither overridden nor updated.')
+    return filled, overridden, variables
 
 
 def _diff(context: Context, arguments: argparse.Namespace) -> Result:
@@ -212,16 +245,22 @@ INJECT = Command(
     _override,
     (
         Argument(
-            ("text",),
-            "a tensor, and an expression as eval takes it; nothing: list what is overridden",
-            "TENSOR EXPRESSION",
+            ("tensor",),
+            "a tensor of the run; nothing: list what is overridden",
+            "TENSOR",
             nargs="?",
             default="",
-            complete=completers.tensors,
+            complete=_tensors,
+        ),
+        Argument(
+            ("expression",),
+            "its value, as eval takes it; quote it if it has blanks outside of brackets",
+            "EXPRESSION",
+            nargs="*",
+            complete=completers.expression,
         ),
     ),
     modes=STEPPER_MODES,
-    is_raw=True,
     examples=(
         ("override Softmax:0 np.clip(`Softmax:0`, 1e-8, 1)", "clip what was computed"),
         ("override hidden/Relu:0 0", "a number fills the tensor"),

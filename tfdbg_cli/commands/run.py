@@ -335,7 +335,7 @@ ERROR = Command(
     "run control",
     "Show the error of this run again.",
     _show_error,
-    modes=DUMP_MODES,
+    modes=DUMP_MODES - STEPPER_MODES,
     examples=(("error", "the failing op, its error and where to look"),),
 )
 

@@ -18,7 +18,9 @@ from tfdbg_cli.commands.stepper_screens import (
     where_document,
 )
 from tfdbg_cli.documents import TextDocument, line
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.errors import UserError, did_you_mean
+from tfdbg_cli.stepping.breakpoints import Breakpoint
+from tfdbg_cli.stepping.walk import Halt
 
 __all__ = ["COMMANDS", "StepperExit"]
 
@@ -76,17 +78,16 @@ def _list(context: Context, arguments: argparse.Namespace) -> Result:
 
 def _step(context: Context, arguments: argparse.Namespace) -> Result:
     walk = need_walk(context)
+    times = arguments.count or arguments.times
     if arguments.back:
-        undone = walk.back(arguments.times)
+        undone = walk.back(times)
         context.refresh()
         names = ", ".join(step.node for step in undone[:8])
         more = f" and {len(undone) - 8} more" if len(undone) > 8 else ""
-        document = where_document(context)
-        lines = [line((f"Undone: {names}{more}", "warning")), line(), *document]
-        return TextDocument(lines, menu=document.menu)
+        return moved_document(context, Halt(f"Undone: {names}{more}"))
     if arguments.iteration and not walk.stepper.can_iterate:
         raise UserError("Loops of this run are stepped as one node.", "Leave -i out.")
-    return moved_document(context, walk.step(arguments.times, arguments.iteration))
+    return moved_document(context, walk.step(times, arguments.iteration))
 
 
 def _cont(context: Context, arguments: argparse.Namespace) -> Result:
@@ -117,6 +118,14 @@ def _break(context: Context, arguments: argparse.Namespace) -> Result:
     if arguments.filter_exclude_node_names:
         exclude = compile_regex(arguments.filter_exclude_node_names, "-fenn")
     predicate = context.filters.predicate(name) if name else None
+    walk = need_walk(context)
+    if text and not walk.stepper.is_open_ended:
+        probe = Breakpoint(0, text)
+        if not any(map(probe.is_at, walk.stepper.steps)):
+            raise UserError(
+                f'No node of this run is called "{text}" or is of that type.',
+                did_you_mean(text, walk.names()) or "list_sorted_nodes lists them.",
+            )
     made = breakpoints.add(text, name, predicate, exclude)
     if predicate is not None:
         need_walk(context).watch()
@@ -186,16 +195,17 @@ STEP = Command(
     "Do the next node, or undo the last one.",
     _step,
     (
-        Argument(("-t", "--times"), "so many", "NUM", default=1, kind=_count),
+        Argument(("count",), "so many", "NUM", nargs="?", kind=_count),
+        Argument(("-t", "--times"), "the same", "NUM", default=1, kind=_count),
         Argument(("-b", "--back"), "undo: the state is as before the last step"),
         Argument(("-i", "--iteration"), "of a loop do one iteration (NumPy engine)"),
     ),
     modes=STEPPER_MODES,
     examples=(
         ("step", "the next node"),
-        ("st -t 10", "the next ten"),
+        ("st 10", "the next ten"),
         ("step -b", "undo the last step"),
-        ("step -b -t 5", "undo the last five"),
+        ("step -b 5", "undo the last five"),
     ),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from tfdbg_cli.commands.context import Context
@@ -21,7 +22,7 @@ from tfdbg_cli.documents import (
 )
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.errors import UserError, one_line
-from tfdbg_cli.stepping.stepper import Outcome, Step
+from tfdbg_cli.stepping.stepper import Outcome
 from tfdbg_cli.stepping.walk import LEGEND, Halt, Walk
 
 __all__ = ["list_document", "moved_document", "need_walk", "node_line", "where_document"]
@@ -107,20 +108,25 @@ def where_document(context: Context) -> Document:
     count = len(walk.stepper.steps)
     lines = context.take_notes()
     if walk.stepper.is_open_ended:
-        head = f"{walk.stepper.position} node(s) of the run are done."
+        head = f"Done: {walk.stepper.position} node(s) of the run."
     else:
-        head = f"{walk.stepper.position} of the run's {count} nodes are done."
+        head = f"Done: {walk.stepper.position} of the run's {count} nodes."
     lines += [line((head, "bold")), line(), *_window(walk), line(), _legend()]
     if walk.stepper.caveats:
         lines.append(line())
-        lines += [line(("Note: ", "warning"), text) for text in walk.stepper.caveats]
+        for text in walk.stepper.caveats:
+            first, *more = wrapped(context, f"Note: {text}")
+            lines.append(line(("Note: ", "warning"), first.removeprefix("Note: ")))
+            lines += [line(each) for each in more]
     if walk.stepper.overrides:
         lines += [line(), line("Overridden: ", *_names(list(walk.stepper.overrides)))]
     breakpoints = list(walk.breakpoints)
     if breakpoints:
         lines += [line(), line("Breakpoints:")]
         lines += [line(f"  {each.number}  {each.describe()}") for each in breakpoints]
-    lines += [line(), *_ways(walk)]
+    if not walk.is_known:
+        lines += [line(), *_ways(walk)]
+    walk.is_known = True
     return TextDocument(lines, menu=_menu(context))
 
 
@@ -182,11 +188,11 @@ def moved_document(context: Context, halt: Halt) -> Document:
         last = halt.outcomes[-1]
         count = len(halt.outcomes)
         done = f"{count} nodes were done, the last one " if count > 1 else "Done: "
-        partial = " (one iteration)" if last.is_partial else ""
+        partial = f" (iteration {walk.iterations})" if last.is_partial else ""
         lines.append(line(done, (last.step.node, "bold"), f"  {last.step.op_type}{partial}"))
         if not last.step.is_feed:
             lines += _used(walk, last)
-        lines += made_lines(context, last.step)
+        lines += made_lines(context, last)
     if halt.updated:
         lines.append(line("Updated:"))
         lines += [line("  ", (name, "bold")) for name in halt.updated[:_MOST]]
@@ -200,12 +206,22 @@ def moved_document(context: Context, halt: Halt) -> Document:
         said = " ".join(described.message.split()) if described is not None else ""
         lines += [
             line((f"{failed} failed: ", "error"), said or one_line(halt.error)),
-            line(("Override one of its inputs and step again; exit lets it fail.", "dim")),
+            line(
+                (
+                    f"Override one of its inputs{_same(walk)} and step again; exit lets it fail.",
+                    "dim",
+                )
+            ),
         ]
     if halt.why:
-        lines.append(line((halt.why, "warning")))
+        lines += [line((text, "warning")) for text in wrapped(context, halt.why)]
     lines += [line(), *_window(walk)]
     return TextDocument(lines, menu=_menu(context), title_role="error" if halt.error else "")
+
+
+def _same(walk: Walk) -> str:
+    """What PyTorch asks of the value of a tensor that the program holds already."""
+    return " (with a value of its shape)" if walk.stepper.is_open_ended else ""
 
 
 def _used(walk: Walk, outcome: Outcome) -> list[Line]:
@@ -218,19 +234,29 @@ def _used(walk: Walk, outcome: Outcome) -> list[Line]:
     return lines + _more(len(sources))
 
 
-def made_lines(context: Context, step: Step) -> list[Line]:
+def made_lines(context: Context, outcome: Outcome) -> list[Line]:
     """The tensors that a step has made, with dtype, shape and health."""
     dump = context.need_dump()
     health = TensorHealth(TensorFacts(dump))
+    names: Sequence[str] = outcome.step.outputs
+    if outcome.is_partial:
+        made = need_walk(context).stepper.made(outcome)
+        names = list(dict.fromkeys(datum.tensor_name for datum in made))
     lines = []
-    for name in step.outputs[:_MOST]:
+    for name in names[:_MOST]:
         found = dump.by_tensor(name)
         if not found or isinstance(dump.value(found[-1]), InconvertibleTensorProto):
             continue
         numbers = health.range(found[-1])
         spans = [Span("  "), health.name(found[-1]), Span("  "), *health.words(found[-1])]
         lines.append(line(*spans, *([Span(f"  {numbers}", "dim")] if numbers else [])))
-    return [line("Made:"), *lines, *_more(len(step.outputs))] if lines else []
+    return [line("Made:"), *lines, *_more(len(names))] if lines else []
+
+
+def wrapped(context: Context, text: str) -> list[str]:
+    """A text as lines that fit on the screen; printed, it is one line."""
+    width = 10_000 if context.is_printed else max(context.width - 2, 40)
+    return textwrap.wrap(text, width, break_long_words=False) or [""]
 
 
 def _more(count: int) -> list[Line]:

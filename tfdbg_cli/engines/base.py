@@ -156,6 +156,14 @@ class SteppedRun(Stepper):
                 changed.
         """
 
+    def again(self) -> SteppedRun | None:
+        """After a `discard` that has given a capture: the run from its beginning, once more.
+
+        Returns:
+            ``None``: it can't be gone through again.
+        """
+        return None
+
     def stop(self) -> None:
         """End the run where it is: what was done stays, nothing more is computed or updated.
 

@@ -362,7 +362,7 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
                 capture.dump.warnings.append(f"Overridden in the stepper: {names}.")
             return capture
         made = node_stepper.instead
-        return call if made is None else once_made(call, made)
+        return call if made is None else once_made(call, made, stepper.again)
 
     def _plainly(self, run: Callable[[], Any]) -> tuple[Any, BaseException | None]:
         """The value of a run, or its framework error; anything else is raised at once."""

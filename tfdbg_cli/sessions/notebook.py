@@ -8,8 +8,9 @@ from typing import Any
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.reply import Leave, Toast
-from tfdbg_cli.commands.run import RunChoice, describe_run
+from tfdbg_cli.commands.run import ExitChoice, RunChoice, describe_run
 from tfdbg_cli.commands.service import CommandService
+from tfdbg_cli.commands.stepper import StepperExit
 from tfdbg_cli.sessions.debugger import Debugger
 from tfdbg_cli.settings import Settings
 from tfdbg_cli.tensors.measurements import halt as halt_measurements
@@ -101,11 +102,14 @@ class NotebookDebugger(Debugger):
     def stop(self, context: Context, *, title: str, title_role: str, initial_command: str) -> Any:
         """Give control to the user inside a `cell`; elsewhere, print what a run led to."""
         about = {"title": title, "title_role": title_role, "initial_command": initial_command}
-        if context.dump is not None:
+        if context.dump is not None and context.mode != "stepper":
             self.service = self._service(context, **about)
             self.last_stop = describe_run(context)
         if self.is_in_cell:
-            return super().stop(context, **about)
+            action = super().stop(context, **about)
+            if isinstance(action, StepperExit) and action.exit == ExitChoice():
+                return StepperExit(action.is_discarded)  # the run is there to look at afterwards
+            return action
         if context.mode == "run-start":
             return _PLAINLY
         self.stops += 1

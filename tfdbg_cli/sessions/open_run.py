@@ -48,12 +48,31 @@ class OpenRun:
         return self.response.watch()
 
 
-def once_made(call: RunCall, capture: Capture) -> RunCall:
-    """A run that was made already and can't be made twice: whatever is asked, it gives that."""
+def once_made(call: RunCall, capture: Capture, again: Callable[[], SteppedRun | None]) -> RunCall:
+    """A run that was made already and can't be made twice: whatever is asked, it gives that.
+
+    Args:
+        call: the run.
+        capture: what it has given.
+        again: makes a stepper that goes through it; ``None``: it can't.
+    """
 
     def run() -> Any:
         if capture.error is not None:
             raise capture.error
         return capture.value
 
-    return RunCall(call.fetches, call.feeds, run, lambda watch: capture, runner=call.runner)
+    def stepper() -> SteppedRun:
+        made = again()
+        if made is None:
+            raise NotImplementedError("This run was made already.")
+        return made
+
+    return RunCall(
+        call.fetches,
+        call.feeds,
+        run,
+        lambda watch: capture,
+        stepper=stepper,
+        runner=call.runner,
+    )

@@ -9,6 +9,7 @@ from tfdbg_cli.commands.run import ExitChoice, describe_run
 from tfdbg_cli.commands.stepper import StepperExit
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.engines.base import SteppedRun
+from tfdbg_cli.errors import UserError
 from tfdbg_cli.sessions.debugger import Debugger
 from tfdbg_cli.sessions.node_stepper import NodeStepper
 
@@ -33,7 +34,9 @@ def stop_in(
         may_discard: whether the run may be given up.
     """
     context.walk = node_stepper.walk
-    context.discard = node_stepper.discard if may_discard else None
+    if may_discard:
+        is_program = node_stepper.run.is_open_ended
+        context.discard = _refuse_discard if is_program else node_stepper.discard
     context.refresh()
     action = debugger.stop(
         context,
@@ -44,6 +47,18 @@ def stop_in(
     if isinstance(action, StepperExit):
         return action
     return StepperExit(exit=action if isinstance(action, ExitChoice) else None)
+
+
+def _refuse_discard() -> None:
+    """A program that waits in the middle of a run.
+
+    Raises:
+        UserError: always.
+    """
+    raise UserError(
+        "The program is in the middle of this run and can't be taken back.",
+        "restore takes overrides back that nothing has read; exit lets the run go on.",
+    )
 
 
 def breakpoint_in(stepper: SteppedRun, run_info: RunInfo) -> None:

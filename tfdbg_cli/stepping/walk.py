@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 from tfdbg_cli.errors import UserError, did_you_mean
 from tfdbg_cli.stepping.breakpoints import Breakpoints
 from tfdbg_cli.stepping.stepper import Outcome, Step, Stepper
@@ -49,6 +51,10 @@ class Walk:
         self.breakpoints = Breakpoints()
         #: Nodes that somebody asked to get to; the others were done on the way.
         self.asked: set[str] = set()
+        #: Tensors that are to be filled with a number as soon as they are computed.
+        self.fills: dict[str, Any] = {}
+        #: Whether somebody was told how to move.
+        self.is_known = False
         self._iterations = 0  # of the loop that is the next step, as far as they are done
 
     # Where it is.
@@ -57,6 +63,11 @@ class Walk:
     def next(self) -> Step | None:
         """The next step; ``None`` at the end."""
         return self.stepper.next
+
+    @property
+    def iterations(self) -> int:
+        """How many iterations of the next step, a loop, are done."""
+        return self._iterations
 
     def names(self) -> list[str]:
         """Every name that a step goes by, in order."""
@@ -69,9 +80,15 @@ class Walk:
             name: of a node, or of a tensor.
         """
         node, _, slot = name.rpartition(":")
-        wanted = {name, node} if node and slot.isdigit() else {name}
+        is_tensor = bool(node) and slot.isdigit()
         for index, step in enumerate(self.stepper.steps):
-            if step.node in wanted or not wanted.isdisjoint(step.members) or name in step.outputs:
+            if name == step.node or name in step.members or name in step.outputs:
+                return index
+            # Of what an operation makes not every step knows; of a loop, only what leaves it.
+            if is_tensor and (
+                (node == step.node and not step.outputs)
+                or (node != step.node and node in step.members)
+            ):
                 return index
         return None
 
@@ -130,9 +147,8 @@ class Walk:
         """
         place = self.find(target) if target else None
         if place is not None and place < self.stepper.position:
-            raise UserError(
-                f'"{target}" is done.', f"step -b {self.stepper.position - place} goes back to it."
-            )
+            count = self.stepper.position - place
+            raise UserError(f'"{target}" is done.', f"step -b -t {count} goes back to it.")
         if self.next is None:
             raise UserError("The run is at its end.", "exit shows it; step -b goes back.")
         halt = Halt()
@@ -194,16 +210,26 @@ class Walk:
         """One step; whether it was done."""
         try:
             outcome = self.stepper.advance(iteration and self.stepper.can_iterate)
-        except UserError:
+        except UserError as error:
+            if self.stepper.overrides and not error.hint:
+                error.hint = "restore takes an override back."
             raise
         except Exception as error:
             halt.error = error
             return False
         halt.outcomes.append(outcome)
+        self._fill(outcome)
         self._iterations = self._iterations + 1 if outcome.is_partial else 0
         if self.breakpoints.has_filters:
             self.breakpoints.look(self.stepper.made(outcome), self.stepper.dump)
         return True
+
+    def _fill(self, outcome: Outcome) -> None:
+        """Override what was made and is to be full of a number."""
+        for name in outcome.step.outputs if self.fills and not outcome.is_partial else ():
+            if name in self.fills and self.stepper.has(name):
+                shape = np.shape(self.stepper.value(name))
+                self.stepper.override(name, np.full(shape, self.fills.pop(name)))
 
     def _asked_for(self, halt: Halt) -> None:
         if halt.outcomes:
@@ -268,9 +294,20 @@ class Walk:
             self.find(tensor_name)
         undone: list[Step] = []
         readers = self.readers(tensor_name)
+        place, iterations, asked = self.stepper.position, self._iterations, set(self.asked)
         if readers and not self.stepper.is_open_ended:
             undone = self.rewind(readers[0])
-        self.stepper.override(tensor_name, value)
+        try:
+            self.stepper.override(tensor_name, value)
+        except UserError:
+            # As if nothing had been asked.
+            while undone and self.stepper.position < place:
+                self.stepper.advance()
+            while undone and self._iterations < iterations:
+                self._iterations += self.stepper.advance(iteration=True).is_partial
+            self.asked = asked
+            raise
+        self.fills.pop(tensor_name, None)
         return undone
 
     def letters(self, index: int) -> str:
@@ -281,7 +318,7 @@ class Walk:
         found += "U" if step.unfit else ""
         if index < self.stepper.position and not step.is_feed:
             found += "H" if step.node in self.asked else "I"
-        found += "O" if any(name in overrides for name in step.outputs) else ""
+        found += "O" if any(n in overrides or n in self.fills for n in step.outputs) else ""
         found += "D" if step.node in self.stepper.updated else ""
         return found
 

@@ -13,18 +13,16 @@ _NAMED = 3
 # What they give follows from the shape of their input, not from its elements.
 _OF_SHAPES = frozenset({"Const", "Rank", "Shape", "ShapeN", "Size"})
 _KEPT = {
-    "random": (
-        "Random numbers are drawn once: {names} keep(s) them, whatever is overridden before."
-    ),
+    "random": ("Random numbers are drawn once, and stay whatever is overridden before: {names}."),
     "python": (
-        "Python functions are called once, before the first step: {names} keep(s) the result, "
-        "whatever is overridden before."
+        "Python functions are called once, before the first step, and their results stay whatever "
+        "is overridden before: {names}."
     ),
     "state": (
-        "Queues, iterators, tables and files are used once, before the first step: {names} "
-        "keep(s) the result, whatever is overridden before."
+        "Queues, iterators, tables and files are used once, before the first step, and what they "
+        "gave stays whatever is overridden before: {names}."
     ),
-    "print": "Before the first step was printed what {names} print(s) where nothing is overridden.",
+    "print": "Printed before the first step, with nothing overridden: {names}.",
 }
 
 

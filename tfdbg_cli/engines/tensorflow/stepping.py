@@ -421,6 +421,12 @@ class TensorFlowStepper(SteppedRun):
         self._capture = None
         return self.finish()
 
+    def again(self) -> TensorFlowStepper:
+        """The same record from its beginning."""
+        self._capture = self._dump = None
+        self._position = 0
+        return self
+
     def stop(self) -> None:
         """End the run where it is: variables are as the steps that were done have left them."""
         self._check_open()
