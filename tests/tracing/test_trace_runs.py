@@ -1,5 +1,6 @@
 """Blocks for many runs: `every` and `runs`."""
 
+import contextlib
 import gc
 import itertools
 import weakref
@@ -219,3 +220,115 @@ def test_the_result_of_each_run(model):
         results.append(float(t.result))
     assert results == [4, 16]
     assert t.result == 16
+
+
+def counter_of(model):
+    """The session's counter, and what adds one to it."""
+    count = tf.Variable(0.0, name="count")
+    up = tf.assign_add(count, 1.0, name="up")
+    model.sess.run(count.initializer)
+    return count, up
+
+
+def test_the_last_run_is_finished_whoever_holds_the_iterator(model):
+    count, up = counter_of(model)
+    for _ in zip(range(2), tfdbg_cli.runs(model.sess, up), strict=False):
+        pass
+    assert model.sess.run(count) == 2
+    for _ in itertools.islice(tfdbg_cli.runs(model.sess, up), 2):
+        pass
+    assert model.sess.run(count) == 4
+    kept = [t for _, t in zip(range(2), tfdbg_cli.runs(model.sess, up), strict=False)]
+    assert (model.sess.run(count), kept[-1].result) == (6, 6)
+    t = next(tfdbg_cli.runs(model.sess, up))
+    assert (model.sess.run(count), t.result) == (7, 7)
+    iterator = tfdbg_cli.runs(model.sess, up)
+    next(iterator)
+    del iterator
+    assert model.sess.run(count) == 8
+
+
+def test_an_error_takes_its_run_back_through_other_iterators_and_handlers(model):
+    count, up = counter_of(model)
+
+    def by_zip():
+        for _ in zip(range(9), tfdbg_cli.runs(model.sess, up), strict=False):
+            raise ValueError("one")
+
+    def by_handlers():
+        for _ in tfdbg_cli.runs(model.sess, up):
+            try:
+                with contextlib.suppress(KeyError):
+                    raise ValueError("two")
+            except IndexError:
+                pass
+            finally:
+                model.weights()
+
+    def again():
+        for t in tfdbg_cli.runs(model.sess, up):
+            try:
+                _ = t["no such"].value
+            except TraceError:
+                raise
+
+    for loop, kind in ((by_zip, ValueError), (by_handlers, ValueError), (again, TraceError)):
+        with pytest.raises(kind):
+            loop()
+        assert model.sess.run(count) == 0
+
+
+def test_leaving_the_loop_after_an_error_was_handled_finishes_the_run(model):
+    count, up = counter_of(model)
+
+    def loop():
+        for t in tfdbg_cli.runs(model.sess, up):
+            try:
+                raise ValueError
+            except ValueError as error:
+                kept = error
+            return t, kept
+        return None
+
+    t, _kept = loop()
+    assert model.sess.run(count) == t.result == 1
+
+
+def test_stop_ends_the_run_and_the_body_goes_on(model):
+    seen = []
+    for t in tfdbg_cli.runs(model.sess, model.step, model.feed, times=2):
+        seen.append(t["h"].value.shape)
+        t.stop()
+        with pytest.raises(TraceError, match=r"ended by t\.stop\(\): square:0 was not read"):
+            _ = t["square"].value
+    assert seen == [(2, 2)] * 2
+    np.testing.assert_array_equal(model.weights(), W)
+
+
+def test_stop_after_the_block_does_nothing(model):
+    with tfdbg_cli.trace(model.sess, model.total, model.feed) as t:
+        pass
+    t.stop()
+    assert t.result == total_of(Y)
+
+
+def test_numbers_of_runs_that_are_none(model):
+    with pytest.raises(TraceError, match="no -1 runs"):
+        tfdbg_cli.runs(model.sess, model.total, model.feed, times=-1)
+    for times in ("a", 1.5):
+        with pytest.raises(TraceError, match="can't be applied to"):
+            tfdbg_cli.trace(model.sess).every(times)
+
+
+def test_runs_without_what_the_block_asks_for_are_left_alone_and_not_counted(model):
+    seen = []
+    with tfdbg_cli.trace(model.sess).every(1) as t:
+        seen.append(1)
+        t["y"].value = t["y"].value * 0
+        t["square"].value = t["square"].value + 1
+    model.sess.run(model.w.initializer)
+    np.testing.assert_array_equal(model.sess.run(model.h, model.feed), Y)
+    assert model.sess.run(model.total, model.feed) == 4
+    assert model.sess.run(model.total, model.feed) == total_of(Y)
+    assert len(seen) == 3
+    assert not _patches

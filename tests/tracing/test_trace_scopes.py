@@ -1,6 +1,8 @@
 """Where a block may stand, and what becomes of its variables."""
 
 import contextlib
+import functools
+import operator
 import sys
 
 import numpy as np
@@ -180,6 +182,68 @@ def test_functions_inside_share_their_variables_with_the_block(model):
     assert (count, later()) == (23, 27)
 
 
+def test_whatever_shares_a_variable_sees_it_in_the_block(model):
+    count = 0
+
+    class Counter:
+        def hit(self):
+            nonlocal count
+            count += 1
+
+    def wrapped(by):
+        nonlocal count
+        count += by
+
+    hits = {"deep": [functools.partial(wrapped, 10)]}
+    del wrapped
+    show = operator.methodcaller("__call__")
+
+    def later():
+        return new
+
+    with tfdbg_cli.trace(model.sess, model.total, model.feed) as t:
+        Counter().hit()
+        hits["deep"][0]()
+        count += 100
+        assert (Counter().hit(), count) == (None, 112)
+        new = 1
+        assert show(later) == 1
+
+        def inside():
+            nonlocal count
+            count += 1000
+            return new
+
+        assert (inside(), count) == (1, 1112)
+        with tfdbg_cli.trace(model.sess, model.y, model.feed):
+            Counter().hit()
+            new += int(t["h"].value.size)
+        assert (count, inside()) == (1113, 5)
+    new += 1
+    assert (inside(), later(), count) == (6, 6, 3113)
+
+
+def test_looking_for_shared_variables_leaves_them_as_they_are(model):
+    value, empty = object(), 1
+    del empty
+
+    def other(value=value):
+        def hold():
+            return value
+
+        return hold
+
+    holders = [[[other()]], [[lambda: (value, empty)]]]  # noqa: F821
+    before = value
+    with tfdbg_cli.trace(model.sess, model.total, model.feed):
+        value = (value, 1)
+    assert value == (before, 1)
+    assert holders[0][0][0]() is before
+    with pytest.raises(NameError):
+        holders[1][0][0]()
+    assert "empty" not in locals()
+
+
 def test_variables_of_the_functions_around(model):
     total, unused = 0, 1
 
@@ -262,6 +326,41 @@ def test_the_body_of_a_class(model):
     assert Made.other == 2
     assert Made.__qualname__.endswith("Made")
     assert Made.__module__ == __name__
+
+
+def test_the_body_of_a_class_in_a_function(model):
+    around, unused = 5, 1
+
+    class Made:
+        with tfdbg_cli.trace(model.sess, model.total, model.feed) as t:
+            size = t["h"].value.size + around
+
+            def method(self):
+                return self.size, around
+
+        class Inner:
+            with tfdbg_cli.trace(model.sess, model.total, model.feed):
+                size = around * 2
+
+    around += 1
+    assert (Made.size, Made().method(), Made.Inner.size) == (9, (9, 6), 10)
+    assert Made.__qualname__.endswith("test_the_body_of_a_class_in_a_function.<locals>.Made")
+    assert Made.method.__qualname__ == f"{Made.__qualname__}.method"
+    assert unused == 1
+
+
+def test_a_block_in_a_handler_keeps_the_error_that_is_handled(model):
+    def handle():
+        try:
+            raise KeyError("first")
+        except KeyError:
+            with tfdbg_cli.trace(model.sess, model.total, model.feed):
+                _ = 1 / 0
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        handle()
+    assert repr(caught.value.__context__) == "KeyError('first')"
+    assert caught.value.__context__.__context__ is None
 
 
 MODEL = []

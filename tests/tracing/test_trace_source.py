@@ -119,6 +119,16 @@ def test_the_interpreter_s_own_prompt(tmp_path):
     child.sendline(BLOCK.splitlines()[3])
     child.expect("seen .*\r\n")
     assert EXPECTED in child.after
+    for line in ["def typed(n):", *(f"    {line}" for line in BLOCK.splitlines())]:
+        child.sendline(line)
+        child.expect(r"\.\.\. ")
+    child.sendline("")
+    child.expect(">>> ")
+    child.sendline("other = 1")
+    child.expect(">>> ")
+    child.sendline("typed(2)")
+    child.expect("seen .*\r\n")
+    assert EXPECTED in child.after
     child.sendline("exit()")
     child.expect(pexpect.EOF)
     child.close()

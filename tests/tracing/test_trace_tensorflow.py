@@ -126,3 +126,47 @@ def test_runs(program):
     ]
     assert losses[0] == 30
     assert len(set(losses)) == 3
+
+
+def test_runs_that_do_not_compute_it_are_left_alone(program):
+    with tfdbg_cli.trace(program.sess).every(1) as t:
+        t["y:0"].value = np.zeros((2, 2), np.float32)
+        t["loss:0"].value = t["loss:0"].value + 7
+    program.sess.run(program.w.initializer)
+    np.testing.assert_array_equal(program.sess.run(program.h, program.feed), X)
+    results = [program.sess.run(program.loss, program.feed) for _ in range(2)]
+    assert results == [7, 30]
+
+
+def test_a_monitored_session():
+    import tensorflow.compat.v1 as tf
+
+    class Hook(tf.train.SessionRunHook):
+        steps = ()
+
+        def before_run(self, run_context):
+            return tf.train.SessionRunArgs(step)
+
+        def after_run(self, run_context, run_values):
+            self.steps = (*self.steps, int(run_values.results))
+
+    with tf.Graph().as_default():
+        step = tf.train.get_or_create_global_step()
+        x = tf.placeholder(tf.float32, [2, 2], name="x")
+        h = tf.nn.relu(x, name="h")
+        loss = tf.reduce_sum(h, name="loss")
+        more = tf.assign_add(step, 1, name="more")
+        hook, feed = Hook(), {x: X}
+        with tf.train.MonitoredSession(hooks=[hook]) as sess:
+            with tfdbg_cli.trace(sess, [loss, more], feed) as t:
+                t["h:0"].value = np.minimum(t["h:0"].value, 1)
+            assert t.result[0] == 4
+            with tfdbg_cli.trace(sess).every(2) as t:
+                t["h:0"].value = np.minimum(t["h:0"].value, 2)
+            results = [sess.run([loss, more], feed)[0] for _ in range(3)]
+            after = [
+                float(t["loss:0"].value) for t in tfdbg_cli.runs(sess, [loss, more], feed, times=2)
+            ]
+            assert (results, after) == ([7, 7, 10], [10, 10])
+            assert sess.run(step) == 6
+    assert len(hook.steps) == 7

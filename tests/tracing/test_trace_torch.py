@@ -3,13 +3,14 @@
 # ruff: noqa: PT012 - what raises is the whole block
 
 import copy
+import sys
 import traceback
 
 import pytest
 
 import tfdbg_cli
 from tfdbg_cli.errors import UserError
-from tfdbg_cli.tracing.errors import TraceError
+from tfdbg_cli.tracing.errors import TraceBlockError, TraceError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("greenlet")
@@ -247,3 +248,150 @@ def test_runs(net, x):
     assert [torch.equal(h, torch.relu(net[0](x * f))) for h, f in zip(found, (1, 2), strict=True)]
     with pytest.raises(TypeError, match="need the arguments"):
         tfdbg_cli.runs(net)
+
+
+class Failing(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(3, 4)
+
+    def forward(self, x):
+        torch.relu(self.first(x))
+        raise LookupError("in the model")
+
+
+def test_the_program_s_own_error_goes_before_a_name_that_never_came(x):
+    model = Failing()
+    with pytest.raises(LookupError, match="in the model"), tfdbg_cli.trace(model, x) as t:
+        _ = t["second/addmm"].value
+    with pytest.raises(LookupError, match="in the model"), tfdbg_cli.trace(model, x) as t:
+        _ = t["first/addmm"].grad
+    with pytest.raises(LookupError, match="in the model"), tfdbg_cli.trace(model) as t:
+        seen = t["second/addmm"].value
+        out = model(x)
+    with pytest.raises(LookupError, match="in the model"):
+        for t in tfdbg_cli.runs(model, x):
+            _ = t["second/addmm"].value
+    with tfdbg_cli.trace(model).every(1) as t:
+        _ = t["second/addmm"].value
+    with pytest.raises(LookupError, match="in the model"):
+        model(x)
+    assert "seen" not in locals()
+    assert "out" not in locals()
+
+
+def test_in_a_loop_a_name_means_the_last_call(net, x):
+    net.eval()
+    outputs, values = [], []
+    with tfdbg_cli.trace(net) as t:
+        for scale in range(3):
+            outputs.append(net(x * scale))
+            values.append(t["3/addmm"].value)
+    assert len({float(value.sum()) for value in values}) == 3
+    for one, other in zip(outputs, values, strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("layer", ["1/relu", "3/addmm"])
+def test_in_a_loop_an_assignment_means_the_next_call(net, x, layer):
+    net.eval()
+    outputs = []
+    with tfdbg_cli.trace(net) as t:
+        for number in range(3):
+            t[layer].value = torch.full((2, 4 if layer == "1/relu" else 2), float(number))
+            outputs.append(net(x))
+    for number, output in enumerate(outputs):
+        value = torch.full((2, 4 if layer == "1/relu" else 2), float(number))
+        assert torch.equal(output, net[3](value) if layer == "1/relu" else value)
+
+
+def test_in_a_loop_an_assignment_after_the_call_changes_its_output(net, x):
+    sums = []
+    with tfdbg_cli.trace(net) as t:
+        for number in range(3):
+            out = net(x)
+            t["3/addmm"].value = torch.full((2, 2), float(number))
+            sums.append(out.sum().item())
+    assert sums == [0, 4, 8]
+
+
+def test_a_name_that_is_set_again_below_its_use_is_refused(net, x):
+    with (
+        pytest.raises(TraceBlockError, match="`scale` is set") as caught,
+        tfdbg_cli.trace(net) as t,
+    ):
+        scale = 2
+        t["1/relu"].value = t["1/relu"].value * scale
+        scale = 3
+        out = net(x)
+    assert caught.value.text.strip() == "scale = 3"
+    assert "out" not in locals()
+    assert "scale" not in locals()
+
+
+class Trainer:
+    def watch(self, model, x):
+        self.model = model
+        with tfdbg_cli.trace(self.model) as self.t:
+            self.h = self.t["3/addmm"].value
+            self.out = self.model(x)
+            self.loss = self.out.sum()
+            self.seen = self.t["sum"].value
+
+
+def test_the_tracer_may_be_an_attribute(net, x):
+    net.eval()
+    trainer = Trainer()
+    trainer.watch(net, x)
+    assert torch.equal(trainer.h, net(x))
+    assert torch.equal(trainer.out, trainer.h)
+    assert torch.equal(trainer.seen, trainer.loss)
+
+
+def test_parameters_by_themselves(net, x):
+    with tfdbg_cli.trace(net, x) as t:
+        weight = t[net[0].weight].value
+    assert torch.equal(weight, net[0].weight)
+    with (
+        pytest.raises(TraceError, match=r'a parameter of a module is t\["layer.weight"\]'),
+        tfdbg_cli.trace(lambda: net(x)) as t,
+    ):
+        _ = t[net[0].weight]
+
+
+def test_calls_without_what_the_block_asks_for_are_left_alone(net, x):
+    net.eval()
+    with tfdbg_cli.trace(net).every(1) as t:
+        _ = t["1/rel"].value
+    with pytest.warns(RuntimeWarning, match="was not applied: .* no tensor 1/rel:0. Did you mean"):
+        found = net(x)
+    assert torch.equal(net(x), found)
+    t.remove()
+
+
+@pytest.mark.skipif(sys.gettrace() is not None, reason="then Python can only print it")
+def test_an_error_of_a_run_whose_loop_was_left_is_raised_there(x):
+    model, after = Failing(), []
+
+    def by_break():
+        for t in tfdbg_cli.runs(model, x):
+            _ = t["first/addmm"].value
+            break
+        after.append(1)
+
+    def by_return():
+        for t in tfdbg_cli.runs(model, x):
+            return t["first/addmm"].value
+        return None
+
+    def by_zip():
+        for _ in zip(range(1), tfdbg_cli.runs(model, x), strict=False):
+            pass
+        after.append(1)
+
+    for loop in (by_break, by_return, by_zip):
+        with pytest.raises(LookupError, match="in the model") as caught:
+            loop()
+        assert loop.__name__ in [entry.name for entry in caught.traceback]
+        assert sys.gettrace() is None
+    assert not after

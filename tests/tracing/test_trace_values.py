@@ -278,3 +278,23 @@ def test_what_has_no_runs_is_refused(model):
     t = tfdbg_cli.trace(model.sess, model.total, model.feed)
     with pytest.raises(TraceError, match="has not begun"):
         _ = t["h"].value
+
+
+def test_an_output_that_a_node_has_not(model):
+    for reads in (["h:9"], ["h", "h:9"], ["square", "h:9"]):
+        with (
+            pytest.raises(TraceError, match=r"h has no output 9\. It has h:0\."),
+            tfdbg_cli.trace(model.sess, model.total, model.feed) as t,
+        ):
+            for name in reads:
+                _ = t[name].value
+
+
+def test_an_unknown_name_shows_where_the_run_is(model):
+    with (
+        pytest.raises(TraceError, match="There is no tensor nothing:0") as caught,
+        tfdbg_cli.trace(model.sess, model.total, model.feed) as t,
+    ):
+        _ = t["y"].value
+        _ = t["nothing"].value
+    assert "h  <--- next" in str(caught.value)

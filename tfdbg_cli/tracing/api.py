@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dis
+import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 from tfdbg_cli.tracing.drive import Drive
+from tfdbg_cli.tracing.errors import TraceError, without_ours
+from tfdbg_cli.tracing.skip import raise_in
 from tfdbg_cli.tracing.subjects import BlockSubject, SessionSubject, Subject, subject_of
 from tfdbg_cli.tracing.tracer import Tracer
 
 __all__ = ["runs", "trace"]
 
-# A loop that is left by `break` or `return` drops its iterator by one of these.
-_LEAVING = frozenset({"POP_TOP", "POP_ITER", "END_FOR"})
+# Raised again by one of these, an error leaves no new trace of the frame that it passes.
+_RAISING = frozenset({"RAISE_VARARGS", "RERAISE"})
 
 
 def trace(subject: Any, /, *args: Any, keep: bool = False, **kwargs: Any) -> Tracer:
@@ -54,7 +57,10 @@ def trace(subject: Any, /, *args: Any, keep: bool = False, **kwargs: Any) -> Tra
               watch; the others run, whichever of them come first. A statement that watches waits
               for earlier ones that set names that it mentions. Where every statement mentions the
               tracer (a loop, for example) they run as they stand: what was computed before a line
-              can be read there, and what comes after it can be assigned to. Such a run has no
+              can be read there, and what comes after it can be assigned to. A name without a
+              call's number (``fc/addmm``, not ``fc-2/addmm``) then means the last call of its
+              module; assigned to once that was used or assigned to, the next call. (An op of the
+              outermost module itself has no such number: ``relu``, ``relu_1``.) Such a run has no
               result.
         args, kwargs: see above.
         keep: hold every value, so that they may be read in any order, and after the block.
@@ -62,7 +68,8 @@ def trace(subject: Any, /, *args: Any, keep: bool = False, **kwargs: Any) -> Tra
     Raises:
         TypeError: the subject has no runs, or not with these arguments.
         WithBlockNotFoundError: (at the block) its source isn't known.
-        TraceBlockError: (at the block) a statement would leave it.
+        TraceBlockError: (at the block) a statement would leave it; or, where the code in the block
+            is the run, a statement that runs sets a name that one above it, which watches, uses.
     """
     return Tracer(subject_of(subject, args, kwargs), keep)
 
@@ -80,7 +87,9 @@ def runs(
 
     The body is ordinary code, nothing is captured. Each run is finished when the body comes to its
     end or leaves the loop; an error in the body takes its run back, if that can be done, as in
-    `trace`. (Where the iterator is held in a variable, that happens when it is let go.)
+    `trace`. `Tracer.stop` ends the run, and the body goes on. Where the iterator is held in a
+    variable, or the loop is a comprehension, the last run is finished when the iterator is let go,
+    whatever the reason.
 
     Args:
         subject, args, kwargs: as in `trace`. To have other values each time, ``feed_dict`` may be a
@@ -94,7 +103,10 @@ def runs(
 
     Raises:
         TypeError: as in `trace`.
+        TraceError: ``times`` is negative.
     """
+    if times is not None and times < 0:
+        raise TraceError(f"There are no {times} runs.", "Give times=None for as many as there are.")
     first = subject_of(subject, args, kwargs)
     if isinstance(first, BlockSubject):
         raise TypeError("The runs of a module need the arguments that it is called with.")
@@ -114,17 +126,34 @@ def _runs(
             return
         tracer = Tracer(made, keep)
         drive = tracer._driven = Drive(made.start(), made.info, keep=keep)
-        loop = sys._getframe(1)
+        # Not the frame itself, which would be kept alive.
+        loop = id(sys._getframe(1)), sys._getframe(1).f_code
         try:
             yield tracer
         except GeneratorExit:
-            if sys._getframe(1) is loop and not _is_leaving(loop):
+            frame = sys._getframe(1)
+            if _is_raising(frame):
                 drive.give_up(may_finish=True)
             else:
-                drive.close()
+                _finish_late(drive, frame if (id(frame), frame.f_code) == loop else None)
             raise
-        del loop
         drive.close()
+
+
+def _finish_late(drive: Drive, loop: FrameType | None) -> None:
+    """Finish a run whose iterator is let go: Python only prints what that raises.
+
+    Args:
+        drive: of the run.
+        loop: the frame that has left the loop, which raises instead; ``None``: it isn't known.
+    """
+    try:
+        drive.close()
+    except BaseException as error:
+        if loop is None or not raise_in(loop, error):
+            raise
+        error.__context__ = None  # that the iterator is closed
+        error.__traceback__ = without_ours(error.__traceback__)
 
 
 def _given(subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Subject]:
@@ -166,10 +195,16 @@ def _each(value: Any) -> Callable[[], Any]:
     return value.__next__ if isinstance(value, Iterator) else lambda: value
 
 
-def _is_leaving(frame: FrameType) -> bool:
-    """Whether a frame leaves a loop by a statement, and not by an error.
+def _is_raising(frame: FrameType) -> bool:
+    """Whether an error is leaving a loop of a frame.
 
-    The generator can't tell: Python closes it in both cases, and shows it no error.
+    The generator can't tell: Python closes it whatever the reason, and shows it no error. But an
+    error that passes a frame has a traceback that holds the frame, at its very instruction.
     """
-    code = frame.f_code.co_code
-    return dis.opname[code[frame.f_lasti]] in _LEAVING
+    at = frame.f_lasti
+    if dis.opname[frame.f_code.co_code[at]] in _RAISING:
+        return True
+    return any(
+        isinstance(found, TracebackType) and found.tb_frame is frame and found.tb_lasti == at
+        for found in gc.get_referrers(frame)
+    )

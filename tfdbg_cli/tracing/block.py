@@ -15,7 +15,16 @@ from types import CodeType, FrameType
 from tfdbg_cli.tracing.errors import TraceBlockError, WithBlockNotFoundError
 from tfdbg_cli.tracing.source import sources
 
-__all__ = ["CAN_DELETE", "SCOPES", "Block", "blocks_of", "not_found", "own_nodes", "refuse"]
+__all__ = [
+    "CAN_DELETE",
+    "SCOPES",
+    "Block",
+    "blocks_of",
+    "not_found",
+    "own_nodes",
+    "refusal",
+    "refuse",
+]
 
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _LOOPS = (ast.For, ast.While)
@@ -40,7 +49,7 @@ class Block:
     Attributes:
         statements: its body; where the ``with`` has more items, a ``with`` of those.
         target: what comes after ``as``, if anything does.
-        names: the variables that hold the tracer.
+        names: the variables that hold the tracer, or what else it is called: ``self.t``.
         owner: the class around it, with which private names are spelled out; or empty.
         declared: the names that the function around it has declared ``global``.
         lines: of the whole source.
@@ -193,9 +202,9 @@ def _block(
         rest.lineno, rest.end_lineno, rest.col_offset, rest.end_col_offset = place
         body = [rest]
     names = {
-        part.id
+        ast.unparse(part)
         for part in (item.context_expr, item.optional_vars)
-        if isinstance(part, ast.Name) and part.id
+        if isinstance(part, ast.Name | ast.Attribute | ast.Subscript)
     }
     if isinstance(item.context_expr, ast.NamedExpr):
         names.add(item.context_expr.target.id)
@@ -242,7 +251,7 @@ def refuse(block: Block, code: CodeType) -> None:
                     f"This Python can't delete {node.id} of {code.co_name} from a trace block."
                 )
                 hint = "Delete it after the block."
-                raise _at(node, message, hint, block, code.co_filename)
+                raise refusal(node, message, hint, block, code.co_filename)
 
 
 def _refuse_leaving(block: Block, filename: str) -> None:
@@ -259,7 +268,7 @@ def _refuse_leaving(block: Block, filename: str) -> None:
         elif isinstance(node, ast.comprehension) and node.is_async:
             word = "async for"
         if word:
-            raise _refusal(word, node, block, filename)
+            raise _refusal_to_leave(word, node, block, filename)
         if isinstance(node, SCOPES):
             continue
         for field, value in ast.iter_fields(node):
@@ -269,17 +278,25 @@ def _refuse_leaving(block: Block, filename: str) -> None:
             pending += [(child, inside) for child in children if isinstance(child, ast.AST)]
 
 
-def _refusal(word: str, node: ast.AST, block: Block, filename: str) -> TraceBlockError:
+def _refusal_to_leave(word: str, node: ast.AST, block: Block, filename: str) -> TraceBlockError:
     if word in ("return", "break", "continue"):
         message = f"`{word}` would leave the trace block, which belongs to the run."
         hint = "Let the block end first, or end the run by t.stop()."
     else:
         message = f"`{word}` would let other code run in the middle of the trace block."
         hint = "Do it before the block or after it."
-    return _at(node, message, hint, block, filename)
+    return refusal(node, message, hint, block, filename)
 
 
-def _at(node: ast.AST, message: str, hint: str, block: Block, filename: str) -> TraceBlockError:
+def refusal(node: ast.AST, message: str, hint: str, block: Block, filename: str) -> TraceBlockError:
+    """The error that refuses a block because of one of its statements.
+
+    Args:
+        node: what is refused.
+        message, hint: what is wrong, and what to do.
+        block: it is in.
+        filename: of the source.
+    """
     line = getattr(node, "lineno", 0) or block.statements[0].lineno  # a comprehension has none
     column = getattr(node, "col_offset", 0)
     text = block.lines[line - 1] if line <= len(block.lines) else ""

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from tfdbg_cli.tracing.block import Block, blocks_of, not_found, refuse
+from tfdbg_cli.tracing.block import Block, blocks_of, not_found, refusal, refuse
 from tfdbg_cli.tracing.compiling import (
     TRACER,
     bind_tracer,
     compile_statements,
     is_part_of,
+    variables_used,
 )
 from tfdbg_cli.tracing.scope import Scope, scope_of
 from tfdbg_cli.tracing.strands import Strand, strands
@@ -54,7 +55,7 @@ class CodeBlock:
     def __init__(self, site: _Site, frame: FrameType) -> None:
         self._site = site
         self._code = frame.f_code
-        self.scope: Scope = scope_of(frame)
+        self.scope: Scope = scope_of(frame, variables_used(site.body))
 
     def bind(self, tracer: Any) -> None:
         """Bind a tracer to what comes after ``as``."""
@@ -66,13 +67,29 @@ class CodeBlock:
         self.scope.run(self._site.body)
 
     def strands(self) -> list[Strand]:
-        """The statements, and which of them only watch the run."""
-        block = self._site.block
+        """The statements, and which of them only watch the run.
+
+        Raises:
+            TraceBlockError: one of the run sets what an earlier one that watches uses.
+        """
+        block, code = self._site.block, self._code
+        receiver = code.co_varnames[:1] if code.co_argcount else ()
+        holders = {*receiver, *(name.split(".")[0] for name in block.names if "." in name)}
 
         def is_module(name: str) -> bool:
             return isinstance(self.scope.get(name), ModuleType)
 
-        return strands(block.statements, block.names, is_module)
+        found = strands(block.statements, block.names, is_module, holders)
+        for strand in found:
+            if strand.unsettled:
+                name = strand.unsettled
+                message = (
+                    f"`{name}` is set here, in a part of the run, and was used above by a "
+                    "statement that watches the run and may wait for this one."
+                )
+                hint = "Use another name, or set it before the block."
+                raise refusal(strand.statement, message, hint, block, code.co_filename)
+        return found
 
     def run_statement(self, index: int) -> None:
         """Run one of the statements."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import dis
 import keyword
 from collections.abc import Iterator, Sequence
 from types import CodeType
@@ -18,6 +19,7 @@ __all__ = [
     "compile_statements",
     "is_part_of",
     "variables_of",
+    "variables_used",
 ]
 
 #: CO_OPTIMIZED: the code of a function, whose variables are no dictionary's.
@@ -44,7 +46,8 @@ def compile_statements(statements: Sequence[ast.stmt], block: Block, code: CodeT
 
     Returns:
         For a function: code without arguments whose variables are all cells (`variables_of`). Else
-        code to be run with the namespace's dictionaries.
+        code to be run with the namespace's dictionaries, and for a class in a function the cells of
+        the variables around it.
     """
     body: list[ast.stmt] = [copy.deepcopy(node) for node in statements]
     is_function = bool(code.co_flags & OPTIMIZED)
@@ -59,6 +62,8 @@ def compile_statements(statements: Sequence[ast.stmt], block: Block, code: CodeT
         is_class = bool(block.owner) and code.co_name == block.owner
         made = ast.Module([_class(block.owner, body)] if is_class else body, [])
         depth = int(is_class)
+        if is_class and code.co_freevars:
+            made, depth = _around([_class(block.owner, body)], block.owner, code.co_freevars), 2
     for node in ast.walk(made):
         if isinstance(node, ast.stmt | ast.expr) and not hasattr(node, "lineno"):
             node.lineno = node.end_lineno = code.co_firstlineno
@@ -70,7 +75,12 @@ def compile_statements(statements: Sequence[ast.stmt], block: Block, code: CodeT
     for _ in range(depth):
         compiled = next(item for item in compiled.co_consts if isinstance(item, CodeType))
     if not is_function:
-        return compiled.replace(co_name=code.co_name, co_qualname=code.co_qualname)
+        # The body of a class holds its qualified name.
+        constants = tuple(
+            code.co_qualname if type(item) is str and item == compiled.co_qualname else item
+            for item in compiled.co_consts
+        )
+        compiled = compiled.replace(co_name=code.co_name, co_consts=constants)
     return _renamed(compiled, compiled.co_qualname, code.co_qualname)
 
 
@@ -87,12 +97,16 @@ def _in_function(body: list[ast.stmt], block: Block, code: CodeType) -> ast.Modu
     function: ast.stmt = _function(code.co_name, [*inner, *body])
     if block.owner:
         function = _class(block.owner, [function])
+    return _around([function], block.owner or code.co_name, names)
+
+
+def _around(body: list[ast.stmt], bound: str, names: Sequence[str]) -> ast.Module:
+    """A function that has variables of these names, around the definition of something."""
     held: list[ast.expr] = [ast.Name(name, ast.Store()) for name in names]
     variables: list[ast.stmt] = [ast.Assign([name], ast.Constant(None)) for name in held]
-    bound = block.owner or code.co_name
     if bound not in names:  # then the statements mean the global one
         variables.append(ast.Global([bound]))
-    return ast.Module([_function("outer", [*variables, function])], [])
+    return ast.Module([_function("outer", [*variables, *body])], [])
 
 
 def _function(name: str, body: list[ast.stmt]) -> ast.FunctionDef:
@@ -163,6 +177,15 @@ def _renamed(code: CodeType, before: str, after: str) -> CodeType:
     return code.replace(co_consts=constants, co_qualname=name)
 
 
+def variables_used(code: CodeType) -> frozenset[str]:
+    """The variables of the function around it that compiled statements use, or functions in it."""
+    return frozenset(
+        instruction.argval
+        for instruction in dis.get_instructions(code)
+        if instruction.opname.endswith(("DEREF", "_CLOSURE", "FROM_DICT_OR_DEREF"))
+    )
+
+
 def is_part_of(part: CodeType, code: CodeType) -> bool:
     """Whether compiled statements may be a part of code: they name and hold nothing else.
 
@@ -172,6 +195,8 @@ def is_part_of(part: CodeType, code: CodeType) -> bool:
     if part.co_flags & OPTIMIZED and not {*part.co_varnames} <= {*variables_of(code)}:
         return False
     known = {*_constants(code), repr(part.co_name)}  # a class's body knows its own name
+    if not part.co_flags & OPTIMIZED and not {*part.co_freevars} <= {*code.co_freevars}:
+        return False
     return {*part.co_names} <= {*code.co_names} and {*_constants(part)} <= known
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
@@ -12,12 +13,13 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, SteppedRun
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.stepping.stepper import Step
-from tfdbg_cli.tracing.errors import TraceError, is_ours
+from tfdbg_cli.tracing.errors import AbsentError, TraceError, is_ours
 from tfdbg_cli.tracing.order import Order
 
 __all__ = ["Drive"]
 
 _STOPPED = "The run was ended by t.stop()"
+_NOT_MEANT = "The run doesn't compute what the block asks for"
 _GIVEN_UP = "The run was given up when the block raised an error"
 
 
@@ -52,6 +54,10 @@ class Drive:
         self._assigned: dict[str, TracebackType | None] = {}
         self._capture: Capture | None = None
         self._ended = ""
+        self.is_withdrawn = False
+        #: Where somebody else's run was when the block got it, and what was overridden.
+        self._start = run.position if is_borrowed and not run.is_open_ended else None
+        self._before = dict(run.overrides) if is_borrowed else {}
 
     @property
     def is_over(self) -> bool:
@@ -66,6 +72,8 @@ class Drive:
             TraceError: the run is over, or there is no such tensor in it.
             Exception: what the run itself raises on the way.
         """
+        if self._from_inside:
+            name = self._order.latest(name)
         if name in self._values:
             return self._values[name]
         run = self.run
@@ -80,6 +88,8 @@ class Drive:
             raise self._order.unknown(name)
         elif index is None or index >= run.position:
             self._go_on(name, index)
+        elif self._order.lacks(name):
+            raise self._order.unknown(name)
         elif index < run.position - 1 and not (self._keep or run.steps[index].is_feed):
             raise self._order.passed(name, index)
         if not run.has(name):
@@ -91,6 +101,7 @@ class Drive:
         run = self.run
         while run.position <= index if index is not None else not run.has(name):
             if run.next is None:
+                self._end()
                 raise self._order.unknown(name)
             run.advance()
 
@@ -116,8 +127,12 @@ class Drive:
         if self.is_over:
             raise self._over(f"{name} can't be changed any more")
         run = self.run
+        if self._from_inside:
+            name = self._meant(name)
         index = self._order.maker(name)
         if index is None and not run.is_open_ended:
+            raise self._order.unknown(name)
+        if index is not None and index < run.position and self._order.lacks(name):
             raise self._order.unknown(name)
         reader = self._order.reader(name)
         if index is not None and reader is not None and reader < run.position:
@@ -130,17 +145,33 @@ class Drive:
         elif was_there:
             self._values[name] = run.value(name)
 
+    def _meant(self, name: str) -> str:
+        """What an assignment is to where the block calls the module: in a loop the next call's.
+
+        Until it was used or assigned to, a tensor of the last call is meant.
+        """
+        order = self._order
+        latest = order.latest(name)
+        if order.is_of_one_call(name) or order.maker(latest) is None:
+            return name
+        is_done_with = order.reader(latest) is not None or latest in self.run.overrides
+        return order.coming(name) if is_done_with else latest
+
     def gradient(self, name: str) -> Any:
         """The gradient with respect to a tensor; the run goes on until it is computed.
 
         Raises:
             UserError: this engine has none, or the run computes none of this tensor.
         """
+        if self._from_inside:
+            name = self._order.latest(name)
         while True:
             try:
                 return self.run.gradient(name)
             except KeyError:
-                if self.is_over or self._from_inside or self.run.next is None:
+                if not (self.is_over or self._from_inside) and self.run.next is None:
+                    self._end()
+                if self.is_over or self._from_inside:
                     raise TraceError(
                         f"The run has computed no gradient with respect to {name} up to here.",
                         "It is computed by the backward pass, if the loss depends on it.",
@@ -161,6 +192,15 @@ class Drive:
         if self._capture.error is not None:
             raise self._capture.error
         return self._capture.value
+
+    def _end(self) -> None:
+        """The run has no more steps: the program's own error goes before what the block misses."""
+        if not self._is_borrowed:
+            self.result()
+        elif self.run.is_open_ended:
+            capture = self.run.finish()  # a second one gives the same
+            if capture.error is not None:
+                raise capture.error
 
     def missed(self) -> TraceError | None:
         """The error for a tensor that was assigned to and never came."""
@@ -215,6 +255,30 @@ class Drive:
             self.run.finish()
         except Exception:
             return  # the block's own error is the one to tell of
+
+    def withdraw(self, error: BaseException) -> bool:
+        """Leave somebody else's run alone if it doesn't compute what the block asks for.
+
+        Args:
+            error: of the block.
+
+        Returns:
+            Whether it is such a run: it is as it was before the block, as far as it can be.
+        """
+        if not (self._is_borrowed and isinstance(error, AbsentError) and error.is_elsewhere):
+            return False
+        run, self._ended = self.run, _NOT_MEANT
+        self.is_withdrawn = True
+        with contextlib.suppress(UserError):
+            while self._start is not None and run.position > self._start:
+                run.back()
+        for name, value in tuple(run.overrides.items()):
+            with contextlib.suppress(UserError):
+                if name not in self._before:
+                    run.take_back(name)
+                elif value is not self._before[name]:
+                    run.override(name, self._before[name])
+        return True
 
     def overridden(self) -> None:
         """Somebody else had the run in hand: what was read may be overridden by now."""

@@ -8,6 +8,7 @@ from types import FrameType, TracebackType
 from tfdbg_cli.errors import UserError
 
 __all__ = [
+    "AbsentError",
     "OutOfOrderError",
     "TraceBlockError",
     "TraceError",
@@ -23,6 +24,18 @@ class TraceError(UserError):
     """Something in a trace block asks for what the run can't give: an unknown name, a run that is
     over, a result that there is none of.
     """
+
+
+class AbsentError(TraceError):
+    """A run doesn't make a tensor of this name.
+
+    Attributes:
+        is_elsewhere: other runs may make it.
+    """
+
+    def __init__(self, message: str, hint: str = "", *, is_elsewhere: bool = False) -> None:
+        super().__init__(message, hint)
+        self.is_elsewhere = is_elsewhere
 
 
 class OutOfOrderError(TraceError):

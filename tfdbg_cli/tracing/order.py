@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from tfdbg_cli.engines.base import SteppedRun
 from tfdbg_cli.errors import did_you_mean
-from tfdbg_cli.tracing.errors import OutOfOrderError, TraceError
+from tfdbg_cli.tracing.errors import AbsentError, OutOfOrderError, TraceError
 
 __all__ = ["Order", "tensor_name"]
 
 _AROUND = 2
+# ``path/op:slot`` of a module's first call, ``path-2/op:slot`` of its third.
+_OF_CALL = re.compile(r"(?P<path>[^/]+?)(?:-(?P<call>\d+))?/(?P<rest>[^/]+)")
 _KEEP = "Ask in this order, or keep every value: trace(..., keep=True)."
 
 
@@ -28,7 +31,7 @@ def tensor_name(key: Any) -> str:
     if not isinstance(name, str) or not name:
         raise TraceError(
             f"A trace block knows tensors by name; this is a {type(key).__name__}.",
-            'Write t["node:0"].',
+            'Write t["node:0"]; a parameter of a module is t["layer.weight"].',
         )
     node, colon, slot = name.rpartition(":")
     return name if colon and node and slot.isdecimal() else f"{name}:0"
@@ -71,6 +74,40 @@ class Order:
         found = self._makers.get(name)
         return self._members.get(name.rpartition(":")[0]) if found is None else found
 
+    def latest(self, name: str) -> str:
+        """The name of a tensor in the last call of its module up to now.
+
+        Args:
+            name: of a tensor of the module's first call; any other is that of itself.
+        """
+        self._learn()
+        asked = _OF_CALL.fullmatch(name)
+        if asked is None or asked["call"] is not None:
+            return name
+        found, last = name, -1
+        for other, index in self._makers.items():
+            made = _OF_CALL.fullmatch(other)
+            if made is not None and (made["path"], made["rest"]) == (asked["path"], asked["rest"]):
+                found, last = (other, index) if index > last else (found, last)
+        return found
+
+    def is_of_one_call(self, name: str) -> bool:
+        """Whether a name says which call of its module is meant, or is no module's."""
+        found = _OF_CALL.fullmatch(name)
+        return found is None or found["call"] is not None
+
+    def coming(self, name: str) -> str:
+        """The name that a tensor of a module's call will have in its next call."""
+        asked = _OF_CALL.fullmatch(name)
+        if asked is None:
+            return name
+        calls = [
+            int(made["call"] or 0)
+            for made in map(_OF_CALL.fullmatch, self._makers)
+            if made is not None and made["path"] == asked["path"]
+        ]
+        return f"{asked['path']}-{max(calls, default=-1) + 1}/{asked['rest']}"
+
     def reader(self, name: str) -> int | None:
         """The index of the first step that uses a tensor."""
         self._learn()
@@ -106,7 +143,7 @@ class Order:
             "computes it."
         )
 
-    def unknown(self, name: str) -> TraceError:
+    def unknown(self, name: str) -> AbsentError:
         """The error for a name that no step of the run makes."""
         self._learn()
         node, _, slot = name.rpartition(":")
@@ -115,23 +152,35 @@ class Order:
             step = self._run.steps[at]
             if step.node != node:
                 out = ", ".join(step.outputs) or "none"
-                return TraceError(
+                return AbsentError(
                     f"{name} is computed inside {step.node}, which is done as one step, and has "
                     "no value outside of it.",
                     f"What comes out of it: {out}.",
                 )
             outputs = [item for item in step.outputs if item.rpartition(":")[0] == node]
             if not outputs:
-                return TraceError(f"{node} ({step.op_type}) has no outputs.")
-            return TraceError(f"{node} has no output {slot}.", f"It has {', '.join(outputs)}.")
+                return AbsentError(f"{node} ({step.op_type}) has no outputs.")
+            return AbsentError(f"{node} has no output {slot}.", f"It has {', '.join(outputs)}.")
         graph = self._run.graph()
         if graph is not None and node in graph:
-            return TraceError(
+            return AbsentError(
                 f"{name} is in the graph, but this run doesn't compute it.",
                 "Add it to the fetches.",
+                is_elsewhere=True,
             )
-        what = "The run has made no" if self._run.is_open_ended else "There is no"
-        return TraceError(f"{what} tensor {name}.", did_you_mean(name, self._makers))
+        is_open_ended = self._run.is_open_ended
+        what = "The run has made no" if is_open_ended else "There is no"
+        hint = did_you_mean(name, {**self._makers, **self._readers})
+        first = f"{what} tensor {name}. {hint}".rstrip()
+        position = self._run.position
+        mark = {position: "next"} if self._run.next is not None else {position - 1: "the last one"}
+        return AbsentError(f"{first}\n{self._window(mark)}", is_elsewhere=is_open_ended)
+
+    def lacks(self, name: str) -> bool:
+        """Whether the node of a tensor is a step of the run, and has no such output."""
+        self._learn()
+        at = self._members.get(name.rpartition(":")[0])
+        return at is not None and name not in self._makers and not self._run.has(name)
 
     def _node(self, index: int) -> str:
         steps = self._run.steps

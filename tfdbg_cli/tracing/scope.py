@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import CellType, CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
@@ -56,13 +57,18 @@ class NamespaceScope(Scope):
     def __init__(self, frame: FrameType) -> None:
         self._globals = frame.f_globals
         self._locals: Any = frame.f_locals
+        self._around = _cells_around(frame) if frame.f_code.co_freevars else {}
 
     def run(self, code: CodeType) -> Any:
         """Run statements in the namespace."""
         space = self._locals
         before = {name: space[name] for name in _OF_CLASSES if name in space}
         try:
-            exec(code, self._globals, space)
+            if code.co_freevars:
+                cells = tuple(self._around[name] for name in code.co_freevars)
+                exec(code, self._globals, space, closure=cells)
+            else:
+                exec(code, self._globals, space)
         finally:
             if space is not self._globals:
                 for name in _OF_CLASSES:
@@ -77,21 +83,27 @@ class NamespaceScope(Scope):
 
     def get(self, name: str) -> Any:
         """What a name means."""
+        if name not in self._locals and name in self._around:
+            found = _content(self._around[name])
+            return None if found is _UNBOUND else found
         return self._locals.get(name, self._globals.get(name))
 
 
 class FunctionScope(Scope):
     """A function that is being run: each of its variables is a cell while the statements run.
 
-    Variables that functions inside share with it are their very cells, where one of those
-    functions can be found; the others are copies until `push`. A function that the statements
-    themselves define keeps what its variables hold at the end of the block.
+    Variables that functions inside share with it, those that the statements define as well, are
+    their very cells; the others are copies until `push`.
+
+    Args:
+        frame: of the function.
+        used: the variables that the statements use.
     """
 
-    def __init__(self, frame: FrameType) -> None:
+    def __init__(self, frame: FrameType, used: Collection[str]) -> None:
         self._frame: FrameType | None = frame
         self._globals = frame.f_globals
-        self._shared = _shared_cells(frame)
+        self._shared = _shared_cells(frame, used)
         self._cells = {
             name: self._shared.get(name) or CellType() for name in variables_of(frame.f_code)
         }
@@ -146,10 +158,15 @@ class FunctionScope(Scope):
         return self._frame is not None
 
 
-def scope_of(frame: FrameType) -> Scope:
-    """The scope of a frame that is being run."""
+def scope_of(frame: FrameType, used: Collection[str]) -> Scope:
+    """The scope of a frame that is being run.
+
+    Args:
+        frame: of a function, class or module.
+        used: the variables of a function that are going to be used.
+    """
     if frame.f_code.co_flags & OPTIMIZED:
-        return FunctionScope(frame)
+        return FunctionScope(frame, used)
     return NamespaceScope(frame)
 
 
@@ -187,14 +204,24 @@ def _let_go(frame: FrameType) -> None:
         frame.f_locals.clear()
 
 
-def _shared_cells(frame: FrameType) -> dict[str, CellType]:
-    """The cells of a frame's variables, as far as functions that share them can be found.
+def _cells_around(frame: FrameType) -> dict[str, CellType]:
+    """The cells that the body of a class has from the function around it."""
+    names = frame.f_code.co_freevars
+    around = frame.f_back
+    while around is not None and not around.f_code.co_flags & OPTIMIZED:
+        around = around.f_back
+    cells: dict[str, CellType] = {} if around is None else _shared_cells(around, names)
+    return {name: cells.get(name) or CellType() for name in names}
 
-    Python shows a frame's values but not its cells; the functions that were made in it, and those
-    made beside it, hold them.
+
+def _shared_cells(frame: FrameType, used: Collection[str]) -> dict[str, CellType]:
+    """The cells of those of a frame's variables that other functions share.
+
+    Python shows a frame's values but not its cells. In most cases one of its variables is a
+    function that holds them; else they are looked for among all that there are.
     """
     code = frame.f_code
-    wanted = {*code.co_cellvars, *code.co_freevars}
+    wanted = {*code.co_cellvars, *code.co_freevars} & {*used}
     found: dict[str, CellType] = {}
     if not wanted:
         return found
@@ -206,7 +233,40 @@ def _shared_cells(frame: FrameType) -> dict[str, CellType]:
             for name, cell in cells:
                 if name in wanted and _content(cell) is values.get(name, _UNBOUND):
                     found.setdefault(name, cell)
+    missing = wanted - found.keys()
+    if missing:
+        found.update(_cells_among_all(frame, missing))
     return found
+
+
+def _cells_among_all(frame: FrameType, names: Collection[str]) -> Iterator[tuple[str, CellType]]:
+    """The cells of a frame's variables, known by what happens to the variable with them."""
+    # What is in a cell, and which cells it is in.
+    alike: dict[int, list[CellType]] = {}
+    for thing in gc.get_objects():
+        if type(thing) is CellType:
+            alike.setdefault(id(_content(thing)), []).append(thing)
+    values = dict(frame.f_locals)
+    for name in names:
+        for cell in alike.get(id(values.get(name, _UNBOUND)), ()):
+            if _is_cell_of(cell, frame, name):
+                yield name, cell
+                break
+
+
+def _is_cell_of(cell: CellType, frame: FrameType, name: str) -> bool:
+    """Whether a variable changes with a cell."""
+    before, probe = _content(cell), object()
+    # Nothing is called here before it has its content again: no other thread gets its turn.
+    cell.cell_contents = probe
+    space = frame.f_locals
+    changes = name in space and space[name] is probe
+    if before is _UNBOUND:
+        del cell.cell_contents
+    else:
+        cell.cell_contents = before
+    _ = frame.f_locals  # as it was
+    return changes
 
 
 def _functions(frame: FrameType) -> Iterator[FunctionType]:

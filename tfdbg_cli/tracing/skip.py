@@ -6,7 +6,7 @@ import sys
 from types import FrameType
 from typing import Any
 
-__all__ = ["Skip", "SkippedError"]
+__all__ = ["Skip", "SkippedError", "raise_in"]
 
 
 class SkippedError(BaseException):
@@ -68,7 +68,8 @@ class Skip:
         while error.__context__ is not None and id(error) not in seen:
             seen.add(id(error))
             if error.__context__ is self._error:
-                error.__context__ = None
+                outer = self._error.__context__
+                error.__context__ = None if outer is error else outer
                 return
             error = error.__context__
 
@@ -80,3 +81,29 @@ class Skip:
 
 def _ignore(frame: FrameType, event: str, argument: Any) -> None:
     """No frame that begins in between is traced."""
+
+
+def raise_in(frame: FrameType, error: BaseException) -> bool:
+    """Let the next instruction of a frame raise.
+
+    For code that is run when an object is let go, whose own errors are raised nowhere.
+
+    Args:
+        frame: that is being run.
+        error: what it raises.
+
+    Returns:
+        Whether it will: not where somebody else traces the program, who couldn't go on then.
+    """
+    if sys.gettrace() is not None or frame.f_trace is not None:
+        return False
+
+    def trace(frame: FrameType, event: str, argument: Any) -> None:
+        frame.f_trace_opcodes = False
+        raise error  # which ends the tracing
+
+    frame.f_trace_opcodes = True
+    frame.f_trace = trace
+    frame.f_trace_opcodes = True
+    sys.settrace(_ignore)
+    return True

@@ -13,8 +13,10 @@ from tfdbg_cli.dumps.source_text import live_source, split_source
 
 __all__ = ["sources"]
 
-# Of what was typed, a statement of more lines isn't found.
+# How many lines back what was typed is looked for, and in how many parts a statement may be: a
+# decorator, an `else` and a closing bracket begin one.
 _MOST_TYPED = 1000
+_MOST_PARTS = 6
 
 
 def sources(frame: FrameType) -> Iterator[list[str]]:
@@ -83,16 +85,16 @@ def _typed(code: CodeType) -> Iterator[list[str]]:
     readline = sys.modules.get("readline")
     if readline is None:
         return
-    lines: list[str] = []
     last = readline.get_current_history_length()
-    for index in range(last, max(0, last - _MOST_TYPED), -1):
-        line = readline.get_history_item(index)
-        if line is None:
-            return
-        lines.insert(0, line)
-        if line[:1] not in ("", " ", "\t", "#", ")", "]", "}") and _compiles_to(lines, code):
-            yield lines
-            return
+    history = range(max(1, last - _MOST_TYPED), last + 1)
+    lines = [readline.get_history_item(index) or "" for index in history]
+    parts = [index for index, line in enumerate(lines) if line[:1] not in ("", " ", "\t", "#")]
+    ends = [*parts, len(lines)]
+    for index, start in reversed([*enumerate(parts)]):
+        for end in ends[index + 1 : index + 1 + _MOST_PARTS]:
+            if _compiles_to(lines[start:end], code):
+                yield lines[start:end]
+                return
 
 
 def _compiles_to(lines: list[str], code: CodeType) -> bool:

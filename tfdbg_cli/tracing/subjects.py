@@ -13,6 +13,7 @@ from tfdbg_cli.engines.registry import engine_for, entries, load
 from tfdbg_cli.sessions.interventions import intervene
 from tfdbg_cli.sessions.surface import SessionSurface
 from tfdbg_cli.tracing.errors import TraceError
+from tfdbg_cli.tracing.order import tensor_name
 
 __all__ = ["BlockSubject", "CallSubject", "SessionSubject", "Subject", "subject_of"]
 
@@ -34,6 +35,17 @@ class Subject(ABC):
     @abstractmethod
     def info(self) -> RunInfo:
         """What the run is asked for."""
+
+    def name_of(self, tensor: Any) -> str:
+        """The name of a tensor, ``node:slot``.
+
+        Args:
+            tensor: a name, without a slot that of output 0; or the framework's own tensor.
+
+        Raises:
+            TraceError: it is neither.
+        """
+        return tensor_name(tensor)
 
     @abstractmethod
     def intercept(self, around: Around) -> Callable[[], None]:
@@ -125,6 +137,15 @@ class CallSubject(Subject):
         return RunInfo(
             fetches=[name], feeds={**feeds, **self._kwargs}, engine=self._engine.name, kind="call"
         )
+
+    def name_of(self, tensor: Any) -> str:
+        """The name of a tensor; parameters and buffers of the module are found by identity."""
+        module: Any = getattr(self._function, "__self__", self._function)
+        if not isinstance(tensor, str) and _is_module(module):
+            for name, held in (*module.named_parameters(), *module.named_buffers()):
+                if held is tensor:
+                    return f"{name}:0"
+        return super().name_of(tensor)
 
     def intercept(self, around: Around) -> Callable[[], None]:
         """Apply something to every call of a module."""

@@ -15,14 +15,14 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.runfolder_writer import write_run_folder
 from tfdbg_cli.engines.base import SteppedRun
 from tfdbg_cli.stepping.stepper import Step
+from tfdbg_cli.tracing.applied import Applied
 from tfdbg_cli.tracing.code_block import CodeBlock, capture
 from tfdbg_cli.tracing.drive import Drive
-from tfdbg_cli.tracing.errors import TraceError, without_ours
-from tfdbg_cli.tracing.order import tensor_name
+from tfdbg_cli.tracing.errors import AbsentError, TraceError, without_ours
 from tfdbg_cli.tracing.skip import Skip
 from tfdbg_cli.tracing.subjects import BlockSubject, Subject
 
-__all__ = ["Applied", "Handle", "Tracer"]
+__all__ = ["Handle", "Tracer"]
 
 
 class _StopError(BaseException):
@@ -88,6 +88,7 @@ class Tracer:
         self._keep = keep
         self._driven: Drive | None = None
         self._skip: Skip | None = None
+        self._is_in_block = False
         self._block: CodeBlock | None = None
         self._applied: list[Applied] = []
         self._applying: Applied | None = None
@@ -100,9 +101,10 @@ class Tracer:
         """A tensor of the run.
 
         Args:
-            tensor: its name, ``node:slot`` or ``node`` for output 0, or the framework's own tensor.
+            tensor: its name, ``node:slot`` or ``node`` for output 0, or the framework's own tensor:
+                one of the graph, or a parameter or buffer of the module that is called.
         """
-        return Handle(self, tensor_name(tensor))
+        return Handle(self, self._subject.name_of(tensor))
 
     @property
     def result(self) -> Any:
@@ -118,10 +120,11 @@ class Tracer:
         """End the run here, and leave the block: nothing more is computed or updated.
 
         What was updated stays; there is no result. In a run that somebody else has asked for
-        (`every`) it only leaves the block.
+        (`every`) it only leaves the block. The body of a loop over `runs` goes on after it.
         """
         self._drive().stop()
-        raise _StopError
+        if self._is_in_block:
+            raise _StopError
 
     def breakpoint(self) -> None:
         """Open the debugger's screen in the middle of the run; returns when it is left.
@@ -167,7 +170,8 @@ class Tracer:
     def every(self, times: int | None = None) -> Applied:
         """Apply this block to later runs of the same session or module, whoever asks for them.
 
-        In the block or after it; or as ``with trace(sess).every(100) as t:``, whose block is
+        A run that doesn't compute what the block asks for is left alone and isn't counted. In the
+        block or after it; or as ``with trace(sess).every(100) as t:``, whose block is
         applied to the next hundred runs and has none of its own. It uses its variables as they are
         then, as long as the function that it stands in is being run.
 
@@ -179,10 +183,10 @@ class Tracer:
             statement removes it.
 
         Raises:
-            UserError: ``times`` is no positive number.
+            TraceError: ``times`` is no positive whole number.
         """
-        if times is not None and times < 1:
-            raise TraceError(f"A block can't be applied to {times} runs.")
+        if times is not None and (not isinstance(times, int) or times < 1):
+            raise TraceError(f"A block can't be applied to {times!r} runs.", "Try: t.every(100)")
         if self._applying is not None:
             return self._applying  # the block says it each time that it is applied
         made = Applied(self, times)
@@ -223,6 +227,7 @@ class Tracer:
             error.__traceback__ = without_ours(error.__traceback__)
             raise
         self._only_applied = applied
+        self._is_in_block = True
         self._skip = Skip(frame)
         self._skip.arm()
         return self
@@ -252,9 +257,12 @@ class Tracer:
             skip.forget(raised)
             raised.__traceback__ = without_ours(raised.__traceback__)
             raise
+        finally:
+            self._is_in_block = False
         return True
 
     def _end_in_place(self, error: BaseException | None) -> bool:
+        self._is_in_block = False
         drive = self._driven
         if drive is None:
             return False
@@ -317,18 +325,31 @@ class Tracer:
         assert self._block is not None
         return self._block
 
-    def _apply(self, applied: Applied, run: SteppedRun, info: Callable[[], RunInfo]) -> None:
-        """Run the block against another run, as far as it goes."""
-        before, self._driven = self._driven, Drive(run, info, keep=self._keep, is_borrowed=True)
-        self._applying = applied
+    def _apply(
+        self, applied: Applied, run: SteppedRun, info: Callable[[], RunInfo]
+    ) -> AbsentError | None:
+        """Run the block against another run, as far as it goes.
+
+        Returns:
+            What the run doesn't compute, and was left alone therefore.
+        """
+        before = self._driven, self._is_in_block
+        drive = self._driven = Drive(run, info, keep=self._keep, is_borrowed=True)
+        self._applying, self._is_in_block = applied, True
         block = self._the_block()
         block.scope.pull()
         try:
-            with self._variables(), _ending(self._driven):
+            with self._variables(), _ending(drive):
                 block.bind(self)
                 block.run()
+        except AbsentError as error:
+            if drive.is_withdrawn:
+                return error
+            raise
         finally:
-            self._driven, self._applying = before, None
+            self._applying = None
+            self._driven, self._is_in_block = before
+        return None
 
 
 @contextlib.contextmanager
@@ -339,65 +360,6 @@ def _ending(drive: Drive) -> Iterator[None]:
     except _StopError:
         pass
     except BaseException as error:
-        drive.give_up(may_finish=isinstance(error, Exception))
+        if not drive.withdraw(error):
+            drive.give_up(may_finish=isinstance(error, Exception))
         raise
-
-
-class Applied:
-    """A block that is applied to later runs, until `remove` or as often as was asked for.
-
-    Args:
-        tracer: whose block.
-        times: to so many runs; ``None``: to all.
-    """
-
-    def __init__(self, tracer: Tracer, times: int | None) -> None:
-        self._tracer = tracer
-        self._left = times
-        self._is_nested = False
-        self._end: Callable[[], None] | None = None
-
-    def __enter__(self) -> Any:
-        self._is_nested = self._tracer._block is None
-        if self._is_nested:
-            return self._tracer._enter(sys._getframe(1), self)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
-        if self._is_nested:
-            return self._tracer.__exit__(kind, error, traceback)
-        self.remove()
-        return False
-
-    @property
-    def left(self) -> int | None:
-        """To how many more runs it will be applied; ``None``: to all of them."""
-        return self._left
-
-    def begin(self) -> None:
-        """Apply it from now on."""
-        if self._end is None and self._left != 0:
-            self._end = self._tracer._subject.intercept(self._apply)
-
-    def remove(self) -> None:
-        """Apply it to no more runs; may be called more than once."""
-        self._left = 0
-        if self._end is not None:
-            end, self._end = self._end, None
-            end()
-
-    def _apply(self, run: SteppedRun, info: Callable[[], RunInfo]) -> None:
-        if self._left == 0:
-            return
-        if self._left is not None:
-            self._left -= 1
-        try:
-            self._tracer._apply(self, run, info)
-        finally:
-            if self._left == 0:
-                self.remove()
