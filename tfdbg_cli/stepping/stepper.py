@@ -108,6 +108,16 @@ class Stepper(ABC):
             UserError: there is none, or it can't be undone; the message says why.
         """
 
+    def resolve(self, name: str) -> str:
+        """The name in the run of what a user asks for, where it is known and slightly another.
+
+        `has`, `value`, `original`, `override` and `take_back` understand either.
+
+        Args:
+            name: of a node, or of a tensor.
+        """
+        return name
+
     @abstractmethod
     def has(self, tensor_name: str) -> bool:
         """Whether a tensor is known: computed by a step that was done, fed, or overridden."""

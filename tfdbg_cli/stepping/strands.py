@@ -101,7 +101,9 @@ class Strand:
             raise RuntimeError("The strand has paused while it was being closed.")
 
     def _run(self) -> Any:
-        return self._function()
+        function = self._function
+        del self._function  # it mostly refers to the strand
+        return function()
 
     def _switch(self, switch: Callable[[Any], Any], value: Any) -> Any:
         if threading.get_ident() != self._thread:

@@ -79,6 +79,7 @@ class Walk:
         Args:
             name: of a node, or of a tensor.
         """
+        name = self.stepper.resolve(name)
         node, _, slot = name.rpartition(":")
         is_tensor = bool(node) and slot.isdigit()
         for index, step in enumerate(self.stepper.steps):

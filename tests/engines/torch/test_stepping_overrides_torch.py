@@ -9,6 +9,7 @@ from stepping_kit import state_of, step_through, stepper_of
 from torch import nn
 
 from tfdbg_cli.errors import UserError
+from tfdbg_cli.stepping.walk import Walk
 
 TIMES = pytest.mark.parametrize("when", ["before", "after"])
 
@@ -356,14 +357,36 @@ def test_an_override_that_nothing_came_of_is_told():
     assert any("mul:0 was overridden, and no op" in warning for warning in dump.warnings)
 
 
-def test_an_underscore_that_was_forgotten():
+@pytest.mark.parametrize("when", ["at the beginning", "as the next op", "afterwards"])
+def test_an_underscore_that_was_forgotten(when):
     model = nn.Sequential(nn.Linear(2, 2), nn.Softmax(-1))
     stepper = stepper_of(model, torch.ones(1, 2))
-    step_through(stepper, until="1/_softmax")
-    with pytest.raises(UserError, match="Did you mean 1/_softmax:0"):
+    assert not stepper.has("1/softmax:0")
+    if when == "at the beginning":
         stepper.override("1/softmax:0", [[1, 0]])
-    stepper.override("1/_softmax:0", [[1, 0]])
-    assert stepper.finish().value.tolist() == [[1.0, 0.0]]
+    step_through(stepper, until="1/_softmax")
+    if when == "as the next op":
+        stepper.override("1/softmax:0", [[1, 0]])
+    stepper.advance()
+    if when == "afterwards":
+        stepper.override("1/softmax:0", [[1, 0]])
+    assert Walk(stepper).index("1/softmax") == stepper.position - 1
+    assert stepper.has("1/softmax:0")
+    assert stepper.value("1/softmax:0").tolist() == [[1.0, 0.0]]
+    assert list(stepper.overrides) == ["1/_softmax:0"]
+    assert torch.equal(stepper.original("1/softmax:0"), model(torch.ones(1, 2)))
+    capture = stepper.finish()
+    assert capture.value.tolist() == [[1.0, 0.0]]
+    assert [text for text in capture.dump.warnings if "no op has" in text] == []
+
+
+def test_an_override_under_a_plain_name_is_taken_back():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Softmax(-1))
+    stepper = stepper_of(model, torch.ones(1, 2))
+    stepper.override("1/softmax:0", [[1, 0]])
+    step_through(stepper, until="1/_softmax")
+    stepper.take_back("1/softmax:0")
+    assert torch.equal(stepper.finish().value, model(torch.ones(1, 2)))
 
 
 def test_values_of_all_kinds():

@@ -91,8 +91,16 @@ class Description:
         self._site = call_site(frame)  # the frame goes on
         self._tensors: dict[str, torch.Tensor] | None = None
         self._made: dict[str, str] = {}
+        self._shown: str | None = None
         mode = "training" if module is not None and module.training else "evaluation"
         self._mode = f"{mode}, gradients {'on' if torch.is_grad_enabled() else 'off'}"
+
+    def leave_frame(self) -> None:
+        """Look for all that the frame tells now, and hold it no longer."""
+        self.tensors()
+        if self._module is not None:
+            self._label(self._module)
+        self._frame = None
 
     def forget(self) -> None:
         """Nobody is going to ask: hold nothing of the program's."""
@@ -126,9 +134,8 @@ class Description:
         module = self._module
         runner = self._title
         if module is not None:
-            name = name_in(self._frame, module)
             label = type(module).__name__
-            details.append(("Module", f"{label} ({name})" if name else label))
+            details.append(("Module", self._label(module)))
             details.append(("Mode", self._mode))
             given = ", ".join(f"{name}: {shape}" for name, shape in list(shapes.items())[:4])
             more = ", ..." if len(shapes) > 4 else ""
@@ -144,6 +151,14 @@ class Description:
             details=[*details, *self._updated_by()],
             number=self.number,
         )
+
+    def _label(self, module: torch.nn.Module) -> str:
+        """The module by its class, and the variable that holds it."""
+        if self._shown is None:
+            name = name_in(self._frame, module)
+            label = type(module).__name__
+            self._shown = f"{label} ({name})" if name else label
+        return self._shown
 
     def _updated_by(self) -> list[tuple[str, str]]:
         owners = sorted({type(optimizer).__name__ for optimizer in self._optimizers})

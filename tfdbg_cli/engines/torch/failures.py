@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dis
-from types import TracebackType
+from types import FrameType, TracebackType
 
 import torch
 
 from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
 from tfdbg_cli.engines.torch.sites import user_frame
 
-__all__ = ["is_framework_error", "place_of_error"]
+__all__ = ["is_framework_error", "place_of_error", "show_program_only", "with_callers"]
 
 _PYTORCH = torch.__path__[0]
 # What PyTorch's C++ code and the checks in its Python code raise; `OutOfMemoryError` and
@@ -45,6 +45,48 @@ def place_of_error(error: BaseException) -> tuple[str, int]:
             found = path, trace.tb_lineno
         trace = trace.tb_next
     return found
+
+
+def with_callers(trace: TracebackType | None, frame: FrameType | None) -> TracebackType | None:
+    """The traceback that an error would have had it left all frames of the program.
+
+    Args:
+        trace: its traceback so far.
+        frame: where it has been caught; this one and what has called it are added.
+    """
+    made = _without_ours(trace)
+    while frame is not None:
+        if not is_debugger_path(frame.f_code.co_filename):
+            made = TracebackType(made, frame, frame.f_lasti, frame.f_lineno)
+        frame = frame.f_back
+    return made
+
+
+def show_program_only(error: BaseException) -> None:
+    """Take the debugger's frames out of the tracebacks of an error and of what has led to it."""
+    pending: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while pending:
+        current = pending.pop()
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        current.__traceback__ = _without_ours(current.__traceback__)
+        pending += [current.__cause__, current.__context__]
+        if isinstance(current, BaseExceptionGroup):
+            pending += current.exceptions
+
+
+def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+    kept: list[TracebackType] = []
+    while trace is not None:
+        if not is_debugger_path(trace.tb_frame.f_code.co_filename):
+            kept.append(trace)
+        trace = trace.tb_next
+    made: TracebackType | None = None
+    for each in reversed(kept):
+        made = TracebackType(made, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return made
 
 
 def _last(error: BaseException) -> TracebackType | None:

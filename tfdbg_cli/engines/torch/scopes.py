@@ -132,7 +132,7 @@ class Names:
                 return
             name, module = _variable_of(owner, frame)[0], owner
         if self._living_main() is None and _has_parameters(module):
-            self._add_main(module)
+            self.add_main(module)
             return
         prefix = self._free(legal(name or type(module).__name__), self._roots)
         self._roots[prefix] = weakref.ref(module)
@@ -141,7 +141,8 @@ class Names:
     def _living_main(self) -> torch.nn.Module | None:
         return self._main() if self._main is not None else None
 
-    def _add_main(self, module: torch.nn.Module) -> None:
+    def add_main(self, module: torch.nn.Module) -> None:
+        """Let a module be the main one, whatever it is a part of."""
         self._main = weakref.ref(module)
         self._add_tree(module, "")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import traceback
+import weakref
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -46,18 +47,20 @@ def sheltered(
 
 def shelter(watcher: Watcher, give_up: Callable[[Exception], None]) -> Watcher:
     """A watcher whose failures while the program runs are told to ``give_up``."""
+    # It has what is made here: that must not keep it, with all the values of the run.
+    reference = weakref.ref(watcher)
 
     def guarded(method: Callable[..., None]) -> Callable[..., None]:
         def call(*args: Any) -> None:
             try:
-                method(*args)
+                method(reference(), *args)
             except Exception as error:
                 give_up(error)
 
         return call
 
     for name in ("start", "enter_module", "leave_module", "enter_phase", "leave_phase"):
-        setattr(watcher, name, guarded(getattr(watcher, name)))
+        setattr(watcher, name, guarded(getattr(type(watcher), name)))
     return watcher
 
 

@@ -11,6 +11,7 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, SteppedRun
+from tfdbg_cli.engines.torch.failures import show_program_only
 from tfdbg_cli.engines.torch.stepping_changes import Changes
 from tfdbg_cli.engines.torch.stepping_gradients import Gradients
 from tfdbg_cli.engines.torch.stepping_passage import FAIL, GO, STEP, Ended, Passage, Raised
@@ -74,6 +75,7 @@ class TorchStepper(SteppedRun):
         self._is_begun = True
         if isinstance(event, Ended):
             self._ended = event
+            del self._passage.steps[self.position :]  # an op that was interrupted
         elif isinstance(event, Raised) and not isinstance(event.error, UserError):
             self._failure = event.error
 
@@ -114,34 +116,60 @@ class TorchStepper(SteppedRun):
             self._go(STEP)
 
     def _go(self, command: str) -> None:
-        """Let the program go on; raises what an op raises that it was let."""
+        """Let the program go on.
+
+        Raises:
+            Exception: what an op raises that it was let.
+            BaseException: an interruption or an exit, which ends the program.
+        """
         self._failure = None
         event = self._tell(command)
         self.hear(event)
-        if isinstance(event, Raised):
-            raise event.error
+        error = event.error if isinstance(event, Raised | Ended) else None
+        if error is not None and (isinstance(event, Raised) or not isinstance(error, Exception)):
+            raise error
 
     def advance(self, iteration: bool = False) -> Outcome:
-        """Let the next op be done, and the program go on up to the op after that."""
-        self._begin()
-        if self.next is None:
-            raise UserError("The run is at its end.")
-        if self._passage.undone:
-            self._do_again()
-        else:
-            self._go(STEP)
+        """Let the next op be done, and the program go on up to the op after that.
+
+        An error of the program's own is not raised here: it is that of the run, see `finish`.
+
+        Raises:
+            UserError: the run is at its end.
+            Exception: what the op raises; it is still the next one.
+            BaseException: an interruption or an exit: the run is at its end.
+        """
+        try:
+            self._begin()
+            if self.next is None:
+                raise UserError("The run is at its end.")
+            if self._passage.undone:
+                self._do_again()
+            else:
+                self._go(STEP)
+        except BaseException as error:
+            show_program_only(error)
+            raise
         outcome = self._passage.outcome
         assert outcome is not None
         return outcome
 
     def finish(self) -> Capture:
-        """Let the program do the rest."""
+        """Let the program do the rest.
+
+        Raises:
+            BaseException: an interruption or an exit, the first time; the capture has it, too.
+        """
         if self._capture is not None:
             return self._capture
-        self._begin()
-        command = self.let_go()
-        if self._ended is None:
-            self._go(command)
+        try:
+            self._begin()
+            command = self.let_go()
+            if self._ended is None:
+                self._go(command)
+        except BaseException as error:
+            show_program_only(error)
+            raise
         assert self._ended is not None
         self._gradients.release()
         self._capture = self._conclude(self._ended, self.notes())
@@ -219,13 +247,17 @@ class TorchStepper(SteppedRun):
 
     # Values and variables: see `Changes`.
 
+    def resolve(self, name: str) -> str:
+        """``model/softmax`` is ``model/_softmax``, unless there are both."""
+        return self._recorded.resolve(name)
+
     def has(self, tensor_name: str) -> bool:
         """Whether a tensor was computed, or overridden."""
-        return self._changes.has(tensor_name)
+        return self._changes.has(self.resolve(tensor_name))
 
     def value(self, tensor_name: str) -> torch.Tensor:
         """A copy of a tensor as it was made, or of what stands for it."""
-        return self._changes.value(tensor_name)
+        return self._changes.value(self.resolve(tensor_name))
 
     def gradient(self, tensor_name: str) -> torch.Tensor:
         """The gradient with respect to a tensor, as the backward pass of this run computes it.
@@ -234,7 +266,7 @@ class TorchStepper(SteppedRun):
             KeyError: it is not computed yet.
             UserError: the tensor has none.
         """
-        return self._gradients.get(tensor_name)
+        return self._gradients.get(self.resolve(tensor_name))
 
     @property
     def overrides(self) -> Mapping[str, Any]:
@@ -243,6 +275,7 @@ class TorchStepper(SteppedRun):
 
     def override(self, tensor_name: str, value: Any) -> None:
         """Give a tensor another value; see `Overrides` for how the program gets it."""
+        tensor_name = self.resolve(tensor_name)
         coming = self.next if self._is_begun else None
         if coming is not None and coming.unfit and coming.node == tensor_name.rpartition(":")[0]:
             raise UserError(f"{tensor_name} can't be overridden: {coming.unfit}")
@@ -251,12 +284,12 @@ class TorchStepper(SteppedRun):
 
     def take_back(self, tensor_name: str) -> None:
         """Remove an override; what the program has got instead becomes what was computed."""
-        self._changes.take_back(tensor_name)
+        self._changes.take_back(self.resolve(tensor_name))
         self._failure = None
 
     def original(self, tensor_name: str) -> torch.Tensor | None:
         """What a tensor would be without overrides; of what overrides have changed, if known."""
-        return self._changes.original(tensor_name)
+        return self._changes.original(self.resolve(tensor_name))
 
     @property
     def updated(self) -> Sequence[str]:

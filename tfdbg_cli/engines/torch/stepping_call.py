@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.torch.description import BLOCK, Description
+from tfdbg_cli.engines.torch.failures import show_program_only
 from tfdbg_cli.engines.torch.lifecycle import Run
 from tfdbg_cli.engines.torch.runs import Place
+from tfdbg_cli.engines.torch.scopes import Names
 from tfdbg_cli.engines.torch.shelter import shelter
 from tfdbg_cli.engines.torch.sites import user_frame
 from tfdbg_cli.engines.torch.stepping import TorchStepper
@@ -55,21 +58,33 @@ class SteppedCall:
             owner = function.__self__  # type: ignore[attr-defined]
         self._module = owner
         frame = user_frame(sys._getframe(2))
+        # What was called before in this process has no say in the names of this call.
+        names = Names()
         if owner is not None:
             self._runs.names.module(owner, frame, None)
-        self._frame = frame
-        self._watcher = FullWatcher(Watch(), self._runs.names)
+            names.add_main(owner)
+        self._watcher = FullWatcher(Watch(), names)
         self._strand = Strand(self._body)
         self._passage = Passage(self._watcher.recorder.ops, self._pause)
-        self._description: Description | None = None
+        self._description = self._described(frame)
         self._go_back: Callable[[], None] | None = None
         self._place: Any = None
+        self._stepper: weakref.ref[TorchStepper] | None = None
+        self._unless_kept: weakref.finalize[..., TorchStepper] | None = None
+
+    def _described(self, frame: FrameType | None) -> Description:
+        function, args, kwargs = self._call
+        module = self._module if function is self._module else None
+        title = "" if module is not None else getattr(function, "__qualname__", str(function))
+        found = Description(BLOCK, 0, frame, module, args, kwargs, title, self._runs.optimizers)
+        found.leave_frame()
+        return found
 
     def stepper(self) -> TorchStepper:
         """What goes through it. If nobody has it any more, the call is given up."""
         recorder = self._watcher.recorder
         made = TorchStepper(recorder, self._passage, self._tell, self._conclude, self.abandon)
-        weakref.finalize(made, self.abandon).atexit = False
+        self._stepper = weakref.ref(made)
         return made
 
     # The caller's side.
@@ -79,6 +94,10 @@ class SteppedCall:
         if self._go_back is not None:
             self._passage.is_free, self._passage.is_watched = True, False
             self._switch(self._strand.close)
+        elif not self._strand.is_started:
+            self._passage.release()
+            self._call = _nothing, (), {}
+            self._description.forget()
 
     def _tell(self, command: str) -> Any:
         if self._go_back is None:
@@ -100,17 +119,11 @@ class SteppedCall:
                 self._end()
 
     def _begin(self) -> None:
-        function, args, kwargs = self._call
         runs = self._runs
-        module = self._module if function is self._module else None
-        title = "" if module is not None else getattr(function, "__qualname__", str(function))
-        runs.counts[BLOCK] = number = runs.counts.get(BLOCK, 0) + 1
-        description = self._description = Description(
-            BLOCK, number, self._frame, module, args, kwargs, title, runs.optimizers
-        )
+        runs.counts[BLOCK] = self._description.number = runs.counts.get(BLOCK, 0) + 1
         unpatch = self._program.watched()
         open_again = runs.set_aside()
-        run = Run(BLOCK, "X", description)
+        run = Run(BLOCK, "X", self._description)
         run.is_call = True
         run.watcher = shelter(self._watcher, runs.give_up)
         self._place = Place(run)
@@ -120,11 +133,18 @@ class SteppedCall:
             unpatch()
 
         self._go_back = go_back
+        made = self._stepper() if self._stepper is not None else None
+        if made is not None:
+            # It keeps the call, and what that refers to: only as long as there is one.
+            self._unless_kept = weakref.finalize(made, self.abandon)
+            self._unless_kept.atexit = False
 
     def _end(self) -> None:
         """The call is over: the caller's runs are looked at again."""
         go_back, self._go_back = self._go_back, None
         self._passage.release()
+        if self._unless_kept is not None:
+            self._unless_kept.detach()
         if go_back is not None:
             go_back()
 
@@ -135,7 +155,7 @@ class SteppedCall:
         capture = watcher.finish(ended.error)
         capture.value = ended.value
         dump, description = capture.dump, self._description
-        if dump is not None and description is not None:
+        if dump is not None:
             info = description.info()
             info.engine = "torch"
             description.end(info, watcher, None, None, "")
@@ -151,13 +171,15 @@ class SteppedCall:
         self._passage.begin()
         watcher = self._watcher
         watcher.begin_run()
-        assert self._description is not None
         watcher.name_inputs(self._description.tensors)
         watcher.recorder.ops.passage = self._passage
         watcher.start()
         try:
             return Ended(function(*args, **kwargs))
-        except Exception as error:
+        except BaseException as error:
+            if not (isinstance(error, Exception) or self._passage.is_watched):
+                raise  # it is given up: this is what ends it
+            show_program_only(error)
             return Ended(None, error)
         finally:
             watcher.stop()
@@ -165,3 +187,7 @@ class SteppedCall:
     def _pause(self, event: Any) -> str:
         with away(self._watcher.recorder):
             return str(self._strand.pause(event))
+
+
+def _nothing() -> None:
+    pass

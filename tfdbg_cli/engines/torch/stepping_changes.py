@@ -117,10 +117,6 @@ class Changes:
         done = next((s for s in passage.steps[: passage.position] if s.node == node), None)
         if done is not None:
             raise UserError(f"There is no {name}.", did_you_mean(name, done.outputs))
-        # Some ops have an underscore in front that nobody thinks of: model/_softmax.
-        meant = next((s.node for s in passage.steps if s.node.replace("/_", "/") == node), node)
-        if meant != node:
-            raise UserError(f"There is no {name} so far.", f"Did you mean {meant}:0?")
 
     def _override_leaf(self, output: Output, given: torch.Tensor) -> None:
         user = self._recorded.user(output, with_views=True)

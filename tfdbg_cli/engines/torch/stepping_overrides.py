@@ -13,7 +13,7 @@ from tfdbg_cli.engines.torch.recording import Output, Record
 from tfdbg_cli.engines.torch.stepping_values import copied, fitted, flat, overwrite, replaced
 from tfdbg_cli.errors import UserError, one_line
 
-__all__ = ["Overrides", "is_alias", "put"]
+__all__ = ["Overrides", "is_alias", "plain_name", "put"]
 
 
 class Overrides:
@@ -40,6 +40,16 @@ class Overrides:
         self._real: dict[str, Held | None] = {}
         self.originals: dict[str, torch.Tensor] = {}
         self.effective: set[str] = set()
+
+    def meet(self, node: str) -> None:
+        """An op is about to be done: values that were given for it under its plain name are its."""
+        plain = plain_name(node)
+        if plain == node:
+            return
+        for name in list(self.values):
+            meant, _, slot = name.rpartition(":")
+            if meant == plain and name not in self.effective:
+                self.values.setdefault(f"{node}:{slot}", self.values.pop(name))
 
     def instead(self, record: Record, tensors: list[torch.Tensor]) -> dict[int, torch.Tensor]:
         """What to give to an op instead of leaves that are overridden.
@@ -118,6 +128,12 @@ class Overrides:
                 put(name, tensor, value)
             self.effective.add(name)
         return replaced(result, replacements) if replacements else result
+
+
+def plain_name(node: str) -> str:
+    """A node without the underscore in front that nobody thinks of: ``model/_softmax``."""
+    scope, slash, last = node.rpartition("/")
+    return f"{scope}{slash}{last[1:]}" if len(last) > 1 and last[0] == "_" else node
 
 
 def put(name: str, tensor: torch.Tensor, value: torch.Tensor) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tfdbg_cli.engines.torch.failures import with_callers
 from tfdbg_cli.engines.torch.recording import Record
 from tfdbg_cli.engines.torch.stepping_calls import OpCall
 from tfdbg_cli.engines.torch.stepping_overrides import Overrides, is_alias
@@ -96,8 +98,9 @@ class Passage:
         return any(call is not None and call.record is record for call in calls)
 
     def release(self) -> None:
-        """The run is over: no op passes here any more."""
+        """The run is over: no op passes here any more, and nobody is told."""
         self._ops.passage = None
+        self._pause = _go
 
     def perform(self, ops: Ops, record: Record, op: Any, args: Any, kwargs: Any) -> Any:
         """An op, when it is let; what the program gets of it.
@@ -112,6 +115,8 @@ class Passage:
         self.steps.append(_planned(record, op))
         if not self.is_free or self.overrides.values:
             self.pending = OpCall(record, op, args, kwargs)
+        if self.overrides.values:
+            self.overrides.meet(record.name)
         if not self.is_free:
             self._ask(ARRIVED)
         made: list[Any] = []
@@ -161,6 +166,7 @@ class Passage:
             return True
         call.try_again()
         trace, context = error.__traceback__, error.__context__
+        error.__traceback__ = with_callers(trace, sys._getframe(1))
         command = self._ask(Raised(error))
         # It was shown in between, which has left its marks.
         error.__traceback__, error.__context__ = trace, context
@@ -210,6 +216,10 @@ class Passage:
         self._seen = len(records)
         keys = dict.fromkeys(output.key for output in record.overwrites)
         yield from (self._leaves[key].name for key in keys if key in self._leaves)
+
+
+def _go(event: Any) -> str:
+    return GO
 
 
 def _planned(record: Record, op: Any) -> Step:

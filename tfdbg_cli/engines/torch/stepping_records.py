@@ -11,7 +11,7 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.torch.private import unobserved
 from tfdbg_cli.engines.torch.recording import Output, Record
-from tfdbg_cli.engines.torch.stepping_overrides import is_alias
+from tfdbg_cli.engines.torch.stepping_overrides import is_alias, plain_name
 from tfdbg_cli.engines.torch.tracking import extent
 from tfdbg_cli.engines.torch.views import ViewFinder
 from tfdbg_cli.engines.torch.written import is_written
@@ -34,7 +34,9 @@ class Recorded:
         self._recorder = recorder
         self._is_open = is_open
         self._records: dict[str, Record] = {}
+        self._plain: dict[str, str] = {}
         self._count = 0
+        self._unused: list[Record] = []
         self._told = 0
 
     def find(self, name: str) -> Output | None:
@@ -46,15 +48,28 @@ class Recorded:
         outputs = record.outputs
         return outputs[int(slot)] if int(slot) < len(outputs) else None
 
+    def resolve(self, name: str) -> str:
+        """The name of a node, or of a tensor, that has an underscore in front; else as it is."""
+        node, colon, slot = name.rpartition(":")
+        if not (colon and slot.isdigit()):
+            node, colon, slot = name, "", ""
+        if self._record(node) is not None:
+            return name
+        return f"{self._plain.get(node, node)}{colon}{slot}"
+
     def _record(self, node: str) -> Record | None:
         records = self._recorder.ops.records
         found = self._records.get(node)
-        if found is not None and found.name == node:
+        if found is not None or self._count == len(records):
             return found
-        if self._count != len(records):
-            self._count = len(records)
-            # Records from before the run get their names when it uses them.
-            self._records = {each.name: each for each in records if each.is_adopted}
+        new = [*self._unused, *records[self._count :]]
+        self._count = len(records)
+        # Records from before the run get their names when it uses them.
+        self._unused = [each for each in new if not each.is_adopted]
+        for each in new:
+            if each.is_adopted:
+                self._records[each.name] = each
+                self._plain.setdefault(plain_name(each.name), each.name)
         return self._records.get(node)
 
     def load(self, output: Output) -> torch.Tensor | None:
