@@ -71,6 +71,7 @@ class Order:
     def maker(self, name: str) -> int | None:
         """The index of the step that makes a tensor; ``None``: none does, or none yet."""
         self._learn()
+        name = self._run.resolve(name)
         found = self._makers.get(name)
         return self._members.get(name.rpartition(":")[0]) if found is None else found
 
@@ -111,7 +112,7 @@ class Order:
     def reader(self, name: str) -> int | None:
         """The index of the first step that uses a tensor."""
         self._learn()
-        return self._readers.get(name)
+        return self._readers.get(self._run.resolve(name))
 
     def passed(self, name: str, index: int) -> OutOfOrderError:
         """The error for a tensor whose step was done before others that were asked for."""

@@ -139,7 +139,6 @@ class Patches:
         scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
         if scaler is not None:
             self._replace(scaler, "step", self._step)
-        runs.optimizers.find()
         if not self._forks and hasattr(os, "register_at_fork"):
             self._forks = True
             os.register_at_fork(after_in_child=runs.abandon)

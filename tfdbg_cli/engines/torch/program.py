@@ -54,6 +54,9 @@ class Program:
 
     def install(self, wrap: WrapSession) -> Callable[[], None]:
         """Watch the runs; returns the way back, which may be called more than once."""
+        if not self._wraps:
+            # Which optimizers there are decides what a run is. It takes long: see `watched`.
+            self.runs.optimizers.find()
         self._wraps.append(wrap)
         self.patches.install()
         self.runs.begin()
