@@ -175,13 +175,13 @@ def test_filters_reach_into_function_bodies(graph):
 
 def test_reference_variables_show_what_the_run_used(graph):
     v = tf1.get_variable("v", initializer=1.0, use_resource=False)
-    more = tf1.assign_add(v, 2.0, name="more")
-    with tf.control_dependencies([more]):
-        after = tf.identity(v.value()) * 1
+    times = v * 5.0
+    with tf.control_dependencies([times]):
+        more = tf1.assign_add(v, 2.0, name="more")
     with tf1.Session() as session:
         init = debug(session, v.initializer).dump
         assert of(init, "v/Assign:0") == [1.0]
-        dump = debug(session, [v * 5.0, after]).dump
+        dump = debug(session, [times, more]).dump
         assert of(dump, "v:0") == of(dump, "v/read:0") == [1.0]
         assert of(dump, "more:0") == [3.0]
         assert session.run(v) == 3.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from itertools import chain
 from typing import Any
@@ -20,6 +20,7 @@ from tfdbg_cli.engines.tensorflow import errors, guard, install, recovery
 from tfdbg_cli.engines.tensorflow.assembly import Assembly
 from tfdbg_cli.engines.tensorflow.callables import Callables
 from tfdbg_cli.engines.tensorflow.errors import attempt
+from tfdbg_cli.engines.tensorflow.functions import Functions
 from tfdbg_cli.engines.tensorflow.graph import GraphView
 from tfdbg_cli.engines.tensorflow.partial import PartialRuns
 from tfdbg_cli.engines.tensorflow.plan import Entry, Plan, PlanCache, make_plan
@@ -33,6 +34,9 @@ from tfdbg_cli.errors import one_line
 __all__ = ["TensorFlowAdapter"]
 
 _Run = Callable[[Any, Any, Any, Any], Any]
+
+_BRANCHES = frozenset({"Case", "If", "StatelessCase", "StatelessIf"})
+_LOOPS = frozenset({"StatelessWhile", "While"})
 
 
 class TensorFlowAdapter(SessionAdapter):
@@ -154,7 +158,15 @@ class TensorFlowAdapter(SessionAdapter):
                     )
         if plan.functional and not plan.everything:
             capture.dump.warnings.append(
-                "Function bodies aren't watched: the name of a node is too long for a file."
+                "Function bodies aren't watched: that would change the run, or a node's name is "
+                "too long for a file."
+            )
+        if plan.unwatched:
+            first, count = ", ".join(plan.unwatched[:3]), len(plan.unwatched)
+            more = f" and {count - 3} more" if count > 3 else ""
+            capture.dump.warnings.append(
+                f"Not watched, for that would change the run: {first}{more} (a variable that is "
+                "read again after its update, or a loop in a branch)."
             )
         return capture
 
@@ -346,8 +358,13 @@ class TensorFlowAdapter(SessionAdapter):
         inlines = self._watching and not self.session.sess_str
         plan = make_plan(graph, request, watch, inlines)
         if plan.functional:
-            inner = self._graph_view().functions.names(plan.functional.values())
-            plan.everything = all_watchable(chain((op.name for op in plan.ops), inner))
+            functions = self._graph_view().functions
+            inner = functions.names(plan.functional.values())
+            plan.everything = (
+                not plan.unwatched
+                and not _may_skip_a_loop(functions, plan.functional.values())
+                and all_watchable(chain((op.name for op in plan.ops), inner))
+            )
             if plan.returned and not plan.everything:
                 plan = make_plan(graph, request, watch)
         return plan
@@ -405,3 +422,13 @@ class TensorFlowAdapter(SessionAdapter):
         """A context in which ``tensor.eval()`` and ``op.run()`` go through ``wrapper``."""
         context: AbstractContextManager[Any] = tf_session.BaseSession.as_default(wrapper)
         return context
+
+
+def _may_skip_a_loop(functions: Functions, calls: Collection[Any]) -> bool:
+    """Whether a branch, in what these operations call, has a loop that may not be run.
+
+    A watch in it keeps the branch's result from having a value when it isn't.
+    """
+    inside = chain(calls, functions.operations(calls))
+    branches = [op for op in inside if op.type in _BRANCHES]
+    return any(op.type in _LOOPS for op in functions.operations(branches))

@@ -37,6 +37,7 @@ class Liveness:
         #: those that are in any.
         self.frames: dict[Any, tuple[str, ...]] = {}
         self._switches: dict[Any, tuple[Any, int]] = {}
+        self._optional: set[tuple[str, ...]] = set()
 
     def visit(self, op: Any) -> None:
         """Take in the next operation; its producers were visited before."""
@@ -54,10 +55,20 @@ class Liveness:
         if frame:
             self.frames[op] = frame
         self._conditions[op] = self._condition(op, kind, data, control)
+        if kind == "Enter" and self._conditions[op] != _ALWAYS:
+            self._optional.add(frame)
 
     def always(self, op: Any) -> bool:
         """Whether the operation runs exactly once, whichever way the run goes."""
         return op not in self.frames and self._conditions[op] == _ALWAYS
+
+    def may_never_begin(self, op: Any) -> bool:
+        """Whether the operation is in a loop that isn't begun in every run.
+
+        A watch there keeps the Merge behind the loop from having a value when it isn't.
+        """
+        frame = self.frames.get(op, ())
+        return any(frame[: depth + 1] in self._optional for depth in range(len(frame)))
 
     def chooses(self, op: Any) -> bool:
         """Whether the operation gives a value to one of its outputs only."""

@@ -58,6 +58,7 @@ class Plan:
         extra: the tensors to fetch besides the user's.
         entries: the tensors whose values are fetched or known, in the order they are listed.
         watched: ``(node, slot)`` of the tensors that only a debug watch can see.
+        unwatched: the nodes that a watch would change the run by.
         places: node name -> position in the order, for the watched and the functional nodes.
         functional: the operations whose bodies need the wildcard watch, by name.
         matcher: the filters of the watch.
@@ -74,6 +75,7 @@ class Plan:
     extra: list[Any] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     watched: list[tuple[str, int]] = field(default_factory=list)
+    unwatched: list[str] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     functional: dict[str, Any] = field(default_factory=dict)
     matcher: Matcher = field(default_factory=lambda: Matcher(Watch()))
@@ -271,6 +273,8 @@ class _Planner:
                 plan.returned.append((op, slot))
             elif certain and not by_reference and key not in self._buffers.changing:
                 self._fetch(op, slot, tensor, position)
+            elif key in self._buffers.late or self._alive.may_never_begin(op):
+                plan.unwatched.append(name)
             elif kind not in FUNCTIONAL and not (by_reference and _is_text(tensor.dtype)):
                 plan.watched.append((name, slot))
                 plan.places[name] = position

@@ -13,6 +13,8 @@ _ALIASING = frozenset(
     {"Enter", "ExpandDims", "Identity", "IdentityN", "Reshape", "Squeeze", "StopGradient"}
 )
 _VARIABLES = frozenset({"TemporaryVariable", "Variable", "VariableV2"})
+# What takes a reference and hands it on as it is.
+_FORWARDING = frozenset({"RefEnter", "RefExit", "RefIdentity", "RefMerge", "RefSwitch", "Switch"})
 _READERS = frozenset({"Identity", "IsVariableInitialized", "Shape", "Size", "Rank"})
 
 
@@ -111,12 +113,15 @@ class Buffers:
     Attributes:
         changing: the tensors, not references themselves, whose buffer this run writes.
         reads: variable -> an operation that reads it, for those that this run doesn't write.
+        late: references, and tensors of `changing`, that something uses after an update that comes
+            after them. It sees the updated variable; a watch would put a copy in between.
     """
 
     def __init__(self, edges: Mapping[Any, Edges], ops: Iterable[Any]) -> None:
         self._edges = edges
         self.changing: set[tuple[Any, int]] = set()
         self.reads: dict[Any, Any] = {}
+        self.late: set[tuple[Any, int]] = set()
         if any(op.type in _VARIABLES for op in ops):
             self._follow(ops)
 
@@ -140,12 +145,39 @@ class Buffers:
                     self.changing.add((op, slot))
                 elif op.type == "Identity" and source.type in _VARIABLES:
                     self.reads[source] = op
+        self._find_late(ops)
+
+    def _find_late(self, ops: Iterable[Any]) -> None:
+        """Find the uses of a buffer that come after an update."""
+        bits: dict[Any, int] = {}  # of each update
+        updates: dict[Any, int] = {}  # variable -> those of it
+        before: dict[Any, int] = {}  # operation -> those that come before it
+        for op in ops:
+            data, control = self._edges[op]
+            mask = 0
+            for source in (*(source for source, _ in data), *control):
+                mask |= before.get(source, 0) | bits.get(source, 0)
+            before[op] = mask
+            if op.type.removeprefix("Ref") in _READERS or op.type in _FORWARDING:
+                continue
+            for source, slot in data:
+                if _by_reference(source, slot):
+                    bit = bits.setdefault(op, 1 << len(bits))
+                    variable = self._variable(source)
+                    updates[variable] = updates.get(variable, 0) | bit
+        for op in ops:
+            for source, slot in self._edges[op].data:
+                if not _by_reference(source, slot) and (source, slot) not in self.changing:
+                    continue
+                known = before[source] | bits.get(source, 0)
+                if before[op] & ~known & updates.get(self._variable(source), 0):
+                    self.late.add((source, slot))
 
     def _variable(self, op: Any) -> Any:
-        """The operation that a reference comes from, through assignments that hand it on."""
+        """The variable of a reference or alias, through what hands it on."""
         while op in self._edges and self._edges[op].data:
             source, slot = self._edges[op].data[0]
-            if not _by_reference(source, slot):
+            if not _by_reference(source, slot) and (source, slot) not in self.changing:
                 break
             op = source
         return op

@@ -1,0 +1,118 @@
+"""Runs that a debug watch would change: it keeps away from what would."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.tensorflow.engine import ENGINE
+
+tf1 = tf.compat.v1
+
+
+def plainly(session, fetches, feeds):
+    return session.run(fetches, feeds)
+
+
+def debugged(session, fetches, feeds):
+    capture = ENGINE.adapt(session).debug_run(fetches, feeds, None, None, Watch())
+    assert capture.error is None
+    assert capture.dump.data()
+    return capture.value
+
+
+def stepped(session, fetches, feeds):
+    stepper = ENGINE.adapt(session).stepper(fetches, feeds, None, None)
+    while stepper.next is not None:
+        stepper.advance()
+    capture = stepper.finish()
+    assert capture.error is None
+    return capture.value
+
+
+def the_same(build, feeds_of=lambda x: None):
+    """Three runs by each way: results and variables, bit for bit."""
+    seen = []
+    for way in (plainly, debugged, stepped):
+        with tf.Graph().as_default():
+            fetches, fed = build()
+            with tf1.Session() as session:
+                for variable in tf1.global_variables():  # an average begins as its variable
+                    session.run(variable.initializer)
+                found = [way(session, fetches, feeds_of(fed)) for _ in range(3)]
+                seen.append([found, session.run(tf1.global_variables())])
+    for other in seen[1:]:
+        tf.nest.map_structure(np.testing.assert_array_equal, other, seen[0])
+    return seen[0]
+
+
+def reference(value):
+    return tf1.get_variable("v", initializer=np.float32(value), use_resource=False)
+
+
+def test_a_variable_that_is_read_again_after_its_update():
+    def build():
+        variable = reference(1)
+        tripled = tf1.assign(variable, variable * 3)
+        with tf.control_dependencies([tripled]):
+            read = tf1.identity(variable)
+        with tf.control_dependencies([read]):
+            added = tf1.assign_add(variable, 1.0)
+        with tf.control_dependencies([added]):
+            return tf.multiply(read, 10.0), None
+
+    results, _ = the_same(build)
+    # What is read shares the memory of the variable: 3 x 1, and then the one that is added.
+    assert results[0] == 40
+
+
+def test_a_moving_average_of_what_was_just_updated():
+    def build():
+        variable = reference(1)
+        step = tf1.train.GradientDescentOptimizer(0.1).minimize(variable * variable)
+        average = tf.train.ExponentialMovingAverage(0.5)
+        with tf.control_dependencies([step]):
+            return average.apply([variable]), None
+
+    _, (updated, average) = the_same(build)
+    assert average != 1
+    assert updated == pytest.approx(0.8**3)
+
+
+def test_what_is_not_watched_is_told():
+    with tf.Graph().as_default():
+        variable = reference(1)
+        tripled = tf1.assign(variable, variable * 3)
+        with tf.control_dependencies([tripled]):
+            read = tf.add(variable, 0.0, name="read")
+        with tf1.Session() as session:
+            session.run(variable.initializer)
+            capture = ENGINE.adapt(session).debug_run(read, None, None, None, Watch())
+    (warning,) = capture.dump.warnings
+    assert "Not watched, for that would change the run: v" in warning
+
+
+def looping_branch():
+    weight = tf1.get_variable("w", initializer=tf.ones([2]), use_resource=True)
+    taken = tf1.placeholder(tf.bool, [])
+    x = tf.ones([2])
+
+    def loop():
+        turn = (lambda j, b: j < 3, lambda j, b: (j + 1, tf.sin(b * weight)))
+        return tf.while_loop(*turn, [0, x])[1]
+
+    result = tf1.cond(taken, loop, lambda: x * weight)
+    train = tf1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(result))
+    return [result, train], taken
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_a_loop_in_a_branch(is_taken):
+    the_same(looping_branch, lambda taken: {taken: is_taken})
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_an_old_loop_in_an_old_branch(is_taken, old_control_flow):
+    the_same(looping_branch, lambda taken: {taken: is_taken})
