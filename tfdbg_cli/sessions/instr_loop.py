@@ -216,9 +216,7 @@ class _Steppers:
         except Exception as raised:
             # As of a run: the instruction's mistake, or the run's.
             error = raised
-        dump = self._stepper.run.dump() if self._stepper is not None else None
-        if dump is not None and self._stepper is not None:
-            dump.set_run_info(self._stepper.run_info)
+        dump = _as_it_is(self._stepper) if self._stepper is not None else None
         described = self._adapter.describe_error(error) if error is not None else None
         return OnInstrEndRequest(instruction.action, value, dump, None, error, described)
 
@@ -233,3 +231,12 @@ class _Steppers:
                 "stepped through."
             )
         return self._stepper
+
+
+def _as_it_is(stepper: NodeStepper) -> MemoryDump:
+    """What has been computed so far; it doesn't grow with the steps to come."""
+    found = stepper.run.dump()
+    dump = MemoryDump(found.graph, found.sources(), stepper.run_info)
+    for datum in found.data():
+        dump.add_datum(datum)
+    return dump
