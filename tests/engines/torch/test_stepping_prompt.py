@@ -11,6 +11,8 @@ from torch_kit import Mlp
 
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.torch.engine import TorchEngine
+from tfdbg_cli.errors import UserError
+from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.sessions.framework import (
     BaseDebugWrapperSession,
     OnRunEndResponse,
@@ -19,6 +21,7 @@ from tfdbg_cli.sessions.framework import (
     OnSessionInitAction,
     OnSessionInitResponse,
 )
+from tfdbg_cli.stepping.walk import Walk
 
 
 class Wrapper(BaseDebugWrapperSession):
@@ -357,3 +360,39 @@ def test_a_call_is_stepped_through_inside_of_a_debugged_run():
         assert "addmm" in {node.op_type for node in found[0].dump.graph().nodes.values()}
     finally:
         undo()
+
+
+def test_nothing_is_undone_inside_of_a_transform():
+    said = []
+
+    def conduct(stepper):
+        every_step(stepper)
+        with pytest.raises(UserError) as refused:
+            stepper.back()
+        said.append(str(refused.value))
+
+    model = nn.Linear(4, 1)
+    x = torch.ones(4)
+    plain = torch.func.grad(lambda each: model(each).sum())(x)
+    with stepped(conduct):
+        found = torch.func.grad(lambda each: model(each).sum())(x)
+    assert torch.equal(found, plain)
+    assert "inside of a transform of torch.func" in said[0]
+
+
+def test_a_breakpoint_on_a_filter_stops_before_what_would_read_the_result():
+    halts = []
+
+    def conduct(stepper):
+        walk = Walk(stepper)
+        walk.breakpoints.add("", "has_inf_or_nan", has_inf_or_nan)
+        while walk.next is not None:
+            halts.append(walk.go())
+
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    with torch.no_grad():
+        model[0].weight.fill_(float("inf"))
+        with stepped(conduct):
+            model(torch.ones(3, 2))
+    said = [halt.why for halt in halts]
+    assert any("0/addmm:0 passes has_inf_or_nan, and 1/relu is about to read it" in s for s in said)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -18,6 +18,11 @@ __all__ = ["OpCall"]
 _C: Any = torch._C
 _RANDOM = getattr(getattr(torch, "Tag", None), "nondeterministic_seeded", None)
 _GONE = "The program has gone on"
+
+# What is on top of the stack of `torch.func`'s transforms.
+_transforms: Callable[[], object] = getattr(
+    getattr(_C, "_functorch", None), "peek_interpreter_stack", lambda: None
+)
 
 
 class OpCall:
@@ -92,8 +97,11 @@ class OpCall:
         Raises:
             UserError: it can't be undone; nothing has changed.
         """
-        if self._why_not:
-            raise UserError(f"{self.record.name} can't be undone.", f"{self._why_not}.")
+        why_not = self._why_not
+        if not why_not and _transforms() is not None:  # memory can't be written to
+            why_not = "The program is inside of a transform of torch.func"
+        if why_not:
+            raise UserError(f"{self.record.name} can't be undone.", f"{why_not}.")
         generator = self._generator
         if generator is not None and not torch.equal(generator.get_state(), self._after):
             raise UserError(
