@@ -199,7 +199,8 @@ def test_a_detached_program_stops_where_it_asks_to(job: Start) -> None:
     )
     running = job(program=program)
     assert running.batch("ri", "detach").returncode == 0
-    until(lambda: running.err.count("waits for") == 2, running)
+    # Whether the first stop had to wait depends on who was faster.
+    until(lambda: "run-start: run #7" in running.err, running)
     assert "run #7" in running.batch("ri").stdout
     assert running.ends() == 0
     assert running.steps == 20

@@ -248,7 +248,9 @@ def test_a_sender_that_dies(receiver):
         sender.send(tensor("y", np.float32([1])), b"\xff", wait=True)
     run = receiver.next(SECONDS)
     assert values(run) == {"y:0": [1]}
-    assert "The sender broke off: the run may be incomplete." in run.open().warnings
+    # What it could not send any more may be seen before its end is.
+    (warning,) = run.open().warnings
+    assert "sender broke off" in warning or "part of the run can't be read" in warning
 
 
 @pytest.mark.parametrize(

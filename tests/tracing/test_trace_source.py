@@ -14,6 +14,7 @@ import pytest
 from trace_kit import PROGRAM
 
 import tfdbg_cli
+from tfdbg_cli.engines import numpy as tf
 
 BLOCK = """\
 with tfdbg_cli.trace(sess, total, feed) as t:
@@ -88,7 +89,8 @@ def test_a_module_in_an_archive(tmp_path):
 def test_the_console_that_is_written_in_python():
     console = code.InteractiveConsole()
     out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+    fresh = tf.Graph().as_default()  # others have left nodes of these names in this process
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), fresh:
         for line in [*PROGRAM.splitlines(), *BLOCK.splitlines()[:3], "", BLOCK.splitlines()[3]]:
             console.push(line)
     assert EXPECTED in out.getvalue()
