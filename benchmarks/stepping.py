@@ -3,6 +3,7 @@
 .venv/bin/python benchmarks/stepping.py [ROUNDS]
 """
 
+import importlib.util
 import os
 import statistics
 import sys
@@ -101,11 +102,7 @@ def engines():
     else:
         tf.disable_v2_behavior()
         yield "TensorFlow", lambda: session_ways(tf)
-    try:
-        import torch  # noqa: F401  (only whether it is there)
-    except ImportError:
-        pass
-    else:
+    if importlib.util.find_spec("torch") is not None:
         yield "PyTorch", torch_ways
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType, TracebackType
 
-__all__ = ["DumpError", "UserError", "did_you_mean", "one_line"]
+__all__ = ["DumpError", "UserError", "did_you_mean", "one_line", "related", "with_frames"]
 
 
 class UserError(Exception):
@@ -71,3 +72,38 @@ def one_line(error: BaseException, limit: int = 300) -> str:
     name = type(error).__name__
     text = f"{name}: {text}" if text else name
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def related(error: BaseException) -> Iterator[BaseException]:
+    """An exception, its causes and contexts and the members of groups, each once."""
+    pending: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while pending:
+        current = pending.pop()
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        yield current
+        pending += [current.__cause__, current.__context__]
+        if isinstance(current, BaseExceptionGroup):
+            pending += current.exceptions
+
+
+def with_frames(
+    traceback: TracebackType | None, keep: Callable[[FrameType], bool]
+) -> TracebackType | None:
+    """A traceback without the frames that aren't to be kept.
+
+    Args:
+        traceback: its outermost entry; it isn't changed.
+        keep: whether a frame is.
+    """
+    kept: list[TracebackType] = []
+    while traceback is not None:
+        if keep(traceback.tb_frame):
+            kept.append(traceback)
+        traceback = traceback.tb_next
+    made: TracebackType | None = None
+    for each in reversed(kept):
+        made = TracebackType(made, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return made

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.dumps.source_text import keep_source
 from tfdbg_cli.engine_watch import EngineWatch, note
-from tfdbg_cli.errors import one_line
+from tfdbg_cli.errors import one_line, related
 from tfdbg_cli.import_hook import ImportHook
 
 if TYPE_CHECKING:
@@ -228,17 +228,8 @@ def _print_uncaught(error: BaseException) -> int:
 
 def remove_frames(error: BaseException) -> None:
     """Take the debugger's frames out of an exception, its causes, contexts and group members."""
-    pending: list[BaseException | None] = [error]
-    seen: set[int] = set()
-    while pending:
-        current = pending.pop()
-        if current is None or id(current) in seen:
-            continue
-        seen.add(id(current))
-        current.__traceback__ = _without_ours(current.__traceback__)
-        pending += [current.__cause__, current.__context__]
-        if isinstance(current, BaseExceptionGroup):
-            pending += current.exceptions
+    for each in related(error):
+        each.__traceback__ = _without_ours(each.__traceback__)
 
 
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import FrameType, TracebackType
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.errors import UserError, with_frames
 
 __all__ = [
     "AbsentError",
@@ -79,12 +79,4 @@ def without_ours(traceback: TracebackType | None) -> TracebackType | None:
     Args:
         traceback: the outermost entry; it isn't changed.
     """
-    entries = []
-    while traceback is not None:
-        if not is_ours(traceback.tb_frame):
-            entries.append(traceback)
-        traceback = traceback.tb_next
-    made: TracebackType | None = None
-    for entry in reversed(entries):
-        made = TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return made
+    return with_frames(traceback, lambda frame: not is_ours(frame))

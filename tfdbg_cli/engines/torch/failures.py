@@ -9,6 +9,7 @@ import torch
 
 from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
 from tfdbg_cli.engines.torch.sites import user_frame
+from tfdbg_cli.errors import related, with_frames
 
 __all__ = ["is_framework_error", "place_of_error", "show_program_only", "with_callers"]
 
@@ -64,29 +65,12 @@ def with_callers(trace: TracebackType | None, frame: FrameType | None) -> Traceb
 
 def show_program_only(error: BaseException) -> None:
     """Take the debugger's frames out of the tracebacks of an error and of what has led to it."""
-    pending: list[BaseException | None] = [error]
-    seen: set[int] = set()
-    while pending:
-        current = pending.pop()
-        if current is None or id(current) in seen:
-            continue
-        seen.add(id(current))
-        current.__traceback__ = _without_ours(current.__traceback__)
-        pending += [current.__cause__, current.__context__]
-        if isinstance(current, BaseExceptionGroup):
-            pending += current.exceptions
+    for each in related(error):
+        each.__traceback__ = _without_ours(each.__traceback__)
 
 
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:
-    kept: list[TracebackType] = []
-    while trace is not None:
-        if not is_debugger_path(trace.tb_frame.f_code.co_filename):
-            kept.append(trace)
-        trace = trace.tb_next
-    made: TracebackType | None = None
-    for each in reversed(kept):
-        made = TracebackType(made, each.tb_frame, each.tb_lasti, each.tb_lineno)
-    return made
+    return with_frames(trace, lambda frame: not is_debugger_path(frame.f_code.co_filename))
 
 
 def _last(error: BaseException) -> TracebackType | None:
