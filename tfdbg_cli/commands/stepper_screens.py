@@ -125,12 +125,14 @@ def where_document(context: Context) -> Document:
         lines += [line(), line("Breakpoints:")]
         lines += [line(f"  {each.number}  {each.describe()}") for each in breakpoints]
     if not walk.is_known:
-        lines += [line(), *_ways(walk)]
+        lines += [line(), *_ways(context)]
     walk.is_known = True
     return TextDocument(lines, menu=_menu(context))
 
 
-def _ways(walk: Walk) -> list[Line]:
+def _ways(context: Context) -> list[Line]:
+    walk = need_walk(context)
+    may_discard = context.discard is not None and not walk.stepper.is_open_ended
     next_node = quoted(walk.next.node) if walk.next is not None else "NODE"
     ways = (
         ("step", "do the next node; step -t 5: the next five; step -b: undo the last one"),
@@ -140,7 +142,7 @@ def _ways(walk: Walk) -> list[Line]:
         (
             "exit",
             "the run goes on to its end"
-            + ("" if walk.stepper.is_open_ended else "; exit --discard: it never happened"),
+            + ("; exit --discard: it never happened" if may_discard else ""),
         ),
     )
     lines = []
