@@ -1,5 +1,6 @@
-# Sourced by the other scripts: a virtual environment in .venv with what is asked for.
+# Sourced by the other scripts: a virtual environment with what is asked for.
 # Usage: ensure_env STAMP PACKAGES...   (installs once per STAMP and contents of pyproject.toml)
+# The environment is .venv, or what VENV names.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 find_python() {
@@ -16,15 +17,16 @@ find_python() {
 }
 
 ensure_env() {
-    local stamp=".venv/.stamp-$1" sum
+    local venv="${VENV:-.venv}"
+    local stamp="$venv/.stamp-$1" sum
     shift
     sum=$(cksum <pyproject.toml)
-    if [ ! -x .venv/bin/python ]; then
-        "$(find_python)" -m venv .venv
+    if [ ! -x "$venv/bin/python" ]; then
+        "$(find_python)" -m venv "$venv"
     fi
     if [ "$(cat "$stamp" 2>/dev/null)" != "$sum $*" ]; then
-        echo "Installing into .venv: $*" >&2
-        .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@" >&2
+        echo "Installing into $venv: $*" >&2
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@" >&2
         echo "$sum $*" >"$stamp"
     fi
 }

@@ -89,7 +89,7 @@ def run(name: str = "") -> AbstractContextManager[None]:
         name: what the run is called on the screens.
     """
     _watch()
-    if "torch" not in sys.modules:
+    if sys.modules.get("torch") is None:
         return nullcontext()
     engine: Any = load("torch")
     made: AbstractContextManager[None] = engine.block(name)

@@ -28,7 +28,7 @@ class ImportHook:
         """Start watching. Modules that are imported already are reported at once."""
         sys.meta_path.insert(0, self)
         for name in sorted(self._modules):
-            if name in sys.modules:
+            if sys.modules.get(name) is not None:  # ``None`` bars an import
                 self._report(name)
 
     def uninstall(self) -> None:

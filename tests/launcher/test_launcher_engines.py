@@ -156,3 +156,20 @@ def test_no_color_is_honoured(runner):
     runner.environment["NO_COLOR"] = "1"
     done = runner.tfdbg("--ui", "plain", "-c", "run", "-c", "lt", "-c", "exit", "s.py")
     assert "\x1b" not in done.stdout
+
+
+def test_a_framework_that_the_program_bars_is_not_there(runner):
+    # ``None`` in sys.modules makes an import fail: some programs bar an optional framework so.
+    runner.write(
+        "s.py",
+        "import sys\nsys.modules['torch'] = sys.modules['tensorflow'] = None\n"
+        "import tfdbg_cli\nfrom tfdbg_cli.engines import numpy as tf\n"
+        "x = tf.constant([1.0, 2.0], name='x')\n"
+        "with tfdbg_cli.run():\n    print('in')\n"
+        "print(tfdbg_cli.wrap(tf.Session()).run(x).tolist())\n",
+    )
+    for done in (runner.python("s.py"), runner.tfdbg("--batch", "-c", "run -n", "s.py")):
+        assert done.status == 0, done.stderr
+        assert done.stdout.splitlines()[0] == "in"
+        assert done.stdout.splitlines()[-1] == "[1.0, 2.0]"
+        assert done.own_stderr == ""

@@ -75,6 +75,8 @@ class Capture:
         passes: whether a tensor passed the watch's filter, where the engine has found that out
             itself; ``None``: it is still to be looked for in the dump.
         said: what the engine saw of the run, in a few words for the progress line.
+        gap: why the run isn't fully known, so that what passes a filter, or doesn't, is no answer;
+            empty: it is.
         later: makes the dump of a run in which nothing passed, for somebody who wants to see it
             all the same; to be called before the program goes on. ``None``: it can't be made.
     """
@@ -85,6 +87,7 @@ class Capture:
     run_metadata: Any = None
     passes: bool | None = None
     said: str = ""
+    gap: str = ""
     later: Callable[[], MemoryDump] | None = None
 
 

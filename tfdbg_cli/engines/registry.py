@@ -20,13 +20,18 @@ class EngineEntry(NamedTuple):
 
     Attributes:
         name: as ``--engine`` takes it.
-        modules: it is loaded once any of these is in ``sys.modules``.
+        modules: it is loaded once any of these is imported.
         target: ``module:attribute`` of the `Engine`.
     """
 
     name: str
     modules: tuple[str, ...]
     target: str
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether the program has one of its modules; ``None`` there means that it has barred it."""
+        return any(sys.modules.get(module) is not None for module in self.modules)
 
 
 _BUILTIN = (
@@ -82,7 +87,7 @@ def load(name: str) -> Engine:
 def engine_for(session: object) -> Engine | None:
     """The engine that an object is a session of; only imported frameworks are asked."""
     for entry in entries():
-        if any(module in sys.modules for module in entry.modules):
+        if entry.is_imported:
             engine = load(entry.name)
             if engine.is_session(session):
                 return engine

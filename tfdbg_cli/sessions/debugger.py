@@ -112,6 +112,7 @@ class Debugger:
         self._ui: UserInterface | None = None
         self._notes: list[str] = []
         self._reported_filters: set[str] = set()
+        self._reported_gaps: set[str] = set()
         #: The choice that holds for the next runs; ``None``: stop at the next run-start.
         self.choice: RunChoice | None = None
         #: How many runs are still to pass before the one that the choice is about.
@@ -227,6 +228,17 @@ class Debugger:
         text = f'The filter "{name}" raised in {run} at {failures[0]}{more}; the run goes on.'
         print(f"tfdbg: {text}", file=sys.stderr)
         self.note(text)
+
+    def report_gap(self, name: str, gap: str) -> bool:
+        """A run isn't fully known: say so at the next stop; False: that was said before."""
+        if gap in self._reported_gaps:
+            return False
+        self._reported_gaps.add(gap)
+        self.note(
+            f"run -f {name} ends here without an answer, as this run isn't fully known: {gap}. "
+            "The same command again goes on all the same."
+        )
+        return True
 
     def stop(self, context: Context, *, title: str, title_role: str, initial_command: str) -> Any:
         """Give control to the user.

@@ -396,6 +396,7 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
             run_start_response=response,
             passes=capture.passes,
             said=capture.said,
+            gap=capture.gap,
             later=capture.later,
         )
         # The request alone holds it: who spills it to disk frees the memory.

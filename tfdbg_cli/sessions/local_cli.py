@@ -271,7 +271,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             else:
                 initial, role = "lp" if is_profile else "lt", "end"
             debugger.store.number = self.run_call_count if debugger.ranks.is_joined else 0
-            verdict = Verdict(bool(initial), role == "error" and not failed, request.error)
+            is_passing = not failed and initial.startswith("lt -f")
+            verdict = Verdict(bool(initial), is_passing, request.error)
             agreed = debugger.ranks.agree(self._rank_run, verdict)
             if not agreed.stops:
                 return response
@@ -347,6 +348,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
     ) -> tuple[str, str]:
         """The first screen of a run under ``run -f`` and its role; empty: there is no stop."""
         waiting = self.debugger.waiting
+        if request.gap and self.debugger.report_gap(choice.filter_name, request.gap):
+            return "run_info", "error"
         if dump is None:
             if waiting.is_interrupted:
                 return "run_info" if request.later is None else "lt", "end"

@@ -213,6 +213,7 @@ class OnRunEndRequest:
         run_start_response: what `BaseDebugWrapperSession.on_run_start` had answered (new).
         passes: `Capture.passes` (new).
         said: `Capture.said` (new).
+        gap: `Capture.gap` (new).
         later: `Capture.later` (new).
     """
 
@@ -227,6 +228,7 @@ class OnRunEndRequest:
         run_start_response: OnRunStartResponse | None = None,
         passes: bool | None = None,
         said: str = "",
+        gap: str = "",
         later: Callable[[], MemoryDump] | None = None,
     ) -> None:
         check_type(performed_action, str)
@@ -239,6 +241,7 @@ class OnRunEndRequest:
         self.run_start_response = run_start_response
         self.passes = passes
         self.said = said
+        self.gap = gap
         self.later = later
 
 

@@ -218,7 +218,7 @@ def _session_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[s
 def _call_engine() -> Engine:
     """The engine whose runs are calls; only imported frameworks are asked."""
     for entry in entries():
-        if any(module in sys.modules for module in entry.modules):
+        if entry.is_imported:
             engine = load(entry.name)
             if type(engine).call_stepper is not Engine.call_stepper:
                 return engine

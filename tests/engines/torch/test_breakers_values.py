@@ -154,3 +154,34 @@ def test_fifty_debugged_runs_do_not_grow(both: Both) -> None:
         (line,) = [each for each in out.splitlines() if each.startswith("tensors")]
         assert abs(int(line.split()[1])) <= 40  # what is recorded at the moment may differ
         assert int(line.split()[3]) < 3000
+
+
+def test_an_op_that_cant_be_recorded_ends_a_wait_with_a_message(both):
+    path = both.write(
+        """
+        class Odd(torch.Tensor):
+            @property
+            def dtype(self):
+                raise KeyError("a secret")
+
+        data = torch.ones(2, 4).as_subclass(Odd)
+        weight = nn.Parameter(torch.ones(3, 4))
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        for step in range(4):
+            optimizer.zero_grad()
+            loss = nn.functional.linear(data, weight).as_subclass(torch.Tensor).sum()
+            if step == 3:
+                loss = (loss - loss) / (loss - loss)
+            loss.backward()
+            optimizer.step()
+            tell(step, digest(weight))
+        """
+    )
+    for overhead in ("1", "inf"):
+        wait = "run -f has_inf_or_nan"
+        out = both.compare(path, f"config set overhead {overhead}", wait, "run_info", wait)
+        first, second = out.split("--- run-end: ")[1:]
+        assert first.startswith("training run #1")
+        assert "ends here without an answer" in first and "KeyError: 'a secret'" in first
+        # Once said, it is known, and what passes is an answer.
+        assert second.startswith("training run #4") and "--- lt -f has_inf_or_nan ---" in second

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 import torch
 
 from tfdbg_cli.engines.torch.layouts import is_plain, parts_of, undisturbed
+from tfdbg_cli.engines.torch.private import is_capturing
 
 __all__ = ["SumChecks", "is_transformed"]
 
@@ -158,7 +159,7 @@ def _is_unobserved(tensor: torch.Tensor) -> bool:
 
 def _is_captured(tensor: torch.Tensor) -> bool:
     """Whether a sum would become part of a CUDA graph that the program is recording."""
-    return tensor.is_cuda and bool(torch.cuda.is_current_stream_capturing())
+    return tensor.is_cuda and is_capturing()
 
 
 def _total(tensor: torch.Tensor) -> torch.Tensor:

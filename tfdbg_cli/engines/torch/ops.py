@@ -24,6 +24,7 @@ from tfdbg_cli.engines.torch.scopes import Leaf, Names
 from tfdbg_cli.engines.torch.tracking import Tracker
 from tfdbg_cli.engines.torch.watching import Wanted
 from tfdbg_cli.engines.torch.written import make_written
+from tfdbg_cli.errors import one_line
 
 __all__ = ["Ops"]
 
@@ -133,7 +134,7 @@ class Ops:
             self.failed(record, error)
 
     def _trouble(self, error: Exception) -> None:
-        text = f"An op could not be recorded: {type(error).__name__}: {error}"
+        text = f"An op could not be recorded: {one_line(error)}"
         if text not in self.troubles:
             self.troubles.append(text)
 
@@ -175,7 +176,7 @@ class Ops:
                         constants += (place, value)
                 elif value is not None:
                     constants += (place, value)
-        if is_capturing is not None and is_capturing():
+        if is_capturing():
             return None
         if self._has_pending and not facts.may_alias:  # making a view reads nothing
             for output in inputs:

@@ -64,12 +64,6 @@ next_sequence: Callable[[], int] = getattr(
     getattr(_C, "_autograd", None), "_get_sequence_nr", _zero
 )
 
-#: Whether what is done now becomes part of a CUDA graph that the program records; ``None``: there
-#: are no such graphs here.
-is_capturing: Callable[[], bool] | None = (
-    torch.cuda.is_current_stream_capturing if torch.backends.cuda.is_built() else None
-)
-
 #: How many dispatch modes are on; inside of the lowest one of the program's, how many of PyTorch's
 #: own are (fake tensors, tracing).
 modes_below: Callable[[], int] = getattr(_C, "_len_torch_dispatch_stack", _zero)
@@ -79,6 +73,15 @@ is_tracing: Callable[[], bool] = getattr(_C, "_is_tracing", bool)
 
 #: While it lasts no subclass's and no mode's ``__torch_function__`` is called.
 quiet: Callable[[], Any] = _C.DisableTorchFunction
+
+
+def is_capturing() -> bool:
+    """Whether what is done now becomes part of a CUDA graph that the program records.
+
+    Not what was built is asked, nor whether there is a GPU (to look for one initializes the
+    driver, after which no forked process can use it), but whether the program has begun to use it.
+    """
+    return torch.cuda.is_initialized() and bool(torch.cuda.is_current_stream_capturing())
 
 
 def sequence_of(node: Any) -> int:

@@ -211,7 +211,7 @@ def _generator(op: Any, args: Any, kwargs: Mapping[str, Any]) -> torch.Generator
             return value
     tensor = next(flat((args, kwargs)), None)
     device = tensor.device if tensor is not None else torch.device(kwargs.get("device") or "cpu")
-    if device.type == "cuda":
+    if device.type == "cuda" and torch.cuda.is_initialized():
         index = device.index if device.index is not None else torch.cuda.current_device()
         return torch.cuda.default_generators[index]
     return torch.default_generator

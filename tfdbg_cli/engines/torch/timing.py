@@ -14,6 +14,7 @@ from tfdbg_cli.dumps.profile import Locate, Profile, ProfileEntry, place_of
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.torch.assembly import device_name
 from tfdbg_cli.engines.torch.ops import Ops
+from tfdbg_cli.engines.torch.private import is_capturing
 from tfdbg_cli.engines.torch.recorder import Names, Recorder
 from tfdbg_cli.engines.torch.recording import Record
 from tfdbg_cli.engines.torch.watchers import FullWatcher, Watcher
@@ -93,7 +94,8 @@ def _gpu_of(record: Record, kwargs: Mapping[str, Any]) -> torch.device | None:
 
 def _mark(device: torch.device | None) -> torch.cuda.Event | None:
     """Record an event in the stream that the program uses; ``None``: not on a GPU."""
-    if device is None or torch.cuda.is_current_stream_capturing():
+    # Tensors without data may be on a GPU that isn't there.
+    if device is None or not torch.cuda.is_initialized() or is_capturing():
         return None
     event = torch.cuda.Event(enable_timing=True)
     event.record(torch.cuda.current_stream(device))

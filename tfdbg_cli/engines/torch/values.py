@@ -30,6 +30,7 @@ from tfdbg_cli.engines.torch.layouts import (
     undisturbed,
     why_no_data,
 )
+from tfdbg_cli.engines.torch.private import is_capturing
 from tfdbg_cli.errors import one_line
 
 __all__ = ["LARGEST_DENSE", "NUMPY_HAS", "describe", "fits_dense", "to_numpy"]
@@ -175,7 +176,7 @@ def _dense_array(tensor: torch.Tensor) -> _Array:
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_cuda:
-        if torch.cuda.is_current_stream_capturing():
+        if is_capturing():
             # Waiting for the device would spoil the graph that the program is recording.
             raise RuntimeError("a CUDA graph is being captured")
         torch.cuda.synchronize(tensor.device)  # any stream may have computed it

@@ -10,7 +10,7 @@ import torch
 
 from tfdbg_cli.engines.torch.checks import SumChecks, is_transformed
 from tfdbg_cli.engines.torch.layouts import is_plain, undisturbed
-from tfdbg_cli.engines.torch.private import quiet
+from tfdbg_cli.engines.torch.private import is_capturing, quiet
 
 __all__ = ["Verdicts", "is_nonfinite"]
 
@@ -82,7 +82,7 @@ class Verdicts(Generic[_Key]):
                     if tensor.is_cpu:
                         self._judge(key, slot, tensor)
                         return
-                    if not torch.cuda.is_current_stream_capturing():
+                    if not is_capturing():
                         self._pending.append((key, slot, torch.isfinite(tensor).all()))
                         return
         except Exception:  # an operator that a device doesn't have

@@ -171,6 +171,12 @@ class _RecordingWatcher(Watcher):
             seen += 1
         return ""
 
+    def _gap(self) -> str:
+        """What couldn't be recorded, in a sentence; empty: everything could."""
+        troubles = self.recorder.ops.troubles
+        more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
+        return f"{troubles[0]}{more}" if troubles else ""
+
     def _excluded(self) -> Callable[[str], bool]:
         pattern = re.compile(self.watch.exclude) if self.watch.exclude else None
         return lambda name: pattern is not None and pattern.search(name) is not None
@@ -239,7 +245,7 @@ class FullWatcher(_RecordingWatcher):
         self.is_large = self.recorder.spilled_bytes > 0
         self.seconds = time.perf_counter() - self._began
         later = self.recorder.dump if dump is None else None
-        return Capture(None, dump, error, passes=passes, said=said, later=later)
+        return Capture(None, dump, error, passes=passes, said=said, gap=self._gap(), later=later)
 
     def _nonfinite(self, checks: SumChecks[Record]) -> list[Output]:
         """The held values that are bad: suspects, looked at exactly."""
@@ -280,20 +286,20 @@ class RecordWatcher(_RecordingWatcher):
         """The graph of the run and its bad values, if there are any."""
         self.recorder.stop()
         bad = {record.outputs[slot].name for record, slot in self._bad()}
-        passes, dump = None, None
-        if error is not None or bad:
+        passes, dump, gap = None, None, self._gap()
+        if error is not None or bad or gap:
             dump = self.recorder.dump()
             dump.lists_only_bad = True
             dump.warnings.append("Ops were recorded without values: only bad ones are here.")
         if error is None:
             passes = bool(bad)
-            if dump is not None and self._kept:
+            if bad and dump is not None and self._kept:
                 passes = self._passes(dump, bad)
-            if passes is False:
+            if passes is False and not gap:
                 dump = None
         self.seconds = time.perf_counter() - self._began
         said = f"none of {self.recorder.op_count} ops"
-        return Capture(None, dump, error, passes=passes, said=said)
+        return Capture(None, dump, error, passes=passes, said=said, gap=gap)
 
     def _bad(self) -> list[tuple[Record, int]]:
         is_excluded = self._excluded()
