@@ -30,7 +30,7 @@ class EngineEntry(NamedTuple):
 
     @property
     def is_imported(self) -> bool:
-        """Whether the program has one of its modules; ``None`` there means that it has barred it."""
+        """Whether the program has one of its modules; ``None`` in its place bars it."""
         return any(sys.modules.get(module) is not None for module in self.modules)
 
 
