@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from floats_kit import assert_close
 
 from tfdbg_cli import DebugDumpDir, DumpingDebugWrapperSession, WatchOptions
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
@@ -397,9 +398,8 @@ def test_debug_ops_give_what_the_runtimes_kernels_give(every_dtype, tmp_path, te
         if value.dtype.kind == "O":
             assert ours[key].tolist() == value.tolist()
         else:
-            np.testing.assert_allclose(
-                ours[key].astype(np.complex128), value.astype(np.complex128), rtol=1e-6
-            )
+            found, expected = (each.astype(np.complex64) for each in (ours[key], value))
+            assert_close(found, expected, terms=16)
 
 
 @pytest.mark.tensorflow

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from floats_kit import assert_close
 
 from tfdbg_cli.engines import numpy as tf
 
@@ -201,4 +202,4 @@ def test_a_loop_may_draw_random_numbers_and_change_variables():
         session.run(done)
         stream = np.random.default_rng(4)
         expected = sum(np.float32(stream.random()) for _ in range(3))
-        np.testing.assert_allclose(session.run(v), expected, rtol=1e-6)
+        assert_close(session.run(v), expected, terms=3)

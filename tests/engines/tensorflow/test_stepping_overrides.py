@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+from floats_kit import assert_close
 from tf_stepping_kit import KINDS, W, X, stepper_of, tf1, to_the_end, until
 
 from tfdbg_cli.errors import UserError
@@ -26,19 +27,19 @@ def test_gradient_descent_by_hand(graph, resource):
         until(stepper, "h:0")
         stepper.override("h:0", other)
         assert stepper.overrides["h:0"].tolist() == other.tolist()
-        np.testing.assert_allclose(stepper.original("h:0"), X @ W, rtol=1e-6)
+        assert_close(stepper.original("h:0"), X @ W, terms=4)
         to_the_end(stepper)
         assert stepper.value("loss:0") == 24
-        assert stepper.original("loss:0") == pytest.approx(np.square(X @ W).sum())
+        assert_close(stepper.original("loss:0"), np.square(X @ W).sum(), terms=6)
         assert stepper.updated == ["w"]
         shown = {datum.tensor_name: datum.get_tensor() for datum in stepper.dump().data()}
         assert shown["h:0"].tolist() == other.tolist() and shown["loss:0"] == 24
         capture = stepper.finish()
         assert capture.value == [24, None]
         assert capture.dump.by_tensor("loss:0")[0].get_tensor() == 24
-        np.testing.assert_allclose(session.run(w), W - 0.1 * X.T @ (2 * other), rtol=1e-5)
+        assert_close(session.run(w), W - 0.1 * X.T @ (2 * other), terms=3)
         stepper.discard()
-        np.testing.assert_allclose(session.run(w), W - 0.1 * X.T @ (2 * (X @ W)), rtol=1e-5)
+        assert_close(session.run(w), W - 0.1 * X.T @ (2 * (X @ W)), terms=6)
         assert (version, count) == (graph.version, len(graph.get_operations()))
         with pytest.raises(UserError, match="over"):
             stepper.advance()
@@ -230,11 +231,9 @@ def test_old_conds_and_loops(old_control_flow, graph):
         loss_value, slope_value, picked_value = stepper.finish().value
         mask = (stepper.original("pick/Merge:0") != 0).astype(float)
         h_value = np.array([2.0, 3.0])
-        np.testing.assert_allclose(picked_value, 2 * mask * h_value**2, rtol=1e-6)
-        np.testing.assert_allclose(loss_value, (picked_value**3).sum(), rtol=1e-6)
-        np.testing.assert_allclose(
-            slope_value, 3 * picked_value**2 * 2 * mask * 2 * h_value, rtol=1e-5
-        )
+        assert_close(picked_value, 2 * mask * h_value**2)
+        assert_close(loss_value, (picked_value**3).sum(), terms=4)
+        assert_close(slope_value, 3 * picked_value**2 * 2 * mask * 2 * h_value, terms=4)
         # The other side of the condition.
         stepper = stepper_of(session, [loss, picked], {x: [1, 1]})
         stepper.override("h:0", [-2.0, 1.0])

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
+from floats_kit import assert_close
 
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow.engine import ENGINE
@@ -55,7 +56,7 @@ def test_values_are_those_that_fetching_gives(classifier):
         listed = values(debug(session, classifier.loss, feed).dump)
         names = [name for name in listed if "input" not in name]
         for name, expected in zip(names, session.run(names, feed), strict=True):
-            np.testing.assert_allclose(listed[name], expected, rtol=1e-6)
+            assert_close(listed[name], expected, terms=8)
     np.testing.assert_array_equal(listed["input/x-input:0"], X)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from floats_kit import assert_close
 from tensorflow.core.protobuf import config_pb2
 
 from tfdbg_cli.commands.builtin import make_registry
@@ -148,7 +149,7 @@ def test_a_chain_that_became_one_node_is_shown_as_its_last(graph):
     loop = tf.while_loop(lambda i, a: i < 2, body, [0, x], name="wl")
     with tf1.Session() as session:
         dump = debug(session, loop, {x: [1, 2]}).dump
-    np.testing.assert_allclose(values(dump, f"{ending(dump, 'lg')}:0")[0], np.tanh([1, 4]), 1e-5)
+    assert_close(values(dump, f"{ending(dump, 'lg')}:0")[0], np.tanh([1, 4]), terms=4)
 
 
 _OPS = {
@@ -218,7 +219,7 @@ def test_what_an_inlined_function_returns(graph):
     (call,) = [node.name for node in dump.graph().nodes.values() if "Call" in node.op_type]
     inside = values(dump, f"{ending(dump, 'by2')}:0")
     assert values(dump, f"{call}:0") == inside
-    np.testing.assert_allclose(inside[0], np.tanh([1, 2]) * 2, 1e-6)
+    assert_close(inside[0], np.tanh([1, 2]) * 2)
     order = [datum.tensor_name for datum in dump.data()]
     assert order.index(f"{ending(dump, 'by2')}:0") < order.index(f"{call}:0")
     assert order.index(f"{call}:0") < order.index("out:0")
