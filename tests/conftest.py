@@ -1,8 +1,17 @@
 """No test reads or writes the settings and the history of the person who runs it."""
 
+import atexit
 import os
+import shutil
+import tempfile
 
 import pytest
+
+# For what is made before any test, such as the programs that a module's tests share.
+_HOME = tempfile.mkdtemp(prefix="tests-home-")
+atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
+for _name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+    os.environ[_name] = os.path.join(_HOME, _name)
 
 
 @pytest.fixture(autouse=True)

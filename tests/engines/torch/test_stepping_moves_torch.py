@@ -229,7 +229,7 @@ def test_a_stepper_that_nobody_has_any_more():
     del stepper
     assert said == ["ended"]
     assert nn.Module.__call__ is call
-    assert torch.ones(2).exp().log().tolist() == [1.0, 1.0]
+    assert torch.ones(2).mul(3).add(1).tolist() == [4.0, 4.0]
 
 
 @pytest.mark.parametrize("until", ["fc1/addmm", "gradients/fc2/addmm_grad/mm"])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -13,6 +13,7 @@ from tfdbg_cli.engines.torch.private import is_capturing
 __all__ = ["SumChecks", "is_transformed"]
 
 _Key = TypeVar("_Key", bound=Hashable)
+_Checked = tuple[Any, int, torch.Tensor | None]
 
 _SUMMED = frozenset({torch.float32, torch.float64, torch.complex64, torch.complex128})
 _HALVES = frozenset({torch.float16, torch.bfloat16})
@@ -54,7 +55,7 @@ class SumChecks(Generic[_Key]):
 
     def __init__(self) -> None:
         # The sum, a boolean that says whether codes are bad, or None: nobody knows.
-        self._totals: list[tuple[_Key, int, torch.Tensor | None]] = []
+        self._totals: list[_Checked] = []
 
     @property
     def count(self) -> int:
@@ -105,17 +106,18 @@ class SumChecks(Generic[_Key]):
 
         Waits for the devices that have something to sum.
         """
+        checked = [*self._totals]  # another thread of the program may go on
         places = dict.fromkeys(
             (key, slot)
-            for (key, slot, _), is_bad in zip(self._totals, self._verdicts(), strict=True)
+            for (key, slot, _), is_bad in zip(checked, self._verdicts(checked), strict=True)
             if is_bad
         )
         return list(places)
 
-    def _verdicts(self) -> list[bool]:
-        verdicts = [True] * len(self._totals)
+    def _verdicts(self, checked: Sequence[_Checked]) -> list[bool]:
+        verdicts = [True] * len(checked)
         with undisturbed():
-            for device, groups in self._groups().items():
+            for device, groups in self._groups(checked).items():
                 try:
                     if device.type == "cuda":  # they may have been summed in several streams
                         torch.cuda.synchronize(device)
@@ -126,10 +128,12 @@ class SumChecks(Generic[_Key]):
                     verdicts[at] = is_bad
         return verdicts
 
-    def _groups(self) -> dict[torch.device, list[tuple[list[int], list[torch.Tensor]]]]:
+    def _groups(
+        self, checked: Sequence[_Checked]
+    ) -> dict[torch.device, list[tuple[list[int], list[torch.Tensor]]]]:
         """The totals that can be stacked, with their places, for each device."""
         found: dict[tuple[torch.device, torch.dtype], tuple[list[int], list[torch.Tensor]]] = {}
-        for at, (_, _, total) in enumerate(self._totals):
+        for at, (_, _, total) in enumerate(checked):
             if total is not None:
                 places, totals = found.setdefault((total.device, total.dtype), ([], []))
                 places.append(at)

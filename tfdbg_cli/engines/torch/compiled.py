@@ -61,6 +61,10 @@ def is_inside() -> bool:
 keep_out(is_inside)
 
 
+# Variables of the function that calls compiled code: until PyTorch 2.13, and in all versions.
+_GUARD = frozenset({"saved_include_set", "saved_dynamic_layer_stack_depth"})
+
+
 def is_guarded() -> bool:
     """Whether this thread is in the call of a compiled function.
 
@@ -68,7 +72,7 @@ def is_guarded() -> bool:
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if "saved_include_set" in frame.f_code.co_varnames:
+        if not _GUARD.isdisjoint(frame.f_code.co_varnames):
             return True
         frame = frame.f_back
     return False

@@ -100,10 +100,11 @@ class Verdicts(Generic[_Key]):
         """The bad tensors so far. Waits for the devices that have something to say."""
         if self._pending:
             with undisturbed():
-                for key, slot, is_finite in self._pending:
+                # Another thread of the program may go on.
+                pending, self._pending = self._pending, []
+                for key, slot, is_finite in pending:
                     if not bool(is_finite):
                         self._bad[key, slot] = None
-            self._pending.clear()
         if self._others.count:
             self._bad.update(dict.fromkeys(self._others.suspects()))
             self._others = SumChecks()
