@@ -1,5 +1,4 @@
 import re
-import time
 
 import ml_dtypes
 import numpy as np
@@ -249,6 +248,12 @@ def test_other_patterns_search_the_text():
     assert strings.find(re.compile("nan"), 0) == 0
 
 
+def most_memory():
+    """The most that this process has ever had in memory, mapped files included: KiB on Linux."""
+    resource = pytest.importorskip("resource")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
 def test_a_huge_file_opens_at_once(tmp_path):
     shape = (1000, 1000, 1000)
     path = tmp_path / "huge.bin"
@@ -258,19 +263,16 @@ def test_a_huge_file_opens_at_once(tmp_path):
     values[500, 500, 500] = 123456.789
     values[700, 3, 4] = 1e-12
     values[999, 0, 7] = np.nan
-    started = time.perf_counter()
+    before = most_memory()
     view = TensorView(values, 200, threshold=0)
     count = view.line_count
     last = view.lines(count - 1, count)[0]
-    opened = time.perf_counter() - started
-    assert opened < 2  # page faults included; to read it all takes far longer
     assert last.indices[1] == (999, 999, 999)
     assert "123456.79" in view.lines(*[view.locate((500, 500, 500)) + i for i in (0, 1)])[0].text
     assert "1.e-12" in view.lines(*[view.locate((700, 3, 4)) + i for i in (0, 1)])[0].text
-    started = time.perf_counter()
     near = view.locate((999, 0, 0)) - 100
     assert view.find(re.compile("nan"), near) == view.locate((999, 0, 7))
-    assert time.perf_counter() - started < 2
+    assert most_memory() - before < 10**6  # all of it is four times as much
 
 
 def test_unforeseen_elements_are_written_in_full():

@@ -141,7 +141,7 @@ def test_the_traceback_ends_where_the_user_made_the_node(graph):
 
 
 def test_a_hundred_thousand_nodes(graph):
-    start = time.perf_counter()
+    start = time.process_time()
     x = tf.placeholder(tf.float32, [], name="x")
     y = x
     for _ in range(100_000):
@@ -150,7 +150,7 @@ def test_a_hundred_thousand_nodes(graph):
     assert graph.version > 100_000
     with tf.Session() as session:
         assert session.run([y, grad], {x: 1.0}) == [100_001, 100_001]
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 60
 
 
 def test_default_graphs():

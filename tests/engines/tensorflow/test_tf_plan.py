@@ -64,9 +64,9 @@ def test_a_large_graph_is_planned_quickly_and_only_as_far_as_it_runs(plans):
     graph = big(20_000)
     everything = [f"end_{i}:0" for i in range(200)]
     request = resolve(graph, everything, None)
-    start = time.perf_counter()
+    start = time.process_time()
     plan = make_plan(graph, request, Watch())
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 30  # squared, it would be minutes
     assert len(plan.ops) == 20_200
     small = make_plan(graph, resolve(graph, "end_7:0", None), Watch())
     assert len(small.ops) == 101
