@@ -157,7 +157,7 @@ def _session_run(original: Callable[..., Any]) -> Callable[..., Any]:
         run_metadata: Any = None,
     ) -> Any:
         plain: Callable[..., Any] = functools.partial(original, self)
-        waiting = guard.interceptions(fetches)
+        waiting = guard.interceptions(self, fetches)
         if waiting:
             for interception in reversed(waiting):
                 plain = functools.partial(interception.run, self, plain)
