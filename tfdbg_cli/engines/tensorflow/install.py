@@ -29,6 +29,7 @@ _HOUSEKEEPING = (
     "tensorflow.python.saved_model.",
     "tensorflow.python.tools.",
     "tensorflow.python.training.",
+    "tensorflow_estimator.",
 )
 # Keras reads and writes its variables through these.
 _KERAS_BACKENDS = frozenset(
