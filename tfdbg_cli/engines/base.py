@@ -403,8 +403,9 @@ class Engine(ABC):
         """Make every session of the framework debugged, also those that exist already.
 
         Each run that the user's program asks for becomes
-        ``wrap(session).run(fetches, feed_dict, options, run_metadata)``; runs that the framework
-        makes for its own housekeeping, and those an adapter makes, go straight through.
+        ``wrap(session).run(fetches, feed_dict, options, run_metadata)``, or has its ``callable_``
+        keywords where it was asked for through a callable; runs that the framework makes for its
+        own housekeeping, and those an adapter makes, go straight through.
 
         Returns:
             A function that undoes it.

@@ -208,15 +208,15 @@ def _make_callable_from_options(original: Callable[..., Any]) -> Callable[..., A
             return plain
         copied = type(callable_options)()
         copied.CopyFrom(callable_options)
-        fetches = [*copied.fetch, *copied.target]
 
         def call(*values: Any, run_metadata: Any = None) -> Any:
             wrap = _wrap()
-            if wrap is None or not fetches or len(values) != len(copied.feed):
+            is_empty = not (copied.fetch or copied.target)
+            if wrap is None or is_empty or len(values) != len(copied.feed):
                 return plain(*values, run_metadata=run_metadata)
-            feed_dict = dict(zip(copied.feed, values, strict=True))
-            results = wrap(self).run(fetches, feed_dict, copied.run_options, run_metadata)
-            return results[: len(copied.fetch)]
+            return wrap(self).run(
+                run_metadata=run_metadata, callable_options=copied, callable_runner_args=values
+            )
 
         return call
 
