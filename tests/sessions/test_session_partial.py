@@ -184,6 +184,9 @@ def outcome(call, *values, **kwargs):
         ({"feed": ["a:0", "b:0"], "fetch": ["first:0"]}, (3.0,)),
         ({"feed": ["a:0"], "fetch": ["doubled:0"]}, ([3.0, 4.0],)),
         ({"feed": ["a:0"], "fetch": ["first:0"]}, (3.0,)),
+        # The name of an operation stands for its first output.
+        ({"feed": ["a", "b:0"], "fetch": ["first"], "target": ["count/Assign"]}, (3.0, 4.0)),
+        ({"fetch": ["doubled/y", "doubled/y:0"]}, ()),
     ],
 )
 @pytest.mark.parametrize("kind", [np.float32, float])
@@ -204,6 +207,44 @@ def test_a_callable_does_what_the_plain_one_does(tf, model, fields, values, kind
     if plain[0] is list and kind is np.float32 and "first:0" in fields.get("fetch", ()):
         assert {"a:0", "b:0", "doubled:0", "first:0"} <= set(ui.stops[1].names)
         assert ui.stops[1].title.startswith("run-end: run #1: 2 fetches; 2 feeds")
+
+
+def test_callables_when_installed(tf, model):
+    """As under the launcher; Keras' own steps are such callables."""
+    from tfdbg_cli.engines.tensorflow.engine import ENGINE
+
+    made = options(tf, feed=["a", "b:0"], fetch=["first", "doubled:0"], target=["count/Assign"])
+    given = np.float32(3.0), np.float32(4.0)
+    wrong = np.float64(3.0), np.float32(4.0)  # a callable converts nothing
+    expected = outcome(model._make_callable_from_options(made), *given)
+    refused = outcome(model._make_callable_from_options(made), *wrong)
+    assert refused[0] is not list
+    sess, ui = wrap(model, "invoke_stepper", ["override doubled:0 1", "cont", "exit"], "run", "run")
+    undo = ENGINE.install(lambda session: sess)
+    try:
+        call = model._make_callable_from_options(made)
+        assert outcome(call, *given)[1] != expected[1]  # overridden
+        assert outcome(call, *given) == expected
+        with pytest.raises(TypeError):
+            call(*given, no_such=1)
+        assert outcome(call, *wrong)[0] is refused[0]
+    finally:
+        undo()
+    assert [stop.mode for stop in ui.stops[:4]] == ["run-start", "stepper", "run-end", "run-end"]
+    assert {"a:0", "b:0", "doubled:0", "first:0"} <= set(ui.stops[3].names)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"fetch": ["none"]}, {"feed": ["none"], "fetch": ["a"]}, {"target": ["none"]}]
+)
+def test_a_callable_of_what_there_is_not(tf, model, fields):
+    made = options(tf, **fields)
+    with pytest.raises(Exception, match="none") as plain:
+        model._make_callable_from_options(made)
+    sess, _ = wrap(model)
+    call = sess._make_callable_from_options(made)
+    with pytest.raises(type(plain.value), match="none"):
+        call(*[np.float32(1.0) for _ in made.feed])
 
 
 def test_a_callable_with_options_and_metadata(tf, model):

@@ -15,6 +15,7 @@ __all__ = ["error_document", "list_item"]
 
 # An op of more inputs (a fused optimizer's step) is better looked at with li.
 _MOST_INPUTS = 12
+_WHEN = {False: "occurred during the run", True: "was raised by the program after the run"}
 
 
 def list_item(context: Context) -> MenuItem:
@@ -32,14 +33,15 @@ def error_document(context: Context) -> TextDocument:
     node = graph.nodes.get(error.op_name) if graph is not None else None
     lister = "lp" if context.mode in PROFILE_MODES else "lt"
     lines = [
-        line(("!!! An error occurred during the run !!!", "error")),
+        line((f"!!! An error {_WHEN[error.is_late]} !!!", "error")),
         line(),
         line("The error is raised in the program when you leave this stop with run or exit."),
         line(),
         *_ways(context, error, node, lister),
         line(),
-        line("Op name:    ", (error.op_name or "(unknown)", "bold")),
     ]
+    if not error.is_late:
+        lines.append(line("Op name:    ", (error.op_name or "(unknown)", "bold")))
     if dump is not None and graph is not None and node is not None and node.inputs:
         lines += _inputs(dump, graph, node)
     lines.append(line("Error type: ", (error.type_name, "bold")))
@@ -64,9 +66,14 @@ def _ways(context: Context, error: RunError, node: Node | None, lister: str) -> 
         if context.run_info.kind != "run" and not dump.node_names():
             text = "This run was not debugged, so its ops and tensors are not known."
             return [line((text, "warning")), line(*_again(context))]
-        text = "The error names no op that the graph has."
-        rest = f" lists the {what}."
-        lines = [line((text, "warning"), " ", (lister, "link", lister), rest)]
+        head = Span("The error names no op that the graph has.", "warning")
+        if error.is_late:
+            head = Span("The run itself was done.")
+        lines = [line(head, " ", (lister, "link", lister), f" lists the {what}.")]
+        if error.is_late and context.run_info.filter_name:
+            name = context.run_info.filter_name
+            command = f"lt -f {quoted(name)}"
+            lines.append(line("  * ", (command, "link", command), f"  what passed {name}"))
         if error.file and dump.sources().lines(error.file) is not None:
             command = f"ps {quoted(error.file)} -b {error.line}"
             lines.append(line("  * ", (command, "link", command), "  the line that raised it"))

@@ -164,7 +164,8 @@ def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
     lines.append(line(bar))
     lines += _session_run(info) if info.kind == "run" else _program_run(info)
     if info.error is not None:
-        lines += [line(), line(("The run failed: ", "error"), info.error.message)]
+        how = "The program failed after the run: " if info.error.is_late else "The run failed: "
+        lines += [line(), line((how, "error"), info.error.message)]
     lines.append(line(bar))
     live = context.is_live
     if live:

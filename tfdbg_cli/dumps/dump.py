@@ -251,6 +251,8 @@ class RunError:
         op_name: the node that raised it; empty if unknown.
         file, line: where in the user's own code it was raised, if the engine knows: the innermost
             line outside libraries.
+        is_late: the program's own code (a hook, a callback) has raised it after the framework's
+            work was done: no tensor is missing because of it.
     """
 
     type_name: str
@@ -258,6 +260,7 @@ class RunError:
     op_name: str = ""
     file: str = ""
     line: int = 0
+    is_late: bool = False
 
 
 @dataclass

@@ -420,6 +420,7 @@ class RunFolderDump(Dump):
                 str(error.get("op", "")),
                 str(error.get("file") or ""),
                 _int(error.get("line")),
+                error.get("late") is True,
             )
             if isinstance(error, dict)
             else None,

@@ -405,6 +405,7 @@ def _run_document(info: RunInfo, feeds: list[str]) -> dict[str, Any]:
             "op": error.op_name,
             "file": error.file,
             "line": error.line,
+            "late": error.is_late,
         },
     }
 

@@ -71,6 +71,8 @@ class Capture:
         dump: the tensors; after an error, those that were computed before it; ``None`` after an
             undebugged run.
         error: the exception of the run itself, to be raised after it was shown.
+        late: what to tell of ``error`` where the program's own code (a hook, a callback) has raised
+            it after the framework's work; ``None``: it is the framework's, or no failure.
         run_metadata: the engine's own record of the run, if it has one.
         passes: whether a tensor passed the watch's filter, where the engine has found that out
             itself; ``None``: it is still to be looked for in the dump.
@@ -85,6 +87,7 @@ class Capture:
     dump: MemoryDump | None
     error: BaseException | None = None
     run_metadata: Any = None
+    late: RunError | None = None
     passes: bool | None = None
     said: str = ""
     gap: str = ""
@@ -103,6 +106,8 @@ class RunCall:
         profile: does it, timed op by op; ``None``: this kind of run can't be timed.
         stepper: does it step by step; ``None``: this kind of run can't be.
         runner: a sentence instead of fetches and feeds, where they aren't known.
+        plain: ``run`` where it can tell an error that the program's own code has raised after the
+            framework's work from a wrong argument; ``None``: it can't, or there is no such code.
     """
 
     fetches: Sequence[str]
@@ -112,6 +117,7 @@ class RunCall:
     profile: Callable[[], Capture] | None = None
     stepper: Callable[[], SteppedRun] | None = None
     runner: str = ""
+    plain: Callable[[], Capture] | None = None
 
 
 @dataclass(frozen=True)
@@ -400,8 +406,9 @@ class Engine(ABC):
         """Make every session of the framework debugged, also those that exist already.
 
         Each run that the user's program asks for becomes
-        ``wrap(session).run(fetches, feed_dict, options, run_metadata)``; runs that the framework
-        makes for its own housekeeping, and those an adapter makes, go straight through.
+        ``wrap(session).run(fetches, feed_dict, options, run_metadata)``, or has its ``callable_``
+        keywords where it was asked for through a callable; runs that the framework makes for its
+        own housekeeping, and those an adapter makes, go straight through.
 
         Returns:
             A function that undoes it.

@@ -333,6 +333,8 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         """Do it; the action that was performed and what came of it."""
         action = response.action
         if action == OnRunStartAction.NON_DEBUG_RUN:
+            if call.plain is not None:
+                return action, call.plain()
             value, error = self._plainly(call.run)
             return action, Capture(value, None, error)
         if action == OnRunStartAction.PROFILE_RUN and call.profile is not None:
@@ -378,7 +380,7 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
     ) -> None:
         """Tell of a run; its error is still to be raised."""
         if capture.error is not None:
-            info.error = self._adapter.describe_error(capture.error)
+            info.error = capture.late or self._adapter.describe_error(capture.error)
             if self._pass_through_operrors:
                 return
             if capture.dump is None:

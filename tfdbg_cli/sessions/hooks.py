@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from tfdbg_cli.dumps.dump import Predicate
-from tfdbg_cli.engines.base import Capture, RunCall
+from tfdbg_cli.engines.base import RunCall
 from tfdbg_cli.engines.kin import kin
 from tfdbg_cli.engines.registry import load
 from tfdbg_cli.sessions.debugger import Debugger
@@ -16,36 +16,18 @@ from tfdbg_cli.sessions.dumping import DumpingDebugWrapperSession, WatchFn
 from tfdbg_cli.sessions.framework import BaseDebugWrapperSession
 from tfdbg_cli.sessions.grpc_wrapper import GrpcDebugWrapperSession, GrpcReceivers
 from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
-from tfdbg_cli.sessions.requests import OnRunStartRequest, OnRunStartResponse
+from tfdbg_cli.sessions.requests import OnRunStartRequest
 
 __all__ = ["DumpingDebugHook", "GrpcDebugHook", "LocalCLIDebugHook"]
-
-
-class _Run:
-    """A run between `before_run` and `after_run`.
-
-    Attributes:
-        cancel: takes back the wish to do it.
-        action, capture: what was done and what came of it, once it is done.
-    """
-
-    def __init__(self, request: OnRunStartRequest, response: OnRunStartResponse) -> None:
-        self.request = request
-        self.response = response
-        self.cancel: Callable[[], None] = _nothing
-        self.action = response.action
-        self.capture: Capture | None = None
-
-
-def _nothing() -> None:
-    pass
 
 
 class _DebugHook(ABC):
     """Debugs the runs of a monitored session through its hook protocol.
 
     A hook is asked before a run and told after it, but never of its failure: so the hook does
-    the run itself, in the session's place, with the fetches, feeds and options of all hooks.
+    the run itself, in the session's place, with the fetches, feeds and options of all hooks. Nor
+    is it told of a run after which another hook raises: so the run's end is there, before any
+    other hook hears of it.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -55,7 +37,8 @@ class _DebugHook(ABC):
 
     def __init__(self) -> None:
         self._wrapper: Any = None
-        self._runs: dict[int, _Run] = {}  # by thread
+        #: By thread: what takes back the wish to do its run.
+        self._waiting: dict[int, Callable[[], None]] = {}
 
     @abstractmethod
     def _wrap(self, session: Any) -> BaseDebugWrapperSession:
@@ -85,24 +68,21 @@ class _DebugHook(ABC):
             count,
             run_info=wrapper._info(call, count),
         )
-        run = _Run(request, wrapper._begin(request))
+        response = wrapper._begin(request)
 
         def take(call: RunCall) -> Any:
-            run.request.run_info.feeds = call.feeds  # those of the other hooks as well
-            run.action, run.capture = wrapper._perform(run.response, call)
-            if run.capture.error is not None:
-                self._end(run)
-                raise run.capture.error
-            return run.capture.value
+            request.run_info.feeds = call.feeds  # those of the other hooks as well
+            action, capture = wrapper._perform(response, call)
+            wrapper._end(action, capture, request.run_info, response)
+            if capture.error is not None:
+                raise capture.error
+            return capture.value
 
-        self._runs[threading.get_ident()] = run
-        run.cancel = adapter.next_run(asked.fetches, take)
+        self._waiting[threading.get_ident()] = adapter.next_run(asked.fetches, take)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Tell of the run."""
-        run = self._leave()
-        if run is not None and run.capture is not None:
-            self._end(run)
+        """Nothing to do: the run was told of when it ended."""
+        self._leave()
 
     def end(self, session: Any) -> None:
         """The session is at its end."""
@@ -117,16 +97,11 @@ class _DebugHook(ABC):
             wrapper._run_call_count = count
         return wrapper
 
-    def _end(self, run: _Run) -> None:
-        assert run.capture is not None
-        self._wrapper._end(run.action, run.capture, run.request.run_info, run.response)
-
-    def _leave(self) -> _Run | None:
-        """The run that this thread was in; it is no longer waited for."""
-        run = self._runs.pop(threading.get_ident(), None)
-        if run is not None:
-            run.cancel()
-        return run
+    def _leave(self) -> None:
+        """The run that this thread was in is no longer waited for."""
+        cancel = self._waiting.pop(threading.get_ident(), None)
+        if cancel is not None:
+            cancel()
 
 
 class LocalCLIDebugHook(_DebugHook):

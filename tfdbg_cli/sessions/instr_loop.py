@@ -181,7 +181,7 @@ def _run(
         # A wrong fetch or feed is the instruction's mistake, no reason to end the program.
         capture = Capture(None, None, error)
     if capture.error is not None:
-        info.error = adapter.describe_error(capture.error)
+        info.error = capture.late or adapter.describe_error(capture.error)
     if capture.dump is not None:
         capture.dump.set_run_info(info)
     return OnInstrEndRequest(

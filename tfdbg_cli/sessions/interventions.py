@@ -87,7 +87,7 @@ def applied(session: Any, call: RunCall, info: Callable[[], RunInfo]) -> RunCall
     def debug(watch: Watch) -> Capture:
         return perform()
 
-    return dataclasses.replace(call, run=plainly, debug=debug)
+    return dataclasses.replace(call, run=plainly, debug=debug, plain=None)
 
 
 def _patch(engine: Engine) -> None:

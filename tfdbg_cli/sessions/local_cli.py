@@ -262,6 +262,9 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             dump: Dump | None = request.dump
             if failed:
                 initial, role = "error", "error"
+                is_late = request.error is not None and request.error.is_late
+                if is_late and choice is not None and choice.filter_name and dump is not None:
+                    self._filtered(choice, dump, request)  # the error screen tells of it
             elif (
                 choice is not None
                 and choice.filter_name

@@ -23,9 +23,21 @@ class Door:
         self.adapter = ENGINE.adapt(session)
         self.log = log
 
-    def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
-        self.log.append(self.adapter.fetch_names(fetches))
-        capture = self.adapter.debug_run(fetches, feed_dict, options, run_metadata, Watch())
+    def run(
+        self,
+        fetches=None,
+        feed_dict=None,
+        options=None,
+        run_metadata=None,
+        callable_options=None,
+        callable_runner_args=(),
+    ):
+        if callable_options is not None:
+            call = self.adapter.callable_call(callable_options, callable_runner_args, run_metadata)
+        else:
+            call = self.adapter.call(fetches, feed_dict, options, run_metadata)
+        self.log.append(list(call.fetches))
+        capture = call.debug(Watch())
         self.dump = capture.dump
         if capture.error is not None:
             raise capture.error

@@ -25,7 +25,7 @@ from tfdbg_cli.engines.tensorflow.graph import GraphView
 from tfdbg_cli.engines.tensorflow.partial import PartialRuns
 from tfdbg_cli.engines.tensorflow.plan import Entry, Plan, PlanCache, make_plan
 from tfdbg_cli.engines.tensorflow.profile import StepTimings, traced
-from tfdbg_cli.engines.tensorflow.requests import Request, feed_values, fetch_labels, resolve
+from tfdbg_cli.engines.tensorflow.requests import Kept, Request, feed_values, fetch_labels, resolve
 from tfdbg_cli.engines.tensorflow.spool import Seen, borrow_folder, take
 from tfdbg_cli.engines.tensorflow.stepping import TensorFlowStepper, make_stepper
 from tfdbg_cli.engines.tensorflow.watch import all_watchable, debug_options, with_debug
@@ -130,13 +130,15 @@ class TensorFlowAdapter(SessionAdapter):
                     debugged = with_debug(options, self._debug_options(plan, folder))
                 except OSError as full:
                     problems.append(f"Loops and functions were not watched: {one_line(full)}")
-            values, error = attempt(
-                lambda: run([fetches, plan.extra], feed_dict, debugged, run_metadata)
+            kept = Kept(plan.extra)
+            values, error, late = _attempt_late(
+                lambda: run([kept, fetches], feed_dict, debugged, run_metadata),
+                lambda: kept.has_come,
             )
             seen = take(folder, problems.append, assembly.ran) if folder else []
-        if error is None:
-            dump = assembly.dump(plan.entries, values[1], seen)
-            capture = Capture(values[0], dump, run_metadata=run_metadata)
+        if error is None or kept.has_come:
+            dump = assembly.dump(plan.entries, kept.values or [], seen)
+            capture = Capture(values[1] if error is None else None, dump, error, late=late)
         else:
             capture = self._failed(
                 lambda: run(fetches, feed_dict, options, run_metadata),
@@ -145,7 +147,7 @@ class TensorFlowAdapter(SessionAdapter):
                 seen,
                 error,
             )
-            capture.run_metadata = run_metadata
+        capture.run_metadata = run_metadata
         assert capture.dump is not None
         capture.dump.warnings.extend(problems)
         if capture.error is None and plan.functional and watch == Watch():
@@ -260,16 +262,19 @@ class TensorFlowAdapter(SessionAdapter):
     ) -> Capture:
         """As `profile_run`, through a given ``run`` of the session."""
         record = config_pb2.RunMetadata()
-        value, error = attempt(lambda: run(fetches, feed_dict, traced(options), record))
+        value, error, late = _attempt_late(
+            lambda: run(fetches, feed_dict, traced(options), record),
+            lambda: record.HasField("step_stats"),
+        )
         if run_metadata is not None and error is None:
             run_metadata.CopyFrom(record)
             if options is None or not options.trace_level:
                 run_metadata.ClearField("step_stats")
         timings = StepTimings(self.session.graph, self._graph_view(), record.step_stats)
         dump = MemoryDump(timings.graph, profile=timings.profile)
-        if error is not None:
+        if error is not None and late is None:
             dump.warnings.append("TensorFlow gives no timings of a run that failed.")
-        return Capture(value, dump, error, record)
+        return Capture(value, dump, error, record, late)
 
     def stepper(
         self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any
@@ -330,7 +335,7 @@ class TensorFlowAdapter(SessionAdapter):
             )
             return take(call)
 
-        withdraw = guard.intercept(guard.Interception(fetches, hand_over))
+        withdraw = guard.intercept(guard.Interception(fetches, hand_over, self.session))
 
         def cancel() -> None:
             withdraw()
@@ -422,6 +427,27 @@ class TensorFlowAdapter(SessionAdapter):
         """A context in which ``tensor.eval()`` and ``op.run()`` go through ``wrapper``."""
         context: AbstractContextManager[Any] = tf_session.BaseSession.as_default(wrapper)
         return context
+
+
+def _attempt_late(
+    run: Callable[[], Any], is_done: Callable[[], bool]
+) -> tuple[Any, BaseException | None, RunError | None]:
+    """As `attempt`, where the program's own code may raise after the runtime's work.
+
+    Args:
+        run: the run.
+        is_done: whether the runtime has done its work.
+
+    Returns:
+        The value, the error and, if it is a late one, what to tell of it.
+    """
+    try:
+        value, error = attempt(run)
+    except BaseException as raised:
+        if not is_done():
+            raise
+        value, error = None, raised
+    return value, error, errors.late(error) if error is not None and is_done() else None
 
 
 def _may_skip_a_loop(functions: Functions, calls: Collection[Any]) -> bool:

@@ -12,7 +12,7 @@ from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.framework import dtypes
 
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, RunCall, Watch
+from tfdbg_cli.engines.base import Capture, RunCall, SteppedRun, Watch
 from tfdbg_cli.engines.tensorflow import guard
 from tfdbg_cli.engines.tensorflow.errors import attempt
 
@@ -50,8 +50,8 @@ class Callables:
         """
         copied = config_pb2.CallableOptions()
         copied.CopyFrom(options)
-        fetches = [*copied.fetch, *copied.target]
-        feeds = dict(zip(copied.feed, values, strict=False))
+        fetches = [*map(_tensor_name, copied.fetch), *copied.target]
+        feeds = dict(zip(map(_tensor_name, copied.feed), values, strict=False))
         arguments = (fetches, feeds, self._run_options(copied), run_metadata)
 
         def run() -> Any:
@@ -77,7 +77,15 @@ class Callables:
             reason = self._obstacle(copied, values)
             return unwatched(reason) if reason else cut(self._adapter.profile_run(*arguments))
 
-        return RunCall(fetches, feeds, run, debug, profile)
+        def stepper() -> SteppedRun:
+            reason = self._obstacle(copied, values)
+            if reason:
+                raise NotImplementedError(f"This run can't be stepped: {reason}")
+            made = self._adapter.stepper(*arguments)
+            made.returned = lambda fetched: fetched[: len(copied.fetch)]
+            return made
+
+        return RunCall(fetches, feeds, run, debug, profile, stepper)
 
     def _callable(self, options: Any) -> Callable[..., Any]:
         key = options.SerializeToString(deterministic=True)
@@ -102,14 +110,27 @@ class Callables:
             return "its callable keeps tensors on their devices."
         if len(values) != len(options.feed) or not (options.fetch or options.target):
             return "its callable was called with the wrong arguments."
+        graph = self._adapter.session.graph
+        try:
+            fed = [graph.get_tensor_by_name(_tensor_name(name)) for name in options.feed]
+            for name in options.fetch:
+                graph.get_tensor_by_name(_tensor_name(name))
+            for name in options.target:
+                graph.get_operation_by_name(name)
+        except (KeyError, ValueError):
+            return "its callable names what the graph doesn't have."
         # Session.run converts what it is fed, a callable takes it as it is.
-        for name, value in zip(options.feed, values, strict=True):
-            tensor = self._adapter.session.graph.get_tensor_by_name(name)
+        for tensor, value in zip(fed, values, strict=True):
             array = np.asarray(value)
             try:
                 fits = dtypes.as_dtype(array.dtype) == tensor.dtype.base_dtype
             except TypeError:
                 fits = False
             if not fits or not tensor.shape.is_compatible_with(array.shape):
-                return f"the value fed for {name} has not its dtype or shape."
+                return f"the value fed for {tensor.name} has not its dtype or shape."
         return ""
+
+
+def _tensor_name(name: str) -> str:
+    """The tensor that a name in ``CallableOptions`` means: an op's stands for its first output."""
+    return name if ":" in name else f"{name}:0"

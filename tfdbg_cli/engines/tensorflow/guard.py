@@ -19,14 +19,22 @@ class Interception:
         fetches: the object that the user asked for.
         run: called instead, as ``run(session, plain, fetches, feed_dict, options, metadata)``
             where ``plain`` is the framework's own ``run``.
+        session: whose run it is, or a wrapper of it; ``None``: any session's. A run that is given
+            up before it begins leaves its interception, which another session mustn't meet.
     """
 
     fetches: Any
     run: Callable[..., Any]
+    session: Any = None
 
-    def matches(self, fetches: Any) -> bool:
+    def matches(self, session: Any, fetches: Any) -> bool:
         """Whether a run's fetches are the monitored session's, hooks' fetches and all."""
-        return isinstance(fetches, dict) and fetches.get("caller", self) is self.fetches
+        if not isinstance(fetches, dict) or fetches.get("caller", self) is not self.fetches:
+            return False
+        expected = self.session
+        while expected is not None and expected is not session:
+            expected = getattr(expected, "session", None)
+        return self.session is None or expected is session
 
 
 class _Entered(NamedTuple):
@@ -90,6 +98,6 @@ def intercept(interception: Interception) -> Callable[[], None]:
     return withdraw
 
 
-def interceptions(fetches: Any) -> list[Interception]:
-    """Those that wait for these fetches, the outermost first."""
-    return [each for each in _STATE.interceptions if each.matches(fetches)]
+def interceptions(session: Any, fetches: Any) -> list[Interception]:
+    """Those that wait for these fetches of a session, the outermost first."""
+    return [each for each in _STATE.interceptions if each.matches(session, fetches)]

@@ -29,6 +29,7 @@ _HOUSEKEEPING = (
     "tensorflow.python.saved_model.",
     "tensorflow.python.tools.",
     "tensorflow.python.training.",
+    "tensorflow_estimator.",
 )
 # Keras reads and writes its variables through these.
 _KERAS_BACKENDS = frozenset(
@@ -157,7 +158,7 @@ def _session_run(original: Callable[..., Any]) -> Callable[..., Any]:
         run_metadata: Any = None,
     ) -> Any:
         plain: Callable[..., Any] = functools.partial(original, self)
-        waiting = guard.interceptions(fetches)
+        waiting = guard.interceptions(self, fetches)
         if waiting:
             for interception in reversed(waiting):
                 plain = functools.partial(interception.run, self, plain)
@@ -207,15 +208,15 @@ def _make_callable_from_options(original: Callable[..., Any]) -> Callable[..., A
             return plain
         copied = type(callable_options)()
         copied.CopyFrom(callable_options)
-        fetches = [*copied.fetch, *copied.target]
 
         def call(*values: Any, run_metadata: Any = None) -> Any:
             wrap = _wrap()
-            if wrap is None or not fetches or len(values) != len(copied.feed):
+            is_empty = not (copied.fetch or copied.target)
+            if wrap is None or is_empty or len(values) != len(copied.feed):
                 return plain(*values, run_metadata=run_metadata)
-            feed_dict = dict(zip(copied.feed, values, strict=True))
-            results = wrap(self).run(fetches, feed_dict, copied.run_options, run_metadata)
-            return results[: len(copied.fetch)]
+            return wrap(self).run(
+                run_metadata=run_metadata, callable_options=copied, callable_runner_args=values
+            )
 
         return call
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 import threading
 import weakref
@@ -13,8 +14,8 @@ from tensorflow.python.framework import errors_impl
 
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, Watch
-from tfdbg_cli.engines.tensorflow import guard
+from tfdbg_cli.engines.base import Capture, RunCall, Watch
+from tfdbg_cli.engines.tensorflow import errors, guard
 from tfdbg_cli.engines.tensorflow.adapter import TensorFlowAdapter
 from tfdbg_cli.engines.tensorflow.install import open_doors
 from tfdbg_cli.engines.tensorflow.stepping import TensorFlowStepper
@@ -41,6 +42,21 @@ class MonitoredAdapter(TensorFlowAdapter):
             if adapter is None:
                 adapter = self._below[session] = TensorFlowAdapter(weakref.proxy(session))
             return adapter
+
+    def call(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> RunCall:
+        """The run of these arguments; its hooks may raise errors of their own."""
+        arguments = (fetches, feed_dict, options, run_metadata)
+
+        def untouched(
+            adapter: TensorFlowAdapter, run: Any, fetches: Any, feeds: Any, opts: Any, metadata: Any
+        ) -> Capture:
+            value, error = errors.attempt(lambda: run(fetches, feeds, opts, metadata))
+            return Capture(value, None, error)
+
+        def plain() -> Capture:
+            return self._below_run(untouched, *arguments)
+
+        return dataclasses.replace(super().call(*arguments), plain=plain)
 
     def debug_run(
         self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any, watch: Watch
@@ -74,6 +90,8 @@ class MonitoredAdapter(TensorFlowAdapter):
 
         capture = self._below_run(step, fetches, feed_dict, options, run_metadata)
         if made:
+            # What a hook has raised afterwards comes at the run's end.
+            made[-1].real.error, made[-1].real.late = capture.error, capture.late
             return made[-1]
         if capture.error is not None:
             raise capture.error
@@ -101,18 +119,28 @@ class MonitoredAdapter(TensorFlowAdapter):
             return capture.value
 
         run = guard.runner(self.session)
-        value, error = None, None
+        value: Any = None
+        error: BaseException | None = None
         with open_doors(), guard.bypass():
             withdraw = guard.intercept(guard.Interception(fetches, intercept))
             try:
                 value = run(fetches, feed_dict, options, run_metadata)
-            except errors_impl.OpError as raised:
+            except BaseException as raised:
+                if not captures and not isinstance(raised, errors_impl.OpError):
+                    raise  # an argument is wrong, or a hook has raised before the run
                 error = raised
             finally:
                 withdraw()
         if not captures:
             return Capture(value, MemoryDump(self.graph), error, run_metadata)
-        return Capture(value, captures[-1].dump, error, captures[-1].run_metadata)
+        last = captures[-1]
+        late = last.late
+        if error is not None and error is not last.error:
+            # A hook's, after the run or, once its session was lost, before another attempt.
+            late = errors.late(error)
+            if late is not None and last.error is not None:
+                late.is_late = False
+        return Capture(value, last.dump, error, last.run_metadata, late)
 
     def graph(self) -> Graph:
         """The graph of the session below, as it is now; empty when it is closed."""

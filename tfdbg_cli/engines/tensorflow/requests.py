@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tensorflow.python.client import session as tf_session
@@ -11,7 +11,38 @@ from tensorflow.python.framework import sparse_tensor
 from tensorflow.python.ops import session_ops
 from tensorflow.python.util import nest
 
-__all__ = ["Request", "feed_pairs", "feed_values", "fetch_labels", "resolve"]
+__all__ = ["Kept", "Request", "feed_pairs", "feed_values", "fetch_labels", "resolve"]
+
+
+class Kept:
+    """A fetch of many tensors that has their values as soon as the runtime has given them.
+
+    What a run returns is put together by functions that a program may have registered for its own
+    types: they may raise, and then nobody would get anything. So this is to come first.
+
+    Args:
+        tensors: the tensors.
+
+    Attributes:
+        values: their values; ``None``: the runtime has given none.
+    """
+
+    def __init__(self, tensors: Sequence[Any]) -> None:
+        self.tensors = list(tensors)
+        self.values: list[Any] | None = None if self.tensors else []
+
+    @property
+    def has_come(self) -> bool:
+        """Whether the runtime is known to have done its work."""
+        return bool(self.values)
+
+    def _take(self, values: list[Any]) -> None:
+        self.values = values
+
+
+tf_session.register_session_run_conversion_functions(
+    Kept, fetch_function=lambda kept: (kept.tensors, kept._take)
+)
 
 
 class Request(NamedTuple):

@@ -85,7 +85,7 @@ class Worlds:
         self._is_complete = False
         error = self.capture.error
         self.failed_at = len(layout.units)
-        if error is not None:
+        if error is not None and self.capture.late is None:
             self.failed_at = self._place(error, self._recorded, range(len(layout.units)))
 
     def _is_unwanted(self, node: str, slot: int) -> bool:
@@ -114,6 +114,11 @@ class Worlds:
                 self.initial |= self.doors.read(used - self.initial.keys())
 
     @property
+    def has_failed(self) -> bool:
+        """Whether the runtime hasn't come to the end of the run."""
+        return self.failed_at < len(self._layout.units)
+
+    @property
     def record(self) -> Record:
         """All tensors of the run."""
         if not self._is_complete:
@@ -132,7 +137,7 @@ class Worlds:
         except Exception as bug:  # the run has its result, whatever happens to the dump
             self.capture.dump.warnings.append(f"Tensors are missing: {one_line(bug)}")
             return
-        if result.error is not None and self.capture.error is None:
+        if result.error is not None and not self.has_failed:
             self.capture.dump.warnings.append(f"Tensors are missing: {errors.reason(result.error)}")
         self._recorded.take_over(Record(self._layout, result.data), region.changed)
 
@@ -144,8 +149,7 @@ class Worlds:
         Raises:
             UserError: that isn't possible.
         """
-        has_failed = self.capture.error is not None
-        region = find_region(self._layout, self.record, change, self.stuck, has_failed)
+        region = find_region(self._layout, self.record, change, self.stuck, self.has_failed)
         for variable in region.variables:
             if not self.doors.can_read(variable):
                 raise UserError(

@@ -89,7 +89,7 @@ class TensorFlowStepper(SteppedRun):
         #: What finishing has overwritten in the session.
         self._overwritten: dict[Any, Any] = {}
         failed = None
-        if worlds.capture.error is not None:
+        if worlds.has_failed:
             failed = self.steps[worlds.failed_at].node
         self.caveats = tuple(caveats_of(layout, sorted(worlds.stuck, key=_name), failed))
 
@@ -387,7 +387,8 @@ class TensorFlowStepper(SteppedRun):
                 value = self.returned(value)
             worlds.settle()
             dump = self._dump_until(end)
-            self._capture = Capture(value, dump, error, worlds.capture.run_metadata)
+            late = worlds.capture.late if error is worlds.capture.error else None
+            self._capture = Capture(value, dump, error, worlds.capture.run_metadata, late)
         return self._capture
 
     def _settle(self) -> tuple[BaseException | None, int]:
