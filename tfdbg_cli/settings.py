@@ -101,6 +101,12 @@ FIELDS = (
     Field("mouse_mode", True, _to_bool, "Whether the full screen takes the mouse."),
     Field("max_elements", 1000, _to_count, "pt shows tensors beyond this size with ellipses."),
     Field(
+        "innermost_first",
+        False,
+        _to_bool,
+        "Whether ni -t lists the innermost frame first.",
+    ),
+    Field(
         "theme",
         "auto",
         str,

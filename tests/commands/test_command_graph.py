@@ -55,6 +55,29 @@ def test_attributes_dumps_and_the_line_that_made_it(shell):
     assert not any("engines/numpy" in text for text in lines)
 
 
+def test_the_users_own_line_is_in_the_head(shell):
+    where = line_with('name="MatMul")')
+    lines = shell.lines("ni -t hidden/MatMul")
+    assert lines[4:6] == [
+        f"  Made at: command_kit.py:{where} in make_dump",
+        f"    {KIT_LINES[where - 1].strip()}",
+    ]
+    document = shell.document("ni -t hidden/MatMul")
+    assert link_of(document, f"command_kit.py:{where}") == f"ps {KIT} -b {where}"
+    assert not any("Made at" in text for text in shell.lines("ni hidden/MatMul"))
+
+
+def test_the_innermost_frame_first_if_a_setting_says_so(shell):
+    def depths():
+        found = [re.match(r"(\d+): /", text) for text in shell.lines("ni -t hidden/MatMul")]
+        return [int(match[1]) for match in found if match]
+
+    outermost_first = depths()
+    assert outermost_first == sorted(outermost_first)
+    shell.reply("config set innermost_first on")
+    assert depths() == outermost_first[::-1]
+
+
 def test_the_links_to_dumps_of_every_slot_work(shell):
     commands = [c for c in shell.links("ni -d uniq") if c.startswith("pt uniq:")]
     assert commands == ["pt uniq:0", "pt uniq:1"]

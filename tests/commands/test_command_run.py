@@ -84,6 +84,22 @@ def test_the_first_stop_has_the_logo_and_every_way_on(start):
     assert [item.caption for item in start.document("ri").menu] == ["run", "exit"]
 
 
+@pytest.mark.parametrize("kind", ["run", "training run"])
+def test_the_first_lines_are_what_to_type(kind):
+    """A window of 50x12 has seven rows of 48 columns for them."""
+    shell = Shell(None, info=RunInfo(1, ["a:0"], {"x:0": [1.0]}, kind=kind))
+    shell.context.is_first_stop = True
+    document = shell.document("run_info")
+    first = document.lines(0, 7)
+    assert all(0 < len(made.text) <= 48 for made in first)
+    commands = [span.link.command for made in first for span in made.spans if span.link]
+    filter_name = "has_inf_or_nan" if kind == "run" else "origin_of_nonfinite"
+    ways = ["run", f"run -f {filter_name}", "run -n", "run -p", "invoke_stepper", "help"]
+    assert commands == ways
+    lines = document.text.splitlines()
+    assert lines.index("      * run -f dead") < lines.index("TTTTTT FFFF DDD  BBBB   GGG")
+
+
 def test_the_run_end_menu_has_the_tensors(shell):
     captions = [item.caption for item in shell.document("ri").menu]
     assert captions == ["list_tensors", "run", "exit"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -146,3 +147,74 @@ def test_a_kill_leaves_a_working_shell(tmux: Tmux) -> None:
     tmux.until("a2b")
     assert "1" in tmux.tmux("display-message", "-p", "#{cursor_flag}")
     assert tmux.tmux("display-message", "-p", "#{mouse_any_flag}#{alternate_on}").strip() == "00"
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Iterator[Callable[[str], Tmux]]:
+    """The program that goes on for long, in the middle of ``run -f``."""
+    opened: list[Tmux] = []
+
+    def make(what: str) -> Tmux:
+        made = Tmux(tmp_path)
+        opened.append(made)
+        made.until("shell>")
+        command = shlex.join([sys.executable, "-m", "tfdbg_cli", "tests/ui/waiting_program.py"])
+        made.type(f"{command} 0.02 {what}", "Enter")
+        made.until("tfdbg>")
+        made.type("run -f has_inf_or_nan", "Enter")
+        made.until("runs/s")
+        return made
+
+    yield make
+    for made in opened:
+        made.close()
+
+
+def has_row(text: str) -> bool:
+    rows = text.rstrip("\n").splitlines()
+    return len(rows) == 24 and rows[-1].startswith("run #")
+
+
+def test_the_progress_row_leaves_while_the_program_is_suspended(
+    waiting: Callable[[str], Tmux],
+) -> None:
+    shown = waiting("")
+    shown.until(has_row)
+    shown.type("C-z")
+    shown.until(lambda text: "shell>" in text and "runs/s" not in text)
+    shown.type("seq 40", "Enter")  # the shell has all rows again
+    shown.until(lambda text: text.splitlines()[22:] == ["40", "shell>"])
+    shown.type("fg", "Enter")
+    shown.until(has_row)
+    # In the background it is the shell's as well.
+    shown.type("C-z")
+    shown.until(lambda text: "shell>" in text and "runs/s" not in text)
+    shown.type("bg", "Enter")
+    steps = re.compile(r"step (\d+) of")
+    last = max(map(int, steps.findall(shown.until("of the program"))), default=0)
+    text = shown.until(lambda text: max(map(int, steps.findall(text)), default=0) > last + 50)
+    assert "runs/s" not in text
+    shown.type("fg", "Enter")
+    shown.until(has_row)
+
+
+def test_the_progress_row_leaves_when_the_program_is_in_pdb(
+    waiting: Callable[[str], Tmux],
+) -> None:
+    shown = waiting("pdb")
+    shown.until(lambda text: "(Pdb)" in text and "runs/s" not in text)
+    shown.type("p 'a' * 70", "Enter")
+    shown.until("a" * 70)
+    assert "runs/s" not in shown.text
+    shown.type("c", "Enter")
+    shown.until(has_row)
+
+
+def test_the_programs_own_screen_is_left_alone(waiting: Callable[[str], Tmux]) -> None:
+    shown = waiting("curses")
+    own = [f"row {number} of the program's own screen" for number in range(24)]
+    shown.until(lambda text: text.splitlines() == own)
+    time.sleep(1)  # longer than the row takes to be drawn again
+    assert shown.text.splitlines() == own
+    shown.type("q")
+    shown.until(has_row)

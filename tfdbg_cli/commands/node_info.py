@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from pathlib import PurePath
 
 from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import DUMP_MODES, Context
-from tfdbg_cli.commands.node_origin import call_lines, gradient_lines, origin_lines, stack_heading
+from tfdbg_cli.commands.node_origin import (
+    call_lines,
+    gradient_lines,
+    origin_lines,
+    stack_heading,
+    stack_label,
+)
 from tfdbg_cli.commands.own_names import meant
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
@@ -137,10 +144,27 @@ def _frame_lines(depth: int, frame: Frame, sources: Sources) -> list[Line]:
     ]
 
 
-def _traceback(dump: Dump, graph: Graph, node: Node, with_library: bool) -> list[Line]:
+def _own_line(dump: Dump, graph: Graph, node: Node) -> list[Line]:
+    """The innermost line of the user's own, for the head of the screen."""
+    frames = (f for f in reversed(node.frames or ()) if not is_debugger_path(f.file))
+    frame = next((frame for frame in frames if not is_library_path(frame.file)), None)
+    if frame is None:
+        return []
+    sources = dump.sources()
+    text = frame.text or sources.line(frame.file, frame.line)
+    place = f"{PurePath(frame.file).name}:{frame.line}"
+    link = f"ps {quoted(frame.file)} -b {frame.line}"
+    where = (place, "link", link) if sources.lines(frame.file) is not None else (place, "bold")
+    made = line(f"  {stack_label(graph, node)}: ", where, f" in {frame.function}")
+    return [made, line("    ", (text.strip(), "source"))] if text else [made]
+
+
+def _traceback(
+    dump: Dump, graph: Graph, node: Node, with_library: bool, innermost_first: bool
+) -> list[Line]:
     """The frames of the user's own code; those of libraries in a part of their own at the end.
 
-    All frames are numbered as in the whole stack, outermost first.
+    All frames are numbered as in the whole stack, from the outermost on.
     """
     lines = stack_heading(graph, node) or [
         line(),
@@ -152,6 +176,9 @@ def _traceback(dump: Dump, graph: Graph, node: Node, with_library: bool) -> list
     sources = dump.sources()
     own = [(at, frame) for at, frame in enumerate(stack) if not is_library_path(frame.file)]
     library = [(at, frame) for at, frame in enumerate(stack) if is_library_path(frame.file)]
+    if innermost_first:
+        own.reverse()
+        library.reverse()
     for depth, frame in own:
         lines += _frame_lines(depth, frame, sources)
     for path in dict.fromkeys(frame.file for _, frame in own):
@@ -200,6 +227,7 @@ def _node_info(context: Context, arguments: argparse.Namespace) -> Result:
         line(),
         line("  Op: ", (node.op_type, "op_type")),
         line(f"  Device: {_device(dump, node)}"),
+        *(_own_line(dump, graph, node) if arguments.traceback else ()),
         *_notes(node_name_of(meant(context, arguments.node_name)), node),
         *origin_lines(context, graph, node),
         *_neighbours(graph, graph.inputs(name), "input"),
@@ -211,7 +239,8 @@ def _node_info(context: Context, arguments: argparse.Namespace) -> Result:
     if arguments.dumps:
         lines += _dumps(dump, name)
     if arguments.traceback:
-        lines += _traceback(dump, graph, node, arguments.attributes)
+        innermost_first = context.settings.get("innermost_first")
+        lines += _traceback(dump, graph, node, arguments.attributes, innermost_first)
     return TextDocument(lines, menu=node_menu(dump, name, "node_info"))
 
 

@@ -17,7 +17,14 @@ from tfdbg_cli.documents import Line, Link, Span, line
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Graph, Node
 
-__all__ = ["call_lines", "forward_of", "gradient_lines", "origin_lines", "stack_heading"]
+__all__ = [
+    "call_lines",
+    "forward_of",
+    "gradient_lines",
+    "origin_lines",
+    "stack_heading",
+    "stack_label",
+]
 
 _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+) in (?P<function>.+)")
 
@@ -74,6 +81,15 @@ def gradient_lines(graph: Graph, node: Node) -> list[Line]:
 def forward_of(graph: Graph, node: Node) -> Node | None:
     """The forward op whose gradient a node computes; ``None``: it computes none."""
     return graph.nodes.get(node.attributes.get("_forward_node", ""))
+
+
+def stack_label(graph: Graph, node: Node) -> str:
+    """What the innermost frame of a node is, in a word or two."""
+    if "_phase" not in node.attributes:
+        return "Made at"
+    if forward_of(graph, node) is not None and "/hook/" not in node.name:
+        return "Forward op called at"
+    return "Called at"
 
 
 def stack_heading(graph: Graph, node: Node) -> list[Line]:

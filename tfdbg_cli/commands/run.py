@@ -156,41 +156,59 @@ def describe_run(context: Context) -> str:
 
 def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
     info = context.run_info
-    lines: list[Line] = context.take_notes()
-    if context.is_first_stop:
-        lines += [line((text, "logo")) for text in _LOGO.splitlines()]
-        lines += [line((f"tfdbg_cli {__version__}", "dim")), line()]
     bar = "=" * 38
-    lines.append(line(bar))
-    lines += _session_run(info) if info.kind == "run" else _program_run(info)
+    told = [line(bar), *(_session_run(info) if info.kind == "run" else _program_run(info))]
     if info.error is not None:
         how = "The program failed after the run: " if info.error.is_late else "The run failed: "
-        lines += [line(), line((how, "error"), info.error.message)]
-    lines.append(line(bar))
-    live = context.is_live
-    if live:
-        lines += [line(), line("Select one of the following commands to proceed ---->")]
-        for command, text in (
-            ("run", "Execute the run with tensors watched"),
-            ("run -n", "Execute the run without the debugger"),
-            ("run -p", "Execute the run with its ops timed"),
-            ("invoke_stepper", "Step through the run, node by node"),
-        ):
-            lines += [line("  ", (command, "link", command)), line(f"    {text}")]
-        lines += [
-            line("  ", ("run -t <T>", "bold")),
-            line("    Execute T-1 runs without the debugger, then one with it"),
-            line("  ", ("run -f <filter_name>", "bold")),
-            line("    Keep executing runs until a dumped tensor passes a filter."),
-            line("    Registered filter(s):"),
-        ]
-        for name in context.filters.names():
-            lines.append(line("      * ", (f"run -f {name}", "link", f"run -f {quoted(name)}")))
-    lines += [line(), line("For all commands, see ", ("help", "link", "help"), ".")]
-    menu = [MenuItem("run", "run"), MenuItem("exit", "exit")] if live else []
+        told += [line(), line((how, "error"), info.error.message)]
+    told.append(line(bar))
+    lines: list[Line] = context.take_notes()
+    if not context.is_live:
+        lines += [*told, line(), line("For all commands, see ", ("help", "link", "help"), ".")]
+    elif context.mode == "run-start":  # whoever sees this for the first time wants to go on
+        lines += [*_ways_on(context), line(), *told, line(), *_more_ways(context)]
+    else:
+        lines += [*told, line(), *_ways_on(context), line(), *_more_ways(context)]
+    if context.is_first_stop:  # below all else: it takes no room that something needs
+        lines += [line(), *(line((text, "logo")) for text in _LOGO.splitlines())]
+        lines.append(line((f"tfdbg_cli {__version__}", "dim")))
+    menu = [MenuItem("run", "run"), MenuItem("exit", "exit")] if context.is_live else []
     if context.dump is not None:
         menu.insert(0, list_item(context))
     return TextDocument(lines, menu=menu)
+
+
+def _ways_on(context: Context) -> list[Line]:
+    """What to type, a line each: seven lines of 48 columns are all that a small screen has."""
+    filter_name = "has_inf_or_nan" if context.run_info.kind == "run" else "origin_of_nonfinite"
+    ways = (
+        ("run", "watch its tensors"),
+        (f"run -f {filter_name}", "until NaN or inf"),
+        ("run -n", "don't watch it"),
+        ("run -p", "time its ops"),
+        ("invoke_stepper", "step by step"),
+        ("help", "all commands"),
+    )
+    width = max(len(command) for command, _ in ways) + 2
+    lines = [line("Select one of the following commands to proceed:")]
+    for command, text in ways:
+        pad = " " * (width - len(command))
+        lines.append(line("  ", (command, "link", command), pad, text))
+    return lines
+
+
+def _more_ways(context: Context) -> list[Line]:
+    """The commands that take a number or a name."""
+    lines = [
+        line("  ", ("run -t <T>", "bold")),
+        line("    Execute T-1 runs without the debugger, then one with it"),
+        line("  ", ("run -f <filter_name>", "bold")),
+        line("    Keep executing runs until a dumped tensor passes a filter."),
+        line("    Registered filter(s):"),
+    ]
+    for name in context.filters.names():
+        lines.append(line("      * ", (f"run -f {name}", "link", f"run -f {quoted(name)}")))
+    return lines
 
 
 def _session_run(info: RunInfo) -> list[Line]:

@@ -1,8 +1,9 @@
 """Gives the terminal back when the process dies without a chance to do so itself.
 
 ``os._exit``, an abort in C++, SIGSEGV and SIGKILL run no code of ours. A second small process waits
-for the death of this one. It is no child of this one (a program that waits for all its children
-must not wait for it), and it is asked for nothing as long as all goes well.
+for the death of this one, and takes the last row away where this one is stopped (Ctrl-Z) while it
+has it. It is no child of this one (a program that waits for all its children must not wait for it),
+and it is asked for nothing as long as all goes well.
 """
 
 from __future__ import annotations
@@ -67,6 +68,12 @@ class Watchdog:
         """The terminal is as it was found."""
         with contextlib.suppress(OSError):
             self._socket.send(b"D")
+
+    def took_row(self) -> bool:
+        """Whether it took our row away because the process was stopped; said once."""
+        with contextlib.suppress(OSError):
+            return bool(self._socket.recv(64, socket.MSG_DONTWAIT))
+        return False
 
     def close(self) -> None:
         """It is needed no more, and ends."""

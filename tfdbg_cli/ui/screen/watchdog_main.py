@@ -27,13 +27,37 @@ RESTORE = (
 CLEAR_ROW = b"\x1b7\x1b[r\x1b[999;1H\x1b[2K\x1b8"
 
 
-def _watch(channel: socket.socket, process: int | None) -> tuple[bytes, int | None]:
+# How often it is looked whether the process is stopped, while it has a row.
+GLANCE = 0.1
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether a process waits for SIGCONT, as after Ctrl-Z."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b") ")[2][:1] == b"T"
+    except OSError:  # not everywhere
+        with os.popen(f"ps -o state= -p {pid}") as answer:
+            return answer.read()[:1] == "T"
+
+
+def _take_row(channel: socket.socket) -> None:
+    """Take the row away, and say so to the process for when it goes on."""
+    with contextlib.suppress(OSError):
+        os.write(1, CLEAR_ROW)
+        channel.send(b"T")
+
+
+def _watch(channel: socket.socket, process: int | None, pid: int) -> tuple[bytes, int | None]:
     """Wait for the end of the process; returns what was up on the terminal, and its output file."""
     is_up, output = b"D", None
     while True:
         sources = [channel.fileno()] if process is None else [channel.fileno(), process]
-        ready, _, _ = select.select(sources, [], [])
-        if channel.fileno() in ready:
+        ready, _, _ = select.select(sources, [], [], GLANCE if is_up == b"R" else None)
+        if not ready and _is_stopped(pid):
+            _take_row(channel)
+            is_up = b"D"
+        elif channel.fileno() in ready:
             data, files, _, _ = socket.recv_fds(channel, 64, 4)
             if not data:
                 return is_up, output
@@ -71,7 +95,7 @@ def main(channel_fd: int, pid: int, modes: str) -> None:
     with contextlib.suppress(OSError, AttributeError):
         # Where the system has it: children of the program may hold the other end of the channel.
         process = os.pidfd_open(pid)
-    is_up, output = _watch(socket.socket(fileno=channel_fd), process)
+    is_up, output = _watch(socket.socket(fileno=channel_fd), process, pid)
     if is_up == b"R":
         with contextlib.suppress(OSError):
             os.write(1, CLEAR_ROW)
