@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from tfdbg_cli.errors import UserError, did_you_mean
 from tfdbg_cli.options import WRONG_USE, OptionParser, add_ui_options, check_theme
+from tfdbg_cli.printable import printable
 from tfdbg_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -336,7 +337,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _receive(options.grpc, debugger)
         _open_doors(options, debugger)
     except UserError as error:
-        parser.exit(WRONG_USE, f"tfdbg: {' '.join(str(error).split())}\n")
+        parser.exit(WRONG_USE, f"tfdbg: {printable(' '.join(str(error).split()))}\n")
 
     from tfdbg_cli.engine_watch import EngineWatch
     from tfdbg_cli.launcher import run_module, run_script

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.options import OptionParser, add_ui_options, check_theme
+from tfdbg_cli.printable import printable
 from tfdbg_cli.settings import Settings, default_config_path
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.choose import make_ui
@@ -226,4 +227,4 @@ class _Client:
 
 
 def _say(text: str) -> None:
-    print(f"tfdbg: {text}", file=sys.stderr, flush=True)
+    print(f"tfdbg: {printable(text)}", file=sys.stderr, flush=True)

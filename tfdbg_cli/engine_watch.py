@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tfdbg_cli.engines.registry import entries, load
 from tfdbg_cli.errors import one_line
 from tfdbg_cli.import_hook import ImportHook
+from tfdbg_cli.printable import printable
 
 if TYPE_CHECKING:
     from tfdbg_cli.sessions.debugger import Debugger
@@ -24,7 +25,7 @@ def note(text: str) -> None:
     stream = sys.__stderr__
     try:
         if stream is not None:
-            print(f"tfdbg: {' '.join(text.split())}", file=stream, flush=True)
+            print(f"tfdbg: {printable(' '.join(text.split()))}", file=stream, flush=True)
     except (OSError, ValueError):
         pass  # It is closed: there is nobody to tell.
 

@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, TracebackType
 
+from tfdbg_cli.printable import printable
+
 __all__ = ["DumpError", "UserError", "did_you_mean", "one_line", "related", "with_frames"]
 
 
@@ -68,7 +70,7 @@ def did_you_mean(name: str, candidates: Iterable[str], limit: int = 3) -> str:
 
 def one_line(error: BaseException, limit: int = 300) -> str:
     """An exception as one line, ``Type: message``, cut at ``limit`` characters."""
-    text = " ".join(str(error).split())
+    text = printable(" ".join(str(error).split()))
     name = type(error).__name__
     text = f"{name}: {text}" if text else name
     return text if len(text) <= limit else text[: limit - 1] + "…"

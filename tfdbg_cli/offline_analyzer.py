@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from tfdbg_cli.errors import UserError
+from tfdbg_cli.printable import printable
 
 __all__ = ["main"]
 
@@ -78,7 +79,7 @@ def _with_underscores(argv: Sequence[str]) -> list[str]:
 
 
 def _fail(message: str) -> int:
-    print(message, file=sys.stderr)
+    print("\n".join(map(printable, message.split("\n"))), file=sys.stderr)
     return _WRONG
 
 
@@ -113,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if kind not in KINDS:
         known = ", ".join([*_KINDS, *KINDS])
         return _fail(f"ERROR: Invalid ui_type: '{flags.ui_type}'. There are {known}.")
-    print(f"tfdbg offline: FLAGS.dump_dir = {flags.dump_dir}", flush=True)
+    print(f"tfdbg offline: FLAGS.dump_dir = {printable(flags.dump_dir)}", flush=True)
     debugger = Debugger(ui=kind)
     try:
         look(flags.dump_dir, debugger, validate=flags.validate_graph)

@@ -1,4 +1,7 @@
-"""What a UI and the command service say to each other. Plain data: it could cross a socket."""
+"""What a UI and the command service say to each other. Plain data: it could cross a socket.
+
+All text in it that may be shown is printable.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from tfdbg_cli.commands.history import History
 from tfdbg_cli.documents import Document
+from tfdbg_cli.printable import printable, printed
 from tfdbg_cli.settings import Settings
 
 __all__ = [
@@ -25,6 +29,7 @@ __all__ = [
 ]
 
 
+@printed
 class Toast(NamedTuple):
     """A one-line message; ``role`` is ``info``, ``success``, ``warning`` or ``error``."""
 
@@ -61,6 +66,7 @@ class UiRequest(NamedTuple):
     argument: str = ""
 
 
+@printed
 class Choice(NamedTuple):
     """One answer to a `Question`: the key to press, what it means, the command that it runs."""
 
@@ -69,6 +75,7 @@ class Choice(NamedTuple):
     command: str
 
 
+@printed
 class Question(NamedTuple):
     """A question with a few answers. An empty command of a choice means: never mind."""
 
@@ -114,12 +121,18 @@ class Reply:
     question: Question | None = None
     rest: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Write out control characters."""
+        object.__setattr__(self, "command", printable(self.command))
+        object.__setattr__(self, "details", tuple(map(printable, self.details)))
+
     @property
     def failed(self) -> bool:
         """Whether the command was in error."""
         return self.message is not None and self.message.role == "error"
 
 
+@printed
 class CommandInfo(NamedTuple):
     """A command in short.
 
@@ -136,6 +149,7 @@ class CommandInfo(NamedTuple):
     needs_argument: bool = False
 
 
+@printed
 class Candidate(NamedTuple):
     """One completion: the text that replaces the word, and a few words on what it is."""
 

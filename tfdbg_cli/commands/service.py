@@ -13,6 +13,7 @@ from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.output import append_document, pipe_document, write_document
 from tfdbg_cli.commands.parsing import Output, split_command, split_output, tokenize
+from tfdbg_cli.commands.printed_names import as_meant
 from tfdbg_cli.commands.registry import Command, Result
 from tfdbg_cli.commands.reply import (
     CommandInfo,
@@ -26,6 +27,7 @@ from tfdbg_cli.commands.reply import (
 )
 from tfdbg_cli.documents import Document
 from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.printable import printable
 from tfdbg_cli.settings import Settings
 
 __all__ = ["CommandService"]
@@ -53,7 +55,7 @@ class CommandService:
     ) -> None:
         self.context = context
         self.settings: Settings = context.settings
-        self.title = title
+        self.title = printable(title)
         self.title_role = title_role
         self.initial_command = initial_command
         self.history = context.history = history
@@ -132,7 +134,7 @@ class CommandService:
         if not words:
             raise UserError(f"There is no command in front of the {output.kind if output else ''}.")
         found = self.context.registry.get(words[0].text, self._mode)
-        rest = words[1:]
+        rest = as_meant(self.context, words[1:])
         if [word.text for word in rest] in (["-h"], ["--help"]):
             rest = words[:1]
             found = self.context.registry.get("help", self._mode)

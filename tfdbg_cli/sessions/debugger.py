@@ -21,6 +21,7 @@ from tfdbg_cli.commands.run import ExitChoice, RunChoice
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
+from tfdbg_cli.printable import printable
 from tfdbg_cli.sessions.rank_team import Team
 from tfdbg_cli.sessions.ranks import Alone, Place
 from tfdbg_cli.sessions.storage import DumpStore
@@ -226,7 +227,7 @@ class Debugger:
         self._reported_filters.add(name)
         more = f" (and {len(failures) - 1} more tensors)" if len(failures) > 1 else ""
         text = f'The filter "{name}" raised in {run} at {failures[0]}{more}; the run goes on.'
-        print(f"tfdbg: {text}", file=sys.stderr)
+        print(f"tfdbg: {printable(text)}", file=sys.stderr)
         self.note(text)
 
     def report_gap(self, name: str, gap: str) -> bool:

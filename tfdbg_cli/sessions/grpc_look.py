@@ -11,6 +11,7 @@ from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.run import ExitChoice, RunChoice, describe_run
 from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo
 from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.printable import printable
 from tfdbg_cli.sessions.debugger import Debugger
 from tfdbg_cli.sessions.grpc_stream import ReceivedRun, Receiver
 from tfdbg_cli.ui.remote.address import Address
@@ -147,4 +148,4 @@ def _receive(receiver: Receiver, desk: _Desk, keep: bool) -> None:
 
 
 def _say(text: str) -> None:
-    print(f"tfdbg: {text}", file=sys.stderr, flush=True)
+    print(f"tfdbg: {printable(text)}", file=sys.stderr, flush=True)

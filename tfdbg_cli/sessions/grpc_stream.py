@@ -27,6 +27,7 @@ from typing import Any, Self
 from tfdbg_cli.dumps.directory import DebugDumpDir
 from tfdbg_cli.dumps.events import CoreMetadata
 from tfdbg_cli.errors import DumpError, UserError
+from tfdbg_cli.printable import printable
 from tfdbg_cli.sessions.grpc_events import Assembler, Graph, Message, RunFiles
 from tfdbg_cli.ui.remote.address import Address
 
@@ -215,7 +216,7 @@ class Receiver:
             try:
                 self._begin(stream, message)
             except UserError as error:  # the folder can't be made
-                print(f"tfdbg: a run can't be received: {error}", file=sys.stderr)
+                print(f"tfdbg: a run can't be received: {printable(str(error))}", file=sys.stderr)
         elif isinstance(message, Graph) and not stream.is_known:
             stream.graphs.append(message)
         elif message is not None:

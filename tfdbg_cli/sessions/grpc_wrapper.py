@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from tfdbg_cli.errors import UserError
+from tfdbg_cli.printable import printable
 from tfdbg_cli.sessions.dumping import NonInteractiveDebugWrapperSession, WatchFn
 from tfdbg_cli.sessions.requests import OnRunStartAction, OnRunStartRequest, OnRunStartResponse
 
@@ -68,9 +69,8 @@ class GrpcReceivers:
                 if not self._was_there:
                     raise
                 if not self._retry_at:
-                    print(
-                        f"tfdbg: {error.message} The program runs on undebugged.", file=sys.stderr
-                    )
+                    reason = printable(error.message)
+                    print(f"tfdbg: {reason} The program runs on undebugged.", file=sys.stderr)
                 self._retry_at = time.monotonic() + _PAUSE
                 return False
             self._was_there, self._retry_at = True, 0.0

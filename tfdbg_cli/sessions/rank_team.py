@@ -13,6 +13,7 @@ from tfdbg_cli.commands.run import ExitChoice
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.engines.base import Meeting, SessionAdapter
 from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.printable import printable
 from tfdbg_cli.sessions.rank_follower import Follower
 from tfdbg_cli.sessions.rank_leader import ADDRESS, Leader
 from tfdbg_cli.sessions.ranks import Agreement, Alone, Place, Verdict
@@ -233,6 +234,6 @@ def _say(text: str) -> None:
     stream = sys.__stderr__
     try:
         if stream is not None:
-            print(f"tfdbg: {' '.join(text.split())}", file=stream, flush=True)
+            print(f"tfdbg: {printable(' '.join(text.split()))}", file=stream, flush=True)
     except (OSError, ValueError):
         return

@@ -10,6 +10,7 @@ from typing import Any
 
 from tfdbg_cli.dumps.files import make_folder
 from tfdbg_cli.dumps.writer import write_request_info
+from tfdbg_cli.printable import printable
 
 __all__ = ["DISK_LIMIT", "RunFolders"]
 
@@ -90,4 +91,4 @@ class RunFolders:
             if kind in self._reported:
                 return
             self._reported.add(kind)
-        print(f"tfdbg: {text}", file=sys.stderr)
+        print(f"tfdbg: {printable(text)}", file=sys.stderr)

@@ -1,6 +1,6 @@
 """Lines, Replies and completions as JSON, and back.
 
-What comes from the other side is checked piece by piece, and its text is made printable again:
+What comes from the other side is checked piece by piece, and its text is made printable as ours is:
 neither side has to trust the other to draw what it says.
 """
 
@@ -20,7 +20,8 @@ from tfdbg_cli.commands.reply import (
     Toast,
     UiRequest,
 )
-from tfdbg_cli.documents import ROLES, Cell, Document, Line, Link, MenuItem, Span, line
+from tfdbg_cli.documents import ROLES, Cell, Document, Line, Link, MenuItem, Span
+from tfdbg_cli.printable import printable
 from tfdbg_cli.ui.remote.wire import MalformedError
 
 __all__ = [
@@ -41,7 +42,6 @@ __all__ = [
     "encode_lines",
     "encode_reply",
     "integer",
-    "printable",
 ]
 
 #: Characters of a line, its links included; more are cut off, and the line ends in an ellipsis.
@@ -56,11 +56,6 @@ _MOST_CANDIDATES = 2_000
 _MOST_MENU_ITEMS = 200
 
 _Result = TypeVar("_Result")
-
-
-def printable(text: str) -> str:
-    """A text without control characters, which could do something to a terminal."""
-    return line(text).text
 
 
 def _cut(text: str, limit: int = _LONGEST_TEXT) -> str:
@@ -215,8 +210,8 @@ def _decode_span(data: Any) -> Span:
     text, role, command = [*data, "", ""][:3]
     if role not in ROLES:
         role = ""
-    link = Link(printable(_text(command))) if command else None
-    return Span(printable(_text(text)), role, link)
+    link = Link(_text(command)) if command else None
+    return Span(_text(text), role, link)
 
 
 @_checked
@@ -236,9 +231,9 @@ def decode_reply(data: Any) -> Reply:
     """What `encode_reply` made, without its Document and settings."""
     message, request, question = data["message"], data["request"], data["question"]
     return Reply(
-        printable(_text(data["command"])),
-        message=None if message is None else Toast(printable(_text(message[0])), _text(message[1])),
-        details=tuple(printable(_text(text)) for text in data["details"]),
+        _text(data["command"]),
+        message=None if message is None else Toast(_text(message[0]), _text(message[1])),
+        details=tuple(_text(text) for text in data["details"]),
         leave=Leave(None) if data["leave"] else None,
         request=None if request is None else UiRequest(_text(request[0]), _text(request[1])),
         question=None if question is None else _decode_question(question),
@@ -249,11 +244,8 @@ def decode_reply(data: Any) -> Reply:
 def _decode_question(data: Any) -> Question:
     text, choices = data
     return Question(
-        printable(_text(text)),
-        tuple(
-            Choice(printable(_text(k)), printable(_text(caption)), _text(command))
-            for k, caption, command in choices
-        ),
+        _text(text),
+        tuple(Choice(_text(k), _text(caption), _text(command)) for k, caption, command in choices),
     )
 
 
@@ -276,10 +268,10 @@ def decode_head(data: Any) -> Head:
     """What `encode_document` made."""
     return Head(
         integer(data["number"]),
-        printable(_text(data["title"])),
+        _text(data["title"]),
         _text(data["title_role"]),
         tuple(
-            MenuItem(printable(_text(caption)), _text(command), bool(enabled))
+            MenuItem(_text(caption), _text(command), bool(enabled))
             for caption, command, enabled in data["menu"]
         ),
         integer(data["initial_line"]),
@@ -308,7 +300,7 @@ def decode_completion(data: Any) -> Completion:
     """What `encode_completion` made."""
     return Completion(
         integer(data["start"]),
-        [Candidate(printable(_text(t)), printable(_text(s))) for t, s in data["candidates"]],
+        [Candidate(_text(t), _text(s)) for t, s in data["candidates"]],
     )
 
 
@@ -323,9 +315,9 @@ def decode_commands(data: Any) -> list[CommandInfo]:
     """What `encode_commands` made."""
     return [
         CommandInfo(
-            printable(_text(name)),
+            _text(name),
             tuple(printable(_text(alias)) for alias in aliases),
-            printable(_text(summary)),
+            _text(summary),
             bool(needs),
         )
         for name, aliases, summary, needs in data

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tfdbg_cli.errors import UserError
+from tfdbg_cli.printable import printable
 from tfdbg_cli.ui.remote.address import Address, connect
-from tfdbg_cli.ui.remote.codec import integer, printable
+from tfdbg_cli.ui.remote.codec import integer
 from tfdbg_cli.ui.remote.requests import LONGEST
 from tfdbg_cli.ui.remote.wire import (
     FROM_PROGRAM,

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from tfdbg_cli.printable import printable
 from tfdbg_cli.ui.remote.address import Address, bind, parse_address
 from tfdbg_cli.ui.remote.tokens import Ticket, write_ticket
 from tfdbg_cli.ui.remote.wire import FROM_CLIENT, Channel, LostError, admit
@@ -29,7 +30,7 @@ def tell(text: str) -> None:
     """One line on the stderr that the process was started with."""
     with contextlib.suppress(OSError, ValueError):
         if sys.__stderr__ is not None:
-            print(f"tfdbg: {text}", file=sys.__stderr__, flush=True)
+            print(f"tfdbg: {printable(text)}", file=sys.__stderr__, flush=True)
 
 
 class Listener:

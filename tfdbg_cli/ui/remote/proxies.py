@@ -14,6 +14,7 @@ from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.reply import CommandInfo, Completion, Leave, Reply, Toast
 from tfdbg_cli.documents import Cell, Document, Line, line
 from tfdbg_cli.errors import UserError
+from tfdbg_cli.printable import printable
 from tfdbg_cli.settings import Settings
 from tfdbg_cli.ui.remote import codec
 from tfdbg_cli.ui.remote.connection import Connection, OverError, Parted, StopOverError, Stopped
@@ -317,7 +318,7 @@ class RemoteDocument(Document):
             if len(self._statuses) >= _MOST_STATUSES:
                 self._statuses.clear()
             text = self._ask("status", start=place[0], stop=place[1])
-            self._statuses[place] = codec.printable(str(text))
+            self._statuses[place] = printable(str(text))
         return self._statuses[place]
 
     def resized(self, width: int) -> Document:

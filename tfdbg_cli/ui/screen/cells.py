@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import urwid
 
+from tfdbg_cli.printable import printable
+
 __all__ = ["Cells", "Segment", "Target", "canvas_of", "clip", "text_width"]
 
 
@@ -60,8 +62,14 @@ def text_width(text: str) -> int:
 
 
 def _encodable(text: str, encoding: str) -> str:
-    """A text that the terminal can show: no lone surrogates, no joiners that join nothing."""
-    return text.encode(encoding, "replace").decode(encoding).replace("\u200d", "")
+    """A text that the terminal can show: no joiners that join nothing.
+
+    What is typed may hold anything, and takes a column for each character.
+    """
+    text = text.encode(encoding, "replace").decode(encoding).replace("\u200d", "")
+    if printable(text) == text:
+        return text
+    return "".join(["?" if printable(each) != each else each for each in text])
 
 
 class _Window(NamedTuple):
@@ -105,7 +113,7 @@ def clip(
     encoding = urwid.util.get_encoding()
     # Characters may combine across segments: columns are counted over the whole row.
     text = "".join([segment.text for segment in segments])
-    if not text.isascii():
+    if not (text.isascii() and text.isprintable()):
         segments = [s._replace(text=_encodable(s.text, encoding)) for s in segments]
         text = "".join([segment.text for segment in segments])
     window = _window(text, left, width)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import urwid
 
+from tfdbg_cli.printable import printable
 from tfdbg_cli.ui.screen.cells import text_width
 from tfdbg_cli.ui.screen.terminal import watchdog_of_terminal
 
@@ -108,7 +109,7 @@ class ProgressLine:
         columns, rows = size.columns, size.lines
         if rows < 3 or columns < 10:
             return
-        text = self._describe()
+        text = printable(self._describe())
         if text_width(text) >= columns:
             end, _ = urwid.calc_text_pos(text, 0, len(text), columns - 2)
             text = text[:end] + ">"

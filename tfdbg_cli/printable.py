@@ -1,0 +1,46 @@
+"""Text that a terminal shows as it is: what could act on one is written out."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+__all__ = ["printable", "printed"]
+
+_Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
+
+# C0, DEL and C1; the separators that terminals treat as a line feed; what turns the direction of
+# the text around it; halves of characters, which no encoding has.
+_ACTING = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    r"""A text whose control characters are written out: ``\x1b``, ``\u202e``; tabs are expanded.
+
+    All that is shown passes here once, where it becomes a span, a title or a message: names, types
+    and messages come from programs and from dumps of other people.
+    """
+    if text.isprintable() or _ACTING.search(text) is None:
+        return text
+    return _ACTING.sub(_written_out, text.expandtabs(8))
+
+
+def _written_out(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def printed(cls: type[_Tuple]) -> type[_Tuple]:
+    """A named tuple whose texts are made `printable` when one is made."""
+    make = cls.__new__
+
+    def clean(value: Any) -> Any:
+        return printable(value) if isinstance(value, str) else value
+
+    def new(cls: type[_Tuple], *args: Any, **kwargs: Any) -> _Tuple:
+        return make(cls, *map(clean, args), **{k: clean(value) for k, value in kwargs.items()})
+
+    cls.__new__ = new  # type: ignore[method-assign, assignment]
+    return cls
