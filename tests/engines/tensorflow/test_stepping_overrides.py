@@ -284,3 +284,25 @@ def test_a_tensor_array_is_written_again(old_control_flow, graph):
         stepper.override("y:0", [4.0, 5.0, 6.0])
         value = stepper.finish().value
         assert value[0].tolist() == [16, 25, 36] and value[1].tolist() == [8, 10, 12]
+
+
+@KINDS
+def test_what_reads_a_variable_after_its_update_sees_the_override(graph, resource):
+    x = tf1.placeholder(tf.float32, [], name="x")
+    v = tf1.get_variable("v", initializer=0.0, use_resource=resource)
+    up = tf1.assign_add(v, tf.multiply(x, 1.0, name="h"))
+    seen = tf.reshape(v if resource else v.value(), [1], name="seen")  # the buffer itself
+    with tf.control_dependencies([up]):
+        after = tf.add(v, 0.0, name="after")
+        far = tf.add(v if resource else seen, 0.0, name="far")
+    with tf1.Session() as session:
+        session.run(v.initializer)
+        stepper = stepper_of(session, [up, after, far], {x: 1.0})
+        until(stepper, "h:0")
+        stepper.override("h:0", 5.0)
+        to_the_end(stepper)
+        assert stepper.value("after:0") == 5 and stepper.original("after:0") == 1
+        assert stepper.finish().value == [5, 5, 5]
+        assert session.run(v) == 5
+        assert stepper.discard().value == [1, 1, 1]
+        assert session.run(v) == 1

@@ -116,3 +116,38 @@ def test_a_loop_in_a_branch(is_taken):
 @pytest.mark.parametrize("is_taken", [True, False])
 def test_an_old_loop_in_an_old_branch(is_taken, old_control_flow):
     the_same(looping_branch, lambda taken: {taken: is_taken})
+
+
+HANDED_ON = {
+    "identity": lambda x: tf.identity(tf.reshape(x, [4, 4])),
+    "switch": lambda x: tf.raw_ops.Switch(data=x, pred=tf.constant(True)).output_true,
+    "merge": lambda x: tf.raw_ops.Merge(inputs=[tf.raw_ops.PreventGradient(input=x)]).output,
+    "slice": lambda x: tf.slice(x, [0], [16]),
+    "strided slice": lambda x: x[:],
+    "bitcast": lambda x: tf.bitcast(tf.bitcast(x, tf.int32), tf.float32),
+    "check": lambda x: tf.debugging.check_numerics(x, "bad"),
+    "ensured shape": lambda x: tf.ensure_shape(x, [16]),
+    "default": lambda x: tf1.placeholder_with_default(x, [16]),
+    "cast": lambda x: tf.raw_ops.Cast(x=x, DstT=tf.float32),
+    "broadcast": lambda x: tf.broadcast_to(x, [16]),
+    "transpose": lambda x: tf.transpose(tf.reshape(x, [1, 16])),
+    "sum of one": lambda x: tf.raw_ops.AddN(inputs=[x]),
+    "sum over nothing": lambda x: tf.reduce_sum(x, axis=[]),
+    "padding": lambda x: tf.pad(x, [[0, 0]]),
+    "tile": lambda x: tf.tile(x, [1]),
+    "stack": lambda x: tf.stack([x]),
+    "choice": lambda x: tf1.where(tf.constant(True), x, x + 1),
+}
+
+
+@pytest.mark.parametrize("handed_on", HANDED_ON.values(), ids=HANDED_ON.keys())
+def test_a_buffer_that_is_handed_on_and_read_after_the_update(handed_on):
+    def build():
+        variable = reference(np.zeros(16))
+        seen = handed_on(variable.read_value())
+        with tf.control_dependencies([seen]):
+            updated = tf1.assign_add(variable, np.ones(16, np.float32))
+        with tf.control_dependencies([updated]):
+            return tf.add(seen, 0.0), None
+
+    the_same(build)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from tfdbg_cli.engines.tensorflow.functions import Functions
 from tfdbg_cli.engines.tensorflow.liveness import Liveness
 from tfdbg_cli.engines.tensorflow.requests import Request
 from tfdbg_cli.engines.tensorflow.step_effects import VARIABLES, Effects, is_handle
-from tfdbg_cli.engines.tensorflow.topology import order, walk
+from tfdbg_cli.engines.tensorflow.topology import Buffers, order, walk
 from tfdbg_cli.engines.tensorflow.values import holdable
 from tfdbg_cli.stepping.stepper import Step
 
@@ -49,9 +49,10 @@ class Layout:
         alive: which operations are computed in every run.
         edges: operation -> its inputs.
         fed: ``(operation, slot)`` of the fed tensors.
+        live: as in `Buffers`.
 
     Attributes:
-        units, edges, fed: as above.
+        units, edges, fed, live: as above.
         steps: those of the units.
         unit_of: operation -> its unit.
         tensors: name -> tensor, of all that the run makes or is fed.
@@ -65,8 +66,9 @@ class Layout:
         alive: Liveness,
         edges: dict[Any, Any],
         fed: frozenset[tuple[Any, int]],
+        live: Container[tuple[Any, tuple[Any, int]]],
     ) -> None:
-        self.units, self.edges, self.fed = units, edges, fed
+        self.units, self.edges, self.fed, self.live = units, edges, fed, live
         self.steps = tuple(unit.step for unit in units)
         self._alive = alive
         self.unit_of = {op: unit for unit in units for op in unit.ops}
@@ -172,7 +174,7 @@ def make_layout(request: Request, functions: Functions) -> Layout:
     if alive.frames:
         ops = order(edges, alive.frames)
     groups = _group(ops, alive, edges)
-    effects = Effects(functions)
+    effects, buffers = Effects(functions), Buffers(edges, ops)
     taken = {op.name for op in edges}
     units: list[Unit] = []
     for op in dict.fromkeys(tensor.op for tensor in request.feeds):
@@ -181,8 +183,8 @@ def make_layout(request: Request, functions: Functions) -> Layout:
             step = Step(op.name, op.type, (), outputs, (op.name,), is_feed=True)
             units.append(Unit(len(units), (), step))
     for members in groups:
-        units.append(_unit(len(units), members, effects, fed, alive, taken))
-    return Layout(units, alive, edges, fed)
+        units.append(_unit(len(units), members, effects, buffers.users, fed, alive, taken))
+    return Layout(units, alive, edges, fed, buffers.live)
 
 
 def _group(ops: Iterable[Any], alive: Liveness, edges: dict[Any, Any]) -> list[tuple[Any, ...]]:
@@ -217,6 +219,7 @@ def _unit(
     index: int,
     ops: tuple[Any, ...],
     effects: Effects,
+    late: Mapping[Any, Set[Any]],
     fed: frozenset[tuple[Any, int]],
     alive: Liveness,
     taken: set[str],
@@ -232,7 +235,10 @@ def _unit(
         index,
         ops,
         _step(ops, fed, alive, taken),
-        frozenset().union(*(each.reads - {op} for op, each in zip(ops, found, strict=True))),
+        frozenset().union(
+            *(each.reads - {op} for op, each in zip(ops, found, strict=True)),
+            *(late[op] for op in ops if op in late),
+        ),
         frozenset().union(*(each.writes for each in found)),
         frozenset().union(*(each.shares for each in found)),
         keeps,

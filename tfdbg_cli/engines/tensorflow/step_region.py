@@ -195,7 +195,8 @@ class _Search:
                 if self._change.seen(edge, unit.index) or edge in layout.fed:
                     continue
                 source = layout.unit_of[edge[0]]
-                if source is not unit and not self._is_given(source, *edge):
+                is_given = (op, edge) not in layout.live and self._is_given(source, *edge)
+                if source is not unit and not is_given:
                     found.append(source)
             found += [layout.unit_of[each] for each in control if not layout.always(each)]
         for state in unit.reads | unit.writes | unit.shares:

@@ -3,14 +3,43 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 __all__ = ["Buffers", "Edges", "order", "walk"]
 
-# What hands on the buffer of its input: an array fetched from it changes with the variable.
+# What hands on the buffer of an input, always or at times: an array fetched from it changes with
+# the variable. The input of the same number, the first one, or:
 _ALIASING = frozenset(
-    {"Enter", "ExpandDims", "Identity", "IdentityN", "Reshape", "Squeeze", "StopGradient"}
+    {
+        "Bitcast",
+        "CheckNumerics",
+        "CheckNumericsV2",
+        "EnsureShape",
+        "Enter",
+        "Exit",
+        "ExpandDims",
+        "GuaranteeConst",
+        "Identity",
+        "IdentityN",
+        "NextIteration",
+        "PlaceholderWithDefault",
+        "PreventGradient",
+        "Print",
+        "Reshape",
+        "Slice",
+        "SplitV",
+        "Squeeze",
+        "StopGradient",
+        "StridedSlice",
+        "Unpack",
+    }
+)
+_OTHER_INPUTS = {"Select": (1, 2), "SelectV2": (1, 2), "Split": (1,), "Switch": (0,)}
+# They do so if there is nothing for them to do.
+_OF_ONE = frozenset({"AddN", "ConcatV2", "Pack"})
+_OF_THE_SAME_SIZE = frozenset(
+    {"All", "Any", "BroadcastTo", "Max", "Mean", "Min", "Pad", "PadV2", "Prod", "Sum", "Tile"}
 )
 _VARIABLES = frozenset({"TemporaryVariable", "Variable", "VariableV2"})
 # What takes a reference and hands it on as it is.
@@ -114,14 +143,21 @@ class Buffers:
         changing: the tensors, not references themselves, whose buffer this run writes.
         reads: variable -> an operation that reads it, for those that this run doesn't write.
         late: references, and tensors of `changing`, that something uses after an update that comes
-            after them. It sees the updated variable; a watch would put a copy in between.
+            after them, or that hand on their buffer to such a tensor. It sees the updated
+            variable; a watch would put a copy in between.
+        users: operation -> the variables that it so sees through tensors of `changing`.
+        live: operations and those of their inputs that make it so.
     """
 
     def __init__(self, edges: Mapping[Any, Edges], ops: Iterable[Any]) -> None:
         self._edges = edges
-        self.changing: set[tuple[Any, int]] = set()
+        #: Tensor -> the variables whose buffer it may share.
+        self._held: dict[tuple[Any, int], frozenset[Any]] = {}
+        self.changing: Set[tuple[Any, int]] = self._held.keys()
         self.reads: dict[Any, Any] = {}
         self.late: set[tuple[Any, int]] = set()
+        self.users: dict[Any, set[Any]] = {}
+        self.live: set[tuple[Any, tuple[Any, int]]] = set()
         if any(op.type in _VARIABLES for op in ops):
             self._follow(ops)
 
@@ -134,17 +170,15 @@ class Buffers:
             if _by_reference(source, slot)
         }
         for op in ops:
-            if op.type not in _ALIASING:
-                continue
-            count = len(op.outputs)
-            for slot, (source, source_slot) in enumerate(self._edges[op].data[:count]):
-                if not _by_reference(source, source_slot):
-                    if (source, source_slot) in self.changing:
-                        self.changing.add((op, slot))
-                elif self._variable(source) in written:
-                    self.changing.add((op, slot))
-                elif op.type == "Identity" and source.type in _VARIABLES:
-                    self.reads[source] = op
+            for slot in range(len(op.outputs)):
+                if _by_reference(op, slot):
+                    continue
+                handed = _handed_on(op, slot, self._edges[op].data)
+                found = frozenset().union(*(self._variables(edge) for edge in handed)) & written
+                if found:
+                    self._held[op, slot] = found
+                elif op.type == "Identity" and handed[0][0].type in _VARIABLES:
+                    self.reads[handed[0][0]] = op
         self._find_late(ops)
 
     def _find_late(self, ops: Iterable[Any]) -> None:
@@ -166,21 +200,71 @@ class Buffers:
                     variable = self._variable(source)
                     updates[variable] = updates.get(variable, 0) | bit
         for op in ops:
-            for source, slot in self._edges[op].data:
-                if not _by_reference(source, slot) and (source, slot) not in self.changing:
-                    continue
-                known = before[source] | bits.get(source, 0)
-                if before[op] & ~known & updates.get(self._variable(source), 0):
-                    self.late.add((source, slot))
+            for edge in self._edges[op].data:
+                known = before.get(edge[0], 0) | bits.get(edge[0], 0)
+                for variable in self._variables(edge):
+                    if not before[op] & ~known & updates.get(variable, 0):
+                        continue
+                    self.late.add(edge)
+                    if edge in self._held:
+                        self.users.setdefault(op, set()).add(variable)
+                        self._mark_live(op, edge)
+
+    def _mark_live(self, op: Any, edge: tuple[Any, int]) -> None:
+        """Follow a buffer back to its variable."""
+        waiting = [(op, edge)]
+        while waiting:
+            op, edge = waiting.pop()
+            if edge in self._held and (op, edge) not in self.live:
+                self.live.add((op, edge))
+                self.late.add(edge)
+                source, slot = edge
+                handed = _handed_on(source, slot, self._edges[source].data)
+                waiting += [(source, each) for each in handed]
+
+    def _variables(self, edge: tuple[Any, int]) -> frozenset[Any]:
+        """The variables whose buffer a tensor may have."""
+        if _by_reference(*edge):
+            return frozenset({self._variable(edge[0])})
+        return self._held.get(edge, frozenset())
 
     def _variable(self, op: Any) -> Any:
-        """The variable of a reference or alias, through what hands it on."""
+        """The variable of a reference, through what hands it on."""
         while op in self._edges and self._edges[op].data:
             source, slot = self._edges[op].data[0]
-            if not _by_reference(source, slot) and (source, slot) not in self.changing:
+            if not _by_reference(source, slot):
                 break
             op = source
         return op
+
+
+def _handed_on(op: Any, slot: int, data: Sequence[tuple[Any, int]]) -> Sequence[tuple[Any, int]]:
+    """The inputs whose buffer an output may share."""
+    kind = op.type
+    if kind in _ALIASING:
+        return data[slot : slot + 1] if kind == "IdentityN" else data[:1]
+    if kind in _OTHER_INPUTS:
+        return [data[at] for at in _OTHER_INPUTS[kind]]
+    if kind == "Merge" and slot == 0:
+        return data
+    is_idle = (
+        (kind in _OF_ONE and op.get_attr("N") == 1)
+        or (kind == "Cast" and op.get_attr("SrcT") == op.get_attr("DstT"))
+        or (kind in _OF_THE_SAME_SIZE and _size(op.inputs[0]) == _size(op.outputs[0]))
+        or (kind == "Transpose" and _is_flat(op.inputs[0]))
+    )
+    return data[:1] if is_idle else ()
+
+
+def _size(tensor: Any) -> int | None:
+    found: int | None = tensor.shape.num_elements()
+    return found
+
+
+def _is_flat(tensor: Any) -> bool:
+    """Whether at most one dimension is larger than 1; it may not be known."""
+    shape = tensor.shape
+    return shape.rank is None or [size == 1 for size in shape.as_list()].count(False) <= 1
 
 
 def _by_reference(op: Any, slot: int) -> bool:
