@@ -54,6 +54,19 @@ def test_a_value_is_read_and_changed(program):
     assert t.result == np.float32(1 + 4 + 4 + 4)
 
 
+def test_what_is_written_into_a_value_acts_or_is_an_error(program):
+    with tfdbg_cli.trace(program.sess, program.loss, program.feed) as t:
+        t["h:0"].value[0] = 0
+    assert t.result == 9 + 16
+    with (
+        pytest.raises(tfdbg_cli.OutOfOrderError, match="written into the value of h:0"),
+        tfdbg_cli.trace(program.sess, program.loss, program.feed) as t,
+    ):
+        h = t["h:0"].value
+        _ = t["loss"].value
+        h[0] = 0
+
+
 def test_a_changed_step_trains_with_the_change(program):
     with tfdbg_cli.trace(program.sess, program.step, program.feed) as t:
         t["h:0"].value = np.zeros((2, 2), np.float32)

@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tfdbg_cli.dumps.dump import Predicate, RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.errors import UserError
-from tfdbg_cli.stepping.stepper import Stepper
+from tfdbg_cli.stepping.stepper import Step, Stepper
 
 __all__ = [
     "Capture",
@@ -180,6 +182,52 @@ class SteppedRun(Stepper):
             UserError: this run can't be ended here; nothing has changed.
         """
 
+    @property
+    def done(self) -> Sequence[Step]:
+        """The steps that were done. Asking for them doesn't let a program begin."""
+        return self.steps[: self.position]
+
+    def is_made(self, tensor_name: str) -> bool:
+        """Whether there is a tensor of this name by now; may be cheaper than `has`."""
+        return self.has(tensor_name)
+
+    def go_on(self, is_there: Callable[[], bool]) -> bool:
+        """Go on until something is so, at most to the end of the run.
+
+        Args:
+            is_there: whether it is; called after each step, maybe while the step's own surroundings
+                (modes, devices) are in effect.
+
+        Returns:
+            Whether it is.
+
+        Raises:
+            Exception: as `advance`.
+        """
+        while not is_there():
+            if self.next is None:
+                return False
+            self.advance()
+        return True
+
+    def mark(self, value: Any) -> Any:
+        """What tells later whether a value that was given out was written to.
+
+        Args:
+            value: what `Stepper.value` or `gradient` has given.
+
+        Returns:
+            ``None``: it can't be written to.
+        """
+        is_writable = isinstance(value, np.ndarray) and value.flags.writeable
+        return value.copy() if is_writable else None
+
+    def is_written(self, value: Any, mark: Any) -> bool:
+        """Whether a value was written to since `mark` was made of it."""
+        if value.dtype.hasobject:
+            return any(one is not other for one, other in zip(value.flat, mark.flat, strict=True))
+        return bool(value.shape != mark.shape or value.tobytes() != mark.tobytes())
+
     def gradient(self, tensor_name: str) -> Any:
         """The gradient with respect to a tensor, where gradients aren't tensors of the graph.
 
@@ -191,6 +239,31 @@ class SteppedRun(Stepper):
             f"The {self.engine_name} engine has no .grad.",
             "Gradients are tensors of the graph like any other: read them by their name.",
         )
+
+    def set_gradient(self, tensor_name: str, value: Any) -> None:
+        """Let the rest of the backward pass have another gradient with respect to a tensor.
+
+        Raises:
+            KeyError: there is no such tensor yet.
+            UserError: it has none, or can't have this one, or it has been used.
+        """
+        self.gradient(tensor_name)
+
+    def has_gradient(self, tensor_name: str, *, is_to_set: bool = False) -> bool:
+        """Whether `gradient` has an answer by now, be it an error; or `set_gradient`."""
+        return True
+
+    def is_gradient_open(self, tensor_name: str) -> bool:
+        """Whether a gradient that is computed can still be set."""
+        return False
+
+    def before_each(self, look: Callable[[], None]) -> None:
+        """Call something before each op of a program that drives itself."""
+
+    @property
+    def unused_gradients(self) -> Sequence[str]:
+        """Tensors whose gradient was set and never came."""
+        return ()
 
 
 class Meeting(ABC):

@@ -13,7 +13,8 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, SteppedRun
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.stepping.stepper import Step
-from tfdbg_cli.tracing.errors import AbsentError, TraceError, is_ours
+from tfdbg_cli.tracing.errors import AbsentError, OutOfOrderError, TraceError, is_ours
+from tfdbg_cli.tracing.handed import Handed
 from tfdbg_cli.tracing.order import Order
 
 __all__ = ["Drive"]
@@ -49,9 +50,13 @@ class Drive:
         self._from_inside = from_inside
         self._is_borrowed = is_borrowed
         self._order = Order(run)
-        self._values: dict[str, Any] = {}
+        self._values = Handed(run)
+        self._gradients = Handed(run)
+        if from_inside:
+            run.before_each(self.settle)
         #: Tensors that may never come, and where they were assigned to.
         self._assigned: dict[str, TracebackType | None] = {}
+        self._assigned_gradients: dict[str, TracebackType | None] = {}
         self._capture: Capture | None = None
         self._ended = ""
         self.is_withdrawn = False
@@ -75,7 +80,8 @@ class Drive:
         if self._from_inside:
             name = self._order.latest(name)
         if name in self._values:
-            return self._values[name]
+            return self._values.get(name)
+        self.settle()
         run = self.run
         index = self._order.maker(name)
         if self.is_over:
@@ -94,27 +100,24 @@ class Drive:
             raise self._order.passed(name, index)
         if not run.has(name):
             raise self._order.unknown(name)
-        value = self._values[name] = run.value(name)
-        return value
+        return self._values.add(name, run.value(name))
 
     def _go_on(self, name: str, index: int | None) -> None:
         run = self.run
-        while run.position <= index if index is not None else not run.has(name):
-            if run.next is None:
-                self._end()
-                raise self._order.unknown(name)
-            run.advance()
+        if index is None:
+            is_there = run.go_on(lambda: run.is_made(name))
+        else:
+            is_there = run.go_on(lambda: run.position > index)
+        if not is_there:
+            self._end()
+            raise self._order.unknown(name)
 
     def until(self, is_done: Callable[[], bool]) -> None:
         """Let the run go on until something is so, at most to its end."""
-        while not self.is_over:
-            ended = self.run.next is None
-            if is_done():
-                return
-            if ended:
+        if not self.is_over:
+            self.settle()
+            if not self.run.go_on(is_done):
                 self.result()
-            else:
-                self.run.advance()
 
     def assign(self, name: str, value: Any) -> None:
         """Give a tensor another value for the rest of the run.
@@ -126,9 +129,19 @@ class Drive:
         """
         if self.is_over:
             raise self._over(f"{name} can't be changed any more")
-        run = self.run
         if self._from_inside:
             name = self._meant(name)
+        self._values.drop(name)  # whatever the block has written into what it had
+        self.settle()
+        was_there = self._put(name, value)
+        if was_there:
+            self._values.add(name, self.run.value(name))
+        elif self._order.maker(name) is None:
+            self._assigned[name] = _user_line()
+
+    def _put(self, name: str, value: Any) -> bool:
+        """Override a tensor; whether it was there already."""
+        run = self.run
         index = self._order.maker(name)
         if index is None and not run.is_open_ended:
             raise self._order.unknown(name)
@@ -139,11 +152,34 @@ class Drive:
             raise self._order.used(name, index, reader)
         was_there = run.has(name)
         run.override(name, value)
-        self._values.pop(name, None)
-        if index is None and not was_there:
-            self._assigned[name] = _user_line()
-        elif was_there:
-            self._values[name] = run.value(name)
+        return was_there
+
+    def _is_unused(self, name: str) -> bool:
+        reader = self._order.reader(name)
+        return self._order.maker(name) is None or reader is None or reader >= self.run.position
+
+    def settle(self, *, is_end: bool = False) -> None:
+        """Before the run goes on, let it have what the block has written into values.
+
+        Args:
+            is_end: the block is at its end.
+
+        Raises:
+            OutOfOrderError: the run has gone on with the value already.
+            UserError: the tensor can't be changed.
+        """
+        if self.is_over:
+            return
+        for name in self._values.written(self._is_unused, is_end=is_end):
+            try:
+                self._put(name, self._values.get(name))
+            except UserError as error:
+                raise _written(name, "value", error) from None
+        for name in self._gradients.written(self.run.is_gradient_open, is_end=is_end):
+            try:
+                self.run.set_gradient(name, self._gradients.get(name))
+            except UserError as error:
+                raise _written(name, "gradient", error) from None
 
     def _meant(self, name: str) -> str:
         """What an assignment is to where the block calls the module: in a loop the next call's.
@@ -165,18 +201,49 @@ class Drive:
         """
         if self._from_inside:
             name = self._order.latest(name)
-        while True:
-            try:
-                return self.run.gradient(name)
-            except KeyError:
-                if not (self.is_over or self._from_inside) and self.run.next is None:
-                    self._end()
-                if self.is_over or self._from_inside:
-                    raise TraceError(
-                        f"The run has computed no gradient with respect to {name} up to here.",
-                        "It is computed by the backward pass, if the loss depends on it.",
-                    ) from None
-                self.run.advance()
+        if name in self._gradients:
+            return self._gradients.get(name)
+        self.settle()
+        self._to_gradient(name, is_to_set=False)
+        try:
+            return self._gradients.add(name, self.run.gradient(name))
+        except KeyError:
+            raise self._no_gradient(name) from None
+
+    def assign_gradient(self, name: str, value: Any) -> None:
+        """Let the backward pass go on with another gradient with respect to a tensor.
+
+        Raises:
+            UserError: it has none, or has used it, or it can't be this one.
+        """
+        if self.is_over:
+            raise self._over(f"the gradient of {name} can't be changed any more")
+        if self._from_inside:
+            name = self._order.latest(name)
+        self._gradients.drop(name)
+        self.settle()
+        self._to_gradient(name, is_to_set=True)
+        try:
+            self.run.set_gradient(name, value)
+        except KeyError:
+            raise self._no_gradient(name) from None
+        self._assigned_gradients[name] = _user_line()
+
+    def _to_gradient(self, name: str, *, is_to_set: bool) -> None:
+        """Let the run go on to where a gradient is known, or the tensor that it is of."""
+        run = self.run
+        if self._from_inside or self.is_over:
+            return
+        if not run.go_on(lambda: run.has_gradient(name, is_to_set=is_to_set)):
+            self._end()
+
+    def _no_gradient(self, name: str) -> TraceError:
+        if self._order.maker(name) is None and not self.run.is_made(name):
+            return self._order.unknown(name)
+        return TraceError(
+            f"The run has computed no gradient with respect to {name} up to here.",
+            "It is computed by the backward pass, if the loss depends on it.",
+        )
 
     def result(self) -> Any:
         """What the run returns; the rest of it is done first.
@@ -188,6 +255,9 @@ class Drive:
         if self._ended:
             raise TraceError(f"{self._ended}: it has no result.")
         if self._capture is None:
+            self.settle()
+            if self.run.is_open_ended:
+                self.run.go_on(lambda: False)  # nobody asks what would be without overrides
             self._capture = self.run.finish()
         if self._capture.error is not None:
             raise self._capture.error
@@ -203,10 +273,12 @@ class Drive:
                 raise capture.error
 
     def missed(self) -> TraceError | None:
-        """The error for a tensor that was assigned to and never came."""
+        """The error for a tensor, or gradient, that was assigned to and never came."""
         for name, line in self._assigned.items():
             if self._order.maker(name) is None and self._order.reader(name) is None:
                 return self._order.unknown(name).with_traceback(line)
+        for name in self.run.unused_gradients:
+            return self._no_gradient(name).with_traceback(self._assigned_gradients.get(name))
         return None
 
     def stop(self) -> None:
@@ -228,6 +300,11 @@ class Drive:
             BaseException: what the run itself raises.
         """
         if not self._ended:
+            try:
+                self.settle(is_end=True)
+            except UserError:
+                self.give_up(may_finish=True)
+                raise
             self.result()
             missed = self.missed()
             if missed is not None:
@@ -282,8 +359,9 @@ class Drive:
 
     def overridden(self) -> None:
         """Somebody else had the run in hand: what was read may be overridden by now."""
-        for name in self._values.keys() & self.run.overrides.keys():
-            self._values[name] = self.run.value(name)
+        for name in self._values:
+            if name in self.run.overrides:
+                self._values.add(name, self.run.value(name))
 
     def dump(self) -> MemoryDump:
         """What was computed so far."""
@@ -313,6 +391,15 @@ class Drive:
             f"The run is over: {what}.",
             "Read it in the block, or keep every value: trace(..., keep=True).",
         )
+
+
+def _written(name: str, what: str, error: UserError) -> UserError:
+    """The error for something written into a value that can't have an effect any more."""
+    kind = OutOfOrderError if isinstance(error, OutOfOrderError) else TraceError
+    return kind(
+        f"The block has written into the {what} of {name}, which is to change the run: {error}",
+        "To work on a copy of your own, copy it first: np.array(...), or .clone() in PyTorch.",
+    )
 
 
 def _user_line() -> TracebackType | None:

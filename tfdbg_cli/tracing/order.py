@@ -52,8 +52,8 @@ class Order:
         self._readers: dict[str, int] = {}
 
     def _learn(self) -> None:
-        steps = self._run.steps
-        known = self._run.position if self._run.is_open_ended else len(steps)
+        steps = self._run.done if self._run.is_open_ended else self._run.steps
+        known = len(steps)
         if known < self._seen:  # steps were undone
             self._seen = 0
             for found in (self._makers, self._members, self._readers):

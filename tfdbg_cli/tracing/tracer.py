@@ -65,11 +65,19 @@ class Handle:
     def grad(self) -> Any:
         """The gradient with respect to the tensor, of the backward pass of this run (PyTorch).
 
+        Assigned to, the rest of the backward pass goes on with the new one: the gradients of what
+        the tensor was computed from are computed from it.
+
         Raises:
             TraceError: the run computes none, or the engine has none: in a graph, gradients are
                 tensors of their own names.
+            UserError: assigned to: the backward pass has gone on with it, or it can't be this one.
         """
         return self._tracer._drive().gradient(self.name)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        self._tracer._drive().assign_gradient(self.name, value)
 
     def __repr__(self) -> str:
         return f"<{self.name} of a trace>"
@@ -135,6 +143,7 @@ class Tracer:
         from tfdbg_cli.sessions.stepping import breakpoint_in
 
         drive = self._drive()
+        drive.settle()
         breakpoint_in(drive.run, drive.info())
         drive.overridden()
 
@@ -294,6 +303,7 @@ class Tracer:
             if is_mixed:
                 with contextlib.suppress(_StopError):
                     block.run()
+                    self._drive().settle(is_end=True)
                 return
             for index, strand in enumerate(found):
                 if not strand.is_observer:
@@ -342,6 +352,7 @@ class Tracer:
             with self._variables(), _ending(drive):
                 block.bind(self)
                 block.run()
+                drive.settle(is_end=True)
         except AbsentError as error:
             if drive.is_withdrawn:
                 return error

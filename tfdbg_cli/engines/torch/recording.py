@@ -67,13 +67,17 @@ class Output:
         self._record = weakref.ref(record)
         self.index = record.index
         self.slot = slot
+        self.is_view = False
+        self.is_pending = False
+        self.held: Held | None = None
+        self.place(tensor, key)
+
+    def place(self, tensor: torch.Tensor, key: int) -> None:
+        """It is this tensor, in this storage."""
         self.key = key
         self.reference = weakref.ref(tensor)
         self.dtype = tensor.dtype
         self.device = tensor.device
-        self.is_view = False
-        self.is_pending = False
-        self.held: Held | None = None
         self.offset = 0
         self.stride: tuple[int, ...] = ()
         self.shape: tuple[int, ...] | None = None

@@ -16,7 +16,7 @@ from tfdbg_cli.engines.torch.stepping_changes import Changes
 from tfdbg_cli.engines.torch.stepping_gradients import Gradients
 from tfdbg_cli.engines.torch.stepping_passage import FAIL, GO, STEP, Ended, Passage, Raised
 from tfdbg_cli.engines.torch.stepping_records import Recorded
-from tfdbg_cli.engines.torch.stepping_values import copied, fitted
+from tfdbg_cli.engines.torch.stepping_values import copied, fitted, same_bits, version_of
 from tfdbg_cli.errors import UserError, did_you_mean
 from tfdbg_cli.stepping.stepper import Outcome, Step
 
@@ -62,7 +62,7 @@ class TorchStepper(SteppedRun):
         self._abandon = abandon
         self._recorded = Recorded(recorder, passage.is_open)
         self._changes = Changes(self._recorded, passage)
-        self._gradients = Gradients(self._recorded)
+        self._gradients = Gradients(self._recorded, passage)
         self._is_begun = False
         self._ended: Ended | None = None
         self._failure: Exception | None = None
@@ -110,6 +110,19 @@ class TorchStepper(SteppedRun):
         """How many were done."""
         return self._passage.position
 
+    @property
+    def next(self) -> Step | None:
+        """The next step: the program goes on to its next op if it stands still after one."""
+        self._begin()
+        if self._passage.is_between:
+            self._go(STEP)
+        return super().next
+
+    @property
+    def done(self) -> Sequence[Step]:
+        """The steps that were done."""
+        return self._passage.steps[: self.position]
+
     def _begin(self) -> None:
         if not self._is_begun:
             self._is_begun = True
@@ -153,6 +166,30 @@ class TorchStepper(SteppedRun):
         outcome = self._passage.outcome
         assert outcome is not None
         return outcome
+
+    def go_on(self, is_there: Callable[[], bool]) -> bool:
+        """Let the program go on without stopping at its ops, until something is so.
+
+        Where nothing has asked for more it stands still right after the op that has made it so: no
+        other op has used its outputs. (`next` lets it go on to the next op.)
+        """
+        try:
+            while self._passage.undone and not is_there():
+                self._do_again()
+            if self._ended is None and not is_there():
+                self._is_begun = True
+                self._passage.wait_for(is_there)
+                self._go(STEP)
+            return is_there()
+        except BaseException as error:
+            show_program_only(error)
+            raise
+        finally:
+            self._passage.wait_for(None)
+
+    def is_made(self, tensor_name: str) -> bool:
+        """Whether there is a tensor of this name, whatever its value."""
+        return self._changes.is_made(self.resolve(tensor_name))
 
     def finish(self) -> Capture:
         """Let the program do the rest.
@@ -259,6 +296,15 @@ class TorchStepper(SteppedRun):
         """A copy of a tensor as it was made, or of what stands for it."""
         return self._changes.value(self.resolve(tensor_name))
 
+    def mark(self, value: Any) -> Any:
+        """Its version, and a copy: what is written through ``.data`` or NumPy has no version."""
+        return version_of(value), copied(value)
+
+    def is_written(self, value: Any, mark: Any) -> bool:
+        """Whether a value was written to since."""
+        version, before = mark
+        return version_of(value) != version or not same_bits(value, before)
+
     def gradient(self, tensor_name: str) -> torch.Tensor:
         """The gradient with respect to a tensor, as the backward pass of this run computes it.
 
@@ -268,6 +314,28 @@ class TorchStepper(SteppedRun):
         """
         return self._gradients.get(self.resolve(tensor_name))
 
+    def set_gradient(self, tensor_name: str, value: Any) -> None:
+        """Let the backward pass go on with another gradient; see `Gradients.put`."""
+        self._gradients.put(self.resolve(tensor_name), value)
+
+    def has_gradient(self, tensor_name: str, *, is_to_set: bool = False) -> bool:
+        """Whether there is an answer to `gradient` by now, or to `set_gradient`."""
+        name, gradients = self.resolve(tensor_name), self._gradients
+        return gradients.is_known(name) if is_to_set else gradients.is_found(name)
+
+    def is_gradient_open(self, tensor_name: str) -> bool:
+        """Whether the backward pass stands still at it."""
+        return self._gradients.is_open(self.resolve(tensor_name))
+
+    def before_each(self, look: Callable[[], None]) -> None:
+        """Call something before each op, where the program is."""
+        self._passage.before = look
+
+    @property
+    def unused_gradients(self) -> Sequence[str]:
+        """Tensors whose gradient was set and never came."""
+        return self._gradients.unused
+
     @property
     def overrides(self) -> Mapping[str, Any]:
         """Name -> value."""
@@ -276,7 +344,8 @@ class TorchStepper(SteppedRun):
     def override(self, tensor_name: str, value: Any) -> None:
         """Give a tensor another value; see `Overrides` for how the program gets it."""
         tensor_name = self.resolve(tensor_name)
-        coming = self.next if self._is_begun else None
+        is_at_op = self._is_begun and not self._passage.is_between
+        coming = self.next if is_at_op else None
         if coming is not None and coming.unfit and coming.node == tensor_name.rpartition(":")[0]:
             raise UserError(f"{tensor_name} can't be overridden: {coming.unfit}")
         self._changes.override(tensor_name, value)

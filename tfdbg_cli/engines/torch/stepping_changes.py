@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.engines.torch.recording import Output
-from tfdbg_cli.engines.torch.stepping_overrides import put
+from tfdbg_cli.engines.torch.stepping_overrides import is_alias, put
 from tfdbg_cli.engines.torch.stepping_passage import Passage
 from tfdbg_cli.engines.torch.stepping_records import Recorded
 from tfdbg_cli.engines.torch.stepping_values import as_value, copied, fitted, overwrite
@@ -31,6 +31,10 @@ class Changes:
         self._overrides = passage.overrides
 
     # Reading.
+
+    def is_made(self, name: str) -> bool:
+        """Whether a tensor was made or given a value; its own isn't looked for."""
+        return name in self._overrides.values or self._recorded.find(name) is not None
 
     def has(self, name: str) -> bool:
         """Whether `value` gives something."""
@@ -96,10 +100,17 @@ class Changes:
             self._override_leaf(output, given)
         else:
             self._check_unused(output, "overridden")
-            tensor = self._memory(output)
-            fitting = fitted(name, given, tensor)
-            before = copied(tensor)
-            self.put(output, tensor, fitting)
+            tensor = output.reference()
+            if tensor is not None and is_alias(output) and self._passage.is_handed(tensor):
+                fitting = fitted(name, given, tensor).clone()
+                before = copied(tensor)
+                self._passage.hand(tensor, fitting)
+                self._recorded.swap(output, fitting)
+            else:
+                tensor = self._memory(output)
+                fitting = fitted(name, given, tensor)
+                before = copied(tensor)
+                self.put(output, tensor, fitting)
             self._overrides.originals.setdefault(name, before)
             self._overrides.effective.add(name)
         self._overrides.values[name] = given

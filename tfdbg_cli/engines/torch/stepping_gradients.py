@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from tfdbg_cli.engines.torch.private import unobserved
 from tfdbg_cli.engines.torch.recording import BACKWARD, Output
+from tfdbg_cli.engines.torch.stepping_passage import Passage
 from tfdbg_cli.engines.torch.stepping_records import Recorded
-from tfdbg_cli.engines.torch.stepping_values import copied
+from tfdbg_cli.engines.torch.stepping_values import as_value, copied, fitted
 from tfdbg_cli.errors import UserError
 
 __all__ = ["Gradients"]
@@ -19,17 +21,24 @@ class Gradients:
     """Waits for the backward pass to come to the tensors that were asked for.
 
     A hook on the tensor gets its whole gradient, summed over all that have used it, before it is
-    passed on; the hook is taken off at once. Of a tensor that the program has let go of, it is what
-    the first op of its backward node gets from other nodes.
+    passed on, and may pass on another one; the hook is taken off at once. Of a tensor that the
+    program has let go of, it is what the first op of its backward node gets from other nodes.
 
     Args:
         recorded: the outputs of the run.
+        passage: stops the program in the hook, if somebody waits for the gradient.
     """
 
-    def __init__(self, recorded: Recorded) -> None:
+    def __init__(self, recorded: Recorded, passage: Passage) -> None:
         self._recorded = recorded
+        self._passage = passage
         self._found: dict[str, torch.Tensor] = {}
         self._hooks: dict[str, Callable[[], None]] = {}
+        self._kinds: dict[str, tuple[Any, torch.dtype, torch.device]] = {}
+        # What is to be passed on instead.
+        self._given: dict[str, torch.Tensor] = {}
+        # The one whose hook the program is in.
+        self._passing = ""
 
     def get(self, name: str) -> torch.Tensor:
         """The gradient with respect to a tensor.
@@ -38,11 +47,61 @@ class Gradients:
             KeyError: it is not computed yet; it is kept for the next time.
             UserError: the tensor has none.
         """
-        if name not in self._found and name not in self._hooks:
+        self._wait_for(name)
+        found = self._found[name]
+        return copied(self._given.get(name, found))
+
+    def put(self, name: str, value: Any) -> None:
+        """Let the backward pass go on with another gradient.
+
+        Raises:
+            KeyError: there is no such tensor yet.
+            UserError: the tensor has none, or it has been passed on, or can't be this one.
+        """
+        try:
             self._wait_for(name)
-        return copied(self._found[name])
+        except KeyError:
+            if self._recorded.find(name) is None:
+                raise
+            raise UserError(
+                f"The gradient with respect to {name} can't be set: the program has let go of it.",
+                "Set it before anything is read that comes later.",
+            ) from None
+        if name in self._found and name != self._passing:
+            raise UserError(
+                f"The gradient with respect to {name} can't be changed any more: the backward pass "
+                "has gone on with it.",
+                "Set it before anything is read that comes later.",
+            )
+        given = as_value(name, value)
+        self._given[name] = fitted(f"The gradient of {name}", given, self._like(name)).clone()
+
+    def is_known(self, name: str) -> bool:
+        """Whether `put` has an answer by now, be it an error."""
+        try:
+            self._wait_for(name)
+        except KeyError:
+            return False
+        except UserError:
+            pass
+        return True
+
+    def is_found(self, name: str) -> bool:
+        """Whether `get` has an answer by now, be it an error."""
+        return self.is_known(name) and name not in self._hooks
+
+    def is_open(self, name: str) -> bool:
+        """Whether the program stands still where this gradient is passed on."""
+        return name == self._passing
+
+    @property
+    def unused(self) -> list[str]:
+        """Tensors whose gradients were given and never came."""
+        return list(self._given)
 
     def _wait_for(self, name: str) -> None:
+        if name in self._found or name in self._hooks:
+            return
         output = self._recorded.find(name)
         if output is None:
             raise KeyError(name)
@@ -50,16 +109,39 @@ class Gradients:
         if tensor is None:
             self._found[name] = self._received(name, output)
             return
+        if self._passage.is_handed(tensor):  # what autograd makes of it isn't known yet
+            raise KeyError(name)
         if not tensor.requires_grad:
             raise UserError(f"{name} doesn't require a gradient.")
 
-        def keep(gradient: torch.Tensor) -> None:
+        def keep(gradient: torch.Tensor) -> torch.Tensor | None:
             with unobserved():
                 self._found[name] = gradient.detach().clone()
             self._hooks.pop(name)()
+            del self._kinds[name]
+            if name not in self._given:
+                before, self._passing = self._passing, name
+                try:
+                    self._passage.look()
+                finally:
+                    self._passing = before
+            given = self._given.pop(name, None)
+            if given is None:
+                return None
+            self._found[name] = given
+            return given
 
         with unobserved():
             self._hooks[name] = tensor.register_hook(keep).remove
+            self._kinds[name] = tensor.shape, tensor.dtype, tensor.device
+
+    def _like(self, name: str) -> torch.Tensor:
+        """Something that a gradient has to be like."""
+        if name in self._found:
+            return self._found[name]
+        shape, dtype, device = self._kinds[name]
+        with unobserved():
+            return torch.empty((), dtype=dtype, device=device).expand(shape)
 
     def _received(self, name: str, output: Output) -> torch.Tensor:
         maker = output.record

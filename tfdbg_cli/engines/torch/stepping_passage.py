@@ -12,13 +12,16 @@ from tfdbg_cli.engines.torch.recording import Record
 from tfdbg_cli.engines.torch.stepping_calls import OpCall
 from tfdbg_cli.engines.torch.stepping_overrides import Overrides, is_alias
 from tfdbg_cli.engines.torch.stepping_twins import Twins
+from tfdbg_cli.engines.torch.stepping_values import flat, replaced
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.stepping.stepper import Outcome, Step
 
 if TYPE_CHECKING:
+    import torch
+
     from tfdbg_cli.engines.torch.ops import Ops
 
-__all__ = ["ARRIVED", "FAIL", "GO", "STEP", "Ended", "Passage", "Raised"]
+__all__ = ["ARRIVED", "FAIL", "GO", "MET", "STEP", "Ended", "Passage", "Raised"]
 
 # What the program is told.
 STEP = "step"
@@ -27,6 +30,8 @@ FAIL = "fail"
 
 #: The program is about to do an op.
 ARRIVED = "arrived"
+#: It is where it was to go, maybe between two ops.
+MET = "met"
 
 
 class Raised(NamedTuple):
@@ -68,6 +73,8 @@ class Passage:
         updated: what ops have written to that was there before the run, by name.
         is_free: the program doesn't stop.
         is_watched: somebody is there to be told.
+        is_between: it stands still after an op, and the next one isn't known.
+        before: is called before each op.
     """
 
     def __init__(self, ops: Ops, pause: Callable[[Any], str]) -> None:
@@ -81,7 +88,15 @@ class Passage:
         self.outcome: Outcome | None = None
         self.is_free = False
         self.is_watched = True
+        self.is_between = False
+        self.before: Callable[[], None] | None = None
         self.updated: dict[str, None] = {}
+        self._goal: Callable[[], bool] | None = None
+        self._is_hasty = False
+        self._current: Record | None = None
+        # What an op gives the program that stands still after it, and what instead.
+        self._handed: list[torch.Tensor] = []
+        self._instead: dict[int, torch.Tensor] = {}
         self._ops = ops
         self._pause = pause
         self._thread = threading.get_ident()
@@ -94,12 +109,43 @@ class Passage:
 
     def is_open(self, record: Record) -> bool:
         """Whether an op isn't done, or was undone."""
-        calls = (self.pending, *self.undone)
-        return any(call is not None and call.record is record for call in calls)
+        return record is self._current or any(call.record is record for call in self.undone)
+
+    def wait_for(self, goal: Callable[[], bool] | None) -> None:
+        """Don't stop at each op any more, but only where something is so.
+
+        From then on it isn't known what would be without overrides.
+
+        Args:
+            goal: whether it is; asked before and after each op. ``None``: stop at each op.
+        """
+        self._goal = goal
+        self._is_hasty = self._is_hasty or goal is not None
+
+    def look(self) -> None:
+        """Something has happened: stop here if that is what is waited for."""
+        if threading.get_ident() == self._thread and self._is_met():
+            self.is_between = True
+            self._ask(MET)
+
+    def _is_met(self) -> bool:
+        goal = self._goal
+        if goal is None or self.is_free or not goal():
+            return False
+        self._goal = None
+        return True
+
+    def is_handed(self, tensor: torch.Tensor | None) -> bool:
+        """Whether the program is about to get a tensor, and nobody else has it yet."""
+        return any(tensor is each for each in self._handed)
+
+    def hand(self, tensor: torch.Tensor, instead: torch.Tensor) -> None:
+        """Let the program get another tensor instead of one that `is_handed`."""
+        self._instead[id(tensor)] = instead
 
     def release(self) -> None:
         """The run is over: no op passes here any more, and nobody is told."""
-        self._ops.passage = None
+        self._ops.passage = self.before = None
         self._pause = _go
 
     def perform(self, ops: Ops, record: Record, op: Any, args: Any, kwargs: Any) -> Any:
@@ -112,12 +158,16 @@ class Passage:
             result = self._unasked(record, op, args, kwargs)
             ops.end(record, result)
             return result
-        self.steps.append(_planned(record, op))
-        if not self.is_free or self.overrides.values:
+        self._current = record
+        if self.before is not None:
+            self.before()
+        stops = not self.is_free and (self._goal is None or self._is_met())
+        if stops or (self.overrides.values and not self._is_hasty):
             self.pending = OpCall(record, op, args, kwargs)
         if self.overrides.values:
             self.overrides.meet(record.name)
-        if not self.is_free:
+        if stops:
+            self.steps.append(_planned(record, op))
             self._ask(ARRIVED)
         made: list[Any] = []
         while True:
@@ -128,17 +178,27 @@ class Passage:
                     result = self._made(record, op, args, kwargs, made)
                 break
             except UserError as error:  # of ours: a value doesn't fit
+                self.steps[self.position :] = [_planned(record, op)]
                 self._ask(Raised(error))
             except Exception as error:
                 if self._is_let(error):
                     ops.failed(record, error)
-                    self.steps.pop()
-                    self.pending = None
+                    del self.steps[self.position :]
+                    self.pending = self._current = None
                     del self, ops, record, args, kwargs, made  # the traceback keeps this frame
                     raise
         ops.end(record, result)
         self._done(record)
-        return result
+        return result if self._goal is None else self._after(result)
+
+    def _after(self, result: Any) -> Any:
+        """Stop after an op, if that is asked for; what the program gets of it."""
+        self._handed = list(flat(result))
+        try:
+            self.look()
+            return replaced(result, self._instead) if self._instead else result
+        finally:
+            self._handed, self._instead = [], {}
 
     def _made(
         self, record: Record, op: Any, args: Any, kwargs: Mapping[str, Any], made: list[Any]
@@ -174,11 +234,12 @@ class Passage:
 
     def _ask(self, event: Any) -> str:
         command = self._pause(event)
+        self.is_between = False
         self.is_free = command != STEP
         return command
 
     def _done(self, record: Record) -> None:
-        call, self.pending = self.pending, None
+        call, self.pending, self._current = self.pending, None, None
         if call is not None:
             call.done()
         if call is None or self.is_free:
@@ -190,8 +251,11 @@ class Passage:
 
     def finished(self, record: Record, call: OpCall | None) -> None:
         """A step is done, for the first time or again."""
-        if call is not None and self.overrides.originals:
-            self.twins.done(call)
+        if self.overrides.originals:
+            if call is not None:
+                self.twins.done(call)
+            else:
+                self.twins.passed(record)
         step = Step(
             record.name,
             record.op_type,

@@ -117,6 +117,14 @@ class Recorded:
         if output.is_view:
             output.is_view = False  # what it was a view of has the elements no more
 
+    def swap(self, view: Output, tensor: torch.Tensor) -> None:
+        """Instead of a view the program gets a tensor with memory of its own."""
+        recorder = self._recorder
+        with unobserved():
+            recorder.ops.tracker.move(tensor, view)
+            view.held = recorder.holder.hold(tensor, view.key)
+            view.is_view = view.is_pending = False
+
     def user(self, output: Output, *, with_views: bool) -> str:
         """The first op that has used a value; empty: none has.
 

@@ -65,6 +65,15 @@ class Twins:
             is_made = made is not None and slot < len(made)
             self._values[output.name] = made[slot] if made is not None and is_made else None
 
+    def passed(self, record: Record) -> None:
+        """An op was done, and not for the twins: if it has any, they aren't known."""
+        is_affected = any(map(self.is_affected, record.inputs))
+        for output in record.outputs:
+            if is_affected:
+                self._values[output.name] = None
+            else:
+                self._values.pop(output.name, None)
+
 
 def _is_known(record: Record) -> bool:
     facts = record.facts

@@ -12,7 +12,16 @@ import torch
 from tfdbg_cli.engines.torch.private import unobserved
 from tfdbg_cli.errors import UserError, one_line
 
-__all__ = ["as_value", "copied", "fitted", "flat", "overwrite", "replaced"]
+__all__ = [
+    "as_value",
+    "copied",
+    "fitted",
+    "flat",
+    "overwrite",
+    "replaced",
+    "same_bits",
+    "version_of",
+]
 
 _C: Any = torch._C
 
@@ -81,6 +90,23 @@ def overwrite(tensor: torch.Tensor, value: torch.Tensor) -> None:
     is_inference = tensor.is_inference()
     with unobserved(), _C._InferenceMode(True) if is_inference else contextlib.nullcontext():
         tensor.data.copy_(value)  # `data` has a version counter of its own
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """How often a tensor was written to; 0 where nobody counts."""
+    return 0 if tensor.is_inference() else int(tensor._version)
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two dense tensors have the same elements, nan for nan; others are taken for equal."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if one.layout is not torch.strided or one.is_nested or one.is_quantized or one.is_meta:
+        return True
+    with unobserved():
+        # Conjugates are computed when they are looked at.
+        pair = [each.resolve_conj().resolve_neg().contiguous().reshape(-1) for each in (one, other)]
+        return bool(torch.equal(*(each.view(torch.uint8) for each in pair)))
 
 
 def flat(values: Any) -> Iterator[torch.Tensor]:

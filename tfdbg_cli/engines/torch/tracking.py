@@ -65,6 +65,16 @@ class Tracker:
             else:
                 self._in_storage[key] = [found, output]
 
+    def move(self, tensor: torch.Tensor, output: Output) -> None:
+        """An output is another tensor from now on, in other memory."""
+        found = self._in_storage.get(output.key)
+        if isinstance(found, list):
+            found.remove(output)
+        elif found is output:
+            del self._in_storage[output.key]
+        output.place(tensor, storage_key(tensor))
+        self.add(tensor, output)
+
     def stand_for(self, tensor: torch.Tensor, output: Output) -> None:
         """Take a tensor for an output: it holds the same, maybe in a memory of its own."""
         self.known.pop(id(tensor), None)

@@ -1,0 +1,69 @@
+"""The values that a block has got, and whether it has written to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tfdbg_cli.engines.base import SteppedRun
+
+__all__ = ["Handed"]
+
+
+class Handed:
+    """Values that were handed out, by the name of their tensor.
+
+    They are copies. What the block writes into one (``value[...] = 0``) is found when the block
+    asks for something else, or ends: before the run goes on.
+
+    Args:
+        run: whose values they are.
+    """
+
+    def __init__(self, run: SteppedRun) -> None:
+        self._run = run
+        self._values: dict[str, Any] = {}
+        self._marks: dict[str, Any] = {}
+        # Those that can't be changed any more are looked at once, at the end.
+        self._done: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._values))
+
+    def get(self, name: str) -> Any:
+        """What was handed out."""
+        return self._values[name]
+
+    def add(self, name: str, value: Any) -> Any:
+        """Hand out a value; returns it."""
+        self._values[name] = value
+        self._marks[name] = self._run.mark(value)
+        self._done.discard(name)
+        return value
+
+    def drop(self, name: str) -> None:
+        """The tensor has another value now."""
+        self._values.pop(name, None)
+        self._marks.pop(name, None)
+
+    def written(self, is_open: Callable[[str], bool], *, is_end: bool = False) -> Iterator[str]:
+        """The values that the block has written to; each is told of once.
+
+        Args:
+            is_open: whether a tensor can still be changed; those that can't are looked at last.
+            is_end: that is now.
+        """
+        for name in self:
+            mark = self._marks[name]
+            if mark is None or (name in self._done and not is_end):
+                continue
+            if not is_open(name):
+                self._done.add(name)
+                if not is_end:
+                    continue
+            if self._run.is_written(self._values[name], mark):
+                self._marks[name] = self._run.mark(self._values[name])
+                yield name
