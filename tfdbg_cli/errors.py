@@ -8,7 +8,15 @@ from types import FrameType, TracebackType
 
 from tfdbg_cli.printable import printable
 
-__all__ = ["DumpError", "UserError", "did_you_mean", "one_line", "related", "with_frames"]
+__all__ = [
+    "DumpError",
+    "UserError",
+    "did_you_mean",
+    "message_of",
+    "one_line",
+    "related",
+    "with_frames",
+]
 
 
 class UserError(Exception):
@@ -68,9 +76,17 @@ def did_you_mean(name: str, candidates: Iterable[str], limit: int = 3) -> str:
     return f"Did you mean {', '.join(close[:limit])}?"
 
 
+def message_of(error: BaseException) -> str:
+    """What an exception says of itself; an exception of the program's may fail even at that."""
+    try:
+        return str(error)
+    except Exception:
+        return "<exception str() failed>"  # as in python's tracebacks
+
+
 def one_line(error: BaseException, limit: int = 300) -> str:
     """An exception as one line, ``Type: message``, cut at ``limit`` characters."""
-    text = printable(" ".join(str(error).split()))
+    text = printable(" ".join(message_of(error).split()))
     name = type(error).__name__
     text = f"{name}: {text}" if text else name
     return text if len(text) <= limit else text[: limit - 1] + "…"

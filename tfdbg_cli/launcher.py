@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import builtins
+import contextlib
 import io
 import os
 import sys
@@ -190,7 +191,10 @@ def _exit_status(error: SystemExit) -> int:
         return error.code
     stream = sys.stderr
     if stream is not None:
-        print(error.code, file=stream, flush=True)
+        for text in (error.code, "\n"):
+            with contextlib.suppress(Exception):  # what can't be printed is left out, as by python
+                stream.write(str(text))
+                stream.flush()
     return 1
 
 

@@ -198,3 +198,30 @@ def test_under_p_nothing_is_put_on_the_path(runner):
     runner.write("s.py", "import sys; print(sys.path[0])")
     plain = runner.python("-P", "s.py")
     assert runner.python("-P", "-m", "tfdbg_cli", "s.py").stdout == plain.stdout
+
+
+MUTE = "class Mute(Exception):\n    def __str__(self):\n        raise ValueError('no str')\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "raise Mute()\n",
+        "import sys\nsys.excepthook = lambda *a: print('mine', a[0].__name__)\nraise Mute()\n",
+        "class Mute(Mute):\n    __repr__ = Mute.__str__\nraise Mute()\n",
+        "try:\n    raise Mute()\nexcept Mute as error:\n    raise KeyError('k') from error\n",
+        "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise Mute() from error\n",
+        "raise ExceptionGroup('both', [Mute(), ValueError('v')])\n",
+        "import sys\ndef hook(*a):\n    raise Mute()\nsys.excepthook = hook\n1 / 0\n",
+        "import sys\nsys.exit(Mute())\n",
+        "class Number:\n    def __str__(self):\n        return 5\nraise SystemExit(Number())\n",
+        "class Wrong(Exception):\n    def __str__(self):\n        return 5\nraise Wrong()\n",
+    ],
+)
+def test_errors_that_cannot_say_what_they_are(runner, text):
+    runner.write("s.py", MUTE + text)
+    done = runner.same("s.py")
+    assert "tfdbg_cli" not in done.stderr
+    # A debugger that has something to show of it.
+    runner.write("d.py", "import tfdbg_cli.engines.numpy\n" + MUTE + text)
+    runner.same("d.py")

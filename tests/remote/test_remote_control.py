@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from remote_kit import PROGRAM, ROOT, Job, until
+from remote_kit import PROGRAM, ROOT, Job, Screen, until
 
 Start = Callable[..., Job]
 
@@ -215,3 +215,44 @@ except Exception as error:
     print("did", type(error).__name__)
 """
     assert places(ran(tmp_path, program)) == ["did UserError"]
+
+
+LATE = (
+    HEAD
+    + """\
+class Late(Exception):
+    pass
+def late(number, frame):
+    raise Late("too long")
+signal.signal(signal.SIGUSR1, late)
+try:
+    run(1)
+except Late as error:
+    print("it took", error, flush=True)
+run(2)
+"""
+)
+
+
+@pytest.mark.parametrize("ui", ["screen", "line", ""])
+def test_a_handlers_error_reaches_the_program_that_waits_for_somebody(
+    job: Start, screen: Callable[..., Screen], ui: str
+) -> None:
+    running = job(program=LATE, args=())
+    running.waits()
+    client = screen(running, "--ui", ui) if ui else None
+    if client is not None:
+        client.until("tfdbg>")
+    running.process.send_signal(signal.SIGUSR1)
+    until(lambda: "it took too long" in running.out, running)
+    if client is None:
+        assert "run-start" in running.batch("run_info", "exit").stdout
+    else:
+        client.type("lt\r")  # that stop is over: the next one asks
+        client.until("run #2")
+        client.type("exit\r")
+        client.until("Leave")
+        client.type("c\r")
+    assert running.ends() == 0
+    assert "did 2" in running.out
+    assert "failed" not in running.err

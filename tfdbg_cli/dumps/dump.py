@@ -19,6 +19,7 @@ import numpy as np
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.sources import Sources
 from tfdbg_cli.errors import UserError, did_you_mean
+from tfdbg_cli.program_signals import pass_on
 
 __all__ = [
     "Datum",
@@ -425,6 +426,7 @@ class Dump(ABC):
             try:
                 passed = bool(predicate(datum, self.value(datum)))
             except Exception as error:
+                pass_on(error)
                 if on_error is None:
                     raise
                 on_error(datum, error)

@@ -22,6 +22,7 @@ from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 from tfdbg_cli.printable import printable
+from tfdbg_cli.program_signals import pass_on, with_program_signals
 from tfdbg_cli.sessions.rank_team import Team
 from tfdbg_cli.sessions.ranks import Alone, Place
 from tfdbg_cli.sessions.storage import DumpStore
@@ -246,6 +247,9 @@ class Debugger:
 
         Returns:
             The token of the command that ended the stop (`RunChoice` or `ExitChoice`).
+
+        Raises:
+            BaseException: what a signal handler of the program's has raised meanwhile.
         """
         if self.ranks.is_silent:
             return self.ranks.follow()
@@ -254,6 +258,7 @@ class Debugger:
         try:
             action = self._stop(context, title, title_role, initial_command)
         except Exception as error:
+            pass_on(error)
             # Whatever is wrong with us, the program is to go on.
             traceback.print_exc()
             what = f"the debugger failed: {one_line(error)}; the program goes on without it"
@@ -277,8 +282,9 @@ class Debugger:
         )
         if self._ui is None:
             self._ui = make_ui(self._ui_kind, self.settings, **self._ui_options)
+        ui = self._ui
         try:
-            leave: Leave = self._ui.interact(service, self.queue)
+            leave: Leave = with_program_signals(lambda: ui.interact(service, self.queue))
         finally:
             halt_measurements()  # nothing goes on behind the program's back
         return leave.action

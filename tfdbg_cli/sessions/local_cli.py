@@ -260,19 +260,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
                 return response
             is_profile = request.performed_action == OnRunStartAction.PROFILE_RUN
             dump: Dump | None = request.dump
-            if failed:
-                initial, role = "error", "error"
-                is_late = request.error is not None and request.error.is_late
-                if is_late and choice is not None and choice.filter_name and dump is not None:
-                    self._filtered(choice, dump, request)  # the error screen tells of it
-            elif (
-                choice is not None
-                and choice.filter_name
-                and (dump is not None or request.passes is not None)
-            ):
-                initial, role = self._filtered(choice, dump, request)
-            else:
-                initial, role = "lp" if is_profile else "lt", "end"
+            initial, role = self._first_screen(choice, dump, request)
             debugger.store.number = self.run_call_count if debugger.ranks.is_joined else 0
             is_passing = not failed and initial.startswith("lt -f")
             verdict = Verdict(bool(initial), is_passing, request.error)
@@ -308,6 +296,20 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             context = self._context("profile" if is_profile else "run-end", info, dump)
             self._stop_at_end(context, initial, role, agreed)
         return response
+
+    def _first_screen(
+        self, choice: RunChoice | None, dump: Dump | None, request: OnRunEndRequest
+    ) -> tuple[str, str]:
+        """The first screen of a run's end and its role; empty: there is no stop."""
+        is_awaited = choice is not None and bool(choice.filter_name)
+        if request.error is not None:
+            if choice is not None and is_awaited and dump is not None and request.error.is_late:
+                self._filtered(choice, dump, request)  # the error screen tells of it
+            return "error", "error"
+        if choice is not None and is_awaited and (dump is not None or request.passes is not None):
+            return self._filtered(choice, dump, request)
+        is_profile = request.performed_action == OnRunStartAction.PROFILE_RUN
+        return "lp" if is_profile else "lt", "end"
 
     def _stop_at_end(self, context: Context, initial: str, role: str, agreed: Agreement) -> None:
         debugger = self.debugger

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import shutil
@@ -15,6 +14,7 @@ from tfdbg_cli.dumps.joined import JoinedDump, rank_name
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.writer import write_dump_directory
 from tfdbg_cli.errors import UserError
+from tfdbg_cli.program_signals import pass_on
 
 __all__ = ["DEFAULT_LIMIT", "DumpStore", "check_dump_root"]
 
@@ -187,8 +187,7 @@ class DumpStore:
         """A dump is no longer asked for: a spilled one that needn't stay is removed."""
         if dump is None:
             return
-        with contextlib.suppress(Exception):
-            dump.close()
+        _close(dump)
         parts = dump.parts.values() if isinstance(dump, JoinedDump) else ()
         for entry in list(self._spilled):
             spilled, path = entry
@@ -201,10 +200,17 @@ class DumpStore:
         """Remove what was only temporary."""
         if not self._spills_stay:
             for dump, path in self._spilled:
-                with contextlib.suppress(Exception):
-                    dump.close()
+                _close(dump)
                 shutil.rmtree(path, ignore_errors=True)
         self._spilled.clear()
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
             self._temporary = None
+
+
+def _close(dump: Dump) -> None:
+    """Let go of a dump; what goes wrong with it is nobody's business any more."""
+    try:
+        dump.close()
+    except Exception as error:
+        pass_on(error)

@@ -199,7 +199,12 @@ def test_an_error_that_the_program_catches_is_shown_and_the_program_goes_on(prog
     assert [text for text in shown if text in printed] == printed
 
 
-@pytest.mark.parametrize("text", ["raise RuntimeError('mine')", "int('x')", "{}['key']"])
+MUTE = "type('Mute', (Exception,), {'__str__': lambda self: 1 / 0})()"
+
+
+@pytest.mark.parametrize(
+    "text", ["raise RuntimeError('mine')", "int('x')", "{}['key']", f"raise {MUTE}"]
+)
 def test_errors_of_the_program_itself_are_its_own(programs, write, text):
     path = write(inside=text)
     done = programs.debugged(*options("run"), path)
@@ -228,4 +233,25 @@ def test_an_error_in_a_worker_of_a_data_loader(programs, tmp_path):
     assert "Caught RuntimeError in DataLoader worker process 0." in done.out
     assert f"Line:       {path}:10" in done.out.splitlines()
     assert f'File "{path}", line 7, in __getitem__' in done.out
+    assert ends_as_alone(programs, path, done)
+
+
+def test_an_error_of_an_op_that_cannot_say_what_it_is(programs, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import torch\n"
+        "class Twice(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(context, x):\n"
+        "        return x * 2\n"
+        "    @staticmethod\n"
+        "    def backward(context, gradient):\n"
+        "        (gradient * 2)\n"
+        f"        raise {MUTE}\n"
+        "model = torch.nn.Linear(4, 3)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "Twice.apply(model(torch.ones(2, 4))).sum().backward()\n"
+    )
+    done = programs.debugged(*options("run"), path)
+    assert "the debugger failed" not in done.err
     assert ends_as_alone(programs, path, done)

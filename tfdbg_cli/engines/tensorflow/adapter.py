@@ -30,6 +30,7 @@ from tfdbg_cli.engines.tensorflow.spool import Seen, borrow_folder, take
 from tfdbg_cli.engines.tensorflow.stepping import TensorFlowStepper, make_stepper
 from tfdbg_cli.engines.tensorflow.watch import all_watchable, debug_options, with_debug
 from tfdbg_cli.errors import one_line
+from tfdbg_cli.program_signals import pass_on
 
 __all__ = ["TensorFlowAdapter"]
 
@@ -109,6 +110,7 @@ class TensorFlowAdapter(SessionAdapter):
             if unwanted is not None:
                 plan = plan.sparing(unwanted)
         except Exception as unplanned:
+            pass_on(unplanned)
             # Mostly the arguments are wrong; the run itself says best in what way.
             value, error = attempt(lambda: run(fetches, feed_dict, options, run_metadata))
             dump = MemoryDump(self.graph)

@@ -19,6 +19,7 @@ from tfdbg_cli.engines.tensorflow.rewrites import Rewrites
 from tfdbg_cli.engines.tensorflow.spool import Seen
 from tfdbg_cli.engines.tensorflow.values import owned, plain
 from tfdbg_cli.errors import one_line
+from tfdbg_cli.program_signals import pass_on
 
 __all__ = ["Assembly"]
 
@@ -82,6 +83,7 @@ class Assembly:
                 seen = self._compared(dump, seen)
             self._fill(dump, entries, extra, seen, everything)
         except Exception as bug:  # the program has its result, whatever happens to the dump
+            pass_on(bug)
             dump.warnings.append(f"Tensors are missing: {one_line(bug)}")
         if self._hidden:
             some = ", ".join(sorted(self._hidden)[:_NAMED])
@@ -97,6 +99,7 @@ class Assembly:
         try:
             self._rewrites = self._compare()
         except Exception as bug:
+            pass_on(bug)
             dump.warnings.append(f"What only a watch sees is not shown: {one_line(bug)}")
             return ()
         if self._rewrites is None:

@@ -12,6 +12,7 @@ from tensorflow.python.framework import errors_impl
 
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
+from tfdbg_cli.errors import message_of
 
 __all__ = [
     "attempt",
@@ -68,7 +69,7 @@ def unmasked(error: BaseException) -> BaseException:
         if (
             real is not None
             and isinstance(real, errors_impl.OpError)
-            and re.search("__(dbg|copy)_", str(error))
+            and re.search("__(dbg|copy)_", message_of(error))
         ):
             return real
     return error

@@ -11,6 +11,8 @@ from tensorflow.python.framework import sparse_tensor
 from tensorflow.python.ops import session_ops
 from tensorflow.python.util import nest
 
+from tfdbg_cli.program_signals import pass_on
+
 __all__ = ["Kept", "Request", "feed_pairs", "feed_values", "fetch_labels", "resolve"]
 
 
@@ -143,7 +145,8 @@ def fetch_labels(fetches: Any) -> list[str]:
             parts = _components(leaf)
             # A composite has no name that leads to a tensor: its components have.
             labels.extend(_label(part) for part in (parts if len(parts) > 1 else [leaf]))
-        except Exception:
+        except Exception as error:
+            pass_on(error)
             labels.append(f"<{type(leaf).__name__}>")
     return labels
 
@@ -182,7 +185,8 @@ def feed_values(feed_dict: Any) -> dict[str, Any]:
     values: dict[str, Any] = {}
     try:
         items = list(nest.flatten_dict_items(feed_dict or {}).items())
-    except Exception:  # the run itself says what is wrong
+    except Exception as error:  # the run itself says what is wrong
+        pass_on(error)
         items = list(feed_dict.items()) if isinstance(feed_dict, Mapping) else []
     for key, value in items:
         try:
@@ -191,6 +195,7 @@ def feed_values(feed_dict: Any) -> dict[str, Any]:
                 values[_shared_name(parts)] = _named_parts(key, value)
             else:
                 values[_label(key)] = value
-        except Exception:
+        except Exception as error:
+            pass_on(error)
             values.setdefault(f"<{type(key).__name__}>", value)
     return values

@@ -9,6 +9,7 @@ import torch
 
 from tfdbg_cli.engines.torch.layouts import is_plain, parts_of, undisturbed
 from tfdbg_cli.engines.torch.private import is_capturing
+from tfdbg_cli.program_signals import pass_on
 
 __all__ = ["SumChecks", "is_transformed"]
 
@@ -92,7 +93,8 @@ class SumChecks(Generic[_Key]):
                 # The same as `undisturbed`, for tensors without a class: a tenth of its price.
                 with torch._C._DisableTorchDispatch(), torch._C._AutoDispatchBelowAutograd():
                     self._totals.append((key, slot, _total(tensor)))
-        except Exception:  # an operator that a device or dtype doesn't have: the caller looks
+        except Exception as error:  # an operator that a device doesn't have: the caller looks
+            pass_on(error)
             self._totals.append((key, slot, None))
 
     def _add_parts(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
@@ -122,7 +124,8 @@ class SumChecks(Generic[_Key]):
                     if device.type == "cuda":  # they may have been summed in several streams
                         torch.cuda.synchronize(device)
                     found = torch.cat([_are_bad(group) for _, group in groups]).tolist()
-                except Exception:  # a device that fails: everything on it is to be looked at
+                except Exception as error:  # everything on a device that fails is looked at
+                    pass_on(error)
                     continue
                 for at, is_bad in zip((at for ats, _ in groups for at in ats), found, strict=True):
                     verdicts[at] = is_bad

@@ -24,7 +24,8 @@ from tfdbg_cli.engines.torch.scopes import Leaf, Names
 from tfdbg_cli.engines.torch.tracking import Tracker
 from tfdbg_cli.engines.torch.watching import Wanted
 from tfdbg_cli.engines.torch.written import make_written
-from tfdbg_cli.errors import one_line
+from tfdbg_cli.errors import message_of, one_line
+from tfdbg_cli.program_signals import pass_on
 
 __all__ = ["Ops"]
 
@@ -113,7 +114,7 @@ class Ops:
     def failed(self, record: Record, error: Exception) -> None:
         """It has raised."""
         record.time = time.perf_counter_ns()
-        record.error = f"{type(error).__name__}: {error}"
+        record.error = f"{type(error).__name__}: {message_of(error)}"
         inputs = tuple(output.name for output in record.inputs)
         self.failure = OpFailure(error, record.name, record.op_type, inputs)
 
@@ -134,6 +135,7 @@ class Ops:
             self.failed(record, error)
 
     def _trouble(self, error: Exception) -> None:
+        pass_on(error)
         text = f"An op could not be recorded: {one_line(error)}"
         if text not in self.troubles:
             self.troubles.append(text)

@@ -20,6 +20,7 @@ from tfdbg_cli.engines.torch.patches import Around, Patches
 from tfdbg_cli.engines.torch.ranks import meeting
 from tfdbg_cli.engines.torch.runs import Runs
 from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
+from tfdbg_cli.errors import message_of
 from tfdbg_cli.settings import FIELDS
 
 __all__ = ["Program", "TorchAdapter"]
@@ -167,4 +168,4 @@ class TorchAdapter(SessionAdapter):
         name = op(error) if op is not None else ""
         if not name and not is_framework_error(error):
             return None
-        return RunError(type(error).__name__, str(error), name, *place_of_error(error))
+        return RunError(type(error).__name__, message_of(error), name, *place_of_error(error))

@@ -28,6 +28,7 @@ from tfdbg_cli.engines.torch.private import current_node
 from tfdbg_cli.engines.torch.shelter import sheltered
 from tfdbg_cli.engines.torch.sites import user_frame
 from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
+from tfdbg_cli.program_signals import pass_on
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.program import Program
@@ -334,6 +335,7 @@ class Runs(Lifecycle):
         try:
             done(*arguments)
         except Exception as error:
+            pass_on(error)
             self.give_up(error)
         finally:
             self._depth -= 1

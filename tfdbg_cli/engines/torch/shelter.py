@@ -12,6 +12,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from tfdbg_cli.engines.torch.private import quiet
 from tfdbg_cli.engines.torch.watchers import Watcher
 from tfdbg_cli.errors import one_line
+from tfdbg_cli.program_signals import pass_on
 
 __all__ = ["shelter", "sheltered", "tell_failure"]
 
@@ -40,6 +41,7 @@ def sheltered(
             with quiet():
                 method(self, *args, **kwargs)
         except Exception as error:
+            pass_on(error)
             self.give_up(error)
 
     return call
@@ -55,6 +57,7 @@ def shelter(watcher: Watcher, give_up: Callable[[Exception], None]) -> Watcher:
             try:
                 method(reference(), *args)
             except Exception as error:
+                pass_on(error)
                 give_up(error)
 
         return call

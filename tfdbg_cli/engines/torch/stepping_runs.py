@@ -12,6 +12,7 @@ from tfdbg_cli.engines.torch.stepping import TorchStepper
 from tfdbg_cli.engines.torch.stepping_passage import GO, Ended, Passage
 from tfdbg_cli.engines.torch.stepping_state import apart
 from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
+from tfdbg_cli.program_signals import pass_on
 from tfdbg_cli.stepping.strands import Strand
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class PromptedRun:
             return self._stepper.let_go()
         except Exception as error:
             self._passage.is_watched = False
+            pass_on(error)
             tell_failure(error)
         return GO
 

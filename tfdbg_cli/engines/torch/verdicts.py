@@ -11,6 +11,7 @@ import torch
 from tfdbg_cli.engines.torch.checks import SumChecks, is_transformed
 from tfdbg_cli.engines.torch.layouts import is_plain, undisturbed
 from tfdbg_cli.engines.torch.private import is_capturing, quiet
+from tfdbg_cli.program_signals import pass_on
 
 __all__ = ["Verdicts", "is_nonfinite"]
 
@@ -85,8 +86,8 @@ class Verdicts(Generic[_Key]):
                     if not is_capturing():
                         self._pending.append((key, slot, torch.isfinite(tensor).all()))
                         return
-        except Exception:  # an operator that a device doesn't have
-            pass
+        except Exception as error:  # an operator that a device doesn't have
+            pass_on(error)
         self._others.add(key, slot, tensor)
 
     def _judge(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:

@@ -16,6 +16,7 @@ from tfdbg_cli.engines.torch.checks import SumChecks
 from tfdbg_cli.engines.torch.recorder import Names, Recorder
 from tfdbg_cli.engines.torch.recording import Output, Record
 from tfdbg_cli.engines.torch.verdicts import Verdicts, is_nonfinite
+from tfdbg_cli.program_signals import pass_on
 
 __all__ = ["CHECKED", "FullWatcher", "RecordWatcher", "Watcher"]
 
@@ -192,7 +193,8 @@ class _RecordingWatcher(Watcher):
                 for datum in dump.data()
                 if datum.tensor_name in names and not is_excluded(datum.node_name)
             )
-        except Exception:  # whoever looks at the dump tells of it
+        except Exception as error:  # whoever looks at the dump tells of it
+            pass_on(error)
             return None
 
 

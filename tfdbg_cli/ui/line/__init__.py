@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
 from prompt_toolkit import PromptSession, print_formatted_text
-from prompt_toolkit.application import get_app_session
+from prompt_toolkit.application import Application, get_app_session
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.input import Input
 from prompt_toolkit.output import ColorDepth, Output
@@ -161,9 +163,21 @@ class LineUI(TextUI):
         )
 
     def _ask(self, session: PromptSession[str], prompt: FormattedText) -> str:
+        try:
+            text = session.prompt(prompt, in_thread=_loop_is_running())
+        except BaseException:
+            _end(session.app)  # a signal's handler has raised while its thread was waited for
+            raise
         # A multi-line paste becomes one line: nothing in it runs by itself.
-        text = session.prompt(prompt, in_thread=_loop_is_running())
         return " ".join(text.split("\n"))
+
+
+def _end(app: Application[Any]) -> None:
+    """Let a prompt that another thread is at come to its end, and give the terminal back."""
+    while app.is_running and app.loop is not None:
+        with contextlib.suppress(RuntimeError):  # it has ended in the meantime
+            app.loop.call_soon_threadsafe(lambda: app.exit(exception=EOFError()))
+        time.sleep(0.01)
 
 
 def _loop_is_running() -> bool:

@@ -59,12 +59,12 @@ class Terminal(Protocol):
         """The screen is up."""
         ...
 
-    def waiting_signals(self) -> list[int]:
+    def waiting_signals(self) -> Iterable[int]:
         """Signals that came while no command was at work; each is returned once."""
         ...
 
     def terminate(self, number: int) -> None:
-        """Give the terminal back, then let a signal do what it would have done."""
+        """Let a signal do what it would have done; for one that ends, give the terminal back."""
         ...
 
     def working(self, busy: bool) -> None:
@@ -127,6 +127,10 @@ class _Screen(raw.Screen):
 
 
 _CTRL_C = 3
+
+# What comes before the end of the process, and what urwid handles itself.
+_ENDING = {signal.SIGTERM, signal.SIGHUP}
+_URWIDS = {signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT}
 
 
 class _Diversion:
@@ -216,7 +220,8 @@ class RealTerminal:
 
     The UI reads and writes duplicates of them; what the program prints meanwhile is held back and
     printed when the screen is gone. In the main thread SIGINT becomes a key (or interrupts the
-    command at work), and SIGTERM and SIGHUP restore the terminal before they do what they did.
+    command at work), SIGTERM and SIGHUP restore the terminal before they do what they did, and
+    handlers of the program's wait until nothing is being drawn.
     """
 
     def __init__(self) -> None:
@@ -257,8 +262,10 @@ class RealTerminal:
         if watchdog is not None:
             watchdog.up(self._diversion.fileno() if self._diversion is not None else None)
         if self._in_main:
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
+            for number in signal.valid_signals() - _URWIDS:
+                before = signal.getsignal(number)
+                ends = number in _ENDING and before is not signal.SIG_IGN
+                if number == signal.SIGINT or ends or callable(before):
                     self._handlers[number] = signal.signal(number, self._handle)
         return self
 
@@ -281,6 +288,9 @@ class RealTerminal:
                 with contextlib.suppress(OSError):
                     file.close()
             self._files = self._screen = None
+            for number in self.waiting_signals():
+                if number != signal.SIGINT:
+                    signal.raise_signal(number)
 
     def _end_diversion(self) -> None:
         if self._diversion is not None:
@@ -298,14 +308,17 @@ class RealTerminal:
         else:
             self.terminate(number)
 
-    def waiting_signals(self) -> list[int]:
+    def waiting_signals(self) -> Iterable[int]:
         """Signals that came while no command was at work; each is returned once."""
-        waiting, self._waiting = self._waiting, []
-        return waiting
+        while self._waiting:
+            yield self._waiting.pop(0)
 
     def terminate(self, number: int) -> None:
-        """Give the terminal back, then let a SIGTERM or SIGHUP do what it would have done."""
+        """Let a signal do what it would have done; for one that ends, give the terminal back."""
         before = self._handlers[number]
+        if number not in _ENDING:
+            before(number, None)
+            return
         self.screen.stop()
         if callable(before):
             before(number, None)
@@ -318,6 +331,8 @@ class RealTerminal:
 
     def started(self) -> None:
         """The screen is up."""
+        if self._waiting:
+            self.on_signal()
 
     def working(self, busy: bool) -> None:
         """Tell whether a command is at work, which Ctrl-C then interrupts."""
