@@ -118,6 +118,7 @@ def run(*arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedProce
     """The command line in batch, its output as bytes."""
     return subprocess.run(
         [sys.executable, "-m", "tfdbg_cli", *arguments],
+        check=False,
         capture_output=True,
         stdin=subprocess.DEVNULL,
         cwd=cwd,
