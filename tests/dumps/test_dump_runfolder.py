@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -19,6 +20,7 @@ from tfdbg_cli.dumps import runfolder_writer
 from tfdbg_cli.dumps.dtypes import DTYPES, decode
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.runfolder import RunFolderDump, RunFolderWriter, write_run_folder
 from tfdbg_cli.errors import DumpError, UserError
 
@@ -240,6 +242,40 @@ def test_a_kill_leaves_a_readable_prefix(tmp_path):
     for number, datum in enumerate(data):
         assert (datum.get_tensor() == number).all()
     assert any("run.json is missing" in line for line in found.warnings)
+
+
+WRITING = """
+    import sys, time
+    sys.path[:0] = sys.argv[2:]
+    from dump_samples import make_dump
+    from tfdbg_cli.dumps.runfolder import write_run_folder
+    from tfdbg_cli.dumps.writer import write_dump_directory
+
+    dump = make_dump()
+    for datum in dump.data()[10:]:
+        def wait():
+            print("writing", flush=True)
+            time.sleep(600)
+        datum._load = wait
+    write = {"folder": write_run_folder, "directory": write_dump_directory}[sys.argv[1]]
+    write(dump, "run")
+"""
+
+
+@pytest.mark.parametrize("kind", ["folder", "directory"])
+def test_a_kill_leaves_what_is_known_of_the_run(kind, tmp_path):
+    folders = [ROOT, Path(__file__).parent]
+    command = [sys.executable, "-c", textwrap.dedent(WRITING), kind, *map(str, folders)]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "writing\n"
+        os.kill(process.pid, signal.SIGKILL)
+    found = open_dump(tmp_path / "run")
+    info = found.run_info()
+    assert (info.call_count, info.fetches) == (3, ["h/Relu:0", "train"])
+    if kind == "folder":
+        assert info.error.op_name == "h/Relu"
+        assert any("run.json is unfinished" in line for line in found.warnings)
+        assert "h/Relu" in found.graph()
 
 
 @pytest.mark.parametrize(

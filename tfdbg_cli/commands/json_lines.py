@@ -30,7 +30,7 @@ def json_document(count: int, make: Callable[[int], Mapping[str, Any]]) -> LazyD
     """
 
     def row(number: int) -> Line:
-        # ASCII only: it passes every pipe. JSON's own escapes leave out one control character.
+        # ASCII only: the text passes every pipe. DEL is the one that JSON itself lets through.
         text = json.dumps(_plain(make(number))).replace("\x7f", "\\u007f")
         return Line([Span(text)])
 

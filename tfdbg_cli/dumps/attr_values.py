@@ -6,6 +6,7 @@ any other text becomes a string attribute. Reading what was written gives the sa
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
@@ -205,13 +206,14 @@ def _render_list(data: bytes) -> str:
 
 
 def split_entry(data: bytes | memoryview, start: int, end: int) -> tuple[str, bytes]:
-    """Key and serialized value of one entry of a map field."""
+    """Key and serialized value of one entry of a map field; of a damaged one what comes first."""
     key, value = "", b""
-    for number, kind, a, b in wire.fields(data, start, end):
-        if kind == wire.LENGTH and number == 1:
-            key = wire.text(data, a, b)
-        elif kind == wire.LENGTH and number == 2:
-            value = bytes(data[a:b])
+    with contextlib.suppress(DumpError):
+        for number, kind, a, b in wire.fields(data, start, end):
+            if kind == wire.LENGTH and number == 1:
+                key = wire.text(data, a, b)
+            elif kind == wire.LENGTH and number == 2:
+                value = bytes(data[a:b])
     return key, value
 
 
@@ -227,7 +229,7 @@ def encode_text(text: str) -> bytes:
 def _parsed_items(inner: str) -> tuple[Any, ...] | None:
     try:
         items = json.loads(f"[{inner}]")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return tuple(items)
 

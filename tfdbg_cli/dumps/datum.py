@@ -9,6 +9,7 @@ from typing import Any
 
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.events import damaged, read_event
+from tfdbg_cli.dumps.files import is_inside
 from tfdbg_cli.dumps.names import (
     DEVICE_PREFIX,
     GRAPH_PREFIX,
@@ -206,11 +207,24 @@ def scan_root(root: str, report: Report) -> tuple[list[os.DirEntry[str]], list[s
     files: list[os.DirEntry[str]] = []
     devices: list[str] = []
     for entry in _scan(root, report):
+        if _leads_out(entry, root, report):
+            continue
         if entry.name.startswith(DEVICE_PREFIX) and entry.is_dir():
             devices.append(entry.path)
         elif entry.is_file() and not entry.name.startswith("."):
             files.append(entry)
     return files, devices
+
+
+def _leads_out(entry: os.DirEntry[str], root: str, report: Report) -> bool:
+    """Whether an entry is a link to something that isn't in the run's folder."""
+    if not entry.is_symlink():
+        return False
+    is_there = os.path.exists(entry.path)
+    if is_there and is_inside(entry.path, root):
+        return False
+    report(f"{entry.path} leads {'out of the dump' if is_there else 'nowhere'}.")
+    return True
 
 
 def scan_device_folder(path: str, report: Report) -> DeviceFolder:
@@ -229,6 +243,8 @@ def scan_device_folder(path: str, report: Report) -> DeviceFolder:
             base = entry.name
             if entry.is_dir(follow_symlinks=False):
                 stack.append((entry.path, f"{scope}{base}/"))
+                continue
+            if _leads_out(entry, os.path.dirname(path), report):
                 continue
             if base.startswith(GRAPH_PREFIX) and not scope:
                 stamp = base.rpartition("_")[2]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from tfdbg_cli.dumps import wire
 from tfdbg_cli.dumps.files import Chunk, read_file
+from tfdbg_cli.dumps.json_fields import Fields, fail, parse_json
 from tfdbg_cli.dumps.tensor_proto import TensorProto
 from tfdbg_cli.errors import DumpError
 
@@ -113,9 +114,9 @@ class Event:
                     continue
                 for inner, inner_kind, start, end in wire.fields(self._metadata, a, b):
                     if inner == 2 and inner_kind == wire.LENGTH:
-                        content = json.loads(self._metadata[start:end])
-                        return str(content.get("device", ""))
-        except (DumpError, ValueError, AttributeError):
+                        content = parse_json(self._metadata[start:end])
+                        return Fields(content, lambda name: None).text("device")
+        except (DumpError, ValueError):
             pass
         return ""
 
@@ -193,16 +194,19 @@ def extract_core_metadata_from_event_proto(event: Any) -> CoreMetadata:
     if message is None:
         raise DumpError("The file holds no message.")
     try:
-        found = json.loads(message)
+        found = parse_json(message)
+        fields = Fields(found, fail)
+        if not all(name in fields for name in CoreMetadata._fields):
+            raise ValueError("something is missing")
         return CoreMetadata(
-            int(found["global_step"]),
-            int(found["session_run_index"]),
-            int(found["executor_step_index"]),
-            [str(name) for name in found["input_names"]],
-            [str(name) for name in found["output_names"]],
-            [str(name) for name in found["target_nodes"]],
+            fields.number("global_step"),
+            fields.number("session_run_index"),
+            fields.number("executor_step_index"),
+            fields.texts("input_names"),
+            fields.texts("output_names"),
+            fields.texts("target_nodes"),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise DumpError(f"The run's record is not what it should be ({error}).") from None
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import stat
 import threading
 from collections.abc import Iterable
 from pathlib import Path
 
 from tfdbg_cli.errors import DumpError, UserError
 
-__all__ = ["Chunk", "make_folder", "read_file", "write_error", "write_file"]
+__all__ = ["Chunk", "is_inside", "make_folder", "read_file", "write_error", "write_file"]
 
 #: Bytes as they come: what a file is written from without joining them first.
 Chunk = bytes | bytearray | memoryview
@@ -20,25 +21,50 @@ Chunk = bytes | bytearray | memoryview
 _MAP_FROM = 1 << 16
 
 
-def read_file(path: str | os.PathLike[str]) -> memoryview:
+def is_inside(path: str | os.PathLike[str], root: str | os.PathLike[str]) -> bool:
+    """Whether a path leads to something in a folder, links followed."""
+    try:
+        real, top = os.path.realpath(path), os.path.realpath(root)
+        return os.path.commonpath([real, top]) == top
+    except (OSError, ValueError):
+        return False
+
+
+def read_file(
+    path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None
+) -> memoryview:
     """The bytes of a file; those of a large one are mapped, so that only what is used is read.
 
     The view is writable, and what is written to it never reaches the file.
+
+    Args:
+        path: a plain file, or a link to one: never a device or a FIFO, which have no end.
+        root: the folder that it must be in, also after links were followed.
 
     Raises:
         DumpError: the file is missing or can't be read.
     """
     try:
-        with open(path, "rb", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
-            if size < _MAP_FROM:
-                return memoryview(bytearray(file.read()))
+        is_own = root is None or (os.path.dirname(path) == root and not os.path.islink(path))
+        if not (is_own or is_inside(path, root or "")):
+            raise DumpError(f"{path} leads out of the dump.")
+        # A FIFO isn't waited for.
+        with open(path, "rb", buffering=0, opener=_open_at_once) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise DumpError(f"{path} is no plain file.")
+            if status.st_size < _MAP_FROM:
+                return memoryview(bytearray(file.read(status.st_size)))
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
     except FileNotFoundError:
         raise DumpError(f"{path} is gone.") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise DumpError(f"{path} can't be read: {reason}.") from None
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def write_error(path: str | os.PathLike[str], error: OSError) -> UserError:

@@ -15,7 +15,7 @@ from tfdbg_cli.dumps.joined import RANK_NAME, JoinedDump
 from tfdbg_cli.dumps.names import DEVICE_PREFIX, METADATA_PREFIX
 from tfdbg_cli.dumps.runfolder import RunFolderDump
 from tfdbg_cli.dumps.runfolder_writer import INDEX_FILE, RUN_FILE
-from tfdbg_cli.errors import DumpError, UserError
+from tfdbg_cli.errors import DumpError, UserError, one_line
 
 __all__ = [
     "RankRun",
@@ -73,6 +73,13 @@ def _check(path: str | os.PathLike[str]) -> Path:
     return folder
 
 
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
 def _run_order(folder: Path) -> tuple[int, int, str]:
     match = _RUN_NAME.fullmatch(folder.name)
     if match is not None:
@@ -121,7 +128,7 @@ def find_runs(path: str | os.PathLike[str]) -> list[Path]:
     found: list[Path] = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir():
+            if _is_folder(entry):
                 is_named = _RUN_NAME.fullmatch(entry.name) is not None
                 (named if is_named else found).append(Path(entry.path))
     found = [each for each in found if _kind(each) is not None]
@@ -149,7 +156,7 @@ def find_ranks(path: str | os.PathLike[str]) -> dict[int, Path]:
     with contextlib.suppress(OSError), os.scandir(Path(path).expanduser()) as entries:
         for entry in entries:
             match = RANK_NAME.fullmatch(entry.name)
-            if match is not None and entry.is_dir():
+            if match is not None and _is_folder(entry):
                 found[int(match[1])] = Path(entry.path)
     return dict(sorted(found.items()))
 
@@ -213,11 +220,13 @@ def open_dump(path: str | os.PathLike[str], *, validate: bool = True) -> Dump:
     if not runs:
         raise UserError(f"{folder} holds no dump.", _HINT)
     last = runs[-1]
-    dump: Dump
-    if _kind(last) is RunFolderDump:
-        dump = RunFolderDump(last)
-    else:
-        dump = DebugDumpDir(last, validate=validate)
+    try:
+        is_ours = _kind(last) is RunFolderDump
+        dump = RunFolderDump(last) if is_ours else DebugDumpDir(last, validate=validate)
+    except UserError:
+        raise
+    except Exception as error:  # nothing that lies in a folder may be more than a line
+        raise DumpError(f"{last} can't be opened: {one_line(error)}.") from error
     if len(runs) > 1:
         dump.warnings.insert(
             0, f"{folder} holds {len(runs)} runs; this is the last, {last.name}. Open any by name."

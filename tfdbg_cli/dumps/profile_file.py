@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tfdbg_cli.dumps.files import read_file
+from tfdbg_cli.dumps.json_fields import Fields, fail, parse_json
 from tfdbg_cli.dumps.profile import Place, Profile, ProfileEntry
 from tfdbg_cli.errors import DumpError
 
@@ -55,15 +56,16 @@ def _record(entry: ProfileEntry, device: int) -> dict[str, Any]:
     return record
 
 
-def read_profile(path: str, report: Callable[[str], None]) -> Profile:
+def read_profile(path: str, report: Callable[[str], None], root: str | None = None) -> Profile:
     """The timings of a run folder.
 
     Args:
         path: of the file.
         report: gets one line for everything that is missing or damaged; the rest is read.
+        root: the folder that it must be in.
     """
     try:
-        lines = bytes(read_file(path)).splitlines()
+        lines = bytes(read_file(path, root)).splitlines()
     except DumpError as error:
         report(error.message)
         return Profile()
@@ -73,7 +75,7 @@ def read_profile(path: str, report: Callable[[str], None]) -> Profile:
     damaged: list[int] = []
     for number, text in enumerate(lines, 1):
         try:
-            record = json.loads(text)
+            record = parse_json(text)
             if "format" in record:
                 if (record["format"], record.get("version")) != (_FORMAT, _VERSION):
                     report(
@@ -81,10 +83,11 @@ def read_profile(path: str, report: Callable[[str], None]) -> Profile:
                         f"{record.get('version')!r}; this tfdbg_cli knows version {_VERSION}."
                     )
                 devices = [str(name) for name in record["devices"]]
-                promised = int(record["entries"])
+                promised = Fields(record, fail).size("entries")
             else:
                 entry = _entry(record)
-                entries.setdefault(max(int(record["device"]), 0), []).append(entry)
+                device = Fields(record, fail).size("device")
+                entries.setdefault(device, []).append(entry)
         except (ValueError, TypeError, KeyError, OverflowError):
             damaged.append(number)
     if damaged:
@@ -101,17 +104,20 @@ def read_profile(path: str, report: Callable[[str], None]) -> Profile:
 
 
 def _entry(record: dict[str, Any]) -> ProfileEntry:
+    found = Fields(record, fail)
     place = None
-    if "file" in record:
-        place = Place(str(record["file"]), int(record["line"]), str(record["function"]))
+    if "file" in found:
+        place = Place(found.text("file"), found.size("line"), found.text("function"))
+    if "node" not in found:
+        raise ValueError("node")
     return ProfileEntry(
-        str(record["node"]),
-        str(record["op_type"]),
+        found.text("node"),
+        found.text("op_type"),
         _time(record["start"]),
         _time(record["op_time"]),
         _time(record["exec_time"]),
-        str(record.get("runtime_name", "")),
-        str(record.get("kernel", "")),
+        found.text("runtime_name"),
+        found.text("kernel"),
         place,
     )
 

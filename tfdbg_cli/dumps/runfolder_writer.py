@@ -71,7 +71,8 @@ class RunFolderWriter:
 
     Values are collected by reference and written in parts. Each part appears whole, and only then
     do its lines join the index: what a kill leaves is a folder whose index names nothing that
-    isn't there. ``run.json`` comes last and says that nothing is missing.
+    isn't there. ``run.json`` is written last and says that nothing is missing; `begin` writes what
+    is known of the run before.
 
     Args:
         path: a new or empty folder.
@@ -297,6 +298,20 @@ class RunFolderWriter:
         self._append_to_index(self._waiting)
         self._begin_part()
 
+    def begin(self, run_info: RunInfo | None) -> None:
+        """Write what is known of the run, so that a kill leaves it, too.
+
+        Raises:
+            UserError: the disk is full or can't be written to.
+        """
+        feeds = list(run_info.feeds) if run_info is not None else []
+        self._write_run(run_info, feeds, {"unfinished": True})
+
+    def _write_run(self, info: RunInfo | None, feeds: list[str], more: Mapping[str, Any]) -> None:
+        run = None if info is None else _run_document(info, feeds)
+        document = {"format": FORMAT, "version": VERSION, "run": run, **more}
+        write_file(self.path / RUN_FILE, [json.dumps(document, indent=1).encode()])
+
     def add_graph(self, graph: Graph | None, sources: Sources | None = None) -> None:
         """Write the graph, the stacks that made its nodes, and the user's files among them.
 
@@ -361,16 +376,8 @@ class RunFolderWriter:
                 f"The values of {self._omitted} tensors are not stored: they are beyond the limit "
                 f"of {_size_text(self._limit or 0)} for this dump."
             )
-        document = {
-            "format": FORMAT,
-            "version": VERSION,
-            "run": None if run_info is None else _run_document(run_info, self._feeds),
-            "tensors": self._count,
-            "bytes": self._stored,
-            "files": self._sizes,
-            "warnings": [*warnings, *self.warnings],
-        }
-        write_file(self.path / RUN_FILE, [json.dumps(document, indent=1).encode()])
+        counts = {"tensors": self._count, "bytes": self._stored, "files": self._sizes}
+        self._write_run(run_info, self._feeds, {**counts, "warnings": [*warnings, *self.warnings]})
         self._is_finished = True
 
 
@@ -443,6 +450,7 @@ def write_run_folder(dump: Dump, path: str | os.PathLike[str], limit: int | None
         UserError: the folder isn't empty, the disk is full or can't be written to.
     """
     writer = RunFolderWriter(path, limit)
+    writer.begin(dump.run_info())
     writer.add_graph(dump.graph(), dump.sources())
     places = ViewPlaces(dump)
     for datum in dump.data():

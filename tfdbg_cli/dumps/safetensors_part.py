@@ -18,6 +18,7 @@ import numpy as np
 
 from tfdbg_cli.dumps.dtypes import DType, dtype_by_name, dtype_of, encode
 from tfdbg_cli.dumps.files import Chunk, read_file, write_file
+from tfdbg_cli.dumps.json_fields import parse_json
 from tfdbg_cli.errors import DumpError
 
 __all__ = [
@@ -192,18 +193,24 @@ class PartWriter:
         return places, size
 
 
-def read_header(path: str | os.PathLike[str]) -> Mapping[str, PartEntry]:
+def read_header(
+    path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None
+) -> Mapping[str, PartEntry]:
     """The tensors of a file, without those that only fill gaps.
+
+    Args:
+        path: of the file.
+        root: the folder that it must be in.
 
     Raises:
         DumpError: the file is missing or its header is damaged.
     """
-    data = read_file(path)
+    data = read_file(path, root)
     try:
-        (size,) = struct.unpack("<Q", data[:8])
-        if size > min(len(data) - 8, _LARGEST_HEADER):
+        size = int.from_bytes(data[:8], "little")
+        if len(data) < 8 or size > min(len(data) - 8, _LARGEST_HEADER):
             raise ValueError("the header is cut short")
-        found = json.loads(bytes(data[8 : 8 + size]))
+        found = parse_json(bytes(data[8 : 8 + size]))
         return {
             name: PartEntry(
                 str(entry["dtype"]),
@@ -214,5 +221,5 @@ def read_header(path: str | os.PathLike[str]) -> Mapping[str, PartEntry]:
             for name, entry in found.items()
             if name != "__metadata__" and not name.startswith(PADDING)
         }
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, struct.error) as error:
+    except (LookupError, ArithmeticError, ValueError, TypeError, AttributeError) as error:
         raise DumpError(f"{os.fspath(path)} is damaged: {error}.") from None

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.dumps.json_fields import parse_json
 from tfdbg_cli.dumps.tensor_proto import string_elements
 from tfdbg_cli.errors import DumpError
 
@@ -49,7 +50,7 @@ def decode_strings(line: bytes, as_text: bool) -> np.ndarray[Any, Any]:
         DumpError: the line is damaged.
     """
     try:
-        found = json.loads(line)
+        found = parse_json(line)
         values = found["values"]
         array = np.empty(len(values), object)
         for at, value in enumerate(values):
@@ -58,5 +59,5 @@ def decode_strings(line: bytes, as_text: bool) -> np.ndarray[Any, Any]:
             )
             array[at] = element.decode("utf-8", "surrogateescape") if as_text else element
         return array.reshape([int(size) for size in found["shape"]])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise DumpError(f"A line of strings is damaged: {error}.") from None

@@ -26,7 +26,9 @@ _HANDLES, _VARIANTS, _FLOAT8 = 14, 15, 18
 _INTEGER_FIELDS = {7, 10, 11, 13, 16, 17}
 _FLOAT_FIELDS = {5: 4, 6: 8, 9: 4, 12: 8}  # field -> bytes of one number
 
-_LARGEST_FILL = 1 << 32
+# Of a value that isn't written out, and of any tensor at all: a damaged shape has more.
+_LARGEST_FILL = 1 << 28
+_LARGEST = 1 << 62
 
 
 def parse_shape(data: memoryview, start: int, end: int) -> tuple[int, ...] | None:
@@ -87,7 +89,7 @@ class TensorProto:
             elif number >= 5:
                 self._lists.append((number, kind, a, b))
         self.dtype = dtype_by_number(self.dtype_number)
-        if self.shape is not None and min(self.shape, default=0) < 0:
+        if self.shape is not None and (min(self.shape, default=0) < 0 or self.size >= _LARGEST):
             raise DumpError(f"A tensor cannot have the shape {list(self.shape)}.")
 
     @property

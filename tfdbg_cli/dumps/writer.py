@@ -97,6 +97,13 @@ def write_dump_directory(
     # Views hold nothing that isn't elsewhere; their nodes are in the graph.
     data = [*feeds, *(datum for datum in dump.data() if not datum.is_view)]
     times = _strict_times(data, graph)
+    start = times[0] if times else time.time_ns() // 1000
+    # What is known of the run comes first: it is what a kill must leave.
+    if info is not None:
+        _write_core_metadata(info, root, start)
+        if is_new:
+            keys = f"dict_keys({list(info.feeds)!r})" if info.feeds else "None"
+            write_request_info(root, repr(list(info.fetches)), keys)
     problems: list[str] = []
     dumped: dict[str, set[str]] = {}
     for datum, stamp in zip(data, times, strict=True):
@@ -107,14 +114,8 @@ def write_dump_directory(
             problems.append(f"{datum.tensor_name} was left out: {error.message}")
             continue
         dumped.setdefault(datum.node_name, set()).add(device)
-    start = times[0] if times else time.time_ns() // 1000
     if graph is not None:
         _write_graphs(graph, dumped, root, start)
-    if info is not None:
-        _write_core_metadata(info, root, start)
-        if is_new:
-            keys = f"dict_keys({list(info.feeds)!r})" if info.feeds else "None"
-            write_request_info(root, repr(list(info.fetches)), keys)
     return problems
 
 

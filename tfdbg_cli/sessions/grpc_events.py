@@ -163,7 +163,7 @@ def _read_metadata(view: memoryview, start: int, end: int) -> tuple[str, int, in
                 found = json.loads(bytes(view[first:last]))
                 device = str(found["device"])
                 index, count = int(found["chunkIndex"]), int(found["numChunks"])
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
                 raise DumpError(f"A tensor's description can't be read ({error}).") from None
             return _check_device(device), *_check_piece(index, count)
     raise DumpError("A tensor comes without its description.")

@@ -11,7 +11,7 @@ from tfdbg_cli.dumps.dump import Datum, Dump, RunError
 from tfdbg_cli.dumps.open import RankRun, open_dump, open_ranks
 from tfdbg_cli.dumps.profile import is_profile_only
 from tfdbg_cli.dumps.runfolder import RunFolderDump
-from tfdbg_cli.errors import DumpError, UserError, one_line
+from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.tensors.measurements import Background, Measurements
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
@@ -148,14 +148,9 @@ class Survey:
         Raises:
             UserError: it can't be opened.
         """
-        try:
-            if run.joined is not None:
-                return open_ranks(run.joined, validate=self._validate)
-            return open_dump(run.path, validate=self._validate)
-        except UserError:
-            raise
-        except Exception as error:
-            raise DumpError(f"{run.path} can't be opened: {one_line(error)}.") from error
+        if run.joined is not None:
+            return open_ranks(run.joined, validate=self._validate)
+        return open_dump(run.path, validate=self._validate)
 
     def background(self) -> Background[_Job]:
         """A thread that surveys the runs that a list shows."""

@@ -1,0 +1,138 @@
+"""JSON of a dump's files, which may hold anything: each field is what it should be, or left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+__all__ = ["Fields", "fail", "is_size", "parse_json"]
+
+# Nothing that is counted or measured needs more; what is larger breaks arithmetic far away.
+_LARGEST = 1 << 62
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What a JSON text says.
+
+    Raises:
+        ValueError: it is none, or nested deeper than anybody nests.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int and abs(value) < _LARGEST
+
+
+def is_size(value: Any) -> bool:
+    """Whether a value is an integer that isn't negative, and no larger than anything is."""
+    return _is_number(value) and value >= 0
+
+
+def fail(name: str) -> NoReturn:
+    """For `Fields` that are of no use once one of them is damaged."""
+    raise ValueError(f"its {name} is not what it should be")
+
+
+class Fields:
+    """The fields of one JSON object; one that is missing or ``null`` has its default.
+
+    Args:
+        found: what was parsed; what is no object has no fields.
+        damaged: told the name of a field that is of another type, which then has its default. It
+            may raise instead.
+    """
+
+    def __init__(self, found: Any, damaged: Callable[[str], object]) -> None:
+        self._found: Mapping[str, Any] = found if isinstance(found, dict) else {}
+        self._damaged = damaged
+
+    def __contains__(self, name: str) -> bool:
+        return self._found.get(name) is not None
+
+    def _get(self, name: str, default: Any, is_right: Callable[[Any], bool]) -> Any:
+        value = self._found.get(name)
+        if value is None or is_right(value):
+            return default if value is None else value
+        self._damaged(name)
+        return default
+
+    def text(self, name: str, default: str = "") -> str:
+        """A string."""
+        found: str = self._get(name, default, lambda value: isinstance(value, str))
+        return found
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """``true`` or ``false``."""
+        found: bool = self._get(name, default, lambda value: isinstance(value, bool))
+        return found
+
+    def number(self, name: str, default: int = 0) -> int:
+        """An integer of 63 bits."""
+        found: int = self._get(name, default, _is_number)
+        return found
+
+    def size(self, name: str) -> int:
+        """An integer that isn't negative."""
+        found: int = self._get(name, 0, is_size)
+        return found
+
+    def sizes(self, name: str) -> tuple[int, ...] | None:
+        """A list of integers that aren't negative and whose product isn't too large."""
+        found = self._get(name, None, _are_sizes)
+        return None if found is None else tuple(found)
+
+    def fields(self, name: str) -> Fields | None:
+        """An object."""
+        found = self._get(name, None, lambda value: isinstance(value, dict))
+        return (
+            None if found is None else Fields(found, lambda inner: self._damaged(f"{name}.{inner}"))
+        )
+
+    def items(self, name: str, is_right: Callable[[Any], bool]) -> list[Any]:
+        """The elements of a list that are right."""
+        found = self._get(name, [], lambda value: isinstance(value, list))
+        right = [each for each in found if is_right(each)]
+        if len(right) < len(found):
+            self._damaged(name)
+        return right
+
+    def texts(self, name: str) -> list[str]:
+        """A list of strings."""
+        return self.items(name, lambda value: isinstance(value, str))
+
+    def pairs(self, name: str) -> list[tuple[str, str]]:
+        """A list of pairs of strings."""
+        found = self.items(name, _is_pair)
+        return [(first, second) for first, second in found]
+
+    def table(self, name: str, is_right: Callable[[Any], bool]) -> dict[str, Any]:
+        """An object as the pairs of it whose values are right."""
+        found = self._get(name, {}, lambda value: isinstance(value, dict))
+        right = {key: value for key, value in found.items() if is_right(value)}
+        if len(right) < len(found):
+            self._damaged(name)
+        return right
+
+
+def _is_pair(value: Any) -> bool:
+    return (
+        isinstance(value, list) and len(value) == 2 and all(isinstance(each, str) for each in value)
+    )
+
+
+def _are_sizes(value: Any) -> bool:
+    product = 1
+    if not isinstance(value, list):
+        return False
+    for each in value:
+        if not is_size(each):
+            return False
+        product *= max(each, 1)
+        if product >= _LARGEST:
+            return False
+    return True
