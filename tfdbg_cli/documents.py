@@ -25,6 +25,7 @@ __all__ = [
     "Link",
     "MenuItem",
     "Span",
+    "Step",
     "TextDocument",
     "line",
     "write_text",
@@ -141,6 +142,24 @@ class Cell(NamedTuple):
     indices: tuple[int, ...]
 
 
+class Step(NamedTuple):
+    """One of the elements that a Document is about, e.g. the bad ones, and which of them it is.
+
+    Attributes:
+        line: where it is shown; ``None``: an ellipsis or a filter hides it.
+        indices: of the element.
+        number: 1 for the first in the order of the elements.
+        total: how many there are.
+        wrapped: whether the search for it went on at the other end.
+    """
+
+    line: int | None
+    indices: tuple[int, ...]
+    number: int
+    total: int
+    wrapped: bool = False
+
+
 @printed
 class MenuItem(NamedTuple):
     """An entry of a screen's menu: a caption and the command it runs."""
@@ -160,6 +179,8 @@ class Document(ABC):
         initial_line: the line that should be on top when the Document is opened.
         initial_search: a regex that a UI searches for at once, so that its keys for the next and
             the previous match work from the first moment; empty: none.
+        steps: what one of the elements is called, e.g. ``bad element``, that the keys for the next
+            and the previous match go to instead, see `step`; empty: there are none.
         printed: what is printed or written to a file instead, where a screen shows more than
             anybody wants to have on paper; ``None``: the Document itself.
         is_data: the lines are for other programs: where nobody reads along, a UI prints them and
@@ -171,6 +192,7 @@ class Document(ABC):
     menu: tuple[MenuItem, ...] = ()
     initial_line: int = 0
     initial_search: str = ""
+    steps: str = ""
     is_data: bool = False
     printed: Document | None = None
 
@@ -260,6 +282,18 @@ class Document(ABC):
 
     def element(self, indices: Sequence[int]) -> Document | None:
         """All about one element; its first line is the value in full. ``None``: there is none."""
+        return None
+
+    def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
+        """The next of the elements that the Document is about; beyond the last comes the first.
+
+        Args:
+            indices: the element to go on from; ``None``: from the beginning, or the end.
+            direction: 1 for the next one, -1 for the one before.
+
+        Returns:
+            ``None`` if it is about none.
+        """
         return None
 
     def status(self, start: int, stop: int) -> str:
@@ -442,6 +476,14 @@ class ChainDocument(Document):
                 return found
         return None
 
+    def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
+        """The step of the first part that has any."""
+        for first, part in zip(self._starts, self.parts, strict=False):
+            found = part.step(indices, direction)
+            if found is not None:
+                return found if found.line is None else found._replace(line=first + found.line)
+        return None
+
     def status(self, start: int, stop: int) -> str:
         """The first non-empty status among the visible parts."""
         for first, part in zip(self._starts, self.parts, strict=False):
@@ -457,7 +499,7 @@ class ChainDocument(Document):
         if all(new is old for new, old in zip(parts, self.parts, strict=True)):
             return self
         made = ChainDocument(parts, self.title, self.menu, self.title_role, self.initial_line)
-        made.initial_search = self.initial_search
+        made.initial_search, made.steps = self.initial_search, self.steps
         return made
 
 

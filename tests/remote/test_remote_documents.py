@@ -23,7 +23,16 @@ from tfdbg_cli.commands.reply import (
     UiRequest,
 )
 from tfdbg_cli.commands.run import ExitChoice, RunChoice
-from tfdbg_cli.documents import Cell, Document, LazyDocument, Line, MenuItem, TextDocument, line
+from tfdbg_cli.documents import (
+    Cell,
+    Document,
+    LazyDocument,
+    Line,
+    MenuItem,
+    Step,
+    TextDocument,
+    line,
+)
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.settings import Settings
 from tfdbg_cli.ui.base import CommandQueue
@@ -41,7 +50,7 @@ class Table(LazyDocument):
 
     def __init__(self) -> None:
         super().__init__(COUNT, self._row, "a table", [MenuItem("more", "lt", False)], "error", 7)
-        self.initial_search = "7"
+        self.initial_search, self.steps = "7", "prime row"
         self.is_data = True
         self.made: set[int] = set()
 
@@ -59,6 +68,14 @@ class Table(LazyDocument):
 
     def element(self, indices: Sequence[int]) -> Document | None:
         return TextDocument([f"element {tuple(indices)}"]) if indices[0] < COUNT else None
+
+    def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
+        at = None if indices is None else (2, 3, 5, 7).index(indices[0]) + direction
+        if at == 9:
+            return None
+        number = 0 if at is None else at % 4
+        row = (2, 3, 5, 7)[number]
+        return Step(None if row == 5 else row, (row,), number + 1, 4, number != (at or 0))
 
     def status(self, start: int, stop: int) -> str:
         return f"{start}-{stop}"
@@ -185,10 +202,26 @@ def both() -> Iterator[Both]:
 
 def test_the_head_of_a_document(both: Both) -> None:
     theirs, ours = both.document("table"), both.ours.table
-    for name in ("title", "title_role", "menu", "initial_line", "initial_search", "is_data"):
+    for name in (
+        "title",
+        "title_role",
+        "menu",
+        "initial_line",
+        "initial_search",
+        "is_data",
+        "steps",
+    ):
         assert getattr(theirs, name) == getattr(ours, name)
     assert theirs.line_count == COUNT
     assert not ours.made
+
+
+def test_steps_from_element_to_element(both: Both) -> None:
+    theirs = both.document("table")
+    assert theirs.step(None) == Step(2, (2,), 1, 4, False)
+    assert theirs.step((3,)) == Step(None, (5,), 3, 4, False)
+    assert theirs.step((2,), -1) == Step(7, (7,), 4, 4, True)
+    assert both.document("slow").step(None) is None
 
 
 def test_lines_come_when_somebody_looks_and_stay(both: Both) -> None:

@@ -18,7 +18,7 @@ from tfdbg_cli.commands.units import bytes_text
 from tfdbg_cli.documents import ChainDocument, Document, Line, MenuItem, TextDocument, line
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.errors import UserError, one_line
-from tfdbg_cli.tensors.badness import BAD_PATTERN, can_be_bad, find_bad
+from tfdbg_cli.tensors.badness import BAD_PATTERN, BadSteps, can_be_bad, find_bad
 from tfdbg_cli.tensors.formatting import TensorView
 from tfdbg_cli.tensors.magnitude import MagnitudeView
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name
@@ -193,24 +193,26 @@ def value_document(
         header += [*notes, line()]
     if arguments.numeric_summary or force_summary:
         header += [line(("Numeric summary:", "heading")), *summary_lines(summarize(array)), line()]
-    bad_count = 0
+    bad = None
     if arguments.bad:
-        lines, bad_count = _bad_lines(array)
+        lines, bad = _bad_lines(array)
         header += [*lines, line()]
-    body = _body(context, array, arguments, ranges, show_all=arguments.all or bad_count > 0)
+    is_all = bool(arguments.all)
+    body = _body(context, array, arguments, ranges, bad, show_all=is_all or bad is not None)
     printed = None
-    if bad_count and not arguments.all:
+    if bad is not None and not is_all:
         # Only on a screen can one step through all elements without reading them.
-        shown = _body(context, array, arguments, ranges, show_all=False)
+        shown = _body(context, array, arguments, ranges, bad, show_all=False)
         printed = ChainDocument([TextDocument(header), *shown])
+        printed.steps = "bad element"
     if arguments.write_path:
         # Last: what is refused for another reason writes nothing.
         target, size = save_value(array, arguments.write_path, key or name, dtype)
         text = f"Saved value to: {target} ({bytes_text(size, 'B')})"
         header[4:4] = [line((text, "success")), line()]
     document = ChainDocument([TextDocument(header), *body], menu=menu)
-    if bad_count:
-        document.initial_search = BAD_PATTERN
+    if bad is not None:
+        document.initial_search, document.steps = BAD_PATTERN, "bad element"
         document.printed = printed
     return document
 
@@ -221,11 +223,11 @@ def _share(ranges: Ranges, array: _Array) -> str:
     return f"{count} of {total} element(s) ({share:.2f}%)"
 
 
-def _bad_lines(array: _Array) -> tuple[list[Line], int]:
-    """How many bad elements of which kind, and links to the first ones."""
+def _bad_lines(array: _Array) -> tuple[list[Line], BadSteps | None]:
+    """How many bad elements of which kind, and links to the first ones; the way through all."""
     found = find_bad(array)
     if not found.count:
-        return [line((f"No bad elements among {found.total}.", "success"))], 0
+        return [line((f"No bad elements among {found.total}.", "success"))], None
     kinds = ", ".join(f"{count} {label}" for label, count in found.counts.items() if count)
     lines = [line((f"Bad elements: {found.count} of {found.total} ({kinds})", "error"))]
     for at in range(0, len(found.places), 5):
@@ -238,7 +240,7 @@ def _bad_lines(array: _Array) -> tuple[list[Line], int]:
     if found.count > len(found.places):
         text = f"(the first {len(found.places)}; on the screen Esc, then n and N step through all)"
         lines.append(line((f"  {text}", "dim")))
-    return lines, found.count
+    return lines, BadSteps(array, found)
 
 
 def _body(
@@ -246,16 +248,20 @@ def _body(
     array: _Array,
     arguments: argparse.Namespace,
     ranges: Ranges | None,
+    bad: BadSteps | None,
+    *,
     show_all: bool,
 ) -> list[Document]:
     limit = int(context.settings.get("max_elements"))
     if arguments.sort_by_magnitude:
-        limit = 0 if arguments.all else limit
-        order = MagnitudeView(array, limit=limit, is_reversed=arguments.reverse, ranges=ranges)
+        limit = 0 if show_all else limit
+        order = MagnitudeView(
+            array, limit=limit, is_reversed=arguments.reverse, ranges=ranges, bad=bad
+        )
         hint = f"({array.size - order.line_count} more of {array.size} elements; -a shows all)"
         return _with_hint(order, hint, order.line_count < array.size)
     threshold = 0 if show_all else limit
-    view = TensorView(array, context.width, threshold=threshold, ranges=ranges)
+    view = TensorView(array, context.width, threshold=threshold, ranges=ranges, bad=bad)
     hint = f"(… stands for elements left out of {array.size}; -a shows all, [i:j] a part)"
     return _with_hint(view, hint, 0 < threshold < array.size)
 
@@ -284,16 +290,16 @@ def parts_document(
         known = ", ".join(f"{name}.{part}" for part in parts)
         raise UserError(f'"{name}" consists of several tensors.', f"Save one of {known}.")
     documents: list[Document] = [TextDocument([title])]
-    search = ""
+    search = steps = ""
     for part, value in parts.items():
         array = np.asarray(value)
         options = argparse.Namespace(**vars(arguments))
         options.bad = arguments.bad and can_be_bad(array.dtype)
         shown = value_document(context, array, options, name=f"{name}.{part}")
-        search = search or shown.initial_search
+        search, steps = search or shown.initial_search, steps or shown.steps
         documents += [TextDocument([line(), line((f"{part}:", "heading"))]), shown]
     document = ChainDocument(documents, menu=menu)
-    document.initial_search = search
+    document.initial_search, document.steps = search, steps
     return document
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import re
@@ -10,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdbg_cli.documents import Cell, Document, Line, Span
+from tfdbg_cli.documents import Cell, Document, Line, Span, Step
 from tfdbg_cli.errors import UserError
+from tfdbg_cli.tensors.badness import BadSteps
 from tfdbg_cli.tensors.cells import cells_for, roles_of, sample_of
 from tfdbg_cli.tensors.element import element_document
 from tfdbg_cli.tensors.numeric import dtype_kind
@@ -54,6 +56,7 @@ class TensorView(Document):
         edge_items: how many items are shown at the ends of a shortened dimension; at least 1.
         ranges: elements to highlight.
         dtype_name: shown instead of the array's own dtype.
+        bad: the bad elements that `step` goes through.
 
     Raises:
         UserError: ranges are given, but the elements are no numbers.
@@ -68,7 +71,9 @@ class TensorView(Document):
         edge_items: int = 3,
         ranges: Ranges | None = None,
         dtype_name: str | None = None,
+        bad: BadSteps | None = None,
     ) -> None:
+        self._bad = bad
         # np.asarray drops subclasses: a slice of a memmap costs microseconds more than a view.
         self._values: _Array = np.asarray(values)
         self._shape: tuple[int, ...] = self._values.shape
@@ -308,6 +313,15 @@ class TensorView(Document):
         if len(indices) != len(self._shape) or not self._values.size:
             return None
         return element_document(self._values[tuple(indices)], tuple(indices))
+
+    def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
+        """The next bad element; see `Document.step`."""
+        if self._bad is None:
+            return None
+        found = self._bad.step(indices, direction)
+        with contextlib.suppress(UserError):  # an ellipsis hides it
+            return found._replace(line=self.locate(found.indices) if self._shape else 0)
+        return found
 
     def _line_of(self, indices: Sequence[int]) -> int:
         number = 0

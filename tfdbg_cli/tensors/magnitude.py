@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.documents import Document, Line, Span
+from tfdbg_cli.documents import Cell, Document, Line, Span, Step
 from tfdbg_cli.errors import UserError
+from tfdbg_cli.tensors.badness import BadSteps
 from tfdbg_cli.tensors.cells import roles_of
+from tfdbg_cli.tensors.element import element_document
 from tfdbg_cli.tensors.numeric import dtype_kind, dtype_name, widened
 from tfdbg_cli.tensors.ranges import Ranges
 from tfdbg_cli.tensors.search import words_of
@@ -63,6 +65,7 @@ class MagnitudeView(Document):
         limit: at most so many lines; 0: one for each element.
         is_reversed: smallest absolute value first, and nan last.
         ranges: elements to highlight.
+        bad: the bad elements that `step` goes through, in the order of the lines.
 
     Raises:
         UserError: the elements are no numbers.
@@ -75,7 +78,9 @@ class MagnitudeView(Document):
         limit: int = 0,
         is_reversed: bool = False,
         ranges: Ranges | None = None,
+        bad: BadSteps | None = None,
     ) -> None:
+        self._bad_count = bad.total if bad is not None else 0
         if dtype_kind(values.dtype) in ("string", "other"):
             raise UserError(
                 f"Elements of type {dtype_name(values.dtype)} have no magnitude.",
@@ -208,6 +213,42 @@ class MagnitudeView(Document):
             text = _brackets(indices)
             raise UserError(f"{text} is not among these lines.", "Use pt -a to show all elements.")
         return number
+
+    def cells(self, number: int) -> list[Cell]:
+        """The element of a line."""
+        if not 0 <= number < self._count:
+            return []
+        made = self.lines(number, number + 1)[0]
+        start = len(made.spans[0].text)
+        assert made.indices is not None
+        return [Cell(start, len(made.text), made.indices[0])]
+
+    def element(self, indices: Sequence[int]) -> Document | None:
+        """All about one element."""
+        if len(indices) != len(self._values.shape):
+            return None
+        return element_document(self._values[tuple(indices)], tuple(indices))
+
+    def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
+        """The next bad element: nan and the infinities stand together, on top or at the end."""
+        total = self._bad_count
+        if not total:
+            return None
+        top = int(self._values.size) - total if self._reversed else 0
+        wrapped = False
+        if indices is None:
+            number = 0 if direction > 0 else total - 1
+        else:
+            number = self.locate(indices) - top + direction
+            wrapped = not 0 <= number < total
+            number = (0 if direction > 0 else total - 1) if wrapped else number
+        line = top + number
+        if line >= self._count:
+            return None
+        place = int(self._places(line, line + 1)[0])
+        shape = self._values.shape
+        found = tuple(int(i) for i in np.unravel_index(place, shape)) if shape else ()
+        return Step(line, found, number + 1, total, wrapped)
 
     def status(self, start: int, stop: int) -> str:
         """Which ranks the visible lines have: ``1-24 of 3000``."""

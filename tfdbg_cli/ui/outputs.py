@@ -45,7 +45,9 @@ class Outputs:
         """A Document is shown; it is the current one now."""
         self._shown.append((command, document))
         self._at = len(self._shown) - 1
-        if document.initial_search:
+        if document.steps:
+            self._pattern = None
+        elif document.initial_search:
             self._pattern = re.compile(document.initial_search)
 
     def clear(self) -> None:
@@ -94,6 +96,8 @@ class Outputs:
                 self._pattern = re.compile(regex)
             except re.error as error:
                 raise UserError(f'"{regex}" is no regular expression: {error}.') from None
+        if self._pattern is None and self.current.steps:
+            return _elements(self.current)
         if self._pattern is None:
             raise UserError("There was no search yet.", "Use /regex.")
         found = _matches(self.current, self._pattern)
@@ -149,6 +153,16 @@ class Outputs:
             count = sum(1 for _ in self._links())
             raise UserError(f"There is no link {number}.", f"The last output has {count}.")
         return found[1]
+
+
+def _elements(document: Document) -> Iterator[Line]:
+    """The elements that a Document is about, e.g. the bad ones, with their values."""
+    found = document.step(None)
+    while found is not None and not found.wrapped:
+        about = document.element(found.indices)
+        text = about.lines(0, 1)[0].text if about is not None else str(list(found.indices))
+        yield line((f"{document.steps} {found.number} of {found.total}: ", "dim"), text)
+        found = document.step(found.indices)
 
 
 def _matches(document: Document, pattern: re.Pattern[str]) -> Iterator[Line]:

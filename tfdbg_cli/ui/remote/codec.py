@@ -20,7 +20,7 @@ from tfdbg_cli.commands.reply import (
     Toast,
     UiRequest,
 )
-from tfdbg_cli.documents import ROLES, Cell, Document, Line, Link, MenuItem, Span
+from tfdbg_cli.documents import ROLES, Cell, Document, Line, Link, MenuItem, Span, Step
 from tfdbg_cli.printable import printable
 from tfdbg_cli.ui.remote.wire import MalformedError
 
@@ -113,6 +113,7 @@ def encode_document(document: Document, number: int) -> dict[str, Any]:
         "menu": [[_cut(t), _cut(c), e] for t, c, e in document.menu[:_MOST_MENU_ITEMS]],
         "initial_line": int(document.initial_line),
         "initial_search": _cut(document.initial_search),
+        "steps": _cut(document.steps),
         "is_data": document.is_data,
         "count": int(document.line_count),
         # Whether a line may be drawn before all of it is known.
@@ -163,6 +164,13 @@ def encode_completion(completion: Completion) -> dict[str, Any]:
 def encode_cells(cells: Sequence[Cell]) -> list[Any]:
     """The cells of a line, as far as lines are sent."""
     return [[c.start, c.stop, [*map(int, c.indices)]] for c in cells if c.stop <= LONGEST_LINE]
+
+
+def encode_step(step: Step | None) -> list[Any] | None:
+    """A step from element to element."""
+    if step is None:
+        return None
+    return [step.line, [*map(int, step.indices)], step.number, step.total, step.wrapped]
 
 
 def encode_commands(commands: Sequence[CommandInfo]) -> list[Any]:
@@ -258,6 +266,7 @@ class Head(NamedTuple):
     menu: tuple[MenuItem, ...]
     initial_line: int
     initial_search: str
+    steps: str
     is_data: bool
     line_count: int
     pends: bool
@@ -276,6 +285,7 @@ def decode_head(data: Any) -> Head:
         ),
         integer(data["initial_line"]),
         _text(data["initial_search"]),
+        printable(_text(data["steps"])),
         bool(data["is_data"]),
         integer(data["count"]),
         bool(data["pends"]),
@@ -308,6 +318,21 @@ def decode_completion(data: Any) -> Completion:
 def decode_cells(data: Any) -> list[Cell]:
     """What `encode_cells` made."""
     return [Cell(integer(a), integer(b), _indices(indices)) for a, b, indices in data]
+
+
+@_checked
+def decode_step(data: Any) -> Step | None:
+    """What `encode_step` made."""
+    if data is None:
+        return None
+    line, indices, number, total, wrapped = data
+    return Step(
+        None if line is None else integer(line),
+        _indices(indices),
+        integer(number),
+        integer(total),
+        bool(wrapped),
+    )
 
 
 @_checked

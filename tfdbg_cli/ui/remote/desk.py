@@ -91,6 +91,9 @@ class Desk:
             "locate": lambda document, indices: shelf.get(document).locate(indices),
             "cells": lambda document, line: codec.encode_cells(shelf.get(document).cells(line)),
             "element": self._element,
+            "step": lambda document, indices, direction: codec.encode_step(
+                shelf.get(document).step(indices, direction)
+            ),
             "resized": self._resized,
             "release": shelf.release,
             "typed": service.history.add,

@@ -12,7 +12,7 @@ from typing import Any
 
 from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.reply import CommandInfo, Completion, Leave, Reply, Toast
-from tfdbg_cli.documents import Cell, Document, Line, line
+from tfdbg_cli.documents import Cell, Document, Line, Step, line
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.printable import printable
 from tfdbg_cli.settings import Settings
@@ -153,7 +153,7 @@ class RemoteDocument(Document):
         self._number, self._count, self._pends = head.number, head.line_count, head.pends
         self.title, self.title_role, self.menu = head.title, head.title_role, head.menu
         self.initial_line, self.initial_search = head.initial_line, head.initial_search
-        self.is_data = head.is_data
+        self.is_data, self.steps = head.is_data, head.steps
         self._blocks: OrderedDict[int, list[Line]] = OrderedDict()
         # Blocks with placeholders, and until when they are good enough.
         self._until: dict[int, float] = {}
@@ -310,6 +310,11 @@ class RemoteDocument(Document):
         except UserError:
             return None
         return None if data is None else RemoteDocument(self._connection, data)
+
+    def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
+        """The next of the elements that the Document is about."""
+        place = None if indices is None else [int(index) for index in indices]
+        return codec.decode_step(self._ask("step", indices=place, direction=direction))
 
     def status(self, start: int, stop: int) -> str:
         """What the status line says of the visible lines."""

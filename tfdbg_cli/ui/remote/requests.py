@@ -63,6 +63,10 @@ def _indices(data: Any) -> tuple[int, ...]:
     return tuple(integer(number) for number in data)
 
 
+def _place(data: Any) -> tuple[int, ...] | None:
+    return None if data is None else _indices(data)
+
+
 def _numbers(data: Any) -> tuple[int, ...]:
     if not isinstance(data, list) or len(data) > _MOST_RELEASED:
         raise ValueError("no list")
@@ -95,6 +99,7 @@ _REQUESTS: Mapping[str, _Checks] = {
     "locate": {"document": _count, "indices": _indices},
     "cells": {"document": _count, "line": _count},
     "element": {"document": _count, "indices": _indices},
+    "step": {"document": _count, "indices": _place, "direction": _direction},
     "resized": {"document": _count, "width": _width},
     "release": {"documents": _numbers},
     "typed": {"text": _text},

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 #: The version of the protocol. Both sides must have the same one.
-VERSION = 1
+VERSION = 2
 
 #: The longest messages, in bytes.
 FROM_CLIENT, FROM_PROGRAM = 1 << 20, 16 << 20

@@ -12,7 +12,7 @@ import urwid
 from urwid.display import raw
 
 from tfdbg_cli.commands.reply import Leave, Reply, Service, Toast, UiRequest
-from tfdbg_cli.documents import Document
+from tfdbg_cli.documents import Document, Step
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.bindings import KeyTable
@@ -24,7 +24,7 @@ from tfdbg_cli.ui.screen.outside import clipboard_sequence, edited, pager_comman
 from tfdbg_cli.ui.screen.stack import ViewStack
 from tfdbg_cli.ui.screen.state import State, areas_for
 from tfdbg_cli.ui.screen.terminal import Terminal
-from tfdbg_cli.ui.screen.view import View
+from tfdbg_cli.ui.screen.view import Found, View
 from tfdbg_cli.ui.screen.work import Work
 from tfdbg_cli.ui.text import parse_indices
 from tfdbg_cli.ui.themes import Theme
@@ -300,7 +300,10 @@ class App(Commander):
         else:
             self.state.views.push(view)
         self.state.menu_at = None
-        if document.initial_search:
+        if document.steps:
+            view.steps = document.steps
+            self.search("", 1)
+        elif document.initial_search:
             with contextlib.suppress(UserError):
                 # What stands above the elements is not what is looked for.
                 lines = range(min(document.line_count, _HEADER_LINES))
@@ -365,6 +368,11 @@ class App(Commander):
         view = self.state.view
         if view is None:
             raise UserError("There is no screen yet.")
+        if not regex and view.steps:
+            step = view.step(direction)
+            parts = [view.cursor.text(), f"{view.steps} {step.number} of {step.total}"]
+            self.state.message = Toast("   ".join(filter(None, parts)) + _turned(step, direction))
+            return
         if not regex and view.pattern is not None and view.cursor.step(view.pattern, direction):
             self.state.message = Toast(f"{view.cursor.text()}   /{view.pattern.pattern}")
             return
@@ -378,8 +386,7 @@ class App(Commander):
             text = f"/{shown}: line {found.line + 1}"
             if found.total:
                 text += f", matching line {found.number} of {found.total}"
-            if found.wrapped:
-                text += "; the search went on at the " + ("top" if direction > 0 else "bottom")
+            text += _turned(found, direction)
             if element := view.cursor.text():
                 text = f"{element}   {text}"
             self.state.message = Toast(text + ".")
@@ -412,3 +419,10 @@ class App(Commander):
     def cancel_work(self) -> bool:
         """Give up a search that is still going on; False: there is none."""
         return self._work.cancel()
+
+
+def _turned(found: Found | Step, direction: int) -> str:
+    """What is said of a search that went on at the other end."""
+    if not found.wrapped:
+        return ""
+    return "; the search went on at the " + ("top" if direction > 0 else "bottom")

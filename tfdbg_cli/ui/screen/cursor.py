@@ -80,7 +80,10 @@ class ElementCursor:
 
     def go_to(self, indices: Sequence[int]) -> bool:
         """Put it on an element; ``False``: no line shows that."""
-        number = self._view.document.locate(indices)
+        return self.put(self._view.document.locate(indices), indices)
+
+    def put(self, number: int, indices: Sequence[int]) -> bool:
+        """Put it on an element of a line; ``False``: the line doesn't show that."""
         wanted = tuple(indices)
         for ordinal, cell in enumerate(self._cells(number)):
             if cell.indices == wanted:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdbg_cli.documents import Cell, Document, Line
+from tfdbg_cli.documents import Cell, Document, Line, Step
 from tfdbg_cli.errors import UserError
 
 __all__ = ["FilteredDocument", "Hit", "Slices", "compiled", "find_steps", "matching_steps"]
@@ -170,6 +170,15 @@ class FilteredDocument(Document):
     def element(self, indices: Sequence[int]) -> Document | None:
         """All about one element."""
         return self.whole.element(indices)
+
+    def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
+        """That of the whole; its line may not be among these."""
+        found = self.whole.step(indices, direction)
+        if found is None or found.line is None:
+            return found
+        at = self.place(found.line)
+        is_here = at < self.line_count and self.number(at) == found.line
+        return found._replace(line=at if is_here else None)
 
     @property
     def pending(self) -> bool:

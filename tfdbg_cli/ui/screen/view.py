@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import urwid
 
-from tfdbg_cli.documents import Document, Line, TextDocument, line
+from tfdbg_cli.documents import Document, Line, Step, TextDocument, line
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.ui.screen.cells import text_width
 from tfdbg_cli.ui.screen.cursor import ElementCursor
@@ -75,6 +75,7 @@ class View:
 
     Attributes:
         stop: the number of the stop that it was made at, see `ViewStack`.
+        steps: what the next match is instead of a match: ``bad element``; empty: a match.
     """
 
     def __init__(
@@ -94,6 +95,8 @@ class View:
         self.left = 0
         self.link: tuple[int, int] | None = None
         self.pattern: re.Pattern[str] | None = None
+        self.steps = ""
+        self._stepped: tuple[int, ...] | None = None
         self.match: int | None = None
         self.mark: int | None = None
         self.cursor = ElementCursor(self)
@@ -280,7 +283,7 @@ class View:
             UserError: there was no search before.
         """
         if pattern is not None:
-            self.pattern, self.match = pattern, None
+            self.pattern, self.match, self.steps = pattern, None, ""
         if self.pattern is None:
             raise UserError("There was no search on this screen yet.", "Use /regex.")
         if first is not None:
@@ -308,6 +311,29 @@ class View:
         if matches is None or hit.line not in matches:
             return Found(hit.line, hit.wrapped, 0, 0)
         return Found(hit.line, hit.wrapped, matches.index(hit.line) + 1, len(matches))
+
+    def step(self, direction: int) -> Step:
+        """Go to the next (1) or previous (-1) of the elements that the Document is about.
+
+        From the cursor, if it is on an element, else from the last one that this has gone to.
+
+        Raises:
+            UserError: they are no longer there, or the next one isn't shown.
+        """
+        here = self.cursor.current
+        found = self.document.step(here[1].indices if here else self._stepped, direction)
+        if found is None:
+            text = f"No {self.steps} can be found here any more."
+            raise UserError(text, "Its tensor was let go with its run.")
+        self._stepped = found.indices
+        if found.line is None:
+            self.cursor.clear()
+            place = f"{self.steps} {found.number} of {found.total}, {list(found.indices)},"
+            raise UserError(f"{place} isn't shown.", "& alone shows all lines.")
+        self.match = found.line
+        self.show(found.line)
+        self.cursor.put(found.line, found.indices)
+        return found
 
     def narrow(self, document: Document) -> None:
         """Show a part of the Document, or the whole again, at the line that is on top now."""
