@@ -29,12 +29,13 @@ if TYPE_CHECKING:
         wrap,
     )
     from tfdbg_cli.dumps.directory import (
-        DebugDumpDir,
         DebugTensorDatum,
+        InconvertibleTensorProto,
         load_tensor_from_event,
         load_tensor_from_event_file,
     )
     from tfdbg_cli.dumps.reconstruct import reconstruct_non_debug_graph_def
+    from tfdbg_cli.engines.tensorflow.debug_data import DebugDumpDir
     from tfdbg_cli.engines.tensorflow.gradients import (
         GradientsDebugger,
         clear_gradient_debuggers,
@@ -88,12 +89,13 @@ _HOMES = {
     ),
     "tfdbg_cli.notebook": ("load_ipython_extension", "unload_ipython_extension"),
     "tfdbg_cli.dumps.directory": (
-        "DebugDumpDir",
         "DebugTensorDatum",
+        "InconvertibleTensorProto",
         "load_tensor_from_event",
         "load_tensor_from_event_file",
     ),
     "tfdbg_cli.dumps.reconstruct": ("reconstruct_non_debug_graph_def",),
+    "tfdbg_cli.engines.tensorflow.debug_data": ("DebugDumpDir",),
     "tfdbg_cli.engines.tensorflow.gradients": (
         "GradientsDebugger",
         "clear_gradient_debuggers",
@@ -146,6 +148,7 @@ __all__ = [
     "GradientsDebugger",
     "GrpcDebugHook",
     "GrpcDebugWrapperSession",
+    "InconvertibleTensorProto",
     "LocalCLIDebugHook",
     "LocalCLIDebugWrapperSession",
     "NodeStepper",

@@ -242,3 +242,61 @@ def test_a_device_folder_is_read_as_by_tensorflow(tf_run):
         assert device_path_to_device_name(str(path)) == debug_data.device_path_to_device_name(
             str(path)
         )
+
+
+def test_the_public_class_gives_tensorflows_messages(tf_run, theirs):
+    import tfdbg_cli
+
+    ours = tfdbg_cli.DebugDumpDir(tf_run)
+    assert isinstance(ours, DebugDumpDir)
+    given = {graph.node[0].device: graph for graph in theirs.partition_graphs()}
+    for graph, device in zip(ours.partition_graphs(), ours.devices(), strict=True):
+        assert type(graph) is type(given[device])
+        assert list(graph.node) == list(given[device].node)
+    rebuilt = theirs.reconstructed_non_debug_partition_graphs()
+    for device, graph in ours.reconstructed_non_debug_partition_graphs().items():
+        assert type(graph) is type(rebuilt[device])
+    for name in theirs.nodes():
+        assert ours.node_attributes(name) == dict(theirs.node_attributes(name))
+        assert all(
+            type(ours.node_attributes(name)[key]) is type(value)
+            for key, value in theirs.node_attributes(name).items()
+        )
+
+
+def test_inconvertible_values_are_of_both_classes(tf_run, theirs, tmp_path):
+    import copy
+    import pickle
+
+    from tensorflow.python.debug.lib import debug_data
+
+    import tfdbg_cli
+
+    def programs_own(datum, tensor):  # as the original's users write it
+        return not isinstance(tensor, debug_data.InconvertibleTensorProto)
+
+    ours = tfdbg_cli.DebugDumpDir(tf_run)
+    found = len(ours.find(programs_own))
+    assert found == len(theirs.find(programs_own)) < ours.size
+    (mine,) = ours.get_tensors("uninit", 0, "DebugIdentity")
+    (other,) = theirs.get_tensors("uninit", 0, "DebugIdentity")
+    for value in (mine, other, copy.deepcopy(mine), pickle.loads(pickle.dumps(mine))):
+        assert isinstance(value, debug_data.InconvertibleTensorProto)
+        assert isinstance(value, tfdbg_cli.InconvertibleTensorProto)
+        assert value.initialized is False
+        assert str(value).startswith("Uninitialized tensor")
+    assert not isinstance(np.zeros(2), tfdbg_cli.InconvertibleTensorProto)
+    assert not isinstance("text", tfdbg_cli.InconvertibleTensorProto)
+    # What the original has read can be written here.
+    write_dump_directory(_holding(other), tmp_path / "again")
+    (again,) = DebugDumpDir(tmp_path / "again").data()
+    assert "Uninitialized tensor" in str(again.get_tensor())
+
+
+def _holding(value):
+    from tfdbg_cli.dumps.graph import Graph
+    from tfdbg_cli.dumps.memory import MemoryDump
+
+    dump = MemoryDump(Graph([]))
+    dump.add("uninit", 0, value)
+    return dump

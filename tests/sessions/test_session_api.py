@@ -111,6 +111,15 @@ def test_positional_arguments_mean_what_they_meant():
     assert names[1:7] == [
         *("sess", "dump_root", "log_usage", "ui_type", "thread_name_filter", "config_file_path"),
     ]
+    for kind, before in (
+        (tf_debug.DumpingDebugWrapperSession, "pass_through_operrors"),
+        (tf_debug.GrpcDebugWrapperSession, "thread_name_filter"),
+        (tf_debug.DumpingDebugHook, "thread_name_filter"),
+        (tf_debug.GrpcDebugHook, "thread_name_filter"),
+    ):
+        names = list(parameters(kind.__init__))
+        assert names[names.index(before) + 1] == "log_usage"
+    assert "log_usage" in inspect.signature(tf_debug.LocalCLIDebugHook).parameters
     names = list(parameters(tf_debug.watch_graph_with_blacklists))
     assert names[4:7] == [
         *("node_name_regex_blacklist", "op_type_regex_blacklist", "tensor_dtype_regex_blacklist"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,8 +38,24 @@ __all__ = [
 _HANDLES = frozenset({"VarHandleOp", "_VarHandlesOp"})
 
 
-class InconvertibleTensorProto:
+_THEIRS = "tensorflow.python.debug.lib.debug_data"
+
+
+class _Inconvertible(type):
+    """TensorFlow's class of that name counts as this one."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        kind = type(instance)
+        return super().__instancecheck__(instance) or (
+            kind.__name__ == "InconvertibleTensorProto" and kind.__module__ == _THEIRS
+        )
+
+
+class InconvertibleTensorProto(metaclass=_Inconvertible):
     """A value that no NumPy array can hold: uninitialized, a resource handle, a variant.
+
+    To ``isinstance`` it is the same as the class of TensorFlow's ``debug_data``, both ways: the
+    filters of programs ask for either.
 
     Attributes:
         initialized: ``False`` for a variable that was read before it had a value.
@@ -48,6 +65,13 @@ class InconvertibleTensorProto:
     def __init__(self, description: object = "", initialized: bool = True) -> None:
         self.description = description
         self.initialized = initialized
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return getattr(sys.modules.get(_THEIRS), "InconvertibleTensorProto", type(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.description, self.initialized)
 
     def __str__(self) -> str:
         return str(self.description) if self.initialized else "Uninitialized tensor"

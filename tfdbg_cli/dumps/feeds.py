@@ -34,7 +34,7 @@ def as_tensor(value: Any) -> np.ndarray[Any, Any] | InconvertibleTensorProto:
         return value
     try:
         array = np.asarray(value)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, Warning):  # ragged; older versions of NumPy only warn of it
         array = None
     if array is None or (array.dtype.kind == "O" and string_elements(array) is None):
         return InconvertibleTensorProto(repr(value)[:_LONGEST_REPR])

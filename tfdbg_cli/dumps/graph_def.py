@@ -119,9 +119,14 @@ class GraphDef:
     node: list[NodeDef] = field(default_factory=list)
     rest: bytes = b""
 
-    def SerializeToString(self) -> bytes:
-        """The message, for ``graph_pb2.GraphDef.FromString``."""
-        return b"".join([*(wire.put_bytes(1, node.to_bytes()) for node in self.node), self.rest])
+    def SerializeToString(self, encode: Callable[[str], str] = encode_node_name) -> bytes:
+        """The message, for ``graph_pb2.GraphDef.FromString``.
+
+        Args:
+            encode: how names are written.
+        """
+        nodes = (wire.put_bytes(1, node.to_bytes(encode)) for node in self.node)
+        return b"".join([*nodes, self.rest])
 
 
 def parse_graph_def(data: bytes | bytearray | memoryview) -> GraphDef:

@@ -209,7 +209,7 @@ class RunFolderWriter:
                 dtype=dtype,
                 shape=None if shape is None else list(shape),
                 bytes=0,
-                description=str(value.description),
+                description=str(getattr(value, "description", value)),
                 initialized=value.initialized,
             )
             return True

@@ -314,7 +314,7 @@ def tensor_chunks(
             return [_head(wanted, shape if shape is not None else (1,))]
         kind = wanted if wanted is not None and not wanted.raw else dtype_by_name("resource")
         assert kind is not None
-        text = str(value.description).encode("utf-8", "surrogateescape") or b"?"
+        text = str(getattr(value, "description", value)).encode("utf-8", "surrogateescape") or b"?"
         return [_head(kind, shape or ()), wire.put_bytes(_CONTENT, text)]
     array = np.asarray(value)
     own = dtype_of(array)

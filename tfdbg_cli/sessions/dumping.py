@@ -133,6 +133,7 @@ class DumpingDebugWrapperSession(NonInteractiveDebugWrapperSession):
         thread_name_filter: only runs on threads whose name begins with a match of this regex are
             written.
         pass_through_operrors: a run that fails is not written.
+        log_usage: taken for the original's sake; nothing is logged.
         folders: share the folder of another session; ``session_root`` isn't looked at then.
 
     Raises:
@@ -147,6 +148,7 @@ class DumpingDebugWrapperSession(NonInteractiveDebugWrapperSession):
         watch_fn: WatchFn | None = None,
         thread_name_filter: str | None = None,
         pass_through_operrors: bool | None = None,
+        log_usage: bool = True,
         *,
         folders: RunFolders | None = None,
     ) -> None:

@@ -107,6 +107,7 @@ class GrpcDebugWrapperSession(NonInteractiveDebugWrapperSession):
             default: everything is watched.
         thread_name_filter: only runs on threads whose name begins with a match of this regex are
             sent.
+        log_usage: taken for the original's sake; nothing is logged.
         receivers: share those of another session; the addresses aren't looked at then.
 
     Raises:
@@ -120,6 +121,7 @@ class GrpcDebugWrapperSession(NonInteractiveDebugWrapperSession):
         grpc_debug_server_addresses: str | list[str],
         watch_fn: WatchFn | None = None,
         thread_name_filter: str | None = None,
+        log_usage: bool = True,
         *,
         receivers: GrpcReceivers | None = None,
     ) -> None:

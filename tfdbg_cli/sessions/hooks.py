@@ -113,6 +113,7 @@ class LocalCLIDebugHook(_DebugHook):
         thread_name_filter: only runs on threads whose name begins with a match of this regex stop.
         config_file_path: settings file; default: the user's own.
         debugger: share everything with other sessions.
+        log_usage: taken for the original's sake; nothing is logged.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class LocalCLIDebugHook(_DebugHook):
         config_file_path: str | None = None,
         *,
         debugger: Debugger | None = None,
+        log_usage: bool = True,
     ) -> None:
         super().__init__()
         self._ui_type = ui_type
@@ -163,6 +165,7 @@ class DumpingDebugHook(_DebugHook):
         watch_fn: likewise.
         thread_name_filter: only runs on threads whose name begins with a match of this regex are
             written.
+        log_usage: taken for the original's sake; nothing is logged.
     """
 
     def __init__(
@@ -170,6 +173,7 @@ class DumpingDebugHook(_DebugHook):
         session_root: str,
         watch_fn: WatchFn | None = None,
         thread_name_filter: str | None = None,
+        log_usage: bool = True,
     ) -> None:
         super().__init__()
         self._session_root = session_root
@@ -195,6 +199,7 @@ class GrpcDebugHook(_DebugHook):
         watch_fn: likewise.
         thread_name_filter: only runs on threads whose name begins with a match of this regex are
             sent.
+        log_usage: taken for the original's sake; nothing is logged.
 
     Raises:
         TypeError: the addresses are neither a ``str`` nor a ``list`` of ``str``.
@@ -205,6 +210,7 @@ class GrpcDebugHook(_DebugHook):
         grpc_debug_server_addresses: str | list[str],
         watch_fn: WatchFn | None = None,
         thread_name_filter: str | None = None,
+        log_usage: bool = True,
     ) -> None:
         super().__init__()
         self._receivers = GrpcReceivers(grpc_debug_server_addresses)

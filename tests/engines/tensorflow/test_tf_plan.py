@@ -5,6 +5,7 @@ import time
 import pytest
 import tensorflow as tf
 
+import tfdbg_cli
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow import adapter as adapter_module
 from tfdbg_cli.engines.tensorflow.engine import ENGINE
@@ -86,3 +87,37 @@ def test_a_deep_chain_needs_no_recursion(graph):
     plan = make_plan(graph, resolve(graph, at, None), Watch())
     assert len(plan.ops) == 3_001
     assert [entry.position for entry in plan.entries] == sorted(e.position for e in plan.entries)
+
+
+@pytest.mark.parametrize("regex", [".*_ref", "float32_ref", "float32$", "float32", "int32.*"])
+def test_the_dtype_of_a_reference_is_told_apart(graph, tmp_path, regex):
+    """As in the original, whose own wrapper session is asked too."""
+    from tensorflow.python.debug.lib import debug_data
+    from tensorflow.python.debug.wrappers import dumping_wrapper, framework
+
+    v = tf1.get_variable("v", initializer=10.0, use_resource=False)
+    n = tf1.get_variable("n", initializer=1, use_resource=False)
+    inc = tf1.assign_add(v, 1.0, name="inc")
+    out = tf.multiply(inc, tf.cast(n, tf.float32, name="cast"), name="out")
+    found = []
+    config = tf1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    for name, kind, options in (
+        ("theirs", dumping_wrapper.DumpingDebugWrapperSession, framework.WatchOptions),
+        ("ours", tfdbg_cli.DumpingDebugWrapperSession, tfdbg_cli.WatchOptions),
+    ):
+        with tf1.Session(config=config) as session:
+            session.run(tf1.global_variables_initializer())
+            root = tmp_path / name
+            chosen = options(tensor_dtype_regex_allowlist=regex)
+            kind(session, str(root), watch_fn=lambda *_, chosen=chosen: chosen).run(out)
+        (run,) = root.iterdir()
+        dump = debug_data.DebugDumpDir(str(run), validate=False)
+        found.append({datum.tensor_name for datum in dump.dumped_tensor_data})
+    assert found[0] == found[1]
+    assert found[0]
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        watch = Watch(tensor_dtype=f"^(?:{regex})")
+        capture = ENGINE.adapt(session).debug_run(out, None, None, None, watch)
+    assert set(capture.dump.tensor_names()) == found[0]

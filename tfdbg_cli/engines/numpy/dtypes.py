@@ -84,6 +84,8 @@ def to_array(value: Any, dtype: DType | None = None) -> Array:
         if dtype is not None and dtype.kind == "O":
             return _to_strings(np.array(value, dtype=object))
         made: Array = np.array(value, dtype=dtype)
+        if made.dtype.kind in "iu" and not hasattr(value, "dtype"):
+            _check_range(value, made)
     except (TypeError, ValueError, OverflowError) as error:
         wanted = f" of {dtype_name(dtype)}" if dtype is not None else ""
         raise TypeError(f"{value!r} can't be made a tensor{wanted}: {error}.") from None
@@ -95,6 +97,13 @@ def to_array(value: Any, dtype: DType | None = None) -> Array:
         if made.dtype == int64 and made.size and np.abs(made).max() < 2**31:
             return made.astype(int32)
     return made
+
+
+def _check_range(value: Any, made: Array) -> None:
+    """NumPy before 2.0 cuts Python's integers to what fits."""
+    given = np.asarray(value)
+    if given.dtype.kind in "iuO" and not np.array_equal(made, given):
+        raise OverflowError(f"it is out of the bounds of {made.dtype}")
 
 
 def _to_strings(made: Array) -> Array:

@@ -208,7 +208,7 @@ def _listed(
         if (
             tensor is not None
             and matcher.node(entry.node, tensor.op.type)
-            and matcher.dtype(tensor.dtype.base_dtype.name)
+            and matcher.dtype(tensor.dtype.name)
         ):
             entries.append(entry)
     return entries, values

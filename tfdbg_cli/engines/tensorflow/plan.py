@@ -169,7 +169,7 @@ class Matcher:
         )
 
     def dtype(self, name: str) -> bool:
-        """Whether tensors of this element type are wanted."""
+        """Whether tensors of a dtype are wanted: ``float32_ref`` is that of a reference."""
         return self._dtype is None or self._dtype.search(name) is not None
 
 
@@ -238,7 +238,7 @@ class _Planner:
         return (
             holdable(tensor.dtype)
             and matcher.node(op.name, op.type)
-            and matcher.dtype(base_dtype_name(tensor.dtype))
+            and matcher.dtype(tensor.dtype.name)
         )
 
     def _add_feeds(self) -> None:

@@ -1,0 +1,69 @@
+"""`DebugDumpDir` for programs: where TensorFlow can be imported, graphs are its own messages."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from tfdbg_cli.dumps import directory
+
+__all__ = ["DebugDumpDir"]
+
+
+@functools.cache
+def _messages() -> tuple[Any, Any] | None:
+    """TensorFlow's ``GraphDef`` and ``AttrValue``; ``None``: it isn't there."""
+    try:
+        from tensorflow.core.framework import attr_value_pb2, graph_pb2
+    except Exception:  # not installed, or it can't be loaded: dumps are read all the same
+        return None
+    return graph_pb2.GraphDef, attr_value_pb2.AttrValue
+
+
+class DebugDumpDir(directory.DebugDumpDir):
+    """A run in the original's dump directory, whose graphs are TensorFlow's where that is there.
+
+    Args and errors as for `tfdbg_cli.dumps.directory.DebugDumpDir`.
+    """
+
+    def partition_graphs(self) -> list[Any]:
+        """The devices' graphs with the debugger's nodes.
+
+        Returns:
+            TensorFlow's ``GraphDef`` messages; our own, which have ``node``, where it can't be
+            imported.
+
+        Raises:
+            LookupError: there are none.
+        """
+        return [_graph_def(graph) for graph in super().partition_graphs()]
+
+    def reconstructed_non_debug_partition_graphs(self) -> dict[str, Any]:
+        """Device -> its graph without the debugger's nodes; messages as in `partition_graphs`."""
+        found = super().reconstructed_non_debug_partition_graphs()
+        return {device: _graph_def(graph) for device, graph in found.items()}
+
+    def node_attributes(self, node_name: str, device_name: str | None = None) -> dict[str, Any]:
+        """Attribute name -> value.
+
+        Returns:
+            TensorFlow's ``AttrValue`` messages; our own, whose ``str`` is readable text, where it
+            can't be imported.
+
+        Raises:
+            LookupError: there is no graph.
+            ValueError: no device or several have the node.
+        """
+        found = super().node_attributes(node_name, device_name)
+        messages = _messages()
+        if messages is None:
+            return found
+        return {name: messages[1].FromString(value.data) for name, value in found.items()}
+
+
+def _graph_def(graph: Any) -> Any:
+    messages = _messages()
+    if messages is None:
+        return graph
+    # Names as they are: those of debug nodes have what other names may not.
+    return messages[0].FromString(graph.SerializeToString(encode=str))
