@@ -134,6 +134,11 @@ class ProgramRun:
 class SteppedRun(Stepper):
     """A run that an engine does step by step, and its two ends."""
 
+    @property
+    def real(self) -> Capture | None:
+        """The run as it is without overrides, where it was made before the first step."""
+        return None
+
     @abstractmethod
     def finish(self) -> Capture:
         """Do the rest of the run, overrides included.

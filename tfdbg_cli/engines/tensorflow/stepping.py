@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 from tensorflow.python.client import session as tf_session
+from tensorflow.python.framework import errors_impl as errors
 
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, SessionAdapter, SteppedRun
 from tfdbg_cli.engines.tensorflow import guard
+from tfdbg_cli.engines.tensorflow.errors import attempt
 from tfdbg_cli.engines.tensorflow.functions import Functions
 from tfdbg_cli.engines.tensorflow.requests import resolve
 from tfdbg_cli.engines.tensorflow.step_caveats import caveats_of
@@ -382,8 +384,11 @@ class TensorFlowStepper(SteppedRun):
                 error, end = self._settle()
             self._position = end
             value = None
+            if error is None and self._changes:
+                value, error = attempt(self._fetched)
+            elif error is None:
+                value = worlds.capture.value
             if error is None:
-                value = self._fetched() if self._changes else worlds.capture.value
                 value = self.returned(value)
             worlds.settle()
             dump = self._dump_until(end)
@@ -408,7 +413,12 @@ class TensorFlowStepper(SteppedRun):
     def _fetched(self) -> Any:
         """What the run returns: the fetches in the caller's own structure."""
         handler = tf_session._FetchHandler(self._adapter.framework_graph, self._fetches, {})
-        values = [_returned(self._get(tensor.name)) for tensor in handler.fetches()]
+        values = []
+        for tensor in handler.fetches():
+            if not self.has(tensor.name):  # as the runtime says it
+                message = f"{tensor.name} does not have value: its side was not taken."
+                raise errors.InvalidArgumentError(tensor.op.node_def, tensor.op, message)
+            values.append(_returned(self._get(tensor.name)))
         return handler.build_results(self._adapter.session, values)
 
     def discard(self) -> Capture:
