@@ -161,6 +161,13 @@ class SteppedRun(Stepper):
                 changed.
         """
 
+    def withhold(self) -> None:
+        """Let the program's variables be what they were before the run, until it is finished.
+
+        For an engine that makes the run before the first step. Where nothing else is said they
+        are as that has left them.
+        """
+
     def again(self) -> SteppedRun | None:
         """After a `discard` that has given a capture: the run from its beginning, once more.
 

@@ -55,6 +55,7 @@ class Worlds:
         arguments: those of ``Session.run``.
 
     Attributes:
+        layout: as above.
         capture: the run itself; its dump has a part of the tensors only.
         doors: to the variables that the run uses.
         initial: variable -> its value before the run, for those that it may write.
@@ -68,7 +69,7 @@ class Worlds:
         layout: Layout,
         arguments: tuple[Any, Any, Any, Any],
     ) -> None:
-        self._adapter, self._layout = adapter, layout
+        self._adapter, self.layout = adapter, layout
         self._calls = FUNCTIONAL | getattr(adapter.framework_graph, "_functions", {}).keys()
         run = guard.runner(adapter.session)
         known = [state for state in layout.users if state.type in VARIABLES]
@@ -90,8 +91,8 @@ class Worlds:
 
     def _is_unwanted(self, node: str, slot: int) -> bool:
         op = self._adapter.framework_graph.get_operation_by_name(node)
-        unit = self._layout.unit_of[op]
-        if not self._layout.shown(op, slot):
+        unit = self.layout.unit_of[op]
+        if not self.layout.shown(op, slot):
             return False
         # What is read of a variable now may be another value later.
         is_read = bool(unit.reads) and not self._uses_inside(unit)
@@ -105,7 +106,7 @@ class Worlds:
         """Get ready for the program to go on: variables will have other values then."""
         used = {
             variable
-            for unit in self._layout.units
+            for unit in self.layout.units
             if self._uses_inside(unit)
             for variable in unit.reads
         }
@@ -124,7 +125,7 @@ class Worlds:
     def _complete(self) -> None:
         assert self.capture.dump is not None
         try:
-            region = find_missing(self._layout, self._recorded, self._lost)
+            region = find_missing(self.layout, self._recorded, self._lost)
             result = self._compute(Change(), region)
         except UserError as error:
             self.capture.dump.warnings.append(f"Tensors are missing: {error.message}")
@@ -134,7 +135,7 @@ class Worlds:
             return
         if result.error is not None and self.capture.error is None:
             self.capture.dump.warnings.append(f"Tensors are missing: {errors.reason(result.error)}")
-        self._recorded.take_over(Record(self._layout, result.data), region.changed)
+        self._recorded.take_over(Record(self.layout, result.data), region.changed)
 
     # What would have been.
 
@@ -145,7 +146,7 @@ class Worlds:
             UserError: that isn't possible.
         """
         has_failed = self.capture.error is not None
-        region = find_region(self._layout, self.record, change, self.stuck, has_failed)
+        region = find_region(self.layout, self.record, change, self.stuck, has_failed)
         for variable in region.variables:
             if not self.doors.can_read(variable):
                 raise UserError(
@@ -157,8 +158,8 @@ class Worlds:
     def world(self, change: Change, region: Region) -> World:
         """Compute it."""
         result = self._compute(change, region)
-        record = Record(self._layout, result.data)
-        error, failed_at = result.error, len(self._layout.units)
+        record = Record(self.layout, result.data)
+        error, failed_at = result.error, len(self.layout.units)
         if error is not None:
             failed_at = self._place(error, record, sorted(region.changed))
             error = _of_the_program(error, self._adapter.framework_graph)
@@ -167,9 +168,9 @@ class Worlds:
     def _compute(self, change: Change, region: Region) -> Result:
         session = self._adapter.session
         with guard.bypass():
-            others = region.variables - set(self._layout.variables) - self.initial.keys()
+            others = region.variables - set(self.layout.variables) - self.initial.keys()
             scratch = Scratch(
-                self._layout,
+                self.layout,
                 self._recorded,
                 change,
                 region,
@@ -183,12 +184,12 @@ class Worlds:
         """The step that has failed."""
         described = self._adapter.describe_error(error)
         name = described.op_name if described is not None else ""
-        places = {op.name: unit.index for op, unit in self._layout.unit_of.items()}
+        places = {op.name: unit.index for op, unit in self.layout.unit_of.items()}
         while name and name not in places:
             name = name.rpartition("/")[0]
         if name:
             return places[name]
-        steps = self._layout.steps
+        steps = self.layout.steps
         for index in candidates:
             if any(record.place(made) is None for made in steps[index].outputs):
                 return int(index)
@@ -197,10 +198,10 @@ class Worlds:
     def outcome(self, change: Change, region: Region, world: World) -> dict[Any, Any]:
         """What the session's variables are to be set to."""
         values: dict[Any, Any] = {}
-        for variable in self._layout.variables:
+        for variable in self.layout.variables:
             if variable in self.stuck:
                 continue
-            writers = self._layout.writers(variable)
+            writers = self.layout.writers(variable)
             undone = change.undone.get(variable, frozenset())
             if undone.issuperset(writers):
                 values[variable] = self.initial[variable]
