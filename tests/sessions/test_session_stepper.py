@@ -335,3 +335,19 @@ def test_the_program_has_its_result_though_the_overrides_are_lost(engine):
         assert sess.run(train, {x: 3.0}) == 7
         assert "The overrides are lost" in screen(ui.stops[2], "lt")
         assert [stop.mode for stop in ui.stops] == ["run-start", "stepper", "run-end"]
+
+
+@pytest.mark.parametrize("engine", ENGINES[1:])
+def test_only_what_can_be_mended_is_offered(engine):
+    tf = framework(engine)
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [], name="x")
+        checked = tf.check_numerics(tf.log(x, name="log"), "bad", name="checked")
+        commands = ["cont checked", "override log:0 1", "cont", "exit"]
+        sess, ui = wrap(session, ["s"], commands, ["run"])
+        assert sess.run(checked, {x: 0.0}) == 1
+        assert "Override one of its inputs and step again" in screen(ui.stops[1], "cont checked")
+        sess, ui = wrap(session, ["s"], ["cont", "exit"], ["run"])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="must feed"):
+            sess.run(checked)
+        assert "No override of its inputs can mend that" in screen(ui.stops[1], "cont")

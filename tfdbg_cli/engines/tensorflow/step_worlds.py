@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -126,7 +127,7 @@ class Worlds:
         assert self.capture.dump is not None
         try:
             region = find_missing(self.layout, self._recorded, self._lost)
-            result = self._compute(Change(), region)
+            result, _ = self._compute(Change(), region, self.failed_at)
         except UserError as error:
             self.capture.dump.warnings.append(f"Tensors are missing: {error.message}")
             return
@@ -157,15 +158,35 @@ class Worlds:
 
     def world(self, change: Change, region: Region) -> World:
         """Compute it."""
-        result = self._compute(change, region)
-        record = Record(self.layout, result.data)
-        error, failed_at = result.error, len(self.layout.units)
+        result, failed_at = self._compute(change, region, len(self.layout.units))
+        error = result.error
         if error is not None:
-            failed_at = self._place(error, record, sorted(region.changed))
             error = _of_the_program(error, self._adapter.framework_graph)
+        record = Record(self.layout, result.data)
         return World(record, result.variables, error, failed_at)
 
-    def _compute(self, change: Change, region: Region) -> Result:
+    def _compute(self, change: Change, region: Region, end: int) -> tuple[Result, int]:
+        """Compute it, but nothing from a step on.
+
+        Of a run that fails nothing is left but the error: what comes before the failing step is
+        computed once more without it.
+
+        Returns:
+            What came of it, and the step that has failed; ``end``: none.
+        """
+        result = self._execute(change, _before(self.layout, region, end))
+        error = result.error
+        while result.error is not None:
+            record, error = Record(self.layout, result.data), result.error
+            failed_at = self._place(error, record, sorted(region.changed))
+            if failed_at >= end:
+                break
+            end = failed_at
+            region = _before(self.layout, region, end, without="python")
+            result = self._execute(change, region)
+        return result._replace(error=error), end
+
+    def _execute(self, change: Change, region: Region) -> Result:
         session = self._adapter.session
         with guard.bypass():
             others = region.variables - set(self.layout.variables) - self.initial.keys()
@@ -222,6 +243,24 @@ def _stuck(layout: Layout, doors: VariableDoors) -> Iterator[Any]:
             or any(unit.keeps for unit in units if variable in unit.writes)
         ):
             yield variable
+
+
+def _before(layout: Layout, region: Region, end: int, without: str = "") -> Region:
+    """A region without a step and those after it.
+
+    Args:
+        without: what a unit `Unit.keeps` that is left out as well, with all that depends on it.
+    """
+    included: set[int] = set()
+    left_out: set[int] = set()
+    for index in sorted(region.included):
+        unit = layout.units[index]
+        is_kept = bool(without) and unit.keeps == without
+        if index >= end or is_kept or any(s.index in left_out for s in layout.sources(unit)):
+            left_out.add(index)
+        else:
+            included.add(index)
+    return dataclasses.replace(region, included=frozenset(included))
 
 
 def _of_the_program(error: BaseException, graph: Any) -> BaseException:

@@ -257,6 +257,20 @@ class TensorFlowStepper(SteppedRun):
         if is_made and not self._layout.certain(*_edge(tensor)) and not self.has(name):
             raise UserError(f"{name} has no value in this run: its side was not taken.")
 
+    def mendable(self) -> Sequence[str]:
+        """Of the next step, which has failed: the inputs that overrides can give another value."""
+        return [name for name in super().mendable() if self._mends(name)]
+
+    def _mends(self, tensor_name: str) -> bool:
+        """Whether the next step would be done anew if a tensor were overridden."""
+        try:
+            self._overridable(tensor_name)
+            changes = self._changes.copy()
+            changes.set(tensor_name, None)
+            return self._position in self._worlds.region(changes.change()).changed
+        except UserError:
+            return False
+
     def take_back(self, tensor_name: str) -> None:
         """Remove an override."""
         self._check_open()
