@@ -7,6 +7,7 @@ import pytest
 from session_kit import ENGINES, framework
 
 import tfdbg_cli as tf_debug
+from tfdbg_cli.errors import UserError
 
 
 @pytest.fixture(params=ENGINES)
@@ -132,3 +133,56 @@ def test_a_wrapper_session_may_ask_for_the_stepper(model):
     sess = Stepping(model.session)
     assert sess.run(model.loss, {model.x: FED}) == 4
     assert sess.action == "invoke_stepper"
+
+
+def test_variables_are_the_sessions_own_until_the_end(model):
+    def weights():
+        return model.session.run(model.weights)
+
+    ones = np.ones((3, 2))
+    asked = (model.session, [model.loss, model.train], {model.x: FED})
+    with tf_debug.NodeStepper(*asked):
+        np.testing.assert_array_equal(weights(), ones)
+    np.testing.assert_array_equal(weights(), ones)
+    with tf_debug.NodeStepper(*asked) as stepper:
+        stepper.cont("train")
+        assert stepper.dirty_variables()
+        np.testing.assert_array_equal(weights(), ones)
+    np.testing.assert_array_equal(weights(), ones)
+    with tf_debug.NodeStepper(*asked) as stepper:
+        stepper.cont("train")
+        stepper.restore_variable_values()
+        np.testing.assert_array_equal(weights(), ones)
+    with tf_debug.NodeStepper(*asked) as stepper:
+        stepper.cont("train")
+        stepper.discard()
+        np.testing.assert_array_equal(weights(), ones)
+        with pytest.raises(UserError, match="discarded"):
+            stepper.finalize()
+    np.testing.assert_array_equal(weights(), ones)
+    with tf_debug.NodeStepper(*asked) as stepper:
+        assert stepper.finalize()[0] == 522
+    assert not np.array_equal(weights(), ones)
+    plain = weights()
+    model.session.run(model.weights.initializer)
+    model.session.run([model.loss, model.train], {model.x: FED})
+    np.testing.assert_array_equal(plain, weights())
+
+
+@pytest.mark.parametrize("engine", ENGINES[1:])
+def test_what_cannot_be_given_back_is_told(engine):
+    tf = framework(engine)
+    with tf.Graph().as_default(), tf.Session() as session:
+        v = tf.Variable(2.0, name="v")
+        double = tf.assign(v, v * 2.0)
+        stepper = tf_debug.NodeStepper(session, v.initializer)
+        assert any("can't be given back: v " in caveat for caveat in stepper.run.caveats)
+        assert session.run(v) == 2
+        stepper = tf_debug.NodeStepper(session, double)
+        assert not any("given back" in caveat for caveat in stepper.run.caveats)
+        session.run(v.initializer, {v.initial_value: 7.0})  # somebody else
+        capture = stepper.finish()
+        assert session.run(v) == 4
+        assert any("v was set by others" in warning for warning in capture.dump.warnings)
+        stepper.discard()
+        assert session.run(v) == 7

@@ -307,3 +307,47 @@ def test_a_discarded_run_may_be_stepped_through_again(model):
 def test_commands_may_follow_on_one_line(model):
     _, stops, _ = step_through(model, "cont h; override h:0 1", "override h:0 1 ; diff", "exit")
     assert stops[1].replies["override h:0 1 ; diff"].rest == ("diff",)
+
+
+def test_a_run_that_never_began_is_stepped_through_and_no_other(model):
+    sess, ui = wrap(model.session, ["s"], ["run"], ["run"])
+    with pytest.raises(ValueError, match="shape"):
+        sess.run(model.h, {model.x: [[1.0]]})
+    assert sess.run(model.h, {model.x: FED}).shape == (2, 2)
+    assert [stop.mode for stop in ui.stops] == ["run-start", "run-start", "run-end"]
+
+
+@pytest.mark.parametrize("engine", ENGINES[1:])
+def test_the_program_has_its_result_though_the_overrides_are_lost(engine):
+    tf = framework(engine)
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [], name="x")
+        total = tf.Variable(1.0, name="total")
+        train = tf.assign_add(total, tf.multiply(x, 2.0, name="h"), name="train")
+        session.run(tf.global_variables_initializer())
+        sess, ui = wrap(
+            session,
+            ["s"],
+            ["override h:0 1", "cont", lambda stop: session.close(), "exit"],
+            ["lt", "run"],
+            ["run"],
+        )
+        assert sess.run(train, {x: 3.0}) == 7
+        assert "The overrides are lost" in screen(ui.stops[2], "lt")
+        assert [stop.mode for stop in ui.stops] == ["run-start", "stepper", "run-end"]
+
+
+@pytest.mark.parametrize("engine", ENGINES[1:])
+def test_only_what_can_be_mended_is_offered(engine):
+    tf = framework(engine)
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [], name="x")
+        checked = tf.check_numerics(tf.log(x, name="log"), "bad", name="checked")
+        commands = ["cont checked", "override log:0 1", "cont", "exit"]
+        sess, ui = wrap(session, ["s"], commands, ["run"])
+        assert sess.run(checked, {x: 0.0}) == 1
+        assert "Override one of its inputs and step again" in screen(ui.stops[1], "cont checked")
+        sess, ui = wrap(session, ["s"], ["cont", "exit"], ["run"])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="must feed"):
+            sess.run(checked)
+        assert "No override of its inputs can mend that" in screen(ui.stops[1], "cont")

@@ -183,3 +183,23 @@ def test_a_monitored_session():
             assert (results, after) == ([7, 7, 10], [10, 10])
             assert sess.run(step) == 6
     assert len(hook.steps) == 7
+
+
+def test_an_error_in_the_block_takes_the_run_back(program):
+    with (
+        pytest.raises(ZeroDivisionError),
+        tfdbg_cli.trace(program.sess, program.step, program.feed) as t,
+    ):
+        _ = 1 / int(t["h:0"].value[0, 0] * 0)
+    np.testing.assert_array_equal(program.sess.run(program.w), np.eye(2))
+    with pytest.raises(KeyError):
+        for t in tfdbg_cli.runs(program.sess, program.step, program.feed, times=1):
+            raise KeyError(t.names[0])
+    np.testing.assert_array_equal(program.sess.run(program.w), np.eye(2))
+    with tfdbg_cli.trace(program.sess).every(1) as t:
+        t["h:0"].value = np.ones((5, 5, 5))  # a shape that it can't have
+    with pytest.raises(Exception, match="shape"):
+        program.sess.run(program.step, program.feed)
+    np.testing.assert_array_equal(program.sess.run(program.w), np.eye(2))
+    program.sess.run(program.step, program.feed)
+    assert not np.array_equal(program.sess.run(program.w), np.eye(2))

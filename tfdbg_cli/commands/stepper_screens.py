@@ -208,12 +208,7 @@ def moved_document(context: Context, halt: Halt) -> Document:
         said = " ".join(described.message.split()) if described is not None else ""
         lines += [
             line((f"{failed} failed: ", "error"), said or one_line(halt.error)),
-            line(
-                (
-                    f"Override one of its inputs{_same(walk)} and step again; exit lets it fail.",
-                    "dim",
-                )
-            ),
+            line((_mending(walk), "dim")),
         ]
     if halt.why:
         lines += [line((text, "warning")) for text in wrapped(context, halt.why)]
@@ -221,9 +216,13 @@ def moved_document(context: Context, halt: Halt) -> Document:
     return TextDocument(lines, menu=_menu(context), title_role="error" if halt.error else "")
 
 
-def _same(walk: Walk) -> str:
-    """What PyTorch asks of the value of a tensor that the program holds already."""
-    return " (with a value of its shape)" if walk.stepper.is_open_ended else ""
+def _mending(walk: Walk) -> str:
+    """What can be done about a step that has failed."""
+    if not walk.stepper.mendable():
+        return "No override of its inputs can mend that; exit lets it fail."
+    # What PyTorch asks of the value of a tensor that the program holds already.
+    same = " (with a value of its shape)" if walk.stepper.is_open_ended else ""
+    return f"Override one of its inputs{same} and step again; exit lets it fail."
 
 
 def _used(walk: Walk, outcome: Outcome) -> list[Line]:

@@ -145,6 +145,11 @@ class ProgramRun:
 class SteppedRun(Stepper):
     """A run that an engine does step by step, and its two ends."""
 
+    @property
+    def real(self) -> Capture | None:
+        """The run as it is without overrides, where it was made before the first step."""
+        return None
+
     @abstractmethod
     def finish(self) -> Capture:
         """Do the rest of the run, overrides included.
@@ -165,6 +170,13 @@ class SteppedRun(Stepper):
         Raises:
             UserError: what was done can't be taken back; the message says why, and nothing has
                 changed.
+        """
+
+    def withhold(self) -> None:
+        """Let the program's variables be what they were before the run, until it is finished.
+
+        For an engine that makes the run before the first step. Where nothing else is said they
+        are as that has left them.
         """
 
     def again(self) -> SteppedRun | None:

@@ -35,7 +35,7 @@ from tfdbg_cli.sessions.instr_loop import (
 )
 from tfdbg_cli.sessions.interventions import applied
 from tfdbg_cli.sessions.node_stepper import NodeStepper
-from tfdbg_cli.sessions.open_run import NOT_STEPPED, OpenRun, once_made
+from tfdbg_cli.sessions.open_run import NOT_STEPPED, OpenRun, finished, once_made
 from tfdbg_cli.sessions.requests import (
     OnRunEndRequest,
     OnRunEndResponse,
@@ -358,7 +358,7 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         node_stepper = NodeStepper.of(stepper, request.run_info)
         self.invoke_node_stepper(node_stepper)
         if not node_stepper.is_discarded:
-            capture = stepper.finish()
+            capture = finished(stepper)
             if stepper.overrides and capture.dump is not None:
                 names = ", ".join(stepper.overrides)
                 capture.dump.warnings.append(f"Overridden in the stepper: {names}.")

@@ -15,7 +15,7 @@ from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, RunInfo
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.base import Capture, RunCall, Watch
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.sessions.debugger import Debugger
 from tfdbg_cli.sessions.framework import (
@@ -245,6 +245,13 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
                 debugger.run_count -= 1
             if action.exit is not None:
                 debugger.choose(action.exit, debugger.run_count + 1)
+
+    def _step_through(self, call: RunCall, request: OnRunStartRequest) -> Capture | RunCall:
+        try:
+            return super()._step_through(call, request)
+        except BaseException:
+            self.debugger.choice = None  # it was about this run, which has no end to tell of
+            raise
 
     def on_run_end(self, request: OnRunEndRequest) -> OnRunEndResponse:
         """Stop at the run that the choice is about, and at every run that failed."""

@@ -20,6 +20,9 @@ __all__ = ["NodeStepper"]
 class NodeStepper:
     """Does a run node by node, on request.
 
+    The session's variables are its own until `finalize`: they are then set to what the run has made
+    of them, whoever has set them meanwhile.
+
     Args:
         sess: a session of any engine, or a wrapper of one. The run goes past the debugger.
         fetches: as in ``sess.run``.
@@ -52,6 +55,7 @@ class NodeStepper:
         adapter = engine.adapt(plain)
         call = adapter.call(fetches, feed_dict, None, None)
         stepper = adapter.stepper(fetches, feed_dict, None, None)
+        stepper.withhold()
         info = RunInfo(fetches=call.fetches, feeds=call.feeds, engine=adapter.engine_name)
         self._begin(stepper, info)
 
@@ -208,6 +212,7 @@ class NodeStepper:
         (The original ran everything anew, without overrides: an update was then made twice.)
 
         Raises:
+            UserError: the run was discarded.
             Exception: what the run raises.
         """
         capture = self.finish()
@@ -217,12 +222,17 @@ class NodeStepper:
 
     def finish(self) -> Capture:
         """As `finalize`, with the dump, and with an error as a value."""
+        if self.is_discarded:
+            raise UserError("This run was discarded: there is nothing to finish.")
         if self._finished is None:
             self._finished = self.run.finish()
         return self._finished
 
     def discard(self) -> None:
         """Give the run up, as if it had never begun.
+
+        TensorFlow's variables are as before it; what Python functions and queues have given, and
+        the random numbers that were drawn, are gone.
 
         Raises:
             UserError: what was done can't be taken back.
@@ -308,7 +318,10 @@ class NodeStepper:
         return set(self.run.updated)
 
     def restore_variable_values(self) -> None:
-        """Give all changed variables the value that they had before the first step."""
+        """Give all changed variables the value from before the first step, for all to come.
+
+        What steps to come write to them is theirs in the end.
+        """
         if self.run.updated:
             self.run.restore()
 
@@ -316,4 +329,4 @@ class NodeStepper:
         return self
 
     def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
-        """Leave the stepper; what isn't done stays undone unless `finalize` was called."""
+        """Leave the stepper: without `finalize` the session's variables are as before it."""

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tfdbg_cli.engines.base import Capture, RunCall, SteppedRun, Watch
+from tfdbg_cli.errors import one_line
 from tfdbg_cli.sessions.requests import OnRunStartRequest, OnRunStartResponse
 
-__all__ = ["NOT_STEPPED", "OpenRun", "once_made"]
+__all__ = ["NOT_STEPPED", "OpenRun", "finished", "once_made"]
 
 #: Said of a run that somebody wanted to step through.
 NOT_STEPPED = "This kind of run can't be stepped through: it was a debugged one."
@@ -46,6 +47,21 @@ class OpenRun:
     def watch(self) -> Watch:
         """Which tensors to keep, if it is to be debugged."""
         return self.response.watch()
+
+
+def finished(stepper: SteppedRun) -> Capture:
+    """The end of a stepped run; the program has its result, whatever becomes of overrides."""
+    try:
+        return stepper.finish()
+    except Exception as failure:  # of ours: what the run raises is in the capture
+        if stepper.real is None:
+            raise
+        capture = stepper.discard() or stepper.real
+        if capture.dump is not None:
+            capture.dump.warnings.append(
+                f"The overrides are lost ({one_line(failure)}): this is the run without them."
+            )
+        return capture
 
 
 def once_made(call: RunCall, capture: Capture, again: Callable[[], SteppedRun | None]) -> RunCall:

@@ -149,6 +149,14 @@ class Stepper(ABC):
                 or a step that was done has used it and it can't be undone.
         """
 
+    def mendable(self) -> Sequence[str]:
+        """Of the next step, which has failed: the inputs that overrides can give another value."""
+        step = self.next
+        if step is None:
+            return ()
+        unfit = {name for each in self.steps if each.unfit for name in each.outputs}
+        return [name for name in dict.fromkeys(step.inputs) if name not in unfit]
+
     @abstractmethod
     def take_back(self, tensor_name: str) -> None:
         """Remove an override: steps from now on see the value that the node has computed.

@@ -319,6 +319,9 @@ class Drive:
         if self.is_over:
             return
         self._ended = _GIVEN_UP
+        if self.run.real is not None:
+            with contextlib.suppress(Exception):  # the block's own error is the one to tell of
+                self.run.withhold()
         try:
             self.run.discard()
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,18 +63,37 @@ class JournaledState(State):
         self._state = state
         self.variables = state.variables
 
+    def withhold(self, before: Mapping[Operation, Array]) -> None:
+        """Go on with variables of its own; the session has its own again.
+
+        Args:
+            before: what the session's were.
+        """
+        if self.variables is self._state.variables:
+            self.variables = self._state.variables.copy()
+            self._state.variables.clear()
+            self._state.variables.update(before)
+
+    def release(self, variables: Iterable[Operation]) -> None:
+        """Give the session what has become of some variables."""
+        for op in variables:
+            if op in self.variables:
+                self._state.variables[op] = self.variables[op]
+            else:
+                self._state.variables.pop(op, None)
+
     def read(self, op: Operation) -> Array | None:
         """The value of a variable."""
-        value = self._state.read(op)
+        value = self.variables.get(op)
         if value is not None:
             self.record.reads.setdefault(op, value)
         return value
 
     def write(self, op: Operation, value: Array) -> None:
         """Replace the value of a variable."""
-        self.record.variables.setdefault(op, self._state.read(op))
+        self.record.variables.setdefault(op, self.variables.get(op))
         self.record.written[op] = value
-        self._state.write(op, value)
+        self.variables[op] = value
 
     def random_stream(self, op: Operation) -> np.random.Generator:
         """The stream that a random op draws from."""

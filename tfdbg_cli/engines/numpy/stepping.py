@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -301,10 +301,12 @@ class NumpyStepper(SteppedRun):
         return [op.name for op in self._changed()]
 
     def _changed(self) -> list[Operation]:
-        records = [*self._records, *([self._failed[0]] if self._failed is not None else [])]
-        touched = dict.fromkeys(op for record in records for op in record.variables)
         variables = self._state.variables
-        return [op for op in touched if variables.get(op) is not self._initial.get(op)]
+        return [op for op in self._touched() if variables.get(op) is not self._initial.get(op)]
+
+    def _touched(self) -> Iterable[Operation]:
+        records = [*self._records, *([self._failed[0]] if self._failed is not None else [])]
+        return dict.fromkeys(op for record in records for op in record.variables)
 
     def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
         """Give variables the value that they had before the first step."""
@@ -381,8 +383,14 @@ class NumpyStepper(SteppedRun):
             except OpError as raised:
                 error = raised
         self._is_over = True
+        self._state.release(self._touched())
         self._capture = Capture(value, self.dump(), error)
         return self._capture
+
+    def withhold(self) -> None:
+        """Give the session its variables back until the run is finished."""
+        self._check_open()
+        self._state.withhold(self._initial)
 
     def discard(self) -> None:
         """Put variables and random streams back as they were before the first step."""

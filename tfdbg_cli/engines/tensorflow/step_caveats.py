@@ -7,7 +7,7 @@ from typing import Any
 
 from tfdbg_cli.engines.tensorflow.step_layout import Layout, Unit
 
-__all__ = ["caveats_of"]
+__all__ = ["caveats_of", "updated_already"]
 
 _NAMED = 3
 # What they give follows from the shape of their input, not from its elements.
@@ -68,6 +68,15 @@ def caveats_of(layout: Layout, stuck: Iterable[Any], failed: str | None = None) 
                 f"The run has failed{f' at {failed}' if failed else ''}: if an override mends it, "
                 f"what isn't known of it is done once more, {_few(again)} included."
             )
+
+
+def updated_already(variables: Sequence[Any]) -> str:
+    """Of variables that have the outcome of the run before its first step."""
+    names = _few([variable.name for variable in variables])
+    return (
+        f"Updated before the first step, and can't be given back: {names} (without a value before, "
+        "on a server, or with no operation in the graph that sets it)."
+    )
 
 
 def _exposed(layout: Layout) -> Iterator[Unit]:

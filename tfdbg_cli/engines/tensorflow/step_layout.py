@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,9 +50,10 @@ class Layout:
         edges: operation -> its inputs.
         fed: ``(operation, slot)`` of the fed tensors.
         live: as in `Buffers`.
+        asked: ``(operation, slot)`` of what is fetched; slot -1: an operation.
 
     Attributes:
-        units, edges, fed, live: as above.
+        units, edges, fed, live, asked: as above.
         steps: those of the units.
         unit_of: operation -> its unit.
         tensors: name -> tensor, of all that the run makes or is fed.
@@ -67,8 +68,10 @@ class Layout:
         edges: dict[Any, Any],
         fed: frozenset[tuple[Any, int]],
         live: Container[tuple[Any, tuple[Any, int]]],
+        asked: Collection[tuple[Any, int]],
     ) -> None:
-        self.units, self.edges, self.fed, self.live = units, edges, fed, live
+        self.units, self.edges, self.fed = units, edges, fed
+        self.live, self.asked = live, asked
         self.steps = tuple(unit.step for unit in units)
         self._alive = alive
         self.unit_of = {op: unit for unit in units for op in unit.ops}
@@ -166,7 +169,8 @@ def make_layout(request: Request, functions: Functions) -> Layout:
     """
     fed = frozenset((tensor.op, tensor.value_index) for tensor in request.feeds)
     asked = {(tensor.op, tensor.value_index) for tensor in request.fetches}
-    edges = walk([op for op, slot in asked if (op, slot) not in fed] + list(request.targets), fed)
+    roots = [edge for edge in asked if edge not in fed] + [(op, -1) for op in request.targets]
+    edges = walk([op for op, _ in roots], fed)
     ops = order(edges, {})
     alive = Liveness(edges, fed)
     for op in ops:
@@ -184,7 +188,7 @@ def make_layout(request: Request, functions: Functions) -> Layout:
             units.append(Unit(len(units), (), step))
     for members in groups:
         units.append(_unit(len(units), members, effects, buffers.users, fed, alive, taken))
-    return Layout(units, alive, edges, fed, buffers.live)
+    return Layout(units, alive, edges, fed, buffers.live, roots)
 
 
 def _group(ops: Iterable[Any], alive: Liveness, edges: dict[Any, Any]) -> list[tuple[Any, ...]]:

@@ -99,7 +99,8 @@ class _Search:
                 and any(layout.depends(index, on) for on in change.undone.get(variable, ()))
             ]
         if self._has_failed:
-            waiting += [unit.index for unit in layout.units if not self._is_recorded(unit)]
+            needed = self._needed()
+            waiting += [i for i in sorted(needed) if not self._is_recorded(layout.units[i])]
         while waiting:
             unit = layout.units[waiting.pop()]
             if unit.index in self.changed or self.keeps(unit) or change.skips(unit):
@@ -117,6 +118,24 @@ class _Search:
                 waiting += [
                     index for index in layout.users[variable] if layout.depends(index, unit.index)
                 ]
+
+    def _needed(self) -> set[int]:
+        """The units that the outcome depends on: not those behind overrides."""
+        layout, found = self._layout, set[int]()
+        end = len(layout.units)
+        waiting = [layout.unit_of[e[0]] for e in layout.asked if not self._change.seen(e, end)]
+        waiting += [unit for unit in layout.units if unit.writes]
+        while waiting:
+            unit = waiting.pop()
+            if unit.index in found:
+                continue
+            found.add(unit.index)
+            for op in unit.ops:
+                data, control = layout.edges[op]
+                edges = [each for each in data if each not in layout.fed]
+                sources = [each[0] for each in edges if not self._change.seen(each, unit.index)]
+                waiting += [layout.unit_of[each] for each in (*sources, *control)]
+        return found
 
     def _is_recorded(self, unit: Unit) -> bool:
         """Whether a failed run got so far as to know the values of a unit."""

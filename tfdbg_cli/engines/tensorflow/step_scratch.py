@@ -83,6 +83,7 @@ class Scratch:
         self._given: dict[tuple[Any, ...], str] = {}
         self._setters: dict[str, str] = {}
         self._getters: dict[Any, str] = {}
+        self._ended: set[Any] = set()
         self._after = self._order()
         for unit in self._units:
             for op in unit.ops:
@@ -117,7 +118,21 @@ class Scratch:
         unit, before = self._layout.units[index], self._layout.units[on]
         if len(unit.ops) > 1 or len(before.ops) > 1:
             return  # what enters and leaves a loop orders it
-        after.setdefault(unit.ops[0], []).append(f"^{before.ops[0].name}")
+        source = before.ops[0]
+        after.setdefault(unit.ops[0], []).append(f"^{self._end_of(source)}")
+
+    def _end_of(self, op: Any) -> str:
+        """What to wait for so that an operation is done, or known not to be.
+
+        Whoever waits for an operation of a branch that isn't taken isn't done either.
+        """
+        if self._layout.always(op):
+            return str(op.name)
+        name = f"{self._scope}/end_of/{op.name}"
+        if op not in self._ended:
+            self._ended.add(op)
+            self._graph.node.add(name=name, op="ControlTrigger", input=[f"^{op.name}"])
+        return name
 
     def _add(self, op: Any, unit: Unit) -> None:
         node = node_def_pb2.NodeDef()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -55,6 +56,7 @@ class Worlds:
         arguments: those of ``Session.run``.
 
     Attributes:
+        layout: as above.
         capture: the run itself; its dump has a part of the tensors only.
         doors: to the variables that the run uses.
         initial: variable -> its value before the run, for those that it may write.
@@ -68,7 +70,7 @@ class Worlds:
         layout: Layout,
         arguments: tuple[Any, Any, Any, Any],
     ) -> None:
-        self._adapter, self._layout = adapter, layout
+        self._adapter, self.layout = adapter, layout
         self._calls = FUNCTIONAL | getattr(adapter.framework_graph, "_functions", {}).keys()
         run = guard.runner(adapter.session)
         known = [state for state in layout.users if state.type in VARIABLES]
@@ -90,8 +92,8 @@ class Worlds:
 
     def _is_unwanted(self, node: str, slot: int) -> bool:
         op = self._adapter.framework_graph.get_operation_by_name(node)
-        unit = self._layout.unit_of[op]
-        if not self._layout.shown(op, slot):
+        unit = self.layout.unit_of[op]
+        if not self.layout.shown(op, slot):
             return False
         # What is read of a variable now may be another value later.
         is_read = bool(unit.reads) and not self._uses_inside(unit)
@@ -105,7 +107,7 @@ class Worlds:
         """Get ready for the program to go on: variables will have other values then."""
         used = {
             variable
-            for unit in self._layout.units
+            for unit in self.layout.units
             if self._uses_inside(unit)
             for variable in unit.reads
         }
@@ -129,8 +131,8 @@ class Worlds:
     def _complete(self) -> None:
         assert self.capture.dump is not None
         try:
-            region = find_missing(self._layout, self._recorded, self._lost)
-            result = self._compute(Change(), region)
+            region = find_missing(self.layout, self._recorded, self._lost)
+            result, _ = self._compute(Change(), region, self.failed_at)
         except UserError as error:
             self.capture.dump.warnings.append(f"Tensors are missing: {error.message}")
             return
@@ -139,7 +141,7 @@ class Worlds:
             return
         if result.error is not None and not self.has_failed:
             self.capture.dump.warnings.append(f"Tensors are missing: {errors.reason(result.error)}")
-        self._recorded.take_over(Record(self._layout, result.data), region.changed)
+        self._recorded.take_over(Record(self.layout, result.data), region.changed)
 
     # What would have been.
 
@@ -149,7 +151,7 @@ class Worlds:
         Raises:
             UserError: that isn't possible.
         """
-        region = find_region(self._layout, self.record, change, self.stuck, self.has_failed)
+        region = find_region(self.layout, self.record, change, self.stuck, self.has_failed)
         for variable in region.variables:
             if not self.doors.can_read(variable):
                 raise UserError(
@@ -160,20 +162,40 @@ class Worlds:
 
     def world(self, change: Change, region: Region) -> World:
         """Compute it."""
-        result = self._compute(change, region)
-        record = Record(self._layout, result.data)
-        error, failed_at = result.error, len(self._layout.units)
+        result, failed_at = self._compute(change, region, len(self.layout.units))
+        error = result.error
         if error is not None:
-            failed_at = self._place(error, record, sorted(region.changed))
             error = _of_the_program(error, self._adapter.framework_graph)
+        record = Record(self.layout, result.data)
         return World(record, result.variables, error, failed_at)
 
-    def _compute(self, change: Change, region: Region) -> Result:
+    def _compute(self, change: Change, region: Region, end: int) -> tuple[Result, int]:
+        """Compute it, but nothing from a step on.
+
+        Of a run that fails nothing is left but the error: what comes before the failing step is
+        computed once more without it.
+
+        Returns:
+            What came of it, and the step that has failed; ``end``: none.
+        """
+        result = self._execute(change, _before(self.layout, region, end))
+        error = result.error
+        while result.error is not None:
+            record, error = Record(self.layout, result.data), result.error
+            failed_at = self._place(error, record, sorted(region.changed))
+            if failed_at >= end:
+                break
+            end = failed_at
+            region = _before(self.layout, region, end, without="python")
+            result = self._execute(change, region)
+        return result._replace(error=error), end
+
+    def _execute(self, change: Change, region: Region) -> Result:
         session = self._adapter.session
         with guard.bypass():
-            others = region.variables - set(self._layout.variables) - self.initial.keys()
+            others = region.variables - set(self.layout.variables) - self.initial.keys()
             scratch = Scratch(
-                self._layout,
+                self.layout,
                 self._recorded,
                 change,
                 region,
@@ -187,12 +209,12 @@ class Worlds:
         """The step that has failed."""
         described = self._adapter.describe_error(error)
         name = described.op_name if described is not None else ""
-        places = {op.name: unit.index for op, unit in self._layout.unit_of.items()}
+        places = {op.name: unit.index for op, unit in self.layout.unit_of.items()}
         while name and name not in places:
             name = name.rpartition("/")[0]
         if name:
             return places[name]
-        steps = self._layout.steps
+        steps = self.layout.steps
         for index in candidates:
             if any(record.place(made) is None for made in steps[index].outputs):
                 return int(index)
@@ -201,10 +223,10 @@ class Worlds:
     def outcome(self, change: Change, region: Region, world: World) -> dict[Any, Any]:
         """What the session's variables are to be set to."""
         values: dict[Any, Any] = {}
-        for variable in self._layout.variables:
+        for variable in self.layout.variables:
             if variable in self.stuck:
                 continue
-            writers = self._layout.writers(variable)
+            writers = self.layout.writers(variable)
             undone = change.undone.get(variable, frozenset())
             if undone.issuperset(writers):
                 values[variable] = self.initial[variable]
@@ -225,6 +247,24 @@ def _stuck(layout: Layout, doors: VariableDoors) -> Iterator[Any]:
             or any(unit.keeps for unit in units if variable in unit.writes)
         ):
             yield variable
+
+
+def _before(layout: Layout, region: Region, end: int, without: str = "") -> Region:
+    """A region without a step and those after it.
+
+    Args:
+        without: what a unit `Unit.keeps` that is left out as well, with all that depends on it.
+    """
+    included: set[int] = set()
+    left_out: set[int] = set()
+    for index in sorted(region.included):
+        unit = layout.units[index]
+        is_kept = bool(without) and unit.keeps == without
+        if index >= end or is_kept or any(s.index in left_out for s in layout.sources(unit)):
+            left_out.add(index)
+        else:
+            included.add(index)
+    return dataclasses.replace(region, included=frozenset(included))
 
 
 def _of_the_program(error: BaseException, graph: Any) -> BaseException:

@@ -15,20 +15,22 @@ from typing import Any
 
 import numpy as np
 from tensorflow.python.client import session as tf_session
+from tensorflow.python.framework import errors_impl as errors
 
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, SessionAdapter, SteppedRun
-from tfdbg_cli.engines.tensorflow import guard
+from tfdbg_cli.engines.tensorflow.errors import attempt
 from tfdbg_cli.engines.tensorflow.functions import Functions
 from tfdbg_cli.engines.tensorflow.requests import resolve
-from tfdbg_cli.engines.tensorflow.step_caveats import caveats_of
+from tfdbg_cli.engines.tensorflow.step_caveats import caveats_of, updated_already
 from tfdbg_cli.engines.tensorflow.step_changes import Changes
 from tfdbg_cli.engines.tensorflow.step_dump import SteppedDump, in_order
 from tfdbg_cli.engines.tensorflow.step_layout import Layout, Unit, make_layout
 from tfdbg_cli.engines.tensorflow.step_record import Record
 from tfdbg_cli.engines.tensorflow.step_region import Region
+from tfdbg_cli.engines.tensorflow.step_session import SessionVariables
 from tfdbg_cli.engines.tensorflow.step_values import as_override, copied
 from tfdbg_cli.engines.tensorflow.step_worlds import World, Worlds
 from tfdbg_cli.engines.tensorflow.values import holdable
@@ -86,8 +88,7 @@ class TensorFlowStepper(SteppedRun):
         self._made_world: World | None = None
         self._dump: tuple[int, MemoryDump] | None = None
         self._capture: Capture | None = None
-        #: What finishing has overwritten in the session.
-        self._overwritten: dict[Any, Any] = {}
+        self._variables = SessionVariables(worlds, bool(adapter.session.sess_str))
         failed = None
         if worlds.has_failed:
             failed = self.steps[worlds.failed_at].node
@@ -256,6 +257,20 @@ class TensorFlowStepper(SteppedRun):
         if is_made and not self._layout.certain(*_edge(tensor)) and not self.has(name):
             raise UserError(f"{name} has no value in this run: its side was not taken.")
 
+    def mendable(self) -> Sequence[str]:
+        """Of the next step, which has failed: the inputs that overrides can give another value."""
+        return [name for name in super().mendable() if self._mends(name)]
+
+    def _mends(self, tensor_name: str) -> bool:
+        """Whether the next step would be done anew if a tensor were overridden."""
+        try:
+            self._overridable(tensor_name)
+            changes = self._changes.copy()
+            changes.set(tensor_name, None)
+            return self._position in self._worlds.region(changes.change()).changed
+        except UserError:
+            return False
+
     def take_back(self, tensor_name: str) -> None:
         """Remove an override."""
         self._check_open()
@@ -380,16 +395,28 @@ class TensorFlowStepper(SteppedRun):
             error, end = worlds.capture.error, worlds.failed_at
             if self._changes:
                 error, end = self._settle()
+            else:
+                self._write({})
             self._position = end
             value = None
+            if error is None and self._changes:
+                value, error = attempt(self._fetched)
+            elif error is None:
+                value = worlds.capture.value
             if error is None:
-                value = self._fetched() if self._changes else worlds.capture.value
                 value = self.returned(value)
             worlds.settle()
             dump = self._dump_until(end)
             late = worlds.capture.late if error is worlds.capture.error else None
             self._capture = Capture(value, dump, error, worlds.capture.run_metadata, late)
         return self._capture
+
+    def withhold(self) -> None:
+        """Give the session its variables back until the run is finished."""
+        self._check_open()
+        left = self._variables.withhold()
+        if left:
+            self.caveats = (*self.caveats, updated_already(left))
 
     def _settle(self) -> tuple[BaseException | None, int]:
         """Let the session have what the overrides have led to; how that ended, and where."""
@@ -402,22 +429,30 @@ class TensorFlowStepper(SteppedRun):
 
     def _write(self, values: Mapping[Any, Any]) -> None:
         """Set variables of the session."""
-        with guard.bypass():
-            self._overwritten = self._worlds.doors.read(values)
-            self._worlds.doors.write(values)
+        assert self._worlds.capture.dump is not None
+        for variable in self._variables.write(values):
+            self._worlds.capture.dump.warnings.append(
+                f"{variable.name} was set by others while this run was gone through; now it is "
+                "what the run has made of it."
+            )
 
     def _fetched(self) -> Any:
         """What the run returns: the fetches in the caller's own structure."""
         handler = tf_session._FetchHandler(self._adapter.framework_graph, self._fetches, {})
-        values = [_returned(self._get(tensor.name)) for tensor in handler.fetches()]
+        values = []
+        for tensor in handler.fetches():
+            if not self.has(tensor.name):  # as the runtime says it
+                message = f"{tensor.name} does not have value: its side was not taken."
+                raise errors.InvalidArgumentError(tensor.op.node_def, tensor.op, message)
+            values.append(_returned(self._get(tensor.name)))
         return handler.build_results(self._adapter.session, values)
 
     def discard(self) -> Capture:
-        """The run as it is without overrides; variables are as that has left them."""
-        if self._overwritten:
-            with guard.bypass():
-                self._worlds.doors.write(self._overwritten)
-            self._overwritten = {}
+        """The run as it is without overrides.
+
+        Variables are as that has left them; where they were withheld, as before the run.
+        """
+        self._variables.take_back()
         self._use(Changes(self._layout))
         self._capture = None
         return self.finish()
@@ -439,9 +474,11 @@ class TensorFlowStepper(SteppedRun):
                     "without the steps to come.",
                     "Let it go on to its end.",
                 )
+        values: Mapping[Any, Any] = {}
         if change.undone or self._changes:
             region = worlds.region(change)
-            self._write(worlds.outcome(change, region, worlds.world(change, region)))
+            values = worlds.outcome(change, region, worlds.world(change, region))
+        self._write(values)
         worlds.settle()
         self._capture = Capture(None, self._dump_until(self._position))
 
