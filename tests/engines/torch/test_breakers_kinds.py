@@ -166,3 +166,30 @@ def test_they_are_listed_by_what_they_are_made_of(both: Both) -> None:
 def test_memory_that_was_given_back_is_said_to_be_gone(both: Both) -> None:
     out = both.compare(both.write(FREED), "run", "pt mul:0")
     assert "Its memory was given back" in out or "its memory was given back" in out
+
+
+def test_memory_that_is_used_again_shows_nothing_of_what_comes_later(both: Both) -> None:
+    program = """
+        class Again(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Parameter(torch.ones(3))
+
+            def forward(self, x):
+                first = x * self.weight
+                second = first + 1
+                first.untyped_storage().resize_(0)
+                first.untyped_storage().resize_(12)
+                first.fill_(7)
+                return second
+
+        with torch.no_grad():
+            tell(Again()(torch.ones(3)).tolist())
+        tell("resize_" in vars(torch.UntypedStorage))
+        """
+    path = both.write(program)
+    out = both.compare(path, "run", "pt mul:0", "pt add:0", "pt fill_:0")
+    gone, _, rest = out.partition("--- pt add:0")
+    assert "Its memory was given back" in gone
+    assert "array([2., 2., 2.]" in rest
+    assert "array([7., 7., 7.]" in rest

@@ -151,9 +151,9 @@ class Holder:
         form = taken_apart(tensor)
         if form is not None:
             return self._hold_parts(form, tensor, key, is_owned)
+        if (is_owned or not key or self._clones) and not is_readable(tensor):
+            return _gone(_FREED)
         if not key or self._clones:  # nobody could tell when it is written to
-            if not is_readable(tensor):
-                return _gone(_FREED)
             held = Held(tensor.detach().clone(), 0)
             self.reserve(tensor, key)
             with self._lock:
@@ -200,6 +200,16 @@ class Holder:
         with self._lock:
             for held in _each(self._shared.pop(key, None)):
                 self._copy(held)
+
+    def freed(self, key: int) -> None:
+        """The program is about to give the memory of a storage back: what refers to it is gone.
+
+        It isn't copied: the program may do so because there is no room for it.
+        """
+        with self._lock:
+            for held in _each(self._shared.get(key)):
+                self._release(held)
+                held.note = _FREED
 
     def settle(self) -> None:
         """Copy what the program could still write to, so that the values outlive the recording."""
