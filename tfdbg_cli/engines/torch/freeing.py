@@ -15,7 +15,7 @@ _Storage: Any = torch.UntypedStorage
 
 
 class Freeing:
-    """In the place of ``UntypedStorage.resize_`` while a run is recorded; no operator tells of it."""
+    """Around ``UntypedStorage.resize_`` while a run is recorded: no operator tells of it."""
 
     def __init__(self) -> None:
         self._holder: Holder | None = None
