@@ -118,7 +118,7 @@ class Worlds:
     @property
     def has_failed(self) -> bool:
         """Whether the runtime hasn't come to the end of the run."""
-        return self.failed_at < len(self._layout.units)
+        return self.failed_at < len(self.layout.units)
 
     @property
     def record(self) -> Record:

@@ -15,12 +15,12 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.torch.holding import Held, Holder
-from tfdbg_cli.engines.torch.notes import note
 from tfdbg_cli.engines.torch.private import resolve_api
 from tfdbg_cli.engines.torch.recording import BACKWARD, Output, Record
 from tfdbg_cli.engines.torch.values import describe, to_numpy
 from tfdbg_cli.engines.torch.views import ViewFinder
 from tfdbg_cli.engines.torch.written import is_written
+from tfdbg_cli.errors import one_line
 
 __all__ = ["RunDump", "assemble", "device_name"]
 
@@ -123,8 +123,11 @@ def _datum(record: Record, output: Output, held: Held, moment: int, is_view: boo
     dtype: str | None = None
     shape: tuple[int, ...] | None = None
     size: int | None = None
-    if held.tensor is not None:
-        dtype, shape, size = describe(held.tensor)
+    tensor = held.tensor
+    if tensor is None and all(part.tensor is not None for part in held.parts):
+        tensor = held.get() if held.parts else None
+    if tensor is not None:
+        dtype, shape, size = describe(tensor)
     elif held.place is not None and held.place.dtype is not None:
         dtype = str(output.dtype).removeprefix("torch.")
         shape, size = tuple(output.shape or ()), held.place.length
@@ -137,14 +140,9 @@ def _datum(record: Record, output: Output, held: Held, moment: int, is_view: boo
         dtype=dtype,
         shape=shape,
         nbytes=size,
-        note=functools.partial(_note, held),
+        note=held.said,
         is_view=is_view,
     )
-
-
-def _note(held: Held) -> str:
-    tensor = held.get()
-    return note(tensor) if tensor is not None else ""
 
 
 def _view(
@@ -165,7 +163,10 @@ def _view(
 
 
 def _viewed(load: Callable[[], torch.Tensor | None]) -> Any:
-    tensor = load()
+    try:
+        tensor = load()
+    except RuntimeError as error:  # its memory was given back
+        return InconvertibleTensorProto(f"It can't be read any more: {one_line(error)}")
     if tensor is None:
         return InconvertibleTensorProto("The value that it is a view of is gone.")
     return to_numpy(tensor)

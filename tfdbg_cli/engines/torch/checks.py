@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from tfdbg_cli.engines.torch.layouts import is_plain, parts_of, undisturbed
+from tfdbg_cli.engines.torch.layouts import is_freed, is_plain, parts_of, undisturbed
 from tfdbg_cli.engines.torch.private import is_capturing
 from tfdbg_cli.program_signals import pass_on
 
@@ -84,7 +84,7 @@ class SumChecks(Generic[_Key]):
                 return
             if not is_plain(tensor) or is_transformed():
                 self._add_parts(key, slot, tensor)
-            elif tensor.is_meta or not tensor.untyped_storage().nbytes() or _is_captured(tensor):
+            elif tensor.is_meta or is_freed(tensor) or _is_captured(tensor):
                 return
             elif _is_unobserved(tensor):
                 total = tensor.sum() if dtype in _SUMMED else _total(tensor)

@@ -6,42 +6,77 @@ import io
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 import torch
 
-from tfdbg_cli.engines.torch.private import pin, storage_uses, unobserved
+from tfdbg_cli.engines.torch.composites import Composite, taken_apart
+from tfdbg_cli.engines.torch.layouts import is_readable, undisturbed
+from tfdbg_cli.engines.torch.notes import note
+from tfdbg_cli.engines.torch.private import pin, storage_key, storage_uses, unobserved
+from tfdbg_cli.engines.torch.values import shared_array
 
 __all__ = ["Held", "Holder"]
+
+_FREED = "Its memory was given back since (parameters of FSDP are, between uses)."
 
 
 class Held:
     """A value of one output.
 
     Attributes:
-        tensor: the value, detached; ``None`` while it is on disk, or when it is gone.
+        tensor: the value, detached; ``None`` while it is on disk, when it is gone, and where it is
+            held by its parts.
         key: of the storage that it shares with the program; 0: it shares none.
         charge: bytes that count for the limit, once for all that share the storage.
         place: where it is on disk.
         note: why it is gone.
+        form: how it is made of its parts, where nobody but its class knows it as a whole.
+        parts: those.
     """
 
-    __slots__ = ("charge", "key", "note", "place", "tensor")
+    __slots__ = ("charge", "form", "key", "note", "parts", "place", "tensor")
 
-    def __init__(self, tensor: torch.Tensor, key: int) -> None:
-        self.tensor: torch.Tensor | None = tensor
+    def __init__(self, tensor: torch.Tensor | None, key: int) -> None:
+        self.tensor = tensor
         self.key = key
         self.charge = 0
         self.place: _Place | None = None
         self.note = ""
+        self.form: Composite | None = None
+        self.parts: Sequence[Held] = ()
 
     def get(self) -> torch.Tensor | None:
         """The value, read from disk if it is there; ``None``: it is gone, see `note`."""
         tensor, place = self.tensor, self.place
         if tensor is None and place is not None:
             return place.holder.load(place)
+        if self.form is not None:
+            parts = self._loaded()
+            with undisturbed():
+                return self.form.shown(parts) if parts else None
         return tensor
+
+    def said(self) -> str:
+        """What the elements don't tell."""
+        if self.form is not None:
+            parts = self._loaded()
+            with undisturbed():
+                return self.form.note(parts) if parts else ""
+        tensor = self.get()
+        return note(tensor) if tensor is not None else ""
+
+    def _loaded(self) -> list[torch.Tensor]:
+        """The parts; none unless all are there."""
+        found = []
+        for part in self.parts:
+            tensor = part.get()
+            if tensor is None:
+                self.note = part.note
+                return []
+            found.append(tensor)
+        return found
 
 
 class _Place:
@@ -94,8 +129,8 @@ class Holder:
         self._lock = threading.RLock()
         # Storage -> the values that are nothing but references to it.
         self._shared: dict[int, Held | list[Held]] = {}
-        # Storage -> how many of them count for the limit.
-        self._charged: dict[int, int] = {}
+        # Storage -> how many of them count for the limit, and its bytes when they began to.
+        self._charged: dict[int, tuple[int, int]] = {}
         # What may go to disk, oldest first.
         self._order: deque[Held] = deque()
         self._pins: dict[int, object] = {}
@@ -113,6 +148,11 @@ class Holder:
             key: its `private.storage_key`.
             is_owned: the program keeps it too, whether it is held or not.
         """
+        form = taken_apart(tensor)
+        if form is not None:
+            return self._hold_parts(form, tensor, key, is_owned)
+        if (is_owned or not key or self._clones) and not is_readable(tensor):
+            return _gone(_FREED)
         if not key or self._clones:  # nobody could tell when it is written to
             held = Held(tensor.detach().clone(), 0)
             self.reserve(tensor, key)
@@ -129,13 +169,23 @@ class Holder:
             else:
                 self._shared[key] = [shared, held]
             if not is_owned:
-                count = self._charged.get(key, 0)
-                self._charged[key] = count + 1
+                count, size = self._charged.get(key, (0, 0))
                 if count:
+                    self._charged[key] = (count + 1, size)
                     held.charge = 1
                     self._order.append(held)
                 else:
-                    self._charge(held, tensor.untyped_storage().nbytes())
+                    size = tensor.untyped_storage().nbytes()
+                    self._charged[key] = (1, size)
+                    self._charge(held, size)
+        return held
+
+    def _hold_parts(self, form: Composite, tensor: torch.Tensor, key: int, is_owned: bool) -> Held:
+        held = Held(None, 0)
+        held.form, held.note = form, form.problem
+        held.parts = [self.hold(part, storage_key(part), is_owned=is_owned) for part in form.parts]
+        form.parts = ()
+        self.reserve(tensor, key)
         return held
 
     def reserve(self, tensor: torch.Tensor, key: int) -> None:
@@ -151,6 +201,16 @@ class Holder:
             for held in _each(self._shared.pop(key, None)):
                 self._copy(held)
 
+    def freed(self, key: int) -> None:
+        """The program is about to give the memory of a storage back: what refers to it is gone.
+
+        It isn't copied: the program may do so because there is no room for it.
+        """
+        with self._lock:
+            for held in _each(self._shared.get(key)):
+                self._release(held)
+                held.note = _FREED
+
     def settle(self) -> None:
         """Copy what the program could still write to, so that the values outlive the recording."""
         with self._lock, unobserved():
@@ -161,8 +221,9 @@ class Holder:
     def drop(self, held: Held) -> None:
         """A value is not wanted after all."""
         with self._lock:
-            self._release(held)
-            held.note = "It was not watched."
+            for each in (held, *held.parts):
+                self._release(each)
+                each.note = "It was not watched."
 
     def get(self, held: Held) -> torch.Tensor | None:
         """A value, read from disk if it is there; ``None``: it is gone, see its `Held.note`."""
@@ -219,6 +280,9 @@ class Holder:
         if key not in self._pins:
             self._pins[key] = pin(tensor)
         held.key = 0
+        if not is_readable(tensor):
+            held.tensor, held.note = None, _FREED
+            return
         try:
             held.tensor = tensor.clone()
         except (RuntimeError, MemoryError) as error:  # above all: there is no memory for it
@@ -241,11 +305,12 @@ class Holder:
         if not held.key:
             self.held_bytes -= held.charge
             return
-        count = self._charged[held.key] - 1
-        self._charged[held.key] = count
-        if not count:
+        count, size = self._charged[held.key]
+        if count > 1:
+            self._charged[held.key] = (count - 1, size)
+        else:
             del self._charged[held.key]
-            self.held_bytes -= held.tensor.untyped_storage().nbytes()
+            self.held_bytes -= size
 
     def _release(self, held: Held) -> None:
         """Let go of the tensor in memory."""
@@ -270,6 +335,10 @@ class Holder:
                 held = self._order.popleft()
                 if held.tensor is None:
                     continue
+                if not is_readable(held.tensor):
+                    self._release(held)
+                    held.note = _FREED
+                    continue
                 try:
                     held.place = self._write(held.tensor)
                 except (OSError, RuntimeError, MemoryError) as error:
@@ -291,7 +360,7 @@ class Holder:
         if tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_quantized:
             dtype, shape = tensor.dtype, tuple(tensor.shape)
             dense = tensor.resolve_conj().resolve_neg().contiguous().cpu()
-            data = dense.reshape(-1).view(torch.uint8).numpy().data
+            data = shared_array(dense.reshape(-1).view(torch.uint8), "uint8").data
         else:
             buffer = io.BytesIO()
             torch.save(tensor, buffer)
@@ -304,6 +373,12 @@ class Holder:
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)
+
+
+def _gone(why: str) -> Held:
+    held = Held(None, 0)
+    held.note = why
+    return held
 
 
 def _each(shared: Held | list[Held] | None) -> list[Held]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 
 __all__ = [
     "COMPRESSED",
+    "PLAIN",
     "QUANTIZED",
     "dequantizes",
     "dtype_name",
@@ -19,9 +20,13 @@ __all__ = [
     "inner_of",
     "inner_tensors",
     "is_freed",
+    "is_functional",
     "is_observed",
     "is_plain",
+    "is_readable",
     "is_waiting",
+    "is_wrapped",
+    "jagged_parts",
     "nested_parts",
     "nested_shapes",
     "parts_of",
@@ -32,8 +37,8 @@ __all__ = [
     "why_no_data",
 ]
 
-# What every tensor without code of its own is.
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+#: What every tensor without code of its own is.
+PLAIN = (torch.Tensor, torch.nn.Parameter)
 #: Compressed sparse layouts by what people call them.
 COMPRESSED = {
     torch.sparse_csr: "CSR",
@@ -48,9 +53,13 @@ QUANTIZED = frozenset(
     if hasattr(torch, name)
 )
 _functorch: Any = getattr(torch._C, "_functorch", None)
-# Whether a tensor is one of those that the transforms of `torch.func` compute with.
+#: Whether a tensor is one of those that the transforms of `torch.func` compute with.
 is_wrapped: Callable[[torch.Tensor], bool] = getattr(
     _functorch, "is_functorch_wrapped_tensor", lambda tensor: False
+)
+#: Whether a tensor is one of those that functionalization computes with.
+is_functional: Callable[[torch.Tensor], bool] = getattr(
+    torch, "_is_functional_tensor", lambda tensor: False
 )
 # A tensor of a class within a tensor of a class: nobody nests deeper, and a cycle ends.
 _DEEPEST = 8
@@ -98,7 +107,7 @@ def is_observed() -> bool:
 def is_plain(tensor: torch.Tensor) -> bool:
     """Whether a tensor is what it seems: strided memory, no class of its own, not wrapped."""
     return (
-        type(tensor) in _PLAIN
+        type(tensor) in PLAIN
         and tensor.layout is torch.strided
         and not tensor.is_nested
         and not is_wrapped(tensor)
@@ -134,11 +143,24 @@ def why_no_data(tensor: torch.Tensor) -> str:
 
 def is_freed(tensor: torch.Tensor) -> bool:
     """Whether the memory of a dense tensor was given back, as FSDP does with its parameters."""
+    there = tensor.untyped_storage().nbytes()
+    offset = tensor.storage_offset()
+    if not offset and there >= tensor.nbytes and tensor.is_contiguous():
+        return False  # nearly always
     if not tensor.numel():
         return False
     last = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
-    needed = (tensor.storage_offset() + last + 1) * tensor.element_size()
-    return bool(tensor.untyped_storage().nbytes() < needed)
+    return bool(there < (offset + last + 1) * tensor.element_size())
+
+
+def is_readable(tensor: torch.Tensor) -> bool:
+    """Whether the elements of a tensor can be read, and copied, without its class or the program.
+
+    PyTorch doesn't check whether memory is there: reading what was given back ends the process.
+    """
+    if has_own_dispatch(tensor) or is_wrapped(tensor) or is_functional(tensor) or tensor.is_meta:
+        return False
+    return tensor.layout is not torch.strided or tensor.is_nested or not is_freed(tensor)
 
 
 def has_memory(tensor: torch.Tensor) -> bool:
@@ -153,7 +175,7 @@ def has_own_dispatch(tensor: torch.Tensor) -> bool:
     """Whether a tensor's class decides what the operators do with it."""
     mine = getattr(type(tensor), "__torch_dispatch__", None)
     return (
-        type(tensor) not in _PLAIN
+        type(tensor) not in PLAIN
         and mine is not None
         and mine is not getattr(torch.Tensor, "__torch_dispatch__", None)
         and mine is not getattr(torch._C, "_disabled_torch_dispatch_impl", None)
@@ -201,25 +223,27 @@ def is_waiting(tensor: torch.Tensor) -> bool:
 
 def nested_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     """The parts of a nested tensor of either layout."""
-    if tensor.layout is torch.strided:
+    if not has_own_dispatch(tensor):
         return list(tensor.unbind())
-    parts = _jagged_parts(tensor)
-    return parts if parts is not None else list(tensor.unbind())
-
-
-def _jagged_parts(tensor: torch.Tensor) -> list[torch.Tensor] | None:
-    """The parts of a tensor of the jagged layout, by slices of what it holds."""
     inner = inner_tensors(tensor)
-    values, offsets = inner.get("_values"), inner.get("_offsets")
-    if values is None or offsets is None or why_no_data(values) or why_no_data(offsets):
-        return None
-    starts = offsets.tolist()
-    lengths = inner.get("_lengths")
-    if lengths is not None:  # a narrowed one skips elements
-        ends = [start + n for start, n in zip(starts, lengths.tolist(), strict=False)]
+    parts = [inner[name] for name in ("_values", "_offsets", "_lengths") if name in inner]
+    if len(parts) < 2 or any(map(why_no_data, parts)):
+        return list(tensor.unbind())
+    return jagged_parts(parts, getattr(tensor, "_ragged_idx", 1) - 1)
+
+
+def jagged_parts(parts: Sequence[torch.Tensor], dim: int) -> list[torch.Tensor]:
+    """The parts of a nested tensor of the jagged layout, by slices of what it holds.
+
+    Args:
+        parts: values, offsets and maybe lengths.
+        dim: of the values.
+    """
+    values, starts = parts[0], parts[1].tolist()
+    if len(parts) > 2:  # a narrowed one skips elements
+        ends = [start + n for start, n in zip(starts, parts[2].tolist(), strict=False)]
     else:
         ends = starts[1:]
-    dim = getattr(tensor, "_ragged_idx", 1) - 1
     return [values.narrow(dim, a, b - a) for a, b in zip(starts, ends, strict=False)]
 
 

@@ -22,7 +22,7 @@ from tfdbg_cli.engines.torch.layouts import (
 )
 from tfdbg_cli.engines.torch.values import NUMPY_HAS, fits_dense
 
-__all__ = ["note"]
+__all__ = ["nested_note", "note", "wrapper_note"]
 
 _MOST_PARTS = 6
 
@@ -51,14 +51,14 @@ def _note(tensor: torch.Tensor, depth: int) -> str:
     if why_no_data(tensor):
         return ""
     if tensor.is_nested:
-        return _nested_note(tensor)
+        return nested_note(nested_shapes(tensor))
     if tensor.layout is torch.sparse_coo or tensor.layout in COMPRESSED:
         return _sparse_note(tensor)
     if has_own_dispatch(tensor) and dequantizes(tensor):
         return f"{type(tensor).__name__}, dequantized"
     inner = inner_of(tensor, depth)
     if inner is not None:
-        return "; ".join(filter(None, [_wrapper_note(tensor), _note(inner, depth + 1)]))
+        return "; ".join(filter(None, [wrapper_note(tensor), _note(inner, depth + 1)]))
     return _dtype_note(tensor)
 
 
@@ -83,7 +83,8 @@ def _scales(tensor: torch.Tensor) -> str:
     return f"scales {low:g} to {high:g} along dimension {tensor.q_per_channel_axis()}"
 
 
-def _wrapper_note(tensor: torch.Tensor) -> str:
+def wrapper_note(tensor: torch.Tensor) -> str:
+    """What a tensor of a class of its own is besides what it holds."""
     placements = getattr(tensor, "placements", None)
     if placements is not None:  # DTensor
         where = ", ".join(map(str, placements))
@@ -91,8 +92,8 @@ def _wrapper_note(tensor: torch.Tensor) -> str:
     return f"what a {type(tensor).__name__} holds" if has_own_dispatch(tensor) else ""
 
 
-def _nested_note(tensor: torch.Tensor) -> str:
-    shapes = nested_shapes(tensor)
+def nested_note(shapes: list[tuple[int, ...]]) -> str:
+    """Where the parts of a nested tensor begin."""
     dim = ragged_dim(shapes)
     text = ", ".join(str(list(shape)) for shape in shapes[:_MOST_PARTS])
     text += ", …" if len(shapes) > _MOST_PARTS else ""

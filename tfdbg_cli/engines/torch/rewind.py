@@ -13,7 +13,7 @@ import torch
 
 from tfdbg_cli.dumps.sources import is_debugger_path
 from tfdbg_cli.engines.torch.excerpts import Excerpt, Refused, excerpt
-from tfdbg_cli.engines.torch.layouts import undisturbed
+from tfdbg_cli.engines.torch.layouts import is_readable, undisturbed
 from tfdbg_cli.engines.torch.sites import tensors_in
 from tfdbg_cli.engines.torch.undo import Beginning, copied, undone
 from tfdbg_cli.errors import one_line
@@ -217,6 +217,7 @@ class Guard:
         space = place.frame.f_locals
         known = {**place.frame.f_globals, **space}
         objects = [known[name] for name in lines.variables.used if name in known]
+        _check_copies(start.beginning.modules, objects)
         made: dict[str, Any] = {}
         before = dict(space)
         outcome = Outcome()
@@ -246,7 +247,11 @@ class Guard:
             again: makes it.
             output: what it has returned.
             watched: around the call itself.
+
+        Raises:
+            Refused: it can't be made.
         """
+        _check_copies(start.beginning.modules, ())
         outcome = Outcome()
         with self._again(start, (), []):
             try:
@@ -312,6 +317,8 @@ def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
         return False
     if one.is_sparse or one.is_quantized or one.is_nested:
         return True  # nobody has defined the bits
+    if not (is_readable(one) and is_readable(other)):
+        return True
     try:
         bits = [
             each.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
@@ -320,6 +327,19 @@ def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
         return bool(torch.equal(*bits))
     except RuntimeError:  # a tensor inside a transform of `torch.func`
         return True
+
+
+def _check_copies(modules: Iterable[torch.nn.Module], objects: Iterable[Any]) -> None:
+    """Make sure that whatever lines may write to can be put back.
+
+    Raises:
+        Refused: only its class knows how to copy it, or it has no memory now.
+    """
+    buffers = (buffer for module in modules for buffer in module.buffers())
+    for each in (*buffers, *objects):
+        is_buffer = isinstance(each, torch.Tensor) and not isinstance(each, torch.nn.Parameter)
+        if is_buffer and not each.is_meta and not is_readable(each):
+            raise Refused(f"a {type(each).__name__} that they use can't be copied")
 
 
 def _is_pytorch(code: CodeType) -> bool:

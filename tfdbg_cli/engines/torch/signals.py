@@ -16,6 +16,7 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.torch.layouts import is_readable
 from tfdbg_cli.engines.torch.private import quiet
 from tfdbg_cli.engines.torch.recorder import Names
 from tfdbg_cli.engines.torch.rewind import Guard, Outcome, Refused, Start, Watched
@@ -214,7 +215,10 @@ class SignalWatcher(Watcher):
         if strange:
             self.refusal = f"the call may have changed an argument (a {strange})"
             return
-        self._look(functools.partial(guard.call, start, again, output), "the call")
+        try:
+            self._look(functools.partial(guard.call, start, again, output), "the call")
+        except Refused as refusal:
+            self.refusal = str(refusal)
 
     def _is_backward(self) -> bool:
         return any(phase == "backward" for phase, _ in self._phases)
@@ -331,7 +335,8 @@ class SignalWatcher(Watcher):
                 if nodes is not None and name not in {node.name for node in nodes}:
                     nodes.append(Node(name, "Signal"))
                 if tensor is not None:
-                    value = tensor.detach()
+                    # A tensor of a class of its own is the program's to compute with.
+                    value = tensor.detach() if is_readable(tensor) else tensor
                     dtype, shape, size = describe(value)
                     load = functools.partial(to_numpy, value)
                     dump.add_datum(Datum(name, slot, load, dtype=dtype, shape=shape, nbytes=size))

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.engines.torch.layouts import is_readable
 from tfdbg_cli.engines.torch.recording import Output
 from tfdbg_cli.engines.torch.stepping_overrides import is_alias, put
 from tfdbg_cli.engines.torch.stepping_passage import Passage
@@ -208,7 +209,7 @@ class Changes:
             output = leaves[name]
             held = self._overrides.real(output)
             tensor, value = output.reference(), held.get() if held is not None else None
-            if tensor is None or value is None:
+            if tensor is None or value is None or not is_readable(tensor):
                 raise UserError(f"{name} can't be restored: its value was not kept.")
             found.append((name, output, tensor, value))
         for name, output, tensor, value in found:

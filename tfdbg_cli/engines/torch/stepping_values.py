@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tfdbg_cli.engines.torch.layouts import has_own_dispatch, is_readable
 from tfdbg_cli.engines.torch.private import unobserved
 from tfdbg_cli.errors import UserError, one_line
 
@@ -51,7 +52,8 @@ def as_value(name: str, value: Any) -> torch.Tensor:
 def copied(tensor: torch.Tensor) -> torch.Tensor:
     """The same value in memory of its own."""
     with unobserved():
-        return tensor.detach().clone()
+        # Of memory that was given back there is nothing to copy.
+        return tensor.detach().clone() if is_readable(tensor) else tensor.detach()
 
 
 def fitted(name: str, value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -60,8 +62,13 @@ def fitted(name: str, value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     Raises:
         UserError: it has another shape, or can't be converted without changing it.
     """
-    if like.layout is not torch.strided or like.is_nested or like.is_quantized:
-        kind = "nested" if like.is_nested else str(like.layout).removeprefix("torch.")
+    is_dense = like.layout is torch.strided and not (like.is_nested or like.is_quantized)
+    if not is_dense or not is_readable(like):
+        kind = str(like.layout).removeprefix("torch.")
+        if like.is_nested:
+            kind = "nested"
+        elif has_own_dispatch(like):
+            kind = f"a {type(like).__name__}"
         raise UserError(f"{name} can't be overridden: it is {kind}, and only dense tensors can.")
     if value.shape != like.shape:
         raise UserError(

@@ -15,6 +15,7 @@ from tfdbg_cli.engines.torch.compiled import (
     is_guarded,
 )
 from tfdbg_cli.engines.torch.expanding import FUSED_MODULES, ExpandingMode
+from tfdbg_cli.engines.torch.freeing import Freeing
 from tfdbg_cli.engines.torch.helpers import Helpers
 from tfdbg_cli.engines.torch.private import insert_mode, is_inserted, remove_mode
 from tfdbg_cli.settings import FIELDS
@@ -42,6 +43,7 @@ class Surroundings:
         self.setting: Callable[[str], Any] = _DEFAULTS.__getitem__
         self.helpers = Helpers()
         self._compiled = CompiledCode()
+        self._freeing = Freeing()
         self._recorder: Recorder | None = None
         self._is_eager = False
         self._placeholders: list[OpaqueMode] = []
@@ -76,6 +78,7 @@ class Surroundings:
         self._recorder = recorder
         self.helpers.own(recorder)
         self.helpers.enter()
+        self._freeing.enter(recorder.holder)
         self._is_eager = not self._is_opaque
         if self._is_eager:
             self._compiled.enter()
@@ -105,6 +108,7 @@ class Surroundings:
         self._recorder = None
         self.helpers.leave()
         self.helpers.own(None)
+        self._freeing.leave()
         if self._is_eager:
             if self._compiled.was_used:
                 recorder.note(

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.engines.torch.layouts import undisturbed
+from tfdbg_cli.engines.torch.layouts import is_readable, undisturbed
 
 __all__ = ["Beginning", "copied", "undone"]
 
@@ -87,7 +87,7 @@ def _kept(
     for thing in {id(thing): thing for thing in [*inner, *objects]}.values():
         if not isinstance(thing, torch.Tensor):
             put_back.append(_keep_object(thing))
-        elif id(thing) not in owned:
+        elif id(thing) not in owned and is_readable(thing):
             put_back.append(_keep_tensor(thing))
     buffers = [item for module in modules for item in _copied_buffers(module, None)]
     put_back.append(lambda: _restore_buffers(buffers))
@@ -138,7 +138,7 @@ def _copied_buffers(
         (part._buffers, name, buffer)
         for part in module.modules()
         for name, buffer in part._buffers.items()
-        if buffer is not None and (limit is None or buffer.nbytes <= limit)
+        if buffer is not None and is_readable(buffer) and (limit is None or buffer.nbytes <= limit)
     ]
     if not found:
         return []

@@ -33,7 +33,15 @@ from tfdbg_cli.engines.torch.layouts import (
 from tfdbg_cli.engines.torch.private import is_capturing
 from tfdbg_cli.errors import one_line
 
-__all__ = ["LARGEST_DENSE", "NUMPY_HAS", "describe", "fits_dense", "to_numpy"]
+__all__ = [
+    "LARGEST_DENSE",
+    "NUMPY_HAS",
+    "describe",
+    "fits_dense",
+    "shared_array",
+    "title",
+    "to_numpy",
+]
 
 _Array = np.ndarray[Any, Any]
 
@@ -75,7 +83,7 @@ def to_numpy(tensor: torch.Tensor) -> _Array | InconvertibleTensorProto:
         with undisturbed():
             array = _array_of(tensor, 0)
     except Exception as error:
-        return InconvertibleTensorProto(f"{_title(tensor)} can't be read: {one_line(error)}")
+        return InconvertibleTensorProto(f"{title(tensor)} can't be read: {one_line(error)}")
     if isinstance(array, np.ndarray) and array.flags.writeable:
         array = array.view()
         array.flags.writeable = False
@@ -108,7 +116,8 @@ def describe(tensor: torch.Tensor) -> tuple[str, tuple[int, ...] | None, int]:
         return "", None, 0
 
 
-def _title(tensor: torch.Tensor) -> str:
+def title(tensor: torch.Tensor) -> str:
+    """A tensor by its class, dtype, shape and device."""
     try:
         with torch._C.DisableTorchFunction():
             shape = "?" if tensor.is_nested else list(tensor.shape)
@@ -125,7 +134,7 @@ def _array_of(tensor: torch.Tensor, depth: int) -> _Array | InconvertibleTensorP
     if not reason and is_waiting(tensor):
         reason = "a collective is still to deliver it."
     if reason:
-        return InconvertibleTensorProto(f"{_title(tensor)}: {reason}")
+        return InconvertibleTensorProto(f"{title(tensor)}: {reason}")
     if tensor.is_nested:
         return _nested_array(tensor)
     if tensor.layout is torch.sparse_coo or tensor.layout in COMPRESSED:
@@ -143,11 +152,11 @@ def _array_of(tensor: torch.Tensor, depth: int) -> _Array | InconvertibleTensorP
         parts = ", ".join(f"{k} {list(p.shape)}" for k, p in inner_tensors(tensor).items())
         made = f" It is made of {parts}." if parts else ""
         return InconvertibleTensorProto(
-            f"{_title(tensor)}: its class keeps the elements to itself.{made}"
+            f"{title(tensor)}: its class keeps the elements to itself.{made}"
         )
     if tensor.dtype not in QUANTIZED and is_freed(tensor):
         return InconvertibleTensorProto(
-            f"{_title(tensor)}: its memory was given back since (parameters of FSDP are, between "
+            f"{title(tensor)}: its memory was given back since (parameters of FSDP are, between "
             "uses)."
         )
     return _dense_array(tensor)
@@ -163,15 +172,42 @@ def _dense_array(tensor: torch.Tensor) -> _Array:
     tensor = tensor.resolve_conj().resolve_neg()
     name = dtype_name(tensor.dtype)
     if name in NUMPY_HAS:
-        return np.asarray(tensor.numpy())
+        return shared_array(tensor, name)
     if name == "complex32":
-        return np.asarray(tensor.to(torch.complex64).numpy())
+        return shared_array(tensor.to(torch.complex64), "complex64")
     if tensor.element_size() == 2:
-        raw = tensor.view(torch.int16).numpy().view("<u2")
+        raw = shared_array(tensor, "<u2")
     else:
-        raw = tensor.view(torch.uint8).numpy()
+        raw = shared_array(tensor.view(torch.uint8), "uint8")
     dtype = dtype_by_name(name)
     return decode(raw.view(dtype.raw), dtype) if dtype is not None and dtype.raw else raw
+
+
+class _Memory:
+    """The memory of a tensor, to NumPy; keeps the tensor."""
+
+    def __init__(self, tensor: torch.Tensor, dtype: np.dtype[Any]) -> None:
+        self._tensor = tensor
+        size = dtype.itemsize
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (tensor.data_ptr(), True),
+            "typestr": dtype.str,
+            "shape": tuple(tensor.shape),
+            "strides": tuple(step * size for step in tensor.stride()),
+        }
+
+
+def shared_array(tensor: torch.Tensor, dtype: str) -> _Array:
+    """An array over the memory of a tensor on the CPU.
+
+    Unlike ``tensor.numpy()`` it leaves the program free to resize that memory (as FSDP does).
+
+    Args:
+        tensor: strided, without lazy bits.
+        dtype: of the array, of the same size.
+    """
+    return np.asarray(_Memory(tensor, np.dtype(dtype)))
 
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 import torch
 
 from tfdbg_cli.engines.torch.checks import SumChecks, is_transformed
-from tfdbg_cli.engines.torch.layouts import is_plain, undisturbed
+from tfdbg_cli.engines.torch.layouts import is_freed, is_plain, undisturbed
 from tfdbg_cli.engines.torch.private import is_capturing, quiet
 from tfdbg_cli.program_signals import pass_on
 
@@ -37,6 +37,8 @@ def is_nonfinite(tensor: torch.Tensor) -> bool:
         return False
     if tensor.dtype not in _FLOATING or not is_plain(tensor):
         return True  # codes don't overflow; of the rest nobody can say more
+    if is_freed(tensor):
+        return False
     with undisturbed():
         return not bool(torch.isfinite(tensor).all())
 
@@ -78,6 +80,8 @@ class Verdicts(Generic[_Key]):
             if tensor._is_zerotensor():  # those have no data
                 return
             is_plain_one = is_plain(tensor) and not is_transformed() and not tensor.is_meta
+            if is_plain_one and is_freed(tensor):
+                return
             if tensor.dtype in _FLOATING and is_plain_one:
                 with torch._C._DisableTorchDispatch(), torch._C._AutoDispatchBelowAutograd():
                     if tensor.is_cpu:

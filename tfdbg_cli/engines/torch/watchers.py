@@ -254,8 +254,10 @@ class FullWatcher(_RecordingWatcher):
         for record in self.recorder.ops.records:
             # Inputs and parameters are made by no op.
             for output in record.outputs if record.facts is None else ():
-                if output.held is not None and output.held.tensor is not None:
-                    checks.add(record, output.slot, output.held.tensor)
+                held = output.held
+                for each in (held, *held.parts) if held is not None else ():
+                    if each.tensor is not None:
+                        checks.add(record, output.slot, each.tensor)
         found = []
         for record, slot in checks.suspects():
             output = record.outputs[slot]
