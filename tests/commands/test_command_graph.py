@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from command_kit import Shell, link_of
 
-from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import Frame, Sources
 
@@ -116,6 +116,35 @@ def test_inputs_direct_and_as_a_tree(shell):
     assert shell.lines("li uniq:1")[1] == "|- (1) numbers"
 
 
+def test_an_input_that_is_not_the_first_output_has_its_slot():
+    nodes = [
+        Node("x", "Const"),
+        Node("x_unique", "Unique", ["x:0"]),
+        Node("both", "Gather", ["x_unique:0", "x_unique:1", "gone:2"]),
+    ]
+    shell = Shell(MemoryDump(Graph(nodes)))
+    assert shell.lines("li both")[1:4] == [
+        "|- (1) x_unique",
+        "|- (1) x_unique:1",
+        "|- (1) gone:2",
+    ]
+    assert shell.lines("li -r -t both")[1:4] == [
+        "|- (1) [Unique] x_unique",
+        "|  |- (2) [Const] x",
+        "|- (1) [Unique] x_unique:1 (see line 2)",
+    ]
+    document = shell.document("li -r both")
+    assert link_of(document, "x_unique:1") == "li -c -r x_unique"
+    lines = shell.lines("ni both")
+    at = lines.index("    3 input(s):")
+    assert lines[at + 1 : at + 4] == [
+        "      [Unique] x_unique",
+        "      [Unique] x_unique:1",
+        "      [?] gone:2",
+    ]
+    assert "      [Gather] both" in shell.lines("ni x_unique")
+
+
 def test_control_inputs_only_if_asked(shell):
     assert not any("after" in text for text in shell.lines("li last"))
     lines = shell.lines("li -c last")
@@ -150,7 +179,9 @@ def test_a_loop_is_walked_once(shell):
     assert any("(loop: see line " in text for text in lines)
     marked = [re.search(r"(\S+) \((?:loop: )?see line (\d+)\)", text) for text in lines]
     for match in filter(None, marked):
-        assert lines[int(match[2]) - 1].endswith(f" {match[1]}")
+        # That line may be about another of its outputs.
+        meant = lines[int(match[2]) - 1].rpartition(" ")[2]
+        assert node_name_of(meant) == node_name_of(match[1])
     # The link searches for that line, and for no other.
     document = shell.document("li -c -r -t loop/Exit")
     links = [s.link.command for line in document for s in line.spans if s.link and "see" in s.text]

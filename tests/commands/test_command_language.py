@@ -427,3 +427,20 @@ def test_bad_elements_are_not_a_flood_on_paper(dump, tmp_path):
 
 def test_a_masked_array_keeps_its_mask(shell):
     assert "--" in shell.text("eval np.ma.array([1,2,3], mask=[0,1,0])")
+
+
+@pytest.mark.parametrize("command", ["lt", "lt -o mean,module", "pt big:0", "eval `big:0`", "err"])
+def test_files_and_programs_get_the_same_in_every_window(command, shell, failed, tmp_path):
+    asked = failed if command == "err" else shell
+    texts = set()
+    for width in (40, 79, 80, 119, 120, 300):
+        path = tmp_path / f"{width}.txt"
+        assert not asked.reply(f"{command} > {path}", width).failed
+        texts.add(path.read_text())
+        piped = asked.document(f"{command} | cat", width)
+        assert piped.text + "\n" == path.read_text()
+    assert len(texts) == 1
+    # The screen has its own width again.
+    assert asked.context.is_printed is False
+    if command == "pt big:0":
+        assert asked.text(command, 40) != asked.text(command, 300)

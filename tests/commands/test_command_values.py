@@ -1,5 +1,6 @@
 """``pt``: the values of dumped tensors."""
 
+import json
 import re
 
 import ml_dtypes
@@ -58,6 +59,20 @@ def test_one_of_several_dumps_with_the_summary(shell):
     assert lines[-1] == "array(3, dtype=int32)"
     assert any("min" in text and "mean" in text for text in lines)
     assert shell.lines("pt loop/body:0 -n -1")[-1] == "array(4, dtype=int32)"
+    assert lines[0] == 'Tensor "loop/body:0:DebugIdentity" (dump #2 of 4):'
+    last = shell.lines("pt loop/body:0[...] -n -1")[0]
+    assert last == 'Tensor "loop/body:0:DebugIdentity[...]" (dump #3 of 4):'
+    assert "dump #" not in shell.text("pt ints:0")
+
+
+def test_a_structure_is_called_by_its_fields():
+    dump = MemoryDump(Graph([Node("pairs", "Pairs")]))
+    dump.add("pairs", 0, np.zeros(3, [("a", "<f4"), ("b", "<i8", (2,))]), timestamp=1)
+    shell = Shell(dump)
+    name = "[('a', '<f4'), ('b', '<i8', (2,))]"
+    assert shell.lines("pt pairs:0")[1] == f"  dtype: {name}"
+    assert name in shell.text("lt")
+    assert json.loads(shell.text("lt --json"))["dtype"] == name
 
 
 def test_a_slice_is_kept_when_a_dump_is_to_be_chosen():

@@ -55,6 +55,21 @@ def test_invoke_stepper_stops_before_the_first_node(model):
     np.testing.assert_array_equal(weights_of(model), np.full((3, 2), 2.0))
 
 
+def test_a_broken_filter_is_told_of_once(model):
+    def broken(datum, value):
+        raise ValueError(f"no {datum.tensor_name}")
+
+    commands = ["break -f broken", "cont h", "cont logits", "cont loss", "cont"]
+    sess, ui = wrap(model.session, ["s"], commands, ["run"])
+    sess.add_tensor_filter("broken", broken)
+    sess.run(model.fetches, {model.x: FED})
+    seen = [screen(ui.stops[1], command) for command in commands]
+    told = [text for text in "\n".join(seen).splitlines() if "broken" in text and "raised" in text]
+    assert len(told) == 1
+    assert told[0].startswith('The filter "broken" raised at ')
+    assert told[0].endswith("the run goes on.")
+
+
 def test_the_nodes_are_listed_with_their_states(model):
     _, stops, _ = step_through(model, "cont h", "list_sorted_nodes", "lsn -l 1 -u 1", "exit")
     lines = screen(stops[1], "list_sorted_nodes").splitlines()

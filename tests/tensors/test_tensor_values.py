@@ -33,7 +33,7 @@ from tfdbg_cli.tensors.ranges import Ranges
         ("S3", "string", "string"),
         ("U3", "string", "string"),
         ("M8[s]", "other", "datetime64[s]"),
-        ("i4,f4", "other", "void64"),
+        ("i4,f4", "other", "[('f0', '<i4'), ('f1', '<f4')]"),
     ],
 )
 def test_kinds(dtype, kind, name):

@@ -136,6 +136,18 @@ def test_long_strings_are_cut_unless_alone():
     assert len(TensorView(np.array([long], object)).text) > 5000
 
 
+def test_utf_8_is_read_as_text_and_nothing_else_is():
+    values = np.array(["größer".encode(), b"\xff\xc3", "x\x85".encode(), b"it's"], object)
+    view = TensorView(values, 200)
+    assert view.text == (
+        r"""array([b'größer', b'\xff\xc3', b'x\xc2\x85', b"it's"], dtype=object)"""
+    )
+    # A long one may be cut in the middle of a character.
+    for start in range(3):
+        long = b"x" * start + ("日" * 500).encode()
+        assert "日日日" in TensorView(np.array([long, b""], object), 400).text
+
+
 def test_objects_stay_on_one_line():
     class Broken:
         def __str__(self):

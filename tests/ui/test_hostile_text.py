@@ -264,6 +264,35 @@ def test_a_running_program_is_no_better(tmp_path: Path) -> None:
     assert raw_lines(printed) == []
 
 
+FILTERED = """
+    from tfdbg_cli.engines import numpy as tf
+
+    x = tf.placeholder(tf.float32, [None], name="x")
+    y = tf.log(x, name="y")
+    with tf.Session() as session:
+        for value in (1.0, 2.0):
+            session.run(y, {x: [value]})
+"""
+FILTER = """
+    def broken(datum, value):
+        raise ValueError({acts!r})
+"""
+
+
+def test_notes_beside_the_screens_are_written_out(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(textwrap.dedent(FILTERED))
+    filters = tmp_path / f"filters{ACTS}.py"
+    filters.write_text(textwrap.dedent(FILTER).format(acts=ACTS))
+    done = run("--batch", f"--filters={filters}", "-crun -f broken", "script.py", cwd=tmp_path)
+    assert raw_lines((done.stdout + done.stderr).decode()) == []
+    assert done.stderr.decode().count('The filter "broken" raised in run #1 at ') == 1
+    assert "A\\x1b]0;hacked" in done.stderr.decode()
+    for wrong in (f"--dump-dir=no{ACTS}", f"--filters=no{ACTS}.py", f"no{ACTS}.py", f"--no{ACTS}"):
+        done = run("--batch", wrong, "script.py", cwd=tmp_path)
+        assert done.returncode != 0
+        assert raw_lines(done.stderr.decode()) == []
+
+
 def test_spans_and_titles_are_written_out() -> None:
     assert line("a\x1bb", ("\udc80", "dim")).text == "a\\x1bb\\udc80"
     assert Span("a\tb\u202e").text == "a       b\\u202e"

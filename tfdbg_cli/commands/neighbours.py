@@ -93,7 +93,7 @@ class _Tree:
             spans.append(Span(f"[{node.op_type if node else '?'}] ", "op_type"))
         # A damaged graph may lack a node that others name.
         opened = Link(f"{self._command} {quoted(visit.edge.node)}") if node else None
-        spans.append(Span(visit.edge.node, "link" if node else "", opened))
+        spans.append(Span(visit.edge.label, "link" if node else "", opened))
         if visit.repeated is not None:
             spans += self._reference(visit)
         return line(*spans)
@@ -104,10 +104,10 @@ class _Tree:
         text = f"({word} {self._number(visit.repeated)})"
         if visit.repeated < 0:
             return [Span(" "), Span(text, "dim")]
-        depth = self._walk[visit.repeated].depth
+        meant = self._walk[visit.repeated]
         # The line that is meant ends in the name; other characters than these may have a meaning
         # in a regex or on a command line.
-        name = re.sub(r"[^\w/:-]", ".", visit.edge.node)
+        depth, name = meant.depth, re.sub(r"[^\w/:-]", ".", meant.edge.label)
         return [Span(" "), Span(text, "dim", Link(rf"/\({depth}\) .*{name}$"))]
 
     def record(self, at: int) -> dict[str, object]:

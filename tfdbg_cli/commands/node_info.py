@@ -96,10 +96,10 @@ def _neighbours(graph: Graph, edges: list[Edge], what: str) -> list[Line]:
         for edge in group:
             node = graph.nodes.get(edge.node)
             if node is None:  # a damaged graph
-                yield line("      ", ("[?] ", "op_type"), edge.node)
+                yield line("      ", ("[?] ", "op_type"), edge.label)
                 continue
             link = f"ni -a -d -t {quoted(edge.node)}"
-            yield line("      ", (f"[{node.op_type}] ", "op_type"), (edge.node, "link", link))
+            yield line("      ", (f"[{node.op_type}] ", "op_type"), (edge.label, "link", link))
 
     lines += rows(data, what)
     lines += rows(control, f"control {what}")

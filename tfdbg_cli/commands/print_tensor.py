@@ -120,6 +120,7 @@ def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
         arguments,
         name=datum.tensor_name,
         suffix=f":{datum.debug_op}",
+        which=f" (dump #{found.index(datum)} of {len(found)})" if len(found) > 1 else "",
         slicing=slicing,
         dtype=datum.dtype,
         notes=_notes(context, datum),

@@ -32,6 +32,9 @@ from tfdbg_cli.settings import Settings
 
 __all__ = ["CommandService"]
 
+# Columns of what isn't for a screen: as many as where there is no terminal.
+_PRINTED_WIDTH = 80
+
 
 class CommandService:
     """One stop's commands; fulfils `tfdbg_cli.commands.reply.Service`.
@@ -138,12 +141,16 @@ class CommandService:
         if [word.text for word in rest] in (["-h"], ["--help"]):
             rest = words[:1]
             found = self.context.registry.get("help", self._mode)
-        result = found.run(self.context, found.parse(rest))
-        return (
-            self._reply(command, result)
-            if output is None
-            else self._redirect(command, found, result, output)
-        )
+        arguments = found.parse(rest)
+        if output is None:
+            return self._reply(command, found.run(self.context, arguments))
+        # What a file or a program gets is the same whatever window it was asked for in.
+        was_printed = self.context.is_printed
+        self.context.width, self.context.is_printed = _PRINTED_WIDTH, True
+        try:
+            return self._redirect(command, found, found.run(self.context, arguments), output)
+        finally:
+            self.context.is_printed = was_printed
 
     @staticmethod
     def _redirect(command: str, found: Command, result: Result, output: Output) -> Reply:

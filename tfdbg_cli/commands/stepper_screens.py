@@ -199,9 +199,7 @@ def moved_document(context: Context, halt: Halt) -> Document:
         lines.append(line("Updated:"))
         lines += [line("  ", (name, "bold")) for name in halt.updated[:_MOST]]
         lines += _more(len(halt.updated))
-    for text in walk.breakpoints.failures:
-        lines.append(line(("The filter raised at ", "warning"), text))
-    walk.breakpoints.failures.clear()
+    lines += [line((text, "warning")) for text in walk.breakpoints.take_failures()]
     if halt.error is not None:
         failed = walk.next.node if walk.next is not None else "the program"
         described = context.describe_error(halt.error)

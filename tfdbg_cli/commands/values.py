@@ -141,6 +141,7 @@ def value_document(
     *,
     name: str,
     suffix: str = "",
+    which: str = "",
     slicing: str = "",
     dtype: str = "",
     key: str = "",
@@ -156,6 +157,7 @@ def value_document(
         arguments: the options of `value_arguments`.
         name: what is printed, bold in the title line.
         suffix: the debug op or another word behind the name.
+        which: words on which of several dumps it is.
         slicing: ``[...]``, or empty.
         dtype: the dtype's name where the array's own isn't the true one.
         key: the name of the array in a file that has names; default: ``name``.
@@ -171,13 +173,13 @@ def value_document(
     if isinstance(value, InconvertibleTensorProto):
         if arguments.write_path:
             raise UserError(f'"{name}" holds no array that could be saved.')
-        title = line("Tensor ", (f'"{name}{suffix}"', "bold"), ":")
+        title = line("Tensor ", (f'"{name}{suffix}"', "bold"), f"{which}:")
         return TextDocument(_no_array(value, title, name, dtype), menu=menu)
     array = np.asarray(value)
     if slicing:
         array = apply_slice(array, slicing, f'"{name}"', lambda of, text: select(context, of, text))
     ranges = Ranges(arguments.ranges) if arguments.ranges else None
-    title_parts = [("Tensor ", ""), (f'"{name}{suffix}{slicing}"', "bold"), (":", "")]
+    title_parts = [("Tensor ", ""), (f'"{name}{suffix}{slicing}"', "bold"), (f"{which}:", "")]
     if ranges is not None:
         title_parts.append(
             (f" Highlighted({ranges.description}): {_share(ranges, array)}", "highlight")

@@ -21,6 +21,7 @@ __all__ = [
     "dtype_by_number",
     "dtype_of",
     "encode",
+    "name_of",
 ]
 
 _REF = 100
@@ -136,6 +137,13 @@ def dtype_by_number(number: int) -> DType | None:
 def dtype_by_name(name: str) -> DType | None:
     """The type with a name; ``float32_ref`` is ``float32``."""
     return _BY_NAME.get(name.removesuffix("_ref"))
+
+
+def name_of(dtype: np.dtype[Any]) -> str:
+    """The name people know: ``float32``, ``bfloat16``, ``string``; of a structure, its fields."""
+    if dtype.names is not None:
+        return str(np.dtype((np.void, dtype)))
+    return "string" if dtype.kind in "OSUT" else dtype.name
 
 
 def dtype_of(array: np.ndarray[Any, Any]) -> DType | None:

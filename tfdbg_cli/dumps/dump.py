@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.dumps.dtypes import name_of
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.sources import Sources
 from tfdbg_cli.errors import UserError, did_you_mean
@@ -182,7 +183,7 @@ class Datum:
         """Fill in dtype, shape and nbytes. Subclasses do it without reading the value."""
         value = self.get_tensor()
         if isinstance(value, np.ndarray | np.generic):
-            self._dtype = "string" if value.dtype.kind in "OSU" else value.dtype.name
+            self._dtype = name_of(value.dtype)
             self._shape = tuple(value.shape)
             self._nbytes = _bytes_of(value)
         else:

@@ -18,6 +18,13 @@ class Edge(NamedTuple):
     tensor: str
     is_control: bool
 
+    @property
+    def label(self) -> str:
+        """The node as a list of inputs names it: with the slot where it isn't the first."""
+        if self.is_control or node_name_of(self.tensor) != self.node:
+            return self.node
+        return self.tensor.removesuffix(":0")
+
 
 class Visit(NamedTuple):
     """One line of a walk.
@@ -93,10 +100,9 @@ class Walk(Sequence[Visit]):
             node = node_name_of(item)
             siblings = met[-1]
             if siblings is not None:
-                key = f"^{node}" if item[:1] == "^" else node
-                if key in siblings:
+                if item in siblings:
                     continue
-                siblings.add(key)
+                siblings.add(item)
             number, level = len(items), len(stack)
             mark = expanded.get(node, _PLAIN)
             below: Sequence[str] = ()

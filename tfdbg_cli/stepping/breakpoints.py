@@ -74,8 +74,9 @@ class Breakpoints:
         self._last = 0
         #: Tensors that have passed a filter -> the breakpoint.
         self._caught: dict[str, Breakpoint] = {}
-        #: What a filter raised: said once.
-        self.failures: list[str] = []
+        # Filter -> where it raised, until that was told; a filter is told of once.
+        self._failures: dict[str, list[str]] = {}
+        self._told: set[str] = set()
 
     def __iter__(self) -> Iterator[Breakpoint]:
         return iter(self._all)
@@ -143,10 +144,22 @@ class Breakpoints:
                 try:
                     passes = _passes(each, datum, dump)
                 except Exception as error:
-                    self.failures.append(f"{datum.tensor_name}: {one_line(error)}")
+                    if each.filter_name not in self._told:
+                        failures = self._failures.setdefault(each.filter_name, [])
+                        failures.append(f"{datum.tensor_name}: {one_line(error)}")
                     continue
                 if passes:
                     self._caught[datum.tensor_name] = each
+
+    def take_failures(self) -> list[str]:
+        """What filters have raised: a line for each filter, the first time that it has."""
+        lines = []
+        for name, found in self._failures.items():
+            more = f" (and {len(found) - 1} more tensors)" if len(found) > 1 else ""
+            lines.append(f'The filter "{name}" raised at {found[0]}{more}; the run goes on.')
+        self._told.update(self._failures)
+        self._failures.clear()
+        return lines
 
     def caught(self, step: Step) -> tuple[Breakpoint, str] | None:
         """The filter that a tensor has passed which a step is about to read, and that tensor.

@@ -7,6 +7,8 @@ element that the sample did not foresee is written in full, even if it sticks ou
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -15,7 +17,7 @@ import numpy as np
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 from tfdbg_cli.tensors.ranges import Ranges
 
-__all__ = ["Cells", "cells_for", "roles_of", "sample_of"]
+__all__ = ["Cells", "bytes_text", "cells_for", "roles_of", "sample_of"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -29,6 +31,22 @@ _SAMPLE_EDGE = 512
 _SAMPLE_BETWEEN = 1536
 _SAMPLE_RUNS, _SAMPLE_RUNS_LARGE = 32, 8
 _LARGE = 1 << 28  # bytes
+
+
+def bytes_text(data: bytes, is_cut: bool = False) -> str:
+    r"""Bytes as Python writes them; what is UTF-8 as its characters: ``b'größer'``.
+
+    Args:
+        data: the bytes.
+        is_cut: there are more of them: the last character may be cut short.
+    """
+    if not data.isascii():
+        with contextlib.suppress(UnicodeDecodeError):
+            text, _ = codecs.utf_8_decode(data, "strict", not is_cut)
+            # An escape that stands for a character would look like one that stands for a byte.
+            if all(each < "\x7f" or each.isprintable() for each in text):
+                return f"b{text!r}"
+    return repr(data)
 
 
 class Cells(ABC):
@@ -286,7 +304,8 @@ class _ObjectCells(Cells):
         if isinstance(item, bytes | str):
             # Nobody looks at the rest of a long one, so it is not escaped either.
             # A slice of NumPy's own str and bytes is Python's: no "np.bytes_(...)".
-            text = repr(item[:] if self._alone else item[: _LONGEST + 1])
+            part = item[:] if self._alone else item[: _LONGEST + 1]
+            text = repr(part) if isinstance(part, str) else bytes_text(part, len(part) < len(item))
         else:
             try:
                 text = str(item)

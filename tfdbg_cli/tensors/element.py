@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.documents import Document, Line, TextDocument, line
+from tfdbg_cli.tensors.cells import bytes_text
 from tfdbg_cli.tensors.numeric import dtype_kind, dtype_name, widened
 
 __all__ = ["element_document", "element_text"]
@@ -18,12 +19,21 @@ _CHUNK = 72
 
 
 def element_text(value: Any) -> str:
-    """The shortest text that means exactly this value of its dtype; all of a string."""
+    """The shortest text that means exactly this value; all of a string.
+
+    Of a small floating point type it is that of the number: what NumPy writes is the shortest that
+    no other number of the type has, ``6.55e+04`` for 65504.
+    """
     array = np.asarray(value)
     kind = dtype_kind(array.dtype)
+    if kind == "float" and array.dtype.itemsize <= 2:
+        return str(float(widened(array)))
     if kind in ("float", "int", "complex", "bool"):
         return str(array[()])
-    return repr(array[()] if array.dtype.kind != "O" else array.item())
+    item = array.item()
+    if isinstance(item, bytes):
+        return bytes_text(item)
+    return repr(array[()] if array.dtype.kind != "O" else item)
 
 
 def element_document(value: Any, indices: tuple[int, ...]) -> Document:

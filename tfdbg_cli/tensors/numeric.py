@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.dumps.dtypes import name_of
+
 __all__ = [
     "blocks",
     "dtype_kind",
@@ -43,8 +45,8 @@ def dtype_kind(dtype: np.dtype[Any]) -> str:
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """The name people know: ``float32``, ``bfloat16``, ``string``."""
-    return "string" if dtype.kind in "OSUT" else dtype.name
+    """The name people know: ``float32``, ``bfloat16``, ``string``; of a structure, its fields."""
+    return name_of(dtype)
 
 
 def widened(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

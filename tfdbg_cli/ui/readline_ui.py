@@ -65,8 +65,8 @@ class ReadlineUI(PlainUI):
 
     @property
     def width(self) -> int:
-        """The columns of the terminal, as they are now."""
-        return max(shutil.get_terminal_size().columns, 1) if self.interactive else super().width
+        """The columns of the terminal, as they are now; where it isn't one, those of a file."""
+        return super().width if self.page_size is None else self.page_size[1]
 
     @property
     def page_size(self) -> tuple[int, int] | None:
