@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 import threading
 import traceback
 import weakref
@@ -27,6 +26,7 @@ from tfdbg_cli.sessions.ranks import Alone, Place
 from tfdbg_cli.sessions.storage import DumpStore
 from tfdbg_cli.sessions.waiting import Waiting
 from tfdbg_cli.settings import Settings, default_config_path
+from tfdbg_cli.streams import Streams, tell
 from tfdbg_cli.tensors.measurements import halt as halt_measurements
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.choose import make_ui
@@ -83,6 +83,9 @@ class Debugger:
         as_directory: bool = False,
     ) -> None:
         self.settings = Settings(Path(config_path) if config_path else default_config_path())
+        #: Before the program has redirected them.
+        self.streams = Streams()
+        self.streams.take_messages()
         self.history = History(None if batch else default_history_path())
         from_stdin = batch and not commands and _stdin_is_a_script()
         self.queue = CommandQueue(commands, batch=batch, reads_stdin=from_stdin)
@@ -166,6 +169,7 @@ class Debugger:
             on_lost=self._run_on,
             on_fork=self._leave_child_alone,
             how_ended=lambda: self.outcome,
+            streams=self.streams,
         )
         if self._ui is not None:
             self.waiting.end()
@@ -226,7 +230,7 @@ class Debugger:
         self._reported_filters.add(name)
         more = f" (and {len(failures) - 1} more tensors)" if len(failures) > 1 else ""
         text = f'The filter "{name}" raised in {run} at {failures[0]}{more}; the run goes on.'
-        print(f"tfdbg: {text}", file=sys.stderr)
+        tell(text)
         self.note(text)
 
     def stop(self, context: Context, *, title: str, title_role: str, initial_command: str) -> Any:
@@ -247,9 +251,8 @@ class Debugger:
         except Exception as error:
             pass_on(error)
             # Whatever is wrong with us, the program is to go on.
-            traceback.print_exc()
-            what = f"the debugger failed: {one_line(error)}; the program goes on without it"
-            print(f"tfdbg: {what}.", file=sys.stderr)
+            trace = "".join(traceback.format_exception(error))
+            tell(f"the debugger failed: {one_line(error)}; the program goes on without it.", trace)
         finally:
             self.ranks.chosen(action)
         return action
@@ -268,7 +271,9 @@ class Debugger:
             history=self.history,
         )
         if self._ui is None:
-            self._ui = make_ui(self._ui_kind, self.settings, **self._ui_options)
+            self._ui = make_ui(
+                self._ui_kind, self.settings, streams=self.streams, **self._ui_options
+            )
         ui = self._ui
         try:
             leave: Leave = with_program_signals(lambda: ui.interact(service, self.queue))

@@ -68,7 +68,7 @@ class ProgressLine:
         if self._size != (0, 0):
             _, rows = self._size
             self._write(f"\x1b7\x1b[r\x1b[{rows};1H\x1b[2K\x1b8")
-            dog = watchdog_of_terminal()
+            dog = watchdog_of_terminal(self._terminal)
             if dog is not None:
                 dog.down()
         os.close(self._terminal)
@@ -95,7 +95,7 @@ class ProgressLine:
         begin = ""
         if (columns, rows) != self._size:
             if self._size == (0, 0):
-                dog = watchdog_of_terminal()
+                dog = watchdog_of_terminal(self._terminal)
                 if dog is not None:
                     dog.up(row=True)
             # Make room below the cursor (IND keeps its column); the last row scrolls no more.
