@@ -23,7 +23,16 @@ FRAMEWORKS = {
     "keras": "tensorflow",
 }
 #: Room -> the rooms it may import from, its own included.
-FOUNDATION = {"errors", "documents", "files", "printable", "program_signals", "settings", "version"}
+FOUNDATION = {
+    "documents",
+    "errors",
+    "files",
+    "printable",
+    "program_signals",
+    "settings",
+    "streams",
+    "version",
+}
 MAY_USE = {
     **dict.fromkeys(FOUNDATION, FOUNDATION),
     "dumps": FOUNDATION | {"dumps"},

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from tfdbg_cli.engines.registry import entries, load
 from tfdbg_cli.errors import one_line
 from tfdbg_cli.import_hook import ImportHook
-from tfdbg_cli.printable import printable
+from tfdbg_cli.streams import tell
 
 if TYPE_CHECKING:
     from tfdbg_cli.sessions.debugger import Debugger
 
-__all__ = ["EngineWatch", "note"]
+__all__ = ["EngineWatch"]
 
 _UNUSED_SHOWN = 3
-
-
-def note(text: str) -> None:
-    """One line from the debugger on the stderr that the process was started with."""
-    stream = sys.__stderr__
-    try:
-        if stream is not None:
-            print(f"tfdbg: {printable(' '.join(text.split()))}", file=stream, flush=True)
-    except (OSError, ValueError):
-        pass  # It is closed: there is nobody to tell.
 
 
 class EngineWatch:
@@ -80,7 +69,7 @@ class EngineWatch:
             self._undo.append(engine.install(self.debugger.wrap))
             self.debugger.engines.add(name)
         except Exception as error:
-            note(f"the {name} engine can't be used, its runs go undebugged: {one_line(error)}")
+            tell(f"the {name} engine can't be used, its runs go undebugged: {one_line(error)}")
 
     def failed(self, error: BaseException) -> None:
         """The program is about to end with an error that nobody caught: some engines want to know.
@@ -115,10 +104,10 @@ class EngineWatch:
             self.turn(False)
             self.debugger.close()
         except Exception as error:
-            note(one_line(error))
+            tell(one_line(error))
         if self.program_started:
             for text in self._remarks():
-                note(text)
+                tell(text)
 
     def _remarks(self) -> Iterator[str]:
         queue = self.debugger.queue

@@ -14,9 +14,10 @@ from types import CodeType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.dumps.source_text import keep_source
-from tfdbg_cli.engine_watch import EngineWatch, note
+from tfdbg_cli.engine_watch import EngineWatch
 from tfdbg_cli.errors import one_line, related
 from tfdbg_cli.import_hook import ImportHook
+from tfdbg_cli.streams import tell
 
 if TYPE_CHECKING:
     from tfdbg_cli.sessions.debugger import Debugger
@@ -61,7 +62,7 @@ def run_script(
         with io.open_code(filename) as file:
             source = b"" if filename.endswith(".pyc") else file.read()
     except OSError as error:
-        note(f"can't open file {filename!r}: [Errno {error.errno}] {error.strerror}")
+        tell(f"can't open file {filename!r}: [Errno {error.errno}] {error.strerror}")
         return CANNOT_OPEN
     keep_source(filename, source)
     _set_path0(os.path.dirname(os.path.realpath(filename)))
@@ -173,7 +174,7 @@ def _run(
         except SystemExit:
             pass  # it ends anyway, with its own error
         except Exception as error:
-            note(one_line(error))
+            tell(one_line(error))
     if uncaught is not None:
         debugger.outcome = one_line(uncaught)
         # Out here, what a hook of the program's raises doesn't get our context.

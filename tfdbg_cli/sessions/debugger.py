@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 import threading
 import traceback
 import weakref
@@ -21,13 +20,13 @@ from tfdbg_cli.commands.run import ExitChoice, RunChoice
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
-from tfdbg_cli.printable import printable
 from tfdbg_cli.program_signals import pass_on, with_program_signals
 from tfdbg_cli.sessions.rank_team import Team
 from tfdbg_cli.sessions.ranks import Alone, Place
 from tfdbg_cli.sessions.storage import DumpStore
 from tfdbg_cli.sessions.waiting import Waiting
 from tfdbg_cli.settings import Settings, default_config_path
+from tfdbg_cli.streams import Streams, tell
 from tfdbg_cli.tensors.measurements import halt as halt_measurements
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.choose import make_ui
@@ -84,6 +83,9 @@ class Debugger:
         as_directory: bool = False,
     ) -> None:
         self.settings = Settings(Path(config_path) if config_path else default_config_path())
+        #: Before the program has redirected them.
+        self.streams = Streams()
+        self.streams.take_messages()
         self.history = History(None if batch else default_history_path())
         from_stdin = batch and not commands and _stdin_is_a_script()
         self.queue = CommandQueue(commands, batch=batch, reads_stdin=from_stdin)
@@ -168,6 +170,7 @@ class Debugger:
             on_lost=self._run_on,
             on_fork=self._leave_child_alone,
             how_ended=lambda: self.outcome,
+            streams=self.streams,
         )
         if self._ui is not None:
             self.waiting.end()
@@ -228,7 +231,7 @@ class Debugger:
         self._reported_filters.add(name)
         more = f" (and {len(failures) - 1} more tensors)" if len(failures) > 1 else ""
         text = f'The filter "{name}" raised in {run} at {failures[0]}{more}; the run goes on.'
-        print(f"tfdbg: {printable(text)}", file=sys.stderr)
+        tell(text)
         self.note(text)
 
     def report_gap(self, name: str, gap: str) -> bool:
@@ -260,9 +263,8 @@ class Debugger:
         except Exception as error:
             pass_on(error)
             # Whatever is wrong with us, the program is to go on.
-            traceback.print_exc()
-            what = f"the debugger failed: {one_line(error)}; the program goes on without it"
-            print(f"tfdbg: {what}.", file=sys.stderr)
+            trace = "".join(traceback.format_exception(error))
+            tell(f"the debugger failed: {one_line(error)}; the program goes on without it.", trace)
         finally:
             self.ranks.chosen(action)
         return action
@@ -281,7 +283,9 @@ class Debugger:
             history=self.history,
         )
         if self._ui is None:
-            self._ui = make_ui(self._ui_kind, self.settings, **self._ui_options)
+            self._ui = make_ui(
+                self._ui_kind, self.settings, streams=self.streams, **self._ui_options
+            )
         ui = self._ui
         try:
             leave: Leave = with_program_signals(lambda: ui.interact(service, self.queue))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -13,11 +12,11 @@ from tfdbg_cli.commands.run import ExitChoice
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.engines.base import Meeting, SessionAdapter
 from tfdbg_cli.errors import UserError, one_line
-from tfdbg_cli.printable import printable
 from tfdbg_cli.sessions.rank_follower import Follower
 from tfdbg_cli.sessions.rank_leader import ADDRESS, Leader
 from tfdbg_cli.sessions.ranks import Agreement, Alone, Place, Verdict
 from tfdbg_cli.settings import FIELDS, Settings
+from tfdbg_cli.streams import tell
 from tfdbg_cli.ui.remote.wire import LostError
 
 if TYPE_CHECKING:
@@ -97,13 +96,13 @@ class Team(Alone):
         local = os.environ.get("LOCAL_WORLD_SIZE", "")
         try:
             self._leader = Leader(
-                meeting, local == str(meeting.size), self._note, _say, self._hurries
+                meeting, local == str(meeting.size), self._note, tell, self._hurries
             )
             if self._last is not None:
                 self.chosen(self._last)
         except OSError as error:
             self._is_hopeless = True
-            _say(f"the ranks can't be joined, this one is debugged alone: {one_line(error)}.")
+            tell(f"the ranks can't be joined, this one is debugged alone: {one_line(error)}.")
 
     def _find_leader(self, meeting: Meeting) -> None:
         now = time.monotonic()
@@ -118,7 +117,7 @@ class Team(Alone):
         self._next_look = time.monotonic() + _PERIOD
         if problem:
             self._is_hopeless = True
-            _say(
+            tell(
                 f"rank {meeting.rank} can't reach rank {self.place.leader}, "
                 f"its runs go undebugged: {problem}."
             )
@@ -227,13 +226,3 @@ class Team(Alone):
             self._follower.leave(outcome)
         if self._leader is not None:
             self._leader.leave()
-
-
-def _say(text: str) -> None:
-    """One line on the stderr that the process was started with."""
-    stream = sys.__stderr__
-    try:
-        if stream is not None:
-            print(f"tfdbg: {printable(' '.join(text.split()))}", file=stream, flush=True)
-    except (OSError, ValueError):
-        return

@@ -6,6 +6,7 @@ import os
 import sys
 
 from tfdbg_cli.settings import Settings
+from tfdbg_cli.streams import Streams, is_terminal
 from tfdbg_cli.ui.base import UserInterface
 from tfdbg_cli.ui.notebook import NotebookUI, in_kernel
 
@@ -15,20 +16,12 @@ __all__ = ["KINDS", "make_ui"]
 KINDS = ("auto", "screen", "line", "readline", "plain")
 
 
-def _is_tty(fd: int) -> bool:
-    try:
-        return os.isatty(fd)
-    except OSError:
-        return False
-
-
-def _screen_obstacle() -> str:
+def _screen_obstacle(streams: Streams) -> str:
     """Why the full screen can't be used here; empty: it can."""
     if sys.platform == "win32":
         return "the full screen needs a POSIX terminal"
-    for fd, name in ((0, "stdin"), (1, "stdout")):
-        if not _is_tty(fd):
-            return f"{name} is no terminal"
+    if obstacle := _line_obstacle(streams):
+        return obstacle
     if _is_dumb():
         return f'a terminal of type "{os.environ.get("TERM", "")}" can\'t be drawn on'
     return ""
@@ -38,30 +31,30 @@ def _is_dumb() -> bool:
     return os.environ.get("TERM", "") in {"", "dumb", "unknown"}
 
 
-def _line_obstacle() -> str:
+def _line_obstacle(streams: Streams) -> str:
     """Why the line UI can't be used here; empty: it can."""
-    for fd, name in ((0, "stdin"), (1, "stdout")):
-        if not _is_tty(fd):
+    for fd, name in zip(streams.terminal, ("stdin", "stdout"), strict=True):
+        if not is_terminal(fd):
             return f"{name} is no terminal"
     return ""
 
 
-def _resolve(kind: str, batch: bool) -> str:
+def _resolve(kind: str, batch: bool, streams: Streams) -> str:
     """A kind that works here, with a note on stderr where it isn't the one that was asked for."""
     if kind == "auto":
         if not batch and in_kernel():
             return "notebook"
-        if batch or _line_obstacle():
+        if batch or _line_obstacle(streams):
             return "plain"
         if _is_dumb():
             return "readline"  # the line UI, too, moves the cursor
-        return "line" if _screen_obstacle() else "screen"
-    if kind == "screen" and (obstacle := _screen_obstacle()):
-        fallback = "plain" if _line_obstacle() else "line"
-        print(f"tfdbg: no full screen: {obstacle}; using --ui {fallback}.", file=sys.stderr)
+        return "line" if _screen_obstacle(streams) else "screen"
+    if kind == "screen" and (obstacle := _screen_obstacle(streams)):
+        fallback = "plain" if _line_obstacle(streams) else "line"
+        streams.err.write(f"tfdbg: no full screen: {obstacle}; using --ui {fallback}.\n")
         return fallback
-    if kind in {"line", "readline"} and (obstacle := _line_obstacle()):
-        print(f"tfdbg: no {kind} UI: {obstacle}; using --ui plain.", file=sys.stderr)
+    if kind in {"line", "readline"} and (obstacle := _line_obstacle(streams)):
+        streams.err.write(f"tfdbg: no {kind} UI: {obstacle}; using --ui plain.\n")
         return "plain"
     return kind
 
@@ -74,6 +67,7 @@ def make_ui(
     mouse: bool | None = None,
     theme: str | None = None,
     batch: bool = False,
+    streams: Streams | None = None,
 ) -> UserInterface:
     """Make a UI. urwid and prompt_toolkit are imported only for the UI that needs them.
 
@@ -86,10 +80,12 @@ def make_ui(
         mouse: whether the screen takes the mouse; ``None``: as the settings say.
         theme: a theme for this session; ``None``: as the settings say.
         batch: nobody is there to ask.
+        streams: those of the process; default: as they are now.
     """
     if kind not in KINDS:
         raise ValueError(f'there is no UI called "{kind}"; there are {", ".join(KINDS)}')
-    kind = _resolve(kind, batch)
+    streams = streams or Streams()
+    kind = _resolve(kind, batch, streams)
     if theme is not None:
         settings.override("theme", theme)
     if mouse is not None:
@@ -97,17 +93,17 @@ def make_ui(
     if kind == "screen":
         from tfdbg_cli.ui.screen import ScreenUI
 
-        return ScreenUI(settings, color=color)
+        return ScreenUI(settings, color=color, streams=streams)
     if kind == "line":
         from tfdbg_cli.ui.line import LineUI
 
-        return LineUI(settings, color=color)
+        return LineUI(settings, color=color, streams=streams)
     if kind == "readline":
         from tfdbg_cli.ui.readline_ui import ReadlineUI
 
-        return ReadlineUI()
+        return ReadlineUI(streams)
     if kind == "notebook":
         return NotebookUI()
     from tfdbg_cli.ui.plain import PlainUI
 
-    return PlainUI()
+    return PlainUI(streams=streams)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
-import select
 import sys
 from collections.abc import Iterable
 from itertools import islice
@@ -13,69 +9,22 @@ from typing import TextIO
 
 from tfdbg_cli.commands.reply import Service, Toast
 from tfdbg_cli.documents import Line
+from tfdbg_cli.streams import Streams, TextSink
 from tfdbg_cli.ui.text import TextUI
 
-__all__ = ["PlainUI", "TextSink"]
+__all__ = ["PlainUI"]
 
 _BLOCK = 512
-
-
-class TextSink:
-    """Writes text to a stream in order with what the program prints there.
-
-    A reader that went away (``| head``) silences the sink and nothing else. Text for a real file
-    goes past the stream's buffer, so that none of ours is left in it to fail at the program's next
-    print.
-
-    Args:
-        stream: the program's stdout or stderr.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
-        self.broken = False
-
-    def _fileno(self) -> int | None:
-        # Only a real text file: the streams of notebooks have a fileno that isn't theirs.
-        if os.name == "nt" or not isinstance(self.stream, io.TextIOWrapper):
-            return None
-        with contextlib.suppress(OSError, ValueError):
-            return self.stream.fileno()
-        return None
-
-    def write(self, text: str) -> None:
-        """Write text, after everything that was written to the stream before."""
-        if self.broken or not text:
-            return
-        try:
-            self.stream.flush()
-            fd = self._fileno()
-            if fd is None:
-                self.stream.write(text)
-                self.stream.flush()
-            else:
-                self._write_bytes(fd, text.encode(self.stream.encoding or "utf-8", "replace"))
-        except (OSError, ValueError):
-            # A closed pipe, a full disk, a stream that the program closed: nobody reads us.
-            self.broken = True
-
-    @staticmethod
-    def _write_bytes(fd: int, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            try:
-                view = view[os.write(fd, view) :]
-            except BlockingIOError:
-                select.select([], [fd], [])
 
 
 class PlainUI(TextUI):
     """Prints Documents as plain text and reads commands from the queue, then from stdin.
 
     Args:
-        stdin: where commands come from; default: the process's stdin as it is now.
-        stdout: where Documents go; default: the process's stdout as it is now.
-        stderr: where errors go; default: the process's stderr as it is now.
+        stdin: where commands come from; default: that of ``streams``.
+        stdout: where Documents go; default: that of ``streams``.
+        stderr: where errors go; default: that of ``streams``.
+        streams: those of the process; default: as they are now.
     """
 
     def __init__(
@@ -83,23 +32,24 @@ class PlainUI(TextUI):
         stdin: TextIO | None = None,
         stdout: TextIO | None = None,
         stderr: TextIO | None = None,
+        streams: Streams | None = None,
     ) -> None:
         super().__init__()
-        self.stdin = stdin if stdin is not None else sys.stdin
-        self._out = TextSink(stdout if stdout is not None else sys.stdout)
-        self._err = TextSink(stderr if stderr is not None else sys.stderr)
+        self.streams = streams or Streams()
+        if stdin is not None:
+            self.streams = Streams(stdin)
+        self._out = TextSink(stdout) if stdout is not None else self.streams.out
+        self._err = TextSink(stderr) if stderr is not None else self.streams.err
 
     @property
     def interactive(self) -> bool:
         """Whether stdin is a terminal, or a notebook's input box."""
-        try:
-            return self.stdin.isatty() or self._in_notebook
-        except (AttributeError, ValueError):  # no stdin at all, or a closed one
-            return False
+        return self.streams.asks_a_person or self._in_notebook
 
     @property
     def _in_notebook(self) -> bool:
-        return self.stdin is sys.stdin and type(sys.stdout).__module__.startswith("ipykernel")
+        is_kernels = type(sys.stdout).__module__.startswith("ipykernel")
+        return is_kernels and self.streams.stdin is sys.stdin
 
     def print_lines(self, lines: Iterable[Line]) -> None:
         """Print lines a block at a time."""
@@ -131,12 +81,10 @@ class PlainUI(TextUI):
     def _read(self, prompt: str) -> str:
         if self._in_notebook:
             return input(prompt)
-        if self.stdin is None:
-            raise EOFError
         if self.interactive:
             self._out.write(prompt)
         try:
-            text = self.stdin.readline()
+            text = self.streams.readline()
         except (OSError, ValueError):  # closed, or not text
             raise EOFError from None
         if not text:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 
 from tfdbg_cli.commands.reply import Leave, Service
+from tfdbg_cli.streams import Streams
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.plain import PlainUI
 
@@ -58,8 +58,8 @@ class ReadlineUI(PlainUI):
     The program's own use of readline is not disturbed.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, streams: Streams | None = None) -> None:
+        super().__init__(streams=streams)
         self._readline: ModuleType | None = None
         self._service: Service | None = None
 
@@ -71,10 +71,7 @@ class ReadlineUI(PlainUI):
     @property
     def page_size(self) -> tuple[int, int] | None:
         """The terminal's size, as it is now; ``None`` where no terminal shows the output."""
-        try:
-            if not (self._readline is not None and sys.stdout.isatty()):
-                return None
-        except (AttributeError, ValueError):
+        if self._readline is None or not self._out.is_terminal:
             return None
         size = shutil.get_terminal_size()
         return size.lines, max(size.columns, 1)
@@ -93,8 +90,8 @@ class ReadlineUI(PlainUI):
 
     def _read(self, prompt: str) -> str:
         readline, service = self._readline, self._service
-        if readline is None or service is None:
-            return super()._read(prompt)
+        if readline is None or service is None or self.streams.is_redirected:
+            return super()._read(prompt)  # readline knows only the descriptors of the process
         # Afresh each time: answers to questions went into it, and `!lt` didn't as what it means.
         readline.clear_history()
         for text in service.history.items:
@@ -102,7 +99,7 @@ class ReadlineUI(PlainUI):
         try:
             return input(prompt)
         except (EOFError, KeyboardInterrupt):
-            print(flush=True)  # readline leaves the cursor behind the prompt
+            self._out.write("\n")  # readline leaves the cursor behind the prompt
             raise
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 import traceback
 import weakref
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from tfdbg_cli.engines.torch.private import quiet
 from tfdbg_cli.engines.torch.watchers import Watcher
 from tfdbg_cli.errors import one_line
 from tfdbg_cli.program_signals import pass_on
+from tfdbg_cli.streams import tell
 
 __all__ = ["shelter", "sheltered", "tell_failure"]
 
@@ -69,13 +69,5 @@ def shelter(watcher: Watcher, give_up: Callable[[Exception], None]) -> Watcher:
 
 def tell_failure(error: Exception) -> None:
     """Say what went wrong with us, and that the program goes on."""
-    stream = sys.__stderr__
-    try:
-        traceback.print_exception(error, file=stream)
-        print(
-            f"tfdbg: the debugger failed: {one_line(error)}; the program goes on without it.",
-            file=stream,
-            flush=True,
-        )
-    except (OSError, ValueError):
-        pass  # stderr is closed: there is nobody to tell
+    trace = "".join(traceback.format_exception(error))
+    tell(f"the debugger failed: {one_line(error)}; the program goes on without it.", trace)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import sys
 import time
 from collections.abc import Iterable
 from itertools import islice
@@ -12,12 +14,13 @@ from typing import Any
 from prompt_toolkit import PromptSession, print_formatted_text
 from prompt_toolkit.application import Application, get_app_session
 from prompt_toolkit.formatted_text import FormattedText
-from prompt_toolkit.input import Input
-from prompt_toolkit.output import ColorDepth, Output
+from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.output import ColorDepth, Output, create_output
 
 from tfdbg_cli.commands.reply import Leave, Service, Toast
 from tfdbg_cli.documents import Line
 from tfdbg_cli.settings import Settings
+from tfdbg_cli.streams import Streams
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.line.adapters import (
     HistoryAdapter,
@@ -43,6 +46,7 @@ class LineUI(TextUI):
         color: False: no colours, whatever the theme.
         input: default: the terminal's, as prompt_toolkit finds it.
         output: default: the terminal's, as prompt_toolkit finds it.
+        streams: whose terminal that is; default: those of the process as they are now.
     """
 
     def __init__(
@@ -52,8 +56,14 @@ class LineUI(TextUI):
         color: bool = True,
         input: Input | None = None,
         output: Output | None = None,
+        streams: Streams | None = None,
     ) -> None:
         super().__init__()
+        if streams is not None and sys.platform != "win32":
+            keys, screen = streams.terminal
+            input = create_input(os.fdopen(keys, closefd=False))
+            output = create_output(os.fdopen(screen, "w", closefd=False))
+        self._streams = streams
         self._settings = settings
         self._color = color
         self._input = input
@@ -117,6 +127,8 @@ class LineUI(TextUI):
         self._write(FormattedText([(style, prefix + message.text), ("", "\n")]))
 
     def _write(self, text: FormattedText) -> None:
+        if self._streams is not None:
+            self._streams.out.flush()
         print_formatted_text(text, end="", output=self._output, color_depth=self._color_depth)
 
     @property

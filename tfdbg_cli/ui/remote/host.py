@@ -14,11 +14,12 @@ from typing import Any
 from tfdbg_cli.commands.reply import Leave, Service
 from tfdbg_cli.commands.run import ExitChoice
 from tfdbg_cli.settings import Settings
+from tfdbg_cli.streams import Streams, tell
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.plain import PlainUI
 from tfdbg_cli.ui.remote.desk import Desk, Shelf
 from tfdbg_cli.ui.remote.detach import DetachChoice
-from tfdbg_cli.ui.remote.listener import Listener, tell
+from tfdbg_cli.ui.remote.listener import Listener
 from tfdbg_cli.ui.remote.requests import AT_ONCE, SILENT, Request, check_hello, parse_request
 from tfdbg_cli.ui.remote.states import Client, Running, Stop, program
 from tfdbg_cli.ui.remote.wire import Channel, LostError, MalformedError
@@ -50,6 +51,7 @@ class RemoteUI(UserInterface):
         on_lost: called when the client is lost while the program runs. From any thread.
         on_fork: called in a forked child, which has no client.
         how_ended: says in one line how the program ended; empty: well.
+        streams: of the program; default: as they are now.
 
     Attributes:
         is_expecting: a stop at which nobody is attached waits for somebody. Flags of this kind may
@@ -71,7 +73,9 @@ class RemoteUI(UserInterface):
         on_lost: Callable[[], None],
         on_fork: Callable[[], None],
         how_ended: Callable[[], str],
+        streams: Streams | None = None,
     ) -> None:
+        self._streams = streams
         self._listener = Listener(address, program())
         self.is_expecting = waits
         self._on_wish, self._on_lost, self._on_fork = on_wish, on_lost, on_fork
@@ -133,7 +137,7 @@ class RemoteUI(UserInterface):
         if command is None:
             return None
         if self._plain is None:
-            self._plain = PlainUI()
+            self._plain = PlainUI(streams=self._streams)
         return self._plain.execute(service, queue, command)
 
     def _serve_stop(self, service: Service) -> Leave:

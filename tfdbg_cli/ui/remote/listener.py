@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable
 
-from tfdbg_cli.printable import printable
+from tfdbg_cli.streams import tell
 from tfdbg_cli.ui.remote.address import Address, bind, parse_address
 from tfdbg_cli.ui.remote.tokens import Ticket, write_ticket
 from tfdbg_cli.ui.remote.wire import FROM_CLIENT, Channel, LostError, admit
 
-__all__ = ["Listener", "tell"]
+__all__ = ["Listener"]
 
 # Who has a wrong token is let go only after this long, and so many may try at a time.
 _REFUSED_SECONDS = 1.0
@@ -24,13 +23,6 @@ _MOST_STRANGERS = 8
 _SERIOUS = """\
 others can reach {address}: whoever gets hold of the token can run code here, and what is sent can \
 be read on the way. An ssh tunnel to a port of this machine is safer."""
-
-
-def tell(text: str) -> None:
-    """One line on the stderr that the process was started with."""
-    with contextlib.suppress(OSError, ValueError):
-        if sys.__stderr__ is not None:
-            print(f"tfdbg: {printable(text)}", file=sys.__stderr__, flush=True)
 
 
 class Listener:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tfdbg_cli.commands.reply import Leave, Service
 from tfdbg_cli.settings import Settings
+from tfdbg_cli.streams import Streams
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.bindings import KeyTable
 from tfdbg_cli.ui.plain import PlainUI
@@ -32,6 +33,7 @@ class ScreenUI(UserInterface):
         color: False: no colours, whatever the theme.
         open_terminal: makes the terminal of a stop; tests have their own.
         open_progress: makes the line that is shown between stops.
+        streams: those of the process; default: as they are now.
     """
 
     def __init__(
@@ -39,20 +41,24 @@ class ScreenUI(UserInterface):
         settings: Settings,
         *,
         color: bool = True,
-        open_terminal: Callable[[], Terminal] = RealTerminal,
-        open_progress: Callable[[Callable[[], str]], ProgressLine] = ProgressLine,
+        open_terminal: Callable[[], Terminal] | None = None,
+        open_progress: Callable[[Callable[[], str]], ProgressLine] | None = None,
+        streams: Streams | None = None,
     ) -> None:
+        self._streams = streams = streams or Streams()
         self._settings = settings
         self._keys = KeyTable(settings.keys)
         for text in self._keys.warnings:
             settings.warn(text)
         self._was_warned = False
         self._color = color
-        self._open_terminal = open_terminal
+        self._open_terminal = open_terminal or (lambda: RealTerminal(streams))
         self._views = ViewStack()
         self._app: App | None = None
         self._plain: PlainUI | None = None
-        self._open_progress = open_progress
+        self._open_progress = open_progress or (
+            lambda describe: ProgressLine(describe, streams.terminal[1])
+        )
         self._progress: ProgressLine | None = None
         settings.on_change(self._setting_changed)
 
@@ -70,7 +76,7 @@ class ScreenUI(UserInterface):
         """One stop. If queued commands end it, the terminal isn't touched at all."""
         if queue.batch:  # nobody looks at a screen
             if self._plain is None:
-                self._plain = PlainUI()
+                self._plain = PlainUI(streams=self._streams)
             return self._plain.interact(service, queue)
         with _TERMINAL:
             if self._app is not None:

@@ -96,7 +96,7 @@ class ProgressLine:
             return
         _, rows = self._size
         self._size = (0, 0)
-        dog = watchdog_of_terminal()
+        dog = watchdog_of_terminal(self._terminal)
         if dog is not None and dog.took_row():
             return
         if not _has_curses():  # it has set up the whole screen anew, its last row too
@@ -114,7 +114,7 @@ class ProgressLine:
             end, _ = urwid.calc_text_pos(text, 0, len(text), columns - 2)
             text = text[:end] + ">"
         begin = ""
-        dog = watchdog_of_terminal()
+        dog = watchdog_of_terminal(self._terminal)
         if dog is not None and dog.took_row():  # while the process was stopped
             self._size = (0, 0)
         if (columns, rows) != self._size:

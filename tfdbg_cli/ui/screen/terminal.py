@@ -17,6 +17,7 @@ import urwid
 from urwid.display import raw
 
 from tfdbg_cli.errors import UserError
+from tfdbg_cli.streams import Streams
 from tfdbg_cli.ui.foreign import is_foreign
 
 if TYPE_CHECKING:
@@ -139,9 +140,10 @@ class _Diversion:
     C++ logs and other threads write past Python's streams: only the descriptors catch them all.
     """
 
-    def __init__(self, fds: tuple[int, ...] = (1, 2)) -> None:
-        terminal = os.fstat(fds[0]).st_rdev
+    def __init__(self, screen: int, fds: tuple[int, ...] = (1, 2)) -> None:
+        terminal = os.fstat(screen).st_rdev
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        self._screen = screen
         self._kept: dict[int, int] = {}
         _flush_streams()
         for fd in fds:
@@ -171,7 +173,7 @@ class _Diversion:
         if self._file.closed:
             return
         _flush_streams()
-        target = next(iter(self._kept), None)
+        target = self._screen if self._kept else None
         for fd, kept in self._kept.items():
             os.dup2(kept, fd)
             os.close(kept)
@@ -192,8 +194,12 @@ def _flush_streams() -> None:
 _watchdogs: dict[int, Watchdog | None] = {}
 
 
-def watchdog_of_terminal() -> Watchdog | None:
-    """The watchdog of this process's terminal, started when it is first needed."""
+def watchdog_of_terminal(terminal: int) -> Watchdog | None:
+    """The watchdog of this process's terminal, started when it is first needed.
+
+    Args:
+        terminal: a descriptor of it.
+    """
     pid = os.getpid()  # after a fork the child has none
     if pid not in _watchdogs:
         _watchdogs.clear()
@@ -201,7 +207,7 @@ def watchdog_of_terminal() -> Watchdog | None:
         with contextlib.suppress(OSError, ImportError):  # not on Windows
             from tfdbg_cli.ui.screen.watchdog import Watchdog
 
-            _watchdogs[pid] = Watchdog(1)
+            _watchdogs[pid] = Watchdog(terminal)
     return _watchdogs[pid]
 
 
@@ -216,7 +222,7 @@ def _ignore() -> None:
 
 
 class RealTerminal:
-    """The terminal of the process, by its descriptors 0 and 1.
+    """The terminal of the process, by its descriptors 0 and 1 as the debugger found them.
 
     The UI reads and writes duplicates of them; what the program prints meanwhile is held back and
     printed when the screen is gone. In the main thread SIGINT becomes a key (or interrupts the
@@ -224,12 +230,13 @@ class RealTerminal:
     handlers of the program's wait until nothing is being drawn.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, streams: Streams | None = None) -> None:
+        self._streams = streams or Streams()
         self.on_signal: Callable[[], None] = _ignore
         self._waiting: list[int] = []
         self._in_main = threading.current_thread() is threading.main_thread()
         # SIGWINCH goes to the main thread, and to the terminal's own session.
-        self.polls_size = not self._in_main or is_foreign()
+        self.polls_size = not self._in_main or is_foreign(self._streams.terminal[0])
         self._busy = False
         self._handlers: dict[int, Any] = {}
         self._diversion: _Diversion | None = None
@@ -245,20 +252,21 @@ class RealTerminal:
     def size(self) -> tuple[int, int]:
         """Columns and rows of the terminal."""
         try:
-            size = os.get_terminal_size(1)
+            size = os.get_terminal_size(self._streams.terminal[1])
         except OSError:
             return 80, 24
         return size.columns, size.lines
 
     def __enter__(self) -> Self:
-        reader = os.fdopen(os.dup(0), "rb", buffering=0)
+        keys, screen = self._streams.terminal
+        reader = os.fdopen(os.dup(keys), "rb", buffering=0)
         encoding = urwid.util.get_encoding()
-        writer = os.fdopen(os.dup(1), "w", encoding=encoding, errors="replace", newline="")
+        writer = os.fdopen(os.dup(screen), "w", encoding=encoding, errors="replace", newline="")
         self._files = reader, writer
         self._screen = _Screen(reader, writer, bracketed_paste_mode=True, focus_reporting=False)
-        watchdog = watchdog_of_terminal()
+        watchdog = watchdog_of_terminal(screen)
         with contextlib.suppress(OSError):  # no room for a temporary file: do without
-            self._diversion = _Diversion()
+            self._diversion = _Diversion(screen)
         if watchdog is not None:
             watchdog.up(self._diversion.fileno() if self._diversion is not None else None)
         if self._in_main:
