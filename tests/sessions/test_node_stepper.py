@@ -42,7 +42,7 @@ def test_the_names_of_the_original(model):
         assert stepper.output_slots_in_closure("h") == [0]
         assert stepper.is_feedable("h:0")
         np.testing.assert_array_equal(stepper.cont("h:0"), FED @ np.ones((3, 2), np.float32))
-        assert stepper.handle_names() == {"h:0"}
+        assert stepper.handle_names() == ["h:0"]
         assert stepper.handle_node_names() == {"h"}
         assert stepper.last_feed_types()["x:0"] == tf_debug.NodeStepper.FEED_TYPE_CLIENT
         stepper.override_tensor("h:0", np.ones((2, 2), np.float32))
@@ -68,8 +68,8 @@ def test_variables_are_updated_once(model):
     stepper.cont("loss")
     assert stepper.dirty_variables() == set()
     stepper.cont("train")
-    assert stepper.dirty_variables() == {"w"}
-    assert stepper.last_updated() == {"w"}
+    assert stepper.dirty_variables() == {"w:0"}
+    assert stepper.last_updated() == {"w:0"}
     stepper.finalize()
     # d/dw of the sum of squares of x w is 2 x^T (x w).
     step = 2 * FED.T @ (FED @ np.ones((3, 2), np.float32))

@@ -187,6 +187,14 @@ class SteppedRun(Stepper):
         """
         return None
 
+    def variable(self, name: str) -> Any:
+        """The value of a variable as the steps that were done have left it; ``None``: it has none.
+
+        Args:
+            name: of the variable's node.
+        """
+        return self.value(f"{name}:0") if self.has(f"{name}:0") else None
+
     def stop(self) -> None:
         """End the run where it is: what was done stays, nothing more is computed or updated.
 

@@ -16,6 +16,9 @@ from tfdbg_cli.stepping.walk import Halt, Walk
 
 __all__ = ["NodeStepper"]
 
+_PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
+_VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
+
 
 class NodeStepper:
     """Does a run node by node, on request.
@@ -75,8 +78,9 @@ class NodeStepper:
         self.is_discarded = False
         self.instead: Capture | None = None
         self._finished: Capture | None = None
+        self._read: set[str] | None = None
         self._last_feed_types: dict[str, str] = {}
-        self._last_updated: set[str] = set()
+        self._last_updated: set[str] | None = None
 
     # What there is.
 
@@ -100,27 +104,30 @@ class NodeStepper:
         """Whether a node or tensor can be overridden.
 
         Raises:
+            TypeError: the name is no str.
             ValueError: it is not in the run.
         """
         return not self._step_of(name).unfit
 
     def is_placeholder(self, graph_element_name: str) -> bool:
-        """Whether its value is the caller's.
+        """Whether it is a placeholder, fed or not.
 
         Raises:
             ValueError: it is not in the run.
         """
-        return self._step_of(graph_element_name).is_feed
+        return self._step_of(graph_element_name).op_type in _PLACEHOLDERS
 
     def placeholders(self) -> list[str]:
-        """The nodes whose values are the caller's."""
-        return [step.node for step in self.run.steps if step.is_feed]
+        """The placeholders of the run, fed or not."""
+        return [step.node for step in self.run.steps if step.op_type in _PLACEHOLDERS]
 
     def graph(self) -> Graph | None:
         """The graph."""
         return self.run.graph()
 
     def _step_of(self, name: str) -> Step:
+        if not isinstance(name, str):
+            raise TypeError(f"Expected type str; got type {type(name)}")
         try:
             index = self.walk.find(name)
         except UserError as error:
@@ -128,6 +135,15 @@ class NodeStepper:
         if index is None:
             raise ValueError(f'"{name}" has not come yet.')
         return self.run.steps[index]
+
+    def _used(self, step: Step) -> list[str]:
+        """The outputs of a node that the run is there for: nodes read them, or they are fetched."""
+        if self.run.is_open_ended:
+            return list(step.outputs)
+        if self._read is None:
+            self._read = {name for each in self.run.steps for name in each.inputs}
+            self._read.update(self.run_info.fetches)
+        return [name for name in step.outputs if name in self._read]
 
     # Moving.
 
@@ -165,7 +181,8 @@ class NodeStepper:
             restore_variable_values: give variables their values of the beginning first.
 
         Returns:
-            The value in the structure of the target; of an operation without outputs ``None``.
+            The value in the structure of the target; of an operation whose outputs nobody uses
+            ``None``; of a variable, what the steps that were done have made of it.
 
         Raises:
             ValueError: the target is not in the run.
@@ -183,17 +200,37 @@ class NodeStepper:
             place = self.walk.find(name)
         except UserError as error:
             raise ValueError(str(error)) from None
-        if place is None or place >= self.run.position:
+        is_done = place is not None and place < self.run.position
+        if not is_done:
             self._moved(self.walk.go(name))
-        tensor = name if ":" in name else f"{name}:0"
-        return self.run.value(tensor) if self.run.has(tensor) else None
+        place = self.walk.index(name)
+        step = self.run.steps[place] if place is not None else None
+        tensor = name if ":" in name else self._tensor_of(name)
+        if is_done or (step is not None and step.is_feed):
+            self._last_updated = set()
+            self._last_feed_types = {tensor: self.walk.source(tensor)} if tensor else {}
+        if step is not None and step.op_type in _VARIABLES:
+            return self.run.variable(step.node)
+        return self.run.value(tensor) if tensor and self.run.has(tensor) else None
+
+    def _tensor_of(self, node_name: str) -> str:
+        """The tensor that is meant by the name of a node; empty: nobody uses what it makes."""
+        index = self.walk.index(node_name)
+        if index is None or not self.run.steps[index].outputs:
+            return f"{node_name}:0"
+        return next(iter(self._used(self.run.steps[index])), "")
 
     def _moved(self, halt: Halt) -> Halt:
+        made = {name for each in halt.outcomes for name in each.step.outputs}
+        made.update(n for step in self.run.steps if step.unfit for n in step.outputs)
         if halt.outcomes:
-            self._last_feed_types = dict(
-                pair for each in halt.outcomes for pair in self.walk.sources(each)
-            )
-        self._last_updated = set(halt.updated)
+            self._last_feed_types = {
+                name: kind
+                for each in halt.outcomes
+                for name, kind in self.walk.sources(each)
+                if name not in made or kind in (self.FEED_TYPE_CLIENT, self.FEED_TYPE_OVERRIDE)
+            }
+        self._last_updated = {f"{name}:0" for name in halt.updated}
         if halt.error is not None:
             raise halt.error
         return halt
@@ -243,13 +280,13 @@ class NodeStepper:
     # Values.
 
     def get_tensor_value(self, tensor_name: str) -> Any:
-        """The value of a tensor that was computed, fed or overridden.
+        """The value of a tensor that was computed, fed or overridden; of a node, the first one.
 
         Raises:
             ValueError: there is none.
         """
         try:
-            return self.run.value(tensor_name)
+            return self.run.value(tensor_name if ":" in tensor_name else f"{tensor_name}:0")
         except KeyError:
             raise ValueError(
                 f'This stepper has no access to the value of tensor "{tensor_name}": it is not '
@@ -260,6 +297,7 @@ class NodeStepper:
         """Let a tensor have another value; steps that have read it are undone.
 
         Raises:
+            TypeError: the name is no str.
             ValueError: it is not in the run.
             UserError: it can't be overridden, or not with this value.
         """
@@ -283,39 +321,41 @@ class NodeStepper:
         """The overridden tensors."""
         return list(self.run.overrides)
 
-    def handle_names(self) -> set[str]:
-        """The tensors that were stepped or continued to."""
-        return {
+    def handle_names(self) -> list[str]:
+        """The tensors that were stepped or continued to, and are as they were computed."""
+        return [
             name
             for step in self.run.steps[: self.run.position]
-            if step.node in self.walk.asked
-            for name in step.outputs
-        }
+            if step.node in self.walk.asked and not step.is_feed
+            for name in self._used(step)
+            if name not in self.run.overrides
+        ]
 
     def handle_node_names(self) -> set[str]:
         """The nodes that were stepped or continued to."""
         return {name.rpartition(":")[0] for name in self.handle_names()}
 
     def intermediate_tensor_names(self) -> list[str]:
-        """The tensors that were computed on the way."""
+        """The tensors that were computed on the way, and are as they were computed."""
         return [
             name
             for step in self.run.steps[: self.run.position]
-            if step.node not in self.walk.asked and not step.is_feed
+            if step.node not in self.walk.asked and not step.is_feed and not step.unfit
             for name in step.outputs
+            if name not in self.run.overrides
         ]
 
     def last_feed_types(self) -> dict[str, str]:
-        """What the last move has read, and where that came from: one of ``FEED_TYPE_…``."""
+        """What the last move has used that was there before it, each as one of ``FEED_TYPE_…``."""
         return dict(self._last_feed_types)
 
-    def last_updated(self) -> set[str]:
-        """The variables that the last move has changed."""
-        return set(self._last_updated)
+    def last_updated(self) -> set[str] | None:
+        """The variables that the last move has changed, as ``v:0``; ``None``: there was none."""
+        return None if self._last_updated is None else set(self._last_updated)
 
     def dirty_variables(self) -> set[str]:
-        """The variables that were changed so far."""
-        return set(self.run.updated)
+        """The variables that were changed so far and not restored, as ``v:0``."""
+        return {f"{name}:0" for name in self.run.updated}
 
     def restore_variable_values(self) -> None:
         """Give all changed variables the value from before the first step, for all to come.

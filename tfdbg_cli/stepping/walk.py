@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -324,20 +325,18 @@ class Walk:
         return found
 
     def sources(self, outcome: Outcome) -> list[tuple[str, str]]:
-        """What a step has read, each with where it came from, in the original's words."""
-        overrides = self.stepper.overrides
-        feeds = {name for step in self.stepper.steps if step.is_feed for name in step.outputs}
-        found = []
-        for name in dict.fromkeys(outcome.step.inputs):
-            if name in overrides:
-                kind = "override"
-            elif name in feeds:
-                kind = "client"
-            else:
-                is_asked = name.rpartition(":")[0] in self.asked
-                kind = "handle" if is_asked else "dumped_intermediate"
-            found.append((name, kind))
-        return found
+        """What a step has read, each with where it came from; see `source`."""
+        return [(name, self.source(name)) for name in dict.fromkeys(outcome.step.inputs)]
+
+    def source(self, tensor_name: str) -> str:
+        """Where the value of a tensor comes from, in the original's words."""
+        if tensor_name in self.stepper.overrides:
+            return "override"
+        feeds = itertools.takewhile(lambda step: step.is_feed, self.stepper.steps)  # come first
+        if any(tensor_name in step.outputs for step in feeds):
+            return "client"
+        is_asked = tensor_name.rpartition(":")[0] in self.asked
+        return "handle" if is_asked else "dumped_intermediate"
 
 
 #: The state letters and what they mean.

@@ -392,6 +392,11 @@ class NumpyStepper(SteppedRun):
         self._check_open()
         self._state.withhold(self._initial)
 
+    def variable(self, name: str) -> Any:
+        """The value of a variable as the steps that were done have left it, if it has one."""
+        found = [value for op, value in self._state.variables.items() if op.name == name]
+        return _copy(found[0]) if found else None
+
     def discard(self) -> None:
         """Put variables and random streams back as they were before the first step."""
         self._check_open()

@@ -59,6 +59,13 @@ class SessionVariables:
         initial, now = self._worlds.initial, self._overwritten
         return [each for each in self._withheld if not _is_same(initial[each], now.get(each))]
 
+    def after_run(self, variable: Any) -> Any:
+        """What the run has made of a variable without overrides; ``None``: it has no value."""
+        if variable in self._withheld:
+            return self._withheld[variable]
+        with guard.bypass():
+            return self._worlds.doors.read([variable]).get(variable)
+
     def take_back(self) -> None:
         """Undo `write`; nothing is withheld any more."""
         with guard.bypass():

@@ -220,6 +220,15 @@ class Worlds:
                 return int(index)
         return len(steps) - 1
 
+    def left_by(self, change: Change) -> dict[Any, Any]:
+        """What a changed run makes of the session's variables; of those that the change concerns.
+
+        Raises:
+            UserError: it can't be computed.
+        """
+        region = self.region(change)
+        return self.outcome(change, region, self.world(change, region))
+
     def outcome(self, change: Change, region: Region, world: World) -> dict[Any, Any]:
         """What the session's variables are to be set to."""
         values: dict[Any, Any] = {}

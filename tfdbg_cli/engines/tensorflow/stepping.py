@@ -463,6 +463,13 @@ class TensorFlowStepper(SteppedRun):
         self._position = 0
         return self
 
+    def variable(self, name: str) -> Any:
+        """The value of a variable as the steps that were done have left it, if it has one."""
+        variable = self._layout.tensors[f"{name}:0"].op
+        values = self._worlds.left_by(self._changes.cut(self._position))
+        value = values.get(variable)
+        return _returned(value if value is not None else self._variables.after_run(variable))
+
     def stop(self) -> None:
         """End the run where it is: variables are as the steps that were done have left them."""
         self._check_open()
@@ -474,11 +481,7 @@ class TensorFlowStepper(SteppedRun):
                     "without the steps to come.",
                     "Let it go on to its end.",
                 )
-        values: Mapping[Any, Any] = {}
-        if change.undone or self._changes:
-            region = worlds.region(change)
-            values = worlds.outcome(change, region, worlds.world(change, region))
-        self._write(values)
+        self._write(worlds.left_by(change) if change.undone or self._changes else {})
         worlds.settle()
         self._capture = Capture(None, self._dump_until(self._position))
 
