@@ -24,6 +24,8 @@ CHECKED = frozenset({"has_inf_or_nan", "origin_of_nonfinite"})
 
 # Values that are kept where otherwise none is: of bad tensors, the first ones.
 _MOST_KEPT = 100
+# An op that is under way is among the last ones: others begin within it, or on other threads.
+_MOST_UNDER_WAY = 20
 
 
 class Watcher:
@@ -99,6 +101,10 @@ class Watcher:
         """The node that raised an error; empty: none of this run."""
         return ""
 
+    def progress(self) -> str:
+        """``in NODE`` or ``after NODE``, asked on another thread; empty: it isn't known."""
+        return ""
+
     def finish(self, error: BaseException | None) -> Capture:
         """What came of the run; the watcher is not used any more."""
         self.seconds = time.perf_counter() - self._began
@@ -170,6 +176,14 @@ class _RecordingWatcher(Watcher):
             current = current.__cause__ or current.__context__
             seen += 1
         return ""
+
+    def progress(self) -> str:
+        """The op that has begun and not ended, or the last one."""
+        latest = [r for r in self.recorder.ops.records[-_MOST_UNDER_WAY:] if r.facts is not None]
+        for record in reversed(latest):
+            if not record.time:
+                return f"in {record.name}"
+        return f"after {latest[-1].name}" if latest else ""
 
     def _excluded(self) -> Callable[[str], bool]:
         pattern = re.compile(self.watch.exclude) if self.watch.exclude else None
