@@ -168,6 +168,12 @@ FIELDS = (
         "PyTorch: whether a debugged run does compiled regions op by op, or as they are.",
         ("eager", "opaque"),
     ),
+    Field(
+        "rank_patience",
+        10.0,
+        _to_positive,
+        "Programs of several processes: seconds after which a run that goes on is told of.",
+    ),
     Field("expand", False, _to_bool, "PyTorch: whether fused kernels are run as their parts."),
     Field(
         "keep",

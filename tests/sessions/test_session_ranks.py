@@ -10,6 +10,7 @@ from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.joined import JoinedDump
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Meeting
+from tfdbg_cli.sessions import rank_follower, rank_leader
 from tfdbg_cli.sessions.rank_team import Team
 from tfdbg_cli.sessions.ranks import Alone, Place, Verdict, find_place
 from tfdbg_cli.sessions.storage import DumpStore
@@ -27,6 +28,9 @@ class Board(Meeting):
 
     def look(self, name):
         return self._shared.get(name)
+
+    def where(self):
+        return f"in op_{self.rank}, at train.py:{self.rank + 1}"
 
 
 class Adapter:
@@ -276,3 +280,116 @@ def test_a_ctrl_c_from_before_the_end_of_a_run_waits_for_a_rank_that_is_late(ran
     assert leader.stops
     assert follower.stops
     assert leader.missing == {}
+
+
+# Waits have an end.
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    """What takes a minute takes a moment."""
+    monkeypatch.setattr(rank_leader, "LONGEST_WAIT", 0.5)
+    monkeypatch.setattr(rank_follower, "_LONGEST_WAIT", 0.5)
+
+
+def test_a_rank_that_can_not_write_its_dump_says_so(ranks):
+    class Broken(MemoryDump):
+        def data(self):
+            raise RuntimeError("storage of size 0")
+
+    agreed = ranks.agree("training run 1", Verdict(True), Verdict(True))
+    dump, _ = ranks.together(
+        lambda: ranks.leader.share("training run 1", dump_of(1.0), agreed[0]),
+        lambda: ranks.follower.share("training run 1", Broken(), agreed[1]),
+    )
+    assert isinstance(dump, JoinedDump)
+    assert any("rank 1 could not be written: RuntimeError: storage" in w for w in dump.warnings)
+
+
+def test_a_dump_that_never_comes_is_not_waited_for(ranks, hurried):
+    agreed = ranks.agree("training run 1", Verdict(True), Verdict(True))
+    dump = ranks.leader.share("training run 1", dump_of(1.0), agreed[0])
+    assert any("The dump of rank 1 has not come" in warning for warning in dump.warnings)
+
+
+def test_a_rank_that_stays_in_the_run_is_not_waited_for(ranks, hurried):
+    for team in ranks.teams:
+        team.opened("training run 1")
+    agreed = ranks.leader.agree("training run 1", Verdict(True))
+    assert agreed.missing == {1: "is still in training run 1"}
+    for team in ranks.teams:
+        team.opened("training run 2")
+    assert not ranks.follower.agree("training run 2", Verdict(True)).stops
+    # It says that it has gone on: nobody waits for its dump.
+    agreed = ranks.leader.agree("training run 2", Verdict(True))
+    dump = ranks.leader.share("training run 2", dump_of(1.0), agreed)
+    assert any("rank 1 was not waited for" in warning for warning in dump.warnings)
+
+
+def test_a_rank_that_is_not_debugged_any_more_holds_nobody_up(ranks, capfd):
+    for team in ranks.teams:
+        team.opened("training run 1")
+    results = ranks.together(
+        lambda: ranks.leader.agree("training run 1", Verdict(True)),
+        lambda: ranks.follower.give_up("ValueError: no"),
+    )
+    assert results[0].missing == {1: "is not debugged any more: ValueError: no"}
+    assert "Rank 1 is not debugged any more: ValueError: no." in capfd.readouterr().err
+    assert not ranks.follower.is_joined
+
+
+def test_a_leader_that_is_not_debugged_any_more_lets_the_others_go_on(ranks):
+    for team in ranks.teams:
+        team.opened("training run 1")
+    results = ranks.together(
+        lambda: ranks.follower.agree("training run 1", Verdict(True)),
+        lambda: ranks.leader.give_up("ValueError: no"),
+    )
+    assert not results[0].stops
+    assert isinstance(ranks.follower.follow(), ExitChoice)
+
+
+# Runs that take long.
+
+
+def test_a_run_that_takes_long_is_told_with_the_places_of_all_ranks(ranks, capfd):
+    for settings in ranks.settings:
+        settings.override("rank_patience", 0.2)
+    for team in ranks.teams:
+        team.opened("training run 1")
+    until = time.monotonic() + 30
+    said = ""
+    while "takes long" not in said and time.monotonic() < until:
+        time.sleep(0.05)
+        said += capfd.readouterr().err
+    expected = (
+        "tfdbg: training run 1 takes long: rank 0 is in op_0, at train.py:1; "
+        "rank 1 is in op_1, at train.py:2."
+    )
+    assert expected in said
+    assert expected.removeprefix("tfdbg: ") in ranks.notes
+
+
+def test_a_rank_at_the_end_of_a_long_run_is_told_as_being_there(ranks, capfd):
+    for settings in ranks.settings:
+        settings.override("rank_patience", 0.2)
+    for team in ranks.teams:
+        team.opened("training run 1")
+    waiting = threading.Thread(target=ranks.follower.agree, args=("training run 1", Verdict(False)))
+    waiting.start()
+    until = time.monotonic() + 30
+    said = ""
+    while "takes long" not in said and time.monotonic() < until:
+        time.sleep(0.05)
+        said += capfd.readouterr().err
+    assert "rank 0 is in op_0, at train.py:1; rank 1 is at its end." in said
+    ranks.leader.agree("training run 1", Verdict(False))
+    waiting.join(30)
+    assert not waiting.is_alive()
+
+
+def test_the_watch_ends_with_the_program(ranks):
+    for team in ranks.teams:
+        team.leave()
+    names = {thread.name for thread in threading.enumerate()}
+    assert "tfdbg-rank-watch" not in names

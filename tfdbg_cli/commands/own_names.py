@@ -9,6 +9,7 @@ from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.reply import Candidate
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import node_name_of
+from tfdbg_cli.dumps.joined import JoinedDump, rank_name
 
 __all__ = ["is_own_name", "meant", "own_candidates", "own_names_of"]
 
@@ -24,14 +25,19 @@ def _is_known(dump: Dump, name: str) -> bool:
 def meant(context: Context, name: str) -> str:
     """The tensor that a name of the program's means; any other name as it is.
 
-    Names of nodes and tensors go first, then those of what the run has made, then its inputs.
+    Names of nodes and tensors go first, then those of what the run has made, then its inputs. Where
+    a run has several ranks, a name without one is that of the rank which the stop is about.
     """
     info, dump = context.run_info, context.dump
     if dump is None or info.kind == "run" or _is_known(dump, name):
         return name
-    if name in info.outputs:
-        return info.outputs[name]
-    given = getattr(info.feeds, "tensors", {}).get(name) or f"input/{name}:0"
+    prefix = f"{rank_name(dump.focus)}/" if isinstance(dump, JoinedDump) else ""
+    if prefix and _is_known(dump, prefix + name):
+        return prefix + name
+    for own in (name, prefix + name):
+        if own in info.outputs:
+            return info.outputs[own]
+    given = getattr(info.feeds, "tensors", {}).get(name) or f"{prefix}input/{name}:0"
     return given if dump.by_tensor(given) else name
 
 

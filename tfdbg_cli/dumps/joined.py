@@ -96,12 +96,16 @@ class JoinedDump(Dump):
     Args:
         parts: rank -> its dump of the run. They are closed with this dump.
         own: the rank whose account of the run is told; default: the first.
+
+    Attributes:
+        focus: the rank that is meant by names without one.
     """
 
     def __init__(self, parts: Mapping[int, Dump], own: int | None = None) -> None:
         super().__init__()
         self.parts = dict(sorted(parts.items()))
         self._own = next(iter(self.parts), 0) if own is None else own
+        self.focus = self._own
         self._graph: Graph | None = None
         self.absence = self._why_absent
         hosts = {_detail(part, "Host") for part in self.parts.values()} - {""}

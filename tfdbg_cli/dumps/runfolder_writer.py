@@ -25,7 +25,7 @@ from tfdbg_cli.dumps.sources import Frame, Sources, is_library_path
 from tfdbg_cli.dumps.strings_part import encode_strings
 from tfdbg_cli.dumps.view_places import ViewPlaces
 from tfdbg_cli.dumps.writer import check_new_folder
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.errors import DumpError, one_line
 
 __all__ = [
     "FORMAT",
@@ -181,9 +181,10 @@ class RunFolderWriter:
             try:
                 value = datum.get_tensor()
                 dtype = datum.dtype
-            except DumpError as error:
-                self.warnings.append(f"{datum.tensor_name} has no value: {error.message}")
-                record.update(_kind_of(datum), missing=error.message)
+            except Exception as error:  # also one of the framework's: the others are there
+                text = error.message if isinstance(error, DumpError) else one_line(error)
+                self.warnings.append(f"{datum.tensor_name} has no value: {text}")
+                record.update(_kind_of(datum), missing=text)
                 self._waiting.append(record)
                 return False
         is_array = isinstance(value, np.ndarray | np.generic)

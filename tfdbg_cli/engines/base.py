@@ -305,6 +305,13 @@ class Meeting(ABC):
     def look(self, name: str) -> str | None:
         """What a process has left under a name; ``None``: nothing yet. Never waits or raises."""
 
+    def where(self) -> str:
+        """What this process does right now, for people: ``in OP, called at train.py:12``.
+
+        Called on another thread than the program's; raises nothing. Empty: nobody knows.
+        """
+        return ""
+
 
 class SessionAdapter(ABC):
     """One session of the framework, as the wrapper session sees it.

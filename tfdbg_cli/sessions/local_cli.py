@@ -318,13 +318,21 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         is_profile = request.performed_action == OnRunStartAction.PROFILE_RUN
         return "lp" if is_profile else "lt", "end"
 
+    def gave_up(self, reason: str) -> None:
+        """The engine has failed and watches nothing any more."""
+        self.debugger.ranks.give_up(reason)
+
     def _stop_at_end(self, context: Context, initial: str, role: str, agreed: Agreement) -> None:
         debugger = self.debugger
         choice, debugger.choice = debugger.choice, None
         self._last_dump = context.dump
         what = "profile of " if context.mode == "profile" else ""
         if debugger.ranks.is_joined:
-            what = f"{agreed.describe(self._first_rank(context, choice))}{what}"
+            first = self._first_rank(context, choice)
+            what = f"{agreed.describe(first)}{what}"
+            about = [first] if first is not None else [*sorted(agreed.errors), *agreed.passing]
+            if about and isinstance(context.dump, JoinedDump):
+                context.dump.focus = about[0]
         debugger.choose(
             debugger.stop(
                 context,

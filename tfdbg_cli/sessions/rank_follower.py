@@ -25,6 +25,9 @@ __all__ = ["Follower"]
 _PATIENCE = 5.0
 # The same at the first run: until then one rank may have much more to do than another.
 _FIRST_PATIENCE = 30.0
+# The same in any case, and for the stop that it has said it comes to, with the dumps of all ranks.
+_LONGEST_WAIT = 60.0
+_LONGEST_FOLLOW = 600.0
 
 
 class Follower:
@@ -112,8 +115,14 @@ class Follower:
 
     def follow(self) -> Any:
         """Wait for the choice of the stop that the leader is at, or comes to."""
+        until = time.monotonic() + _LONGEST_FOLLOW
         while self.is_led and (self._state["stopped"] or not self._has_news):
-            self._read(None)
+            if self._state["stopped"]:  # a person looks
+                self._read(None)
+            elif (left := until - time.monotonic()) > 0:
+                self._read(left)
+            else:
+                return ExitChoice()
         self._taken = int(self._state["number"])
         message = self._state["action"]
         return action_of(message) if isinstance(message, dict) else ExitChoice()
@@ -139,13 +148,21 @@ class Follower:
             return None  # the leader may hang in a collective until this process has ended
         kind = run.rpartition(" ")[0]
         self._drain()
-        until = time.monotonic() + (0 if kind in self._apart else _PATIENCE)
+        began = time.monotonic()
+        until = began + (0 if kind in self._apart else _PATIENCE)
         while self.is_led and run not in self._verdicts:
-            if self._run == run or self._state["stopped"]:
+            now = time.monotonic()
+            if self._state["stopped"]:  # a person looks
                 self._read(None)
-                until = time.monotonic() + _PATIENCE
-            elif (left := until - time.monotonic()) > 0:
-                self._read(left)
+                began, until = now, now + _PATIENCE
+            elif self._run == run:
+                if now - began > _LONGEST_WAIT:  # it may wait for this rank, in a collective
+                    self.tell_dump(run, "", "was not waited for: the rank went on")
+                    return None
+                self._read(_LONGEST_WAIT + began - now)
+                until = max(until, time.monotonic() + _PATIENCE)
+            elif until > now:
+                self._read(until - now)
             else:
                 self._apart.add(kind)
                 return None
@@ -154,6 +171,18 @@ class Follower:
     def tell_dump(self, run: str, path: str, text: str = "") -> None:
         """Where this rank's part of the run is, or why it is nowhere."""
         self._send({"is": "dump", "run": run, "path": path or None, "text": text})
+
+    def tell_place(self, run: str, text: str) -> None:
+        """Where this rank is, in a run that takes long. May be called on any thread."""
+        link = self._link
+        if link is not None:
+            link.send(**{"is": "place", "run": run, "text": text})
+
+    def tell_alive(self) -> None:
+        """This rank is at work on what it was asked for. May be called on any thread."""
+        link = self._link
+        if link is not None:
+            link.send(**{"is": "alive"})
 
     def linger(self) -> None:
         """After an error: stay until the leader has looked at it, unless it doesn't come to that.
@@ -173,9 +202,9 @@ class Follower:
             else:
                 self._read(left)
 
-    def leave(self, outcome: str) -> None:
-        """This rank is at its end."""
-        self._send({"is": "bye", "text": f"has ended with {outcome}" if outcome else ""})
+    def leave(self, farewell: str) -> None:
+        """This rank is at its end, and how."""
+        self._send({"is": "bye", "text": farewell})
         if self._link is not None:
             self._link.finish()
             self._link = None

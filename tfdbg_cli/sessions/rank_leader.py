@@ -34,6 +34,10 @@ _SHORT_PATIENCE = 1.0
 # A Ctrl-C from before the end of the run asks for that end, with all ranks: one that is a little
 # late is waited for, and one that writes its dump.
 _DUMP_PATIENCE = 30.0
+# How long it is waited for in any case: it may wait for this rank, in a collective.
+LONGEST_WAIT = 60.0
+# Reports of where ranks are come in for so long before they are told, in one line.
+_GATHERING = 1.5
 # Whoever waits is told after so many seconds what for.
 _SILENCE = 2.0
 
@@ -48,6 +52,8 @@ class _Follower:
         dumps: where it put its part of a run, or why it didn't.
         apart: kinds of runs that it doesn't have in common with the leader.
         farewell: how it ended.
+        place: the run that it was in for long, and where.
+        heard: when it last said anything.
     """
 
     def __init__(self, link: Link, host: str) -> None:
@@ -58,6 +64,8 @@ class _Follower:
         self.dumps: dict[str, dict[str, Any]] = {}
         self.apart: set[str] = set()
         self.farewell = ""
+        self.place = ("", "")
+        self.heard = time.monotonic()
 
 
 class Leader:
@@ -94,6 +102,8 @@ class Leader:
             ("127.0.0.1" if is_local else "", 0), backlog=self.size
         )
         self._is_over = False
+        self._place = ("", "")
+        self._long: tuple[str, float] = ("", 0.0)  # a run to tell of, and since when
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._abandon)
         threading.Thread(target=self._admit, name="tfdbg-ranks", daemon=True).start()
@@ -152,6 +162,10 @@ class Leader:
     def _take(self, rank: int, follower: _Follower, message: dict[str, Any]) -> None:
         kind, run = message.get("is"), str(message.get("run", ""))
         verdict = verdict_of(message)
+        follower.heard = time.monotonic()
+        if kind == "place":
+            follower.place = (run, str(message.get("text", "")))
+            self.is_long(run)
         if kind == "end":
             self._tell_error(rank, run, verdict.error)  # before the stop that it leads to
         with self._changed:
@@ -261,7 +275,8 @@ class Leader:
                         self._say(
                             f"waiting for rank {rank}, which is still in {run}{self._way_out()}."
                         )
-                    if self._hurries() and waited > hurried_patience:
+                    is_enough = self._hurries() and waited > hurried_patience
+                    if is_enough or waited > LONGEST_WAIT:
                         agreed.missing[rank] = f"is still in {run}"
                         return
                 elif _is_later(follower.run, run):
@@ -327,7 +342,51 @@ class Leader:
                     self._say(f"waiting for the dump of rank {rank}{self._way_out()}.")
                 if self._hurries() and waited > hurried_patience:
                     return {"text": "was not waited for"}
+                if time.monotonic() - max(began, follower.heard) > LONGEST_WAIT:
+                    return {"text": f"has not come in {LONGEST_WAIT:.0f} seconds"}
                 self._changed.wait(0.1)
+
+    # Runs that take long.
+
+    def is_long(self, run: str, place: str = "") -> None:
+        """A rank has been in a run for long: tell where each is, when all had time to say it.
+
+        Args:
+            run: which one.
+            place: where this rank is; empty: it was another that said so.
+        """
+        if place:
+            self._place = (run, place)
+        if self._long[0] != run:
+            self._long = (run, time.monotonic())
+
+    def tick(self) -> None:
+        """Some time has passed."""
+        run, since = self._long
+        if run and since and time.monotonic() - since > _GATHERING:
+            self._long = (run, 0.0)
+            places = "; ".join(f"rank {rank} {self._whereabouts(rank, run)}" for rank in self._all)
+            self._tell(f"{run} takes long: {places}.")
+
+    @property
+    def _all(self) -> range:
+        return range(self.size)
+
+    def _whereabouts(self, rank: int, run: str) -> str:
+        follower = self._followers.get(rank)
+        known, text = self._place if rank == self.rank else ("", "")
+        if follower is not None:
+            known, text = follower.place
+            if run in follower.verdicts:
+                return "is at its end"
+            if follower.link is None:
+                return follower.farewell or "has died"
+        elif rank != self.rank:
+            return "was not heard of"
+        if known == run:
+            return f"is {text}"
+        current = self._run if rank == self.rank else follower.run if follower else ""
+        return f"is in {current}, nobody knows where" if current == run else "is not in it"
 
     def _way_out(self) -> str:
         """What a Ctrl-C does for whoever waits; the second one would be the program's."""

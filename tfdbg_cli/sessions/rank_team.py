@@ -14,6 +14,7 @@ from tfdbg_cli.engines.base import Meeting, SessionAdapter
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.sessions.rank_follower import Follower
 from tfdbg_cli.sessions.rank_leader import ADDRESS, Leader
+from tfdbg_cli.sessions.rank_watch import RankWatch
 from tfdbg_cli.sessions.ranks import Agreement, Alone, Place, Verdict
 from tfdbg_cli.settings import FIELDS, Settings
 from tfdbg_cli.streams import tell
@@ -62,6 +63,8 @@ class Team(Alone):
         self._next_look = 0.0
         self._has_waited = False
         self._is_hopeless = False
+        self._watch: RankWatch | None = None
+        self._is_writing = False
 
     @property
     def is_silent(self) -> bool:
@@ -86,6 +89,26 @@ class Team(Alone):
             self._lead(self._meeting)
         else:
             self._find_leader(self._meeting)
+        if self.is_joined:
+            self._watch = RankWatch(self._patience, self._is_long, self._tick)
+
+    # Runs that take long; all on the thread of the watch.
+
+    def _patience(self) -> float:
+        return float(self._settings.get("rank_patience"))
+
+    def _is_long(self, run: str) -> None:
+        place = self._meeting.where() if self._meeting is not None else ""
+        if self._leader is not None:
+            self._leader.is_long(run, place or "in it, nobody knows where")
+        elif self._follower is not None:
+            self._follower.tell_place(run, place or "in it, nobody knows where")
+
+    def _tick(self) -> None:
+        if self._leader is not None:
+            self._leader.tick()
+        elif self._follower is not None and self._is_writing:
+            self._follower.tell_alive()
 
     def _check(self, meeting: Meeting) -> None:
         """The framework knows better than the launcher's environment."""
@@ -142,6 +165,8 @@ class Team(Alone):
 
     def opened(self, run: str) -> None:
         """Tell the others."""
+        if self._watch is not None:
+            self._watch.begin(run)
         if self._leader is not None:
             self._leader.opened(run)
         elif self._follower is not None:
@@ -159,6 +184,13 @@ class Team(Alone):
 
     def agree(self, run: str, verdict: Verdict) -> Agreement:
         """One exchange with the others."""
+        try:
+            return self._agree(run, verdict)
+        finally:
+            if self._watch is not None:
+                self._watch.end()
+
+    def _agree(self, run: str, verdict: Verdict) -> Agreement:
         if self._leader is not None:
             return self._leader.agree(run, verdict, self._store)
         if self._follower is not None:
@@ -177,11 +209,14 @@ class Team(Alone):
             return self._leader.collect(run, dump, agreed)
         if self._follower is not None:
             path, text = "", "has no tensors: this rank has looked at less"
-            if dump is not None:
-                try:
+            self._is_writing = True
+            try:
+                if dump is not None:
                     path, text = str(self._store.on_disk(dump)), ""
-                except (OSError, UserError) as error:
-                    text = f"could not be written: {error}"
+            except Exception as error:  # whatever it is, the leader waits
+                text = f"could not be written: {one_line(error)}"
+            finally:
+                self._is_writing = False
             self._follower.tell_dump(run, path, text)
         return dump
 
@@ -218,11 +253,22 @@ class Team(Alone):
                 self._settings.override(name, value)
         return action
 
+    def give_up(self, reason: str) -> None:
+        """Whoever waits for this rank is told, or goes on as after ``exit``."""
+        self._is_hopeless = True
+        self._let_go(f"is not debugged any more: {reason}")
+
     def leave(self, outcome: str = "") -> None:
         """Let the others know, and let go of those who wait for this rank."""
+        if self._follower is not None and outcome:
+            self._follower.linger()
+        self._let_go(f"has ended with {outcome}" if outcome else "")
+
+    def _let_go(self, farewell: str) -> None:
+        if self._watch is not None:
+            self._watch.close()
         if self._follower is not None:
-            if outcome:
-                self._follower.linger()
-            self._follower.leave(outcome)
+            self._follower.leave(farewell)
         if self._leader is not None:
             self._leader.leave()
+        self._watch = self._follower = self._leader = None

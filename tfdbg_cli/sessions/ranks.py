@@ -16,8 +16,13 @@ Sockets and not the store itself, because
 What they say. A run that is debugged is known by its kind and its number among these (`training
 run 7`): what one rank does alone, an evaluation say, makes no others wait. Each says at the
 beginning that it is in the run, and at the end whether a tensor passed; the leader answers whether
-all stop. That is one small exchange a run. Everybody waits for as long as it takes where the other
-one is known to be in the same run, and for a few seconds where it is not.
+all stop. That is one small exchange a run. One that is known to be in the same run is waited for
+for a minute, one that isn't for a few seconds: it may be in a collective, and wait for whoever
+waits for it. A rank that can't give what it is asked for says so. Only while a person looks the
+others wait without an end.
+
+A thread of each rank (`tfdbg_cli.sessions.rank_watch`) looks whether a run takes very long, and
+says where the program is.
 """
 
 from __future__ import annotations
@@ -168,6 +173,9 @@ class Alone:
             The dump to look at: for the leader, that of all ranks.
         """
         return dump
+
+    def give_up(self, reason: str) -> None:
+        """This process isn't debugged any more: nobody is to wait for it."""
 
     def details(self) -> list[tuple[str, str]]:
         """What there is to say of where this process runs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
@@ -22,6 +23,7 @@ from tfdbg_cli.engines.torch.patches import Optimizers
 from tfdbg_cli.engines.torch.private import is_tracing
 from tfdbg_cli.engines.torch.recorder import Names
 from tfdbg_cli.engines.torch.shelter import shelter, sheltered, tell_failure
+from tfdbg_cli.engines.torch.sites import call_site, user_frame
 from tfdbg_cli.engines.torch.stepping_runs import PromptedRun
 from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
 from tfdbg_cli.engines.torch.timing import TimingWatcher
@@ -313,6 +315,17 @@ class Lifecycle:
         self._run = self._ahead = None
         self._is_off = True
         tell_failure(error)
+        with contextlib.suppress(Exception):
+            self._program.gave_up(error)
+
+    def where(self) -> str:
+        """Where the program is right now, asked on another thread: its op and its line."""
+        run = self._run
+        thread = run.thread if run is not None else threading.main_thread().ident
+        frame = sys._current_frames().get(thread or 0)
+        site = call_site(user_frame(frame)) if frame is not None else ""
+        done = run.watcher.progress() if run is not None and run.watcher is not None else ""
+        return ", ".join(filter(None, [done, f"at {site}" if site else ""]))
 
     # Small things.
 

@@ -20,7 +20,7 @@ from tfdbg_cli.engines.torch.patches import Around, Patches
 from tfdbg_cli.engines.torch.ranks import meeting
 from tfdbg_cli.engines.torch.runs import Runs
 from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
-from tfdbg_cli.errors import message_of
+from tfdbg_cli.errors import message_of, one_line
 from tfdbg_cli.settings import FIELDS
 
 __all__ = ["Program", "TorchAdapter"]
@@ -118,6 +118,11 @@ class Program:
         """Whether nobody debugs at the moment, so that runs aren't even counted."""
         return self._asked is not None and bool(self._asked.is_idle)
 
+    def gave_up(self, error: Exception) -> None:
+        """The program isn't watched any more: nobody is to wait for its runs."""
+        for wrap in self._wraps:
+            wrap(self).gave_up(one_line(error))
+
     def failed(self, error: BaseException) -> None:
         """The program ends with this error."""
         self.runs.failed(error)
@@ -151,7 +156,10 @@ class TorchAdapter(SessionAdapter):
 
     def meeting(self) -> Meeting | None:
         """The default process group's, once there is one."""
-        return meeting()
+        found = meeting()
+        if found is not None:
+            found.whereabouts = self.session.runs.where
+        return found
 
     def graph(self) -> Graph:
         """Empty: a graph is made of what a run did."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,11 +26,15 @@ class StoreMeeting(Meeting):
         rank: of this process.
         size: how many there are.
         store: a ``torch.distributed.Store``.
+
+    Attributes:
+        whereabouts: tells where the program is.
     """
 
     def __init__(self, rank: int, size: int, store: Any) -> None:
         self.rank = rank
         self.size = size
+        self.whereabouts: Callable[[], str] = str
         self._store = store
 
     def put(self, name: str, text: str) -> None:
@@ -38,6 +43,13 @@ class StoreMeeting(Meeting):
             self._store.set(_PREFIX + name, text)
         except Exception:  # the store is gone: nobody is going to look
             return
+
+    def where(self) -> str:
+        """The op and the line."""
+        try:
+            return self.whereabouts()
+        except Exception:  # the program goes on meanwhile
+            return ""
 
     def look(self, name: str) -> str | None:
         """What is under a key of ours."""

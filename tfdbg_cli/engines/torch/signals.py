@@ -107,6 +107,10 @@ class SignalWatcher(Watcher):
         """Likewise."""
         return self._full.failed_op(error) if self._full is not None else ""
 
+    def progress(self) -> str:
+        """Likewise."""
+        return self._full.progress() if self._full is not None else ""
+
     def enter_module(self, module: Any, arguments: Any = None) -> None:
         """A forward pass may begin here."""
         if self._full is not None:

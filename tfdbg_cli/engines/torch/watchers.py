@@ -25,6 +25,8 @@ CHECKED = frozenset({"has_inf_or_nan", "origin_of_nonfinite"})
 
 # Values that are kept where otherwise none is: of bad tensors, the first ones.
 _MOST_KEPT = 100
+# An op that is under way is among the last ones: others begin within it, or on other threads.
+_MOST_UNDER_WAY = 20
 
 
 class Watcher:
@@ -98,6 +100,10 @@ class Watcher:
 
     def failed_op(self, error: BaseException) -> str:
         """The node that raised an error; empty: none of this run."""
+        return ""
+
+    def progress(self) -> str:
+        """``in NODE`` or ``after NODE``, asked on another thread; empty: it isn't known."""
         return ""
 
     def finish(self, error: BaseException | None) -> Capture:
@@ -177,6 +183,14 @@ class _RecordingWatcher(Watcher):
         troubles = self.recorder.ops.troubles
         more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
         return f"{troubles[0]}{more}" if troubles else ""
+
+    def progress(self) -> str:
+        """The op that has begun and not ended, or the last one."""
+        latest = [r for r in self.recorder.ops.records[-_MOST_UNDER_WAY:] if r.facts is not None]
+        for record in reversed(latest):
+            if not record.time:
+                return f"in {record.name}"
+        return f"after {latest[-1].name}" if latest else ""
 
     def _excluded(self) -> Callable[[str], bool]:
         pattern = re.compile(self.watch.exclude) if self.watch.exclude else None
