@@ -18,7 +18,8 @@ from tfdbg_cli.dumps.dump import Predicate, RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.errors import UserError
-from tfdbg_cli.stepping.stepper import Step, Stepper
+from tfdbg_cli.stepping.calls import ModuleCalls
+from tfdbg_cli.stepping.stepper import Stepper
 
 __all__ = [
     "Capture",
@@ -202,33 +203,32 @@ class SteppedRun(Stepper):
             UserError: this run can't be ended here; nothing has changed.
         """
 
+    def look(self) -> None:
+        """To be called by the program itself, where it drives itself: something is done."""
+
+    def is_blind_to(self, tensor_name: str) -> bool:
+        """Whether something may have been done with a tensor that nobody has watched."""
+        return False
+
     @property
-    def done(self) -> Sequence[Step]:
-        """The steps that were done. Asking for them doesn't let a program begin."""
-        return self.steps[: self.position]
-
-    def is_made(self, tensor_name: str) -> bool:
-        """Whether there is a tensor of this name by now; may be cheaper than `has`."""
-        return self.has(tensor_name)
-
-    def go_on(self, is_there: Callable[[], bool]) -> bool:
-        """Go on until something is so, at most to the end of the run.
-
-        Args:
-            is_there: whether it is; called after each step, maybe while the step's own surroundings
-                (modes, devices) are in effect.
-
-        Returns:
-            Whether it is.
+    def modules(self) -> ModuleCalls:
+        """The calls of modules that it makes.
 
         Raises:
-            Exception: as `advance`.
+            UserError: there are no modules.
         """
-        while not is_there():
-            if self.next is None:
-                return False
-            self.advance()
-        return True
+        raise UserError(
+            f"Runs of the {self.engine_name} engine have no modules.",
+            "Their tensors go by the names of the graph.",
+        )
+
+    def name_tensor(self, tensor: Any) -> str:
+        """A name, of any kind, for a tensor of the run that is no part of a graph.
+
+        Raises:
+            KeyError: it isn't known.
+        """
+        raise KeyError(tensor)
 
     def mark(self, value: Any) -> Any:
         """What tells later whether a value that was given out was written to.
@@ -483,9 +483,19 @@ class Engine(ABC):
         return None
 
     def call_stepper(
-        self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        scopes: frozenset[str] | None = None,
     ) -> SteppedRun:
         """A call of a function as a run to be done step by step; its result is the run's.
+
+        Args:
+            function: what is called.
+            args, kwargs: with what.
+            scopes: only ops whose names begin so, with the rest of the name behind, are steps; all
+                else is done as ever. ``None``: all are.
 
         Raises:
             NotImplementedError: the framework's runs are no calls.

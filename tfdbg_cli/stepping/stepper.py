@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tfdbg_cli.dumps.dump import Datum
@@ -97,6 +97,38 @@ class Stepper(ABC):
             Exception: what the framework raises. The step is not done then: it is still the next
                 one, and may be tried again with another value of its input.
         """
+
+    @property
+    def done(self) -> Sequence[Step]:
+        """The steps that were done. Asking for them doesn't let a program begin."""
+        return self.steps[: self.position]
+
+    def is_made(self, tensor_name: str) -> bool:
+        """Whether there is a tensor of this name by now; may be cheaper than `has`."""
+        return self.has(tensor_name)
+
+    def go_on(self, is_there: Callable[[], bool] | None) -> bool:
+        """Go on until something is so, at most to the end of the run.
+
+        Args:
+            is_there: whether it is; called after each step, maybe while the step's own surroundings
+                (modes, devices) are in effect. ``None``: to the end.
+
+        Returns:
+            Whether it is.
+
+        Raises:
+            Exception: as `advance`.
+        """
+        while is_there is None or not is_there():
+            if self.next is None:
+                return False
+            self.advance()
+        return True
+
+    def reach(self, tensor_name: str) -> bool:
+        """Go on until there is a tensor of this name, at most to the end; whether there is."""
+        return self.go_on(lambda: self.is_made(tensor_name))
 
     @abstractmethod
     def back(self) -> Step:

@@ -49,6 +49,11 @@ class Strand:
         return self._context is not None
 
     @property
+    def is_current(self) -> bool:
+        """Whether it is the function that runs now, and on this thread."""
+        return self._library.getcurrent() is self._greenlet
+
+    @property
     def is_done(self) -> bool:
         """Whether the function has returned or raised."""
         return bool(self._greenlet.dead)

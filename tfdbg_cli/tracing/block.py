@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
 
+from tfdbg_cli.tracing.asked import asked_for
 from tfdbg_cli.tracing.errors import TraceBlockError, WithBlockNotFoundError
 from tfdbg_cli.tracing.source import sources
 
@@ -53,6 +54,7 @@ class Block:
         owner: the class around it, with which private names are spelled out; or empty.
         declared: the names that the function around it has declared ``global``.
         lines: of the whole source.
+        asked: the tensors that it asks for; ``None``: that can't be told.
     """
 
     statements: Sequence[ast.stmt]
@@ -61,6 +63,7 @@ class Block:
     owner: str
     declared: frozenset[str]
     lines: Sequence[str]
+    asked: frozenset[str] | None
 
 
 def blocks_of(frame: FrameType) -> Iterator[Block]:
@@ -215,7 +218,8 @@ def _block(
         for name in part.names
     }
     tracer, not_ours = frozenset(names), frozenset(declared)
-    return Block(body, item.optional_vars, tracer, owner, not_ours, lines)
+    asked = asked_for(body, tracer, function)
+    return Block(body, item.optional_vars, tracer, owner, not_ours, lines, asked)
 
 
 def own_nodes(statements: Sequence[ast.AST]) -> Iterator[ast.AST]:

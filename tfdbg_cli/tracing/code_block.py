@@ -32,12 +32,14 @@ class _Site:
         block: its source.
         binding: binds the tracer to what comes after ``as``; ``None``: nothing does.
         body: the whole body.
+        used: the variables of the function around it that it uses.
         pieces: its statements one by one, as far as somebody has asked for them.
     """
 
     block: Block
     binding: CodeType | None
     body: CodeType
+    used: frozenset[str]
     pieces: dict[int, CodeType]
 
 
@@ -55,7 +57,12 @@ class CodeBlock:
     def __init__(self, site: _Site, frame: FrameType) -> None:
         self._site = site
         self._code = frame.f_code
-        self.scope: Scope = scope_of(frame, variables_used(site.body))
+        self.scope: Scope = scope_of(frame, site.used)
+
+    @property
+    def asked(self) -> frozenset[str] | None:
+        """The tensors that it asks for; ``None``: that can't be told."""
+        return self._site.block.asked
 
     def bind(self, tracer: Any) -> None:
         """Bind a tracer to what comes after ``as``."""
@@ -128,7 +135,7 @@ def _site(frame: FrameType) -> _Site:
         refuse(found, code)
         body = compile_statements(found.statements, found, code)
         if is_part_of(body, code):
-            return _Site(found, _binding(found, code), body, {})
+            return _Site(found, _binding(found, code), body, variables_used(body), {})
     raise not_found(frame, found)
 
 

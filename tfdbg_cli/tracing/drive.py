@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Sequence
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from tfdbg_cli.dumps.dump import RunInfo
@@ -13,7 +12,8 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, SteppedRun
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.stepping.stepper import Step
-from tfdbg_cli.tracing.errors import AbsentError, OutOfOrderError, TraceError, is_ours
+from tfdbg_cli.tracing.calls import Calls
+from tfdbg_cli.tracing.errors import AbsentError, OutOfOrderError, TraceError, user_line
 from tfdbg_cli.tracing.handed import Handed
 from tfdbg_cli.tracing.order import Order
 
@@ -52,8 +52,12 @@ class Drive:
         self._order = Order(run)
         self._values = Handed(run)
         self._gradients = Handed(run)
+        #: Of modules.
+        self.calls = Calls(self, keep=self._keep, from_inside=from_inside)
         if from_inside:
             run.before_each(self.settle)
+        if run.is_open_ended and self._keep:
+            run.modules.keep(only_last=from_inside and not keep)
         #: Tensors that may never come, and where they were assigned to.
         self._assigned: dict[str, TracebackType | None] = {}
         self._assigned_gradients: dict[str, TracebackType | None] = {}
@@ -86,7 +90,7 @@ class Drive:
         index = self._order.maker(name)
         if self.is_over:
             if not (self._keep and self._capture is not None and index is not None):
-                raise self._over(f"{name} was not read before")
+                raise self.over(f"{name} was not read before")
         elif self._from_inside:
             if index is None and not run.has(name):
                 raise self._order.ahead(name)
@@ -104,12 +108,8 @@ class Drive:
 
     def _go_on(self, name: str, index: int | None) -> None:
         run = self.run
-        if index is None:
-            is_there = run.go_on(lambda: run.is_made(name))
-        else:
-            is_there = run.go_on(lambda: run.position > index)
-        if not is_there:
-            self._end()
+        if not (run.reach(name) if index is None else run.go_on(lambda: run.position > index)):
+            self.end()
             raise self._order.unknown(name)
 
     def until(self, is_done: Callable[[], bool]) -> None:
@@ -128,7 +128,7 @@ class Drive:
             UserError: the tensor can't have this value.
         """
         if self.is_over:
-            raise self._over(f"{name} can't be changed any more")
+            raise self.over(f"{name} can't be changed any more")
         if self._from_inside:
             name = self._meant(name)
         self._values.drop(name)  # whatever the block has written into what it had
@@ -137,7 +137,7 @@ class Drive:
         if was_there:
             self._values.add(name, self.run.value(name))
         elif self._order.maker(name) is None:
-            self._assigned[name] = _user_line()
+            self._assigned[name] = user_line()
 
     def _put(self, name: str, value: Any) -> bool:
         """Override a tensor; whether it was there already."""
@@ -150,12 +150,16 @@ class Drive:
         reader = self._order.reader(name)
         if index is not None and reader is not None and reader < run.position:
             raise self._order.used(name, index, reader)
+        if run.is_blind_to(name):
+            raise self._order.gone_on(name)
         was_there = run.has(name)
         run.override(name, value)
         return was_there
 
     def _is_unused(self, name: str) -> bool:
         reader = self._order.reader(name)
+        if self.run.is_blind_to(name):
+            return False
         return self._order.maker(name) is None or reader is None or reader >= self.run.position
 
     def settle(self, *, is_end: bool = False) -> None:
@@ -217,7 +221,7 @@ class Drive:
             UserError: it has none, or has used it, or it can't be this one.
         """
         if self.is_over:
-            raise self._over(f"the gradient of {name} can't be changed any more")
+            raise self.over(f"the gradient of {name} can't be changed any more")
         if self._from_inside:
             name = self._order.latest(name)
         self._gradients.drop(name)
@@ -227,7 +231,7 @@ class Drive:
             self.run.set_gradient(name, value)
         except KeyError:
             raise self._no_gradient(name) from None
-        self._assigned_gradients[name] = _user_line()
+        self._assigned_gradients[name] = user_line()
 
     def _to_gradient(self, name: str, *, is_to_set: bool) -> None:
         """Let the run go on to where a gradient is known, or the tensor that it is of."""
@@ -235,7 +239,7 @@ class Drive:
         if self._from_inside or self.is_over:
             return
         if not run.go_on(lambda: run.has_gradient(name, is_to_set=is_to_set)):
-            self._end()
+            self.end()
 
     def _no_gradient(self, name: str) -> TraceError:
         if self._order.maker(name) is None and not self.run.is_made(name):
@@ -257,13 +261,13 @@ class Drive:
         if self._capture is None:
             self.settle()
             if self.run.is_open_ended:
-                self.run.go_on(lambda: False)  # nobody asks what would be without overrides
+                self.run.go_on(None)  # nobody asks what would be without overrides
             self._capture = self.run.finish()
         if self._capture.error is not None:
             raise self._capture.error
         return self._capture.value
 
-    def _end(self) -> None:
+    def end(self) -> None:
         """The run has no more steps: the program's own error goes before what the block misses."""
         if not self._is_borrowed:
             self.result()
@@ -273,13 +277,13 @@ class Drive:
                 raise capture.error
 
     def missed(self) -> TraceError | None:
-        """The error for a tensor, or gradient, that was assigned to and never came."""
+        """The error for something that was assigned to and never came."""
         for name, line in self._assigned.items():
             if self._order.maker(name) is None and self._order.reader(name) is None:
                 return self._order.unknown(name).with_traceback(line)
         for name in self.run.unused_gradients:
             return self._no_gradient(name).with_traceback(self._assigned_gradients.get(name))
-        return None
+        return self.calls.missed()
 
     def stop(self) -> None:
         """End the run here: nothing more is done.
@@ -387,7 +391,8 @@ class Drive:
         """The next step; ``None`` at the end."""
         return None if self.is_over else self.run.next
 
-    def _over(self, what: str) -> TraceError:
+    def over(self, what: str) -> TraceError:
+        """The error for something that is asked for after the run."""
         if self._ended:
             return TraceError(f"{self._ended}: {what}.")
         return TraceError(
@@ -403,11 +408,3 @@ def _written(name: str, what: str, error: UserError) -> UserError:
         f"The block has written into the {what} of {name}, which is to change the run: {error}",
         "To work on a copy of your own, copy it first: np.array(...), or .clone() in PyTorch.",
     )
-
-
-def _user_line() -> TracebackType | None:
-    """The line of the program that is being run, as part of a traceback to be shown later."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_ours(frame):
-        frame = frame.f_back
-    return None if frame is None else TracebackType(None, frame, frame.f_lasti, frame.f_lineno)

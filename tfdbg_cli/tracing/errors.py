@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -14,6 +15,7 @@ __all__ = [
     "TraceError",
     "WithBlockNotFoundError",
     "is_ours",
+    "user_line",
     "without_ours",
 ]
 
@@ -71,6 +73,14 @@ class TraceBlockError(TraceError, SyntaxError):
 def is_ours(frame: FrameType) -> bool:
     """Whether a frame is one of this package's."""
     return frame.f_code.co_filename.startswith(_FOLDER)
+
+
+def user_line() -> TracebackType | None:
+    """The line of the program that is being run, as part of a traceback to be shown later."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_ours(frame):
+        frame = frame.f_back
+    return None if frame is None else TracebackType(None, frame, frame.f_lasti, frame.f_lineno)
 
 
 def without_ours(traceback: TracebackType | None) -> TracebackType | None:

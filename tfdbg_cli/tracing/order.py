@@ -134,6 +134,13 @@ class Order:
             f"{self._window(marks)}\nAssign to it before anything is read that comes later."
         )
 
+    def gone_on(self, name: str) -> OutOfOrderError:
+        """The error for a change of a tensor after which ops were done that nobody watched."""
+        return OutOfOrderError(
+            f"{name} can't be changed any more: the run has gone on.",
+            "Assign to it before anything else is read; or watch every op: trace(..., keep=True).",
+        )
+
     def ahead(self, name: str) -> OutOfOrderError:
         """The error for reading something that the block itself has yet to compute."""
         marks = {self._run.position - 1: "done last"}

@@ -12,6 +12,7 @@ from tfdbg_cli.engines.base import Engine, SessionAdapter, SteppedRun
 from tfdbg_cli.engines.registry import engine_for, entries, load
 from tfdbg_cli.sessions.interventions import intervene
 from tfdbg_cli.sessions.surface import SessionSurface
+from tfdbg_cli.tracing.asked import scope_of_node
 from tfdbg_cli.tracing.errors import TraceError
 from tfdbg_cli.tracing.order import tensor_name
 
@@ -22,7 +23,13 @@ Around = Callable[[SteppedRun, Callable[[], RunInfo]], None]
 
 
 class Subject(ABC):
-    """Something that has runs."""
+    """Something that has runs.
+
+    Attributes:
+        asked: the tensors that the block asks for; ``None``: that isn't known.
+    """
+
+    asked: frozenset[str] | None = None
 
     @abstractmethod
     def start(self) -> SteppedRun:
@@ -126,9 +133,28 @@ class CallSubject(Subject):
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> SteppedRun:
         try:
-            return self._engine.call_stepper(function, args, kwargs)
+            return self._engine.call_stepper(function, args, kwargs, self._scopes(function))
         except NotImplementedError as error:
             raise TraceError(str(error)) from error
+
+    def _scopes(self, function: Callable[..., Any]) -> frozenset[str] | None:
+        """The modules whose ops have to be watched; ``None``: all, and all other ops."""
+        if not self.asked:
+            return self.asked
+        module: Any = getattr(function, "__self__", function)
+        known = {name for name, _ in module.named_modules()} if _is_module(module) else None
+        scopes = set()
+        for key in self.asked:
+            node = tensor_name(key).rpartition(":")[0]
+            scope = scope_of_node(node)
+            if scope is None:
+                return None
+            if known is not None:
+                path = scope.removesuffix("/")
+                if not {path, path.rpartition("-")[0]} & known or hasattr(module, node):
+                    return None
+            scopes.add(scope)
+        return frozenset(scopes)
 
     def info(self) -> RunInfo:
         """The function and its arguments."""
@@ -174,8 +200,15 @@ class BlockSubject(CallSubject):
     def __init__(self, engine: Engine, module: Callable[..., Any]) -> None:
         super().__init__(engine, module, (), {})
 
-    def start_program(self, program: Callable[[], None]) -> SteppedRun:
-        """What the block does, at its beginning."""
+    def start_program(self, program: Callable[[], None], is_mixed: bool) -> SteppedRun:
+        """What the block does, at its beginning.
+
+        Args:
+            program: does it.
+            is_mixed: what it asks and what it does is the same code.
+        """
+        if is_mixed:
+            self.asked = None
         return self._start(program, (), {})
 
 

@@ -19,68 +19,15 @@ from tfdbg_cli.tracing.applied import Applied
 from tfdbg_cli.tracing.code_block import CodeBlock, capture
 from tfdbg_cli.tracing.drive import Drive
 from tfdbg_cli.tracing.errors import AbsentError, TraceError, without_ours
+from tfdbg_cli.tracing.handles import Handle, ModuleHandle
 from tfdbg_cli.tracing.skip import Skip
 from tfdbg_cli.tracing.subjects import BlockSubject, Subject
 
-__all__ = ["Handle", "Tracer"]
+__all__ = ["Tracer"]
 
 
 class _StopError(BaseException):
     """Leaves a block after `Tracer.stop`."""
-
-
-class Handle:
-    """A tensor of the run, by name.
-
-    Attributes:
-        name: ``node:slot``.
-    """
-
-    __slots__ = ("_tracer", "name")
-
-    def __init__(self, tracer: Tracer, name: str) -> None:
-        self._tracer = tracer
-        self.name = name
-
-    @property
-    def value(self) -> Any:
-        """The value, as the framework's users hold it; the run goes on until it is computed.
-
-        Assigned to, the rest of the run sees the new value: anything that becomes an array of the
-        tensor's dtype and shape.
-
-        Raises:
-            OutOfOrderError: read: the run has passed it and its value wasn't kept; assigned to: a
-                step that was done has used it.
-            TraceError: there is no such tensor in this run, or the run is over.
-            Exception: what the run itself raises on the way.
-        """
-        return self._tracer._drive().read(self.name)
-
-    @value.setter
-    def value(self, value: Any) -> None:
-        self._tracer._drive().assign(self.name, value)
-
-    @property
-    def grad(self) -> Any:
-        """The gradient with respect to the tensor, of the backward pass of this run (PyTorch).
-
-        Assigned to, the rest of the backward pass goes on with the new one: the gradients of what
-        the tensor was computed from are computed from it.
-
-        Raises:
-            TraceError: the run computes none, or the engine has none: in a graph, gradients are
-                tensors of their own names.
-            UserError: assigned to: the backward pass has gone on with it, or it can't be this one.
-        """
-        return self._tracer._drive().gradient(self.name)
-
-    @grad.setter
-    def grad(self, value: Any) -> None:
-        self._tracer._drive().assign_gradient(self.name, value)
-
-    def __repr__(self) -> str:
-        return f"<{self.name} of a trace>"
 
 
 class Tracer:
@@ -110,9 +57,25 @@ class Tracer:
 
         Args:
             tensor: its name, ``node:slot`` or ``node`` for output 0, or the framework's own tensor:
-                one of the graph, or a parameter or buffer of the module that is called.
+                one of the graph, or a parameter or buffer of the module that is called; or one that
+                was read from a module's call (`module`), to have its gradient.
         """
+        if self._driven is not None and not isinstance(tensor, str):
+            with contextlib.suppress(KeyError):
+                return Handle(self, self._driven.run.name_tensor(tensor))
         return Handle(self, self._subject.name_of(tensor))
+
+    def module(self, module: Any, call: int | None = None) -> ModuleHandle:
+        """A module that the run calls (PyTorch): its ``output`` and its ``input``.
+
+        Args:
+            module: its path in the module that is called (``encoder.layers.0``; ``""`` is that
+                itself), or the module.
+            call: which of its calls, from 0; default: the first. The path may say it as well:
+                ``fc-1``, as in the names of ops. Where every statement of the block is part of the
+                run, the last call is meant, and by an assignment the next one.
+        """
+        return ModuleHandle(self, module, call)
 
     @property
     def result(self) -> Any:
@@ -229,6 +192,7 @@ class Tracer:
             raise TraceError("A trace is entered once only.", "Make another one.")
         try:
             self._block = capture(frame)
+            self._subject.asked = None if self._keep else self._block.asked
             if applied is None and not isinstance(self._subject, BlockSubject):
                 self._driven = self._begin(self._subject.start())
         except BaseException as error:
@@ -309,12 +273,13 @@ class Tracer:
                 if not strand.is_observer:
                     block.run_statement(index)
                     done = index
+                    self._drive().run.look()
 
         def is_done(statement: int) -> bool:
             return done >= statement
 
         with self._variables():
-            drive = self._driven = self._begin(subject.start_program(program), is_mixed)
+            drive = self._driven = self._begin(subject.start_program(program, is_mixed), is_mixed)
             with _ending(drive):
                 if not is_mixed:
                     for index, strand in enumerate(found):

@@ -57,7 +57,11 @@ class TorchEngine(Engine):
         return self.program().runs.block(name)
 
     def call_stepper(
-        self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        scopes: frozenset[str] | None = None,
     ) -> SteppedRun:
         """A call of a module, or any function, to be done op by op.
 
@@ -66,7 +70,7 @@ class TorchEngine(Engine):
         Raises:
             UserError: the package ``greenlet`` isn't installed.
         """
-        return self.program().call_stepper(function, args, kwargs)
+        return self.program().call_stepper(function, args, kwargs, scopes)
 
     def intercept(
         self, module: Any, around: Callable[[Callable[..., Any], Any, Any], Any]

@@ -10,7 +10,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch.optim import Optimizer
@@ -103,6 +103,18 @@ class _Interception:
             self._local.is_inside = False
 
 
+class Visitor(Protocol):
+    """Sees the module calls of a piece of the program, and makes them."""
+
+    def takes(self) -> bool:
+        """Whether a call that is made now belongs to that piece."""
+
+    def call(
+        self, original: Callable[..., Any], module: torch.nn.Module, args: Any, kwargs: Any
+    ) -> Any:
+        """The call; ``original`` is ``Module.__call__``."""
+
+
 class Patches:
     """Replaces the few functions of PyTorch through which every run passes.
 
@@ -115,20 +127,18 @@ class Patches:
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self._undo: list[Callable[[], None]] = []
+        self._undo_calls: list[Callable[[], None]] = []
         self._forks = False
         self._run_end = ""
         self._intercepted: list[_Interception] = []
+        self._visitors: list[Visitor] = []
 
     def install(self) -> None:
         """Put them in place, unless they are."""
+        self.install_calls()
         if self._undo:
             return
         runs = self._runs
-        call = torch.nn.Module.__call__
-        self._replace(torch.nn.Module, "__call__", self._module_call)
-        ours = torch.nn.Module.__call__
-        know_call(call, ours)
-        self._undo.append(lambda: know_call(ours, call))
         # Around the hooks for functions of the API, which would otherwise be around the run.
         self._replace(torch.Tensor, "backward", self._backward)
         self._replace(torch.autograd, "backward", self._backward)
@@ -143,10 +153,21 @@ class Patches:
             self._forks = True
             os.register_at_fork(after_in_child=runs.abandon)
 
+    def install_calls(self) -> None:
+        """Put in place what sees the calls of modules, unless it is."""
+        if self._undo_calls:
+            return
+        call = torch.nn.Module.__call__
+        self._undo_calls.append(self._replaced(torch.nn.Module, "__call__", self._module_call))
+        ours = torch.nn.Module.__call__
+        know_call(call, ours)
+        self._undo_calls.append(lambda: know_call(ours, call))
+
     def undo(self) -> None:
         """Put back what is still ours."""
-        while self._undo:
-            self._undo.pop()()
+        for undo in (self._undo, self._undo_calls):
+            while undo:
+                undo.pop()()
         self._run_end = ""
 
     def watch_end(self, path: str) -> None:
@@ -167,7 +188,16 @@ class Patches:
         self._intercepted.insert(0, found)
         return lambda: self._intercepted.remove(found)
 
+    def visit(self, visitor: Visitor) -> Callable[[], None]:
+        """Let a piece of the program's module calls go through an object; returns the way back."""
+        self._visitors.append(visitor)
+        return lambda: self._visitors.remove(visitor)
+
     def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        self._undo.append(self._replaced(owner, name, make))
+
+    def _replaced(self, owner: Any, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:
+        """Replace something; returns the way back."""
         is_static = isinstance(vars(owner).get(name), staticmethod)
         original = getattr(owner, name)
         ours: Any = functools.wraps(original)(make(original))
@@ -179,7 +209,7 @@ class Patches:
             if vars(owner).get(name) is value:  # else somebody has put something on top
                 setattr(owner, name, staticmethod(original) if is_static else original)
 
-        self._undo.append(undo)
+        return undo
 
     def _wrap_known_steps(self) -> None:
         """Step methods that PyTorch has hooked before anybody watched."""
@@ -196,14 +226,21 @@ class Patches:
 
     def _module_call(self, original: Any) -> Any:
         around, intercepted = self._runs.around_module, self._intercepted
+        visitors = self._visitors
+
+        def visited(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+            for visitor in visitors:
+                if visitor.takes():
+                    return visitor.call(original, module, args, kwargs)
+            return around(original, module, args, kwargs)
 
         def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
             if _is_compiling() or is_inside() or is_product(self, sys._getframe(1)):
                 return original(self, *args, **kwargs)
             for found in intercepted:
                 if found.takes(self):
-                    return found.call(functools.partial(around, original), self, args, kwargs)
-            return around(original, self, args, kwargs)
+                    return found.call(visited, self, args, kwargs)
+            return visited(self, args, kwargs)
 
         return call
 

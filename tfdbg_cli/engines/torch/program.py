@@ -73,10 +73,17 @@ class Program:
 
         return undo
 
-    def watched(self) -> Callable[[], None]:
-        """See what the program does, debugged or not, until what is returned is called."""
+    def watched(self, *, only_calls: bool = False) -> Callable[[], None]:
+        """See what the program does, debugged or not, until what is returned is called.
+
+        Args:
+            only_calls: nothing but the calls of modules has to be seen.
+        """
         self._watchers += 1
-        self.patches.install()
+        if only_calls:
+            self.patches.install_calls()
+        else:
+            self.patches.install()
 
         def undo() -> None:
             self._watchers -= 1
@@ -89,12 +96,16 @@ class Program:
             self.patches.undo()
 
     def call_stepper(
-        self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        scopes: frozenset[str] | None = None,
     ) -> SteppedRun:
         """A call of a function, to be made step by step."""
         from tfdbg_cli.engines.torch.stepping_call import SteppedCall
 
-        return SteppedCall(self, function, args, kwargs).stepper()
+        return SteppedCall(self, function, args, kwargs, scopes).stepper()
 
     def intercept(self, module: Any, around: Around) -> Callable[[], None]:
         """See `TorchEngine.intercept`."""

@@ -119,6 +119,13 @@ class Names:
             self._add_called(module, caller)
         return self._modules[id(module)]
 
+    def at(self, path: str) -> torch.nn.Module | None:
+        """The module of this path, as far as it is known."""
+        for known in self._modules.values():
+            if known.path == path and not known.is_wrapper:
+                return known.reference()
+        return None
+
     def _add_root(self, module: torch.nn.Module, frame: FrameType | None) -> None:
         inner = self._modules.get(id(_unwrapped(module)))
         if inner is not None and inner.reference() is _unwrapped(module):

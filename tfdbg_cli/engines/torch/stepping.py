@@ -14,10 +14,12 @@ from tfdbg_cli.engines.base import Capture, SteppedRun
 from tfdbg_cli.engines.torch.failures import show_program_only
 from tfdbg_cli.engines.torch.stepping_changes import Changes
 from tfdbg_cli.engines.torch.stepping_gradients import Gradients
-from tfdbg_cli.engines.torch.stepping_passage import FAIL, GO, STEP, Ended, Passage, Raised
+from tfdbg_cli.engines.torch.stepping_modules import TorchModuleCalls
+from tfdbg_cli.engines.torch.stepping_passage import FAIL, GO, STEP, Ended, Passage, Raised, never
 from tfdbg_cli.engines.torch.stepping_records import Recorded
 from tfdbg_cli.engines.torch.stepping_values import copied, fitted, same_bits, version_of
 from tfdbg_cli.errors import UserError, did_you_mean
+from tfdbg_cli.stepping.calls import ModuleCalls
 from tfdbg_cli.stepping.stepper import Outcome, Step
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ class TorchStepper(SteppedRun):
         tell: gives the program the thread, with what it is to do, until it has something to say.
         conclude: the capture of the run at its end, with what is to be said in its dump.
         abandon: gives the run up while no step was done; ``None``: nobody can.
+        sees_all: no op is done that isn't a step.
     """
 
     engine_name = "torch"
@@ -54,15 +57,18 @@ class TorchStepper(SteppedRun):
         tell: Callable[[str], Any],
         conclude: Callable[[Ended, Sequence[str]], Capture],
         abandon: Callable[[], None] | None = None,
+        sees_all: bool = True,
     ) -> None:
         self._passage = passage
         self._overrides = passage.overrides
         self._tell = tell
         self._conclude = conclude
         self._abandon = abandon
+        self._sees_all = sees_all
         self._recorded = Recorded(recorder, passage.is_open)
         self._changes = Changes(self._recorded, passage)
         self._gradients = Gradients(self._recorded, passage)
+        self._modules: TorchModuleCalls | None = None
         self._is_begun = False
         self._ended: Ended | None = None
         self._failure: Exception | None = None
@@ -167,25 +173,40 @@ class TorchStepper(SteppedRun):
         assert outcome is not None
         return outcome
 
-    def go_on(self, is_there: Callable[[], bool]) -> bool:
+    def go_on(self, is_there: Callable[[], bool] | None) -> bool:
         """Let the program go on without stopping at its ops, until something is so.
 
         Where nothing has asked for more it stands still right after the op that has made it so: no
         other op has used its outputs. (`next` lets it go on to the next op.)
         """
+        return self._go_on(is_there or never, only_ops=False)
+
+    def reach(self, tensor_name: str) -> bool:
+        """The same, until there is a tensor."""
+        return self._go_on(lambda: self.is_made(tensor_name), only_ops=True)
+
+    def _go_on(self, goal: Callable[[], bool], *, only_ops: bool) -> bool:
         try:
-            while self._passage.undone and not is_there():
+            while self._passage.undone and not goal():
                 self._do_again()
-            if self._ended is None and not is_there():
+            if self._ended is None and not goal():
                 self._is_begun = True
-                self._passage.wait_for(is_there)
+                self._passage.wait_for(goal, only_ops=only_ops)
                 self._go(STEP)
-            return is_there()
+            return goal()
         except BaseException as error:
             show_program_only(error)
             raise
         finally:
             self._passage.wait_for(None)
+
+    def look(self) -> None:
+        """Something is done: stand still here if that is waited for."""
+        self._passage.look()
+
+    def is_blind_to(self, tensor_name: str) -> bool:
+        """Whether ops were done since it was made that weren't recorded."""
+        return self._recorded.is_blind_to(self.resolve(tensor_name))
 
     def is_made(self, tensor_name: str) -> bool:
         """Whether there is a tensor of this name, whatever its value."""
@@ -224,7 +245,11 @@ class TorchStepper(SteppedRun):
 
     def discard(self) -> Capture | None:
         """Give the run up: only what has not done anything can be made again."""
-        if not self.position and self._abandon is not None:
+        if self._modules is not None:
+            self._modules.take_back()
+        self._gradients.take_back()
+        is_untouched = not self.position and (self._sees_all or not self._is_begun)
+        if is_untouched and self._abandon is not None:
             self.stop()
             return None
         used = [name for name in self._overrides.effective if self._changes.user(name)]
@@ -322,6 +347,21 @@ class TorchStepper(SteppedRun):
         """Whether there is an answer to `gradient` by now, or to `set_gradient`."""
         name, gradients = self.resolve(tensor_name), self._gradients
         return gradients.is_known(name) if is_to_set else gradients.is_found(name)
+
+    @property
+    def modules(self) -> ModuleCalls:
+        """The calls of modules, of a call that is made step by step."""
+        return self._modules if self._modules is not None else super().modules
+
+    @modules.setter
+    def modules(self, modules: TorchModuleCalls) -> None:
+        self._modules = modules
+
+    def name_tensor(self, tensor: Any) -> str:
+        """A name for what was read of a module's call."""
+        if self._modules is None or not self._modules.was_given(tensor):
+            return super().name_tensor(tensor)
+        return self._gradients.name(tensor)
 
     def is_gradient_open(self, tensor_name: str) -> bool:
         """Whether the backward pass stands still at it."""

@@ -19,8 +19,10 @@ from tfdbg_cli.engines.torch.scopes import Names
 from tfdbg_cli.engines.torch.shelter import shelter
 from tfdbg_cli.engines.torch.sites import user_frame
 from tfdbg_cli.engines.torch.stepping import TorchStepper
+from tfdbg_cli.engines.torch.stepping_modules import TorchModuleCalls
 from tfdbg_cli.engines.torch.stepping_passage import Ended, Passage
 from tfdbg_cli.engines.torch.stepping_runs import away
+from tfdbg_cli.engines.torch.stepping_scopes import ScopedWatcher
 from tfdbg_cli.engines.torch.stepping_state import apart
 from tfdbg_cli.engines.torch.watchers import FullWatcher
 from tfdbg_cli.stepping.strands import Strand
@@ -41,6 +43,7 @@ class SteppedCall:
         program: that the function belongs to.
         function: a module, or any function.
         args, kwargs: of the call.
+        scopes: of the ops that are recorded, see `ScopedWatcher`; ``None``: all are.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class SteppedCall:
         function: Callable[..., Any],
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
+        scopes: frozenset[str] | None = None,
     ) -> None:
         self._program = program
         self._runs = program.runs
@@ -58,32 +62,70 @@ class SteppedCall:
             owner = function.__self__  # type: ignore[attr-defined]
         self._module = owner
         frame = user_frame(sys._getframe(2))
-        # What was called before in this process has no say in the names of this call.
-        names = Names()
         if owner is not None:
             self._runs.names.module(owner, frame, None)
-            names.add_main(owner)
-        self._watcher = FullWatcher(Watch(), names)
+        watcher, names = self._watch(owner, scopes)
+        self._watcher = watcher
+        self._sees_all = scopes is None
+        self._is_blind = scopes is not None and not scopes
         self._strand = Strand(self._body)
         self._passage = Passage(self._watcher.recorder.ops, self._pause)
+        self._modules = TorchModuleCalls(
+            self._passage,
+            self._strand,
+            owner,
+            names,
+            self._runs.around_module,
+            watcher.watches if isinstance(watcher, ScopedWatcher) else _always,
+        )
         self._description = self._described(frame)
         self._go_back: Callable[[], None] | None = None
         self._place: Any = None
         self._stepper: weakref.ref[TorchStepper] | None = None
         self._unless_kept: weakref.finalize[..., TorchStepper] | None = None
 
+    def _watch(
+        self, owner: torch.nn.Module | None, scopes: frozenset[str] | None
+    ) -> tuple[FullWatcher, Callable[[], Names]]:
+        """What looks at the call, and the names of its modules."""
+        # What was called before in this process has no say in the names of this call.
+        names = Names()
+        is_named = owner is None
+
+        def named() -> Names:
+            nonlocal is_named
+            if not is_named and owner is not None:
+                names.add_main(owner)
+                is_named = True
+            return names
+
+        if scopes is None:
+            return FullWatcher(Watch(), named()), named
+        return ScopedWatcher(named() if scopes else names, scopes, owner), named
+
     def _described(self, frame: FrameType | None) -> Description:
         function, args, kwargs = self._call
         module = self._module if function is self._module else None
         title = "" if module is not None else getattr(function, "__qualname__", str(function))
         found = Description(BLOCK, 0, frame, module, args, kwargs, title, self._runs.optimizers)
-        found.leave_frame()
+        if self._sees_all:
+            found.leave_frame()
+        else:
+            found.forget()
         return found
 
     def stepper(self) -> TorchStepper:
         """What goes through it. If nobody has it any more, the call is given up."""
         recorder = self._watcher.recorder
-        made = TorchStepper(recorder, self._passage, self._tell, self._conclude, self.abandon)
+        made = TorchStepper(
+            recorder,
+            self._passage,
+            self._tell,
+            self._conclude,
+            self.abandon,
+            sees_all=self._sees_all,
+        )
+        made.modules = self._modules
         self._stepper = weakref.ref(made)
         return made
 
@@ -121,7 +163,8 @@ class SteppedCall:
     def _begin(self) -> None:
         runs = self._runs
         runs.counts[BLOCK] = self._description.number = runs.counts.get(BLOCK, 0) + 1
-        unpatch = self._program.watched()
+        unpatch = self._program.watched(only_calls=self._is_blind)
+        leave = self._program.patches.visit(self._modules)
         open_again = runs.set_aside()
         run = Run(BLOCK, "X", self._description)
         run.is_call = True
@@ -130,6 +173,7 @@ class SteppedCall:
 
         def go_back() -> None:
             open_again()
+            leave()
             unpatch()
 
         self._go_back = go_back
@@ -152,6 +196,9 @@ class SteppedCall:
         watcher = self._watcher
         for note in notes:
             watcher.recorder.note(note)
+        if not self._sees_all:
+            watcher.recorder.stop()
+            return Capture(ended.value, None, ended.error)
         capture = watcher.finish(ended.error)
         capture.value = ended.value
         dump, description = capture.dump, self._description
@@ -187,6 +234,10 @@ class SteppedCall:
     def _pause(self, event: Any) -> str:
         with away(self._watcher.recorder):
             return str(self._strand.pause(event))
+
+
+def _always(module: Any) -> bool:
+    return True
 
 
 def _nothing() -> None:

@@ -37,8 +37,19 @@ class Gradients:
         self._kinds: dict[str, tuple[Any, torch.dtype, torch.device]] = {}
         # What is to be passed on instead.
         self._given: dict[str, torch.Tensor] = {}
+        # Those that were asked for themselves, by their made-up names.
+        self._tensors: dict[str, torch.Tensor] = {}
         # The one whose hook the program is in.
         self._passing = ""
+
+    def name(self, tensor: torch.Tensor) -> str:
+        """A name for a tensor that the program has."""
+        for name, known in self._tensors.items():
+            if known is tensor:
+                return name
+        name = f"<tensor {len(self._tensors)}>"
+        self._tensors[name] = tensor
+        return name
 
     def get(self, name: str) -> torch.Tensor:
         """The gradient with respect to a tensor.
@@ -102,11 +113,12 @@ class Gradients:
     def _wait_for(self, name: str) -> None:
         if name in self._found or name in self._hooks:
             return
-        output = self._recorded.find(name)
-        if output is None:
+        output = self._recorded.find(name) if name not in self._tensors else None
+        if output is None and name not in self._tensors:
             raise KeyError(name)
-        tensor = output.reference()
+        tensor = self._tensors[name] if output is None else output.reference()
         if tensor is None:
+            assert output is not None
             self._found[name] = self._received(name, output)
             return
         if self._passage.is_handed(tensor):  # what autograd makes of it isn't known yet
@@ -152,6 +164,11 @@ class Gradients:
                     if value is not None and tuple(value.shape) == output.shape:
                         return value
         raise KeyError(name)
+
+    def take_back(self) -> None:
+        """Let the backward pass go on as it would by itself."""
+        self.release()
+        self._given.clear()
 
     def release(self) -> None:
         """Take the hooks off that have had nothing to do."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tfdbg_cli.engines.torch.ops import Ops
 
-__all__ = ["ARRIVED", "FAIL", "GO", "MET", "STEP", "Ended", "Passage", "Raised"]
+__all__ = ["ARRIVED", "FAIL", "GO", "MET", "STEP", "Ended", "Passage", "Raised", "never"]
 
 # What the program is told.
 STEP = "step"
@@ -32,6 +32,11 @@ FAIL = "fail"
 ARRIVED = "arrived"
 #: It is where it was to go, maybe between two ops.
 MET = "met"
+
+
+def never() -> bool:
+    """What is never so: the program doesn't stop."""
+    return False
 
 
 class Raised(NamedTuple):
@@ -74,6 +79,7 @@ class Passage:
         is_free: the program doesn't stop.
         is_watched: somebody is there to be told.
         is_between: it stands still after an op, and the next one isn't known.
+        is_waiting: something else than an op may make it stop.
         before: is called before each op.
     """
 
@@ -88,7 +94,7 @@ class Passage:
         self.outcome: Outcome | None = None
         self.is_free = False
         self.is_watched = True
-        self.is_between = False
+        self.is_between = self.is_waiting = False
         self.before: Callable[[], None] | None = None
         self.updated: dict[str, None] = {}
         self._goal: Callable[[], bool] | None = None
@@ -111,15 +117,17 @@ class Passage:
         """Whether an op isn't done, or was undone."""
         return record is self._current or any(call.record is record for call in self.undone)
 
-    def wait_for(self, goal: Callable[[], bool] | None) -> None:
+    def wait_for(self, goal: Callable[[], bool] | None, *, only_ops: bool = False) -> None:
         """Don't stop at each op any more, but only where something is so.
 
         From then on it isn't known what would be without overrides.
 
         Args:
             goal: whether it is; asked before and after each op. ``None``: stop at each op.
+            only_ops: nothing but ops can make it so.
         """
         self._goal = goal
+        self.is_waiting = not only_ops and goal is not None and goal is not never
         self._is_hasty = self._is_hasty or goal is not None
 
     def look(self) -> None:
@@ -133,6 +141,15 @@ class Passage:
         if goal is None or self.is_free or not goal():
             return False
         self._goal = None
+        return True
+
+    def tell(self, error: UserError) -> bool:
+        """What is put in the place of something doesn't fit; whether somebody may mend it."""
+        if not self.is_watched:
+            self._ops.troubles.append(str(error))
+            return False
+        self.is_between = True
+        self._ask(Raised(error))
         return True
 
     def is_handed(self, tensor: torch.Tensor | None) -> bool:

@@ -125,6 +125,11 @@ class Recorded:
             view.held = recorder.holder.hold(tensor, view.key)
             view.is_view = view.is_pending = False
 
+    def is_blind_to(self, name: str) -> bool:
+        """Whether ops were done since a tensor was made that weren't recorded."""
+        output = self.find(name)
+        return output is not None and output.index < getattr(self._recorder, "gap", 0)
+
     def user(self, output: Output, *, with_views: bool) -> str:
         """The first op that has used a value; empty: none has.
 

@@ -218,19 +218,23 @@ class FullWatcher(_RecordingWatcher):
     Where only a tensor with a nan or an infinity passes the filter, a sum over each tells which
     values have to be looked at: mostly none, and no dump is made.
 
+    Args:
+        names: what things are called.
+        recorder: another than one of all ops.
+
     Attributes:
         has_nonfinite: there was a nan or an infinity, whatever the filter says; known at the end.
     """
 
     level = "everything"
 
-    def __init__(self, watch: Watch, names: Names) -> None:
+    def __init__(self, watch: Watch, names: Names, recorder: Recorder | None = None) -> None:
         super().__init__(watch)
         self.has_nonfinite = False
         self._checks: SumChecks[Record] | None = (
             SumChecks() if watch.filter_name in CHECKED else None
         )
-        self.recorder = Recorder(
+        self.recorder = recorder or Recorder(
             watch, hold=True, limit=watch.limit, names=names, check=self._checks
         )
 

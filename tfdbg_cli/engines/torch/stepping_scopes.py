@@ -1,0 +1,136 @@
+"""Recording only the ops of some modules: a value costs what it takes to read it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+
+from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.torch.recorder import Recorder
+from tfdbg_cli.engines.torch.scopes import Names
+from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
+from tfdbg_cli.engines.torch.watchers import FullWatcher
+
+__all__ = ["ScopedWatcher"]
+
+_NOTE = (
+    "Only the ops were recorded that the trace block asks for by name; "
+    "trace(..., keep=True) records all."
+)
+
+
+class ScopedWatcher(FullWatcher):
+    """Records the ops of some modules' calls, forward, and holds their values.
+
+    The modes that see ops are on only while such a call is the innermost one. Where there are no
+    modules nothing is recorded.
+
+    Args:
+        names: what things are called.
+        scopes: what the names of the ops begin with: ``fc1/``, ``fc1-2/``; empty for those outside
+            of modules and of the outermost one's own.
+        root: in which the modules are; ``None``: that isn't known.
+    """
+
+    def __init__(self, names: Names, scopes: frozenset[str], root: torch.nn.Module | None) -> None:
+        recorder = _ScopedRecorder(names, scopes)
+        super().__init__(Watch(), names, recorder)
+        self._scoped = recorder
+        recorder.note(_NOTE)
+        self._is_blind = not scopes
+        self._wanted: set[int] | None = None
+        if root is not None:
+            paths = {scope.removesuffix("/") for scope in scopes}
+            paths |= {path.rpartition("-")[0] for path in paths}
+            self._wanted = {id(names.at(path)) for path in paths}
+
+    def watches(self, module: torch.nn.Module) -> bool:
+        """Whether a call has to be told of: ops of it are recorded, or those around it are."""
+        if self._is_blind or self._wanted is None:
+            return not self._is_blind
+        return self._scoped.is_in or id(module) in self._wanted
+
+    def enter_module(self, module: Any, arguments: Any = None) -> None:
+        """As `FullWatcher`, unless nothing is recorded."""
+        if not self._is_blind:
+            super().enter_module(module, arguments)
+
+    def leave_module(self, module: Any, output: Any) -> None:
+        """The call returns."""
+        if not self._is_blind:
+            super().leave_module(module, output)
+
+    def enter_phase(self, phase: str, owner: Any = None) -> None:
+        """A backward pass or a step begins."""
+        if not self._is_blind:
+            super().enter_phase(phase, owner)
+
+    def leave_phase(self) -> None:
+        """It ends."""
+        if not self._is_blind:
+            super().leave_phase()
+
+
+class _ScopedRecorder(Recorder):
+    """See `ScopedWatcher`.
+
+    Attributes:
+        is_in: ops are recorded now.
+        gap: records with a lower index are from before ops that were not recorded.
+    """
+
+    def __init__(self, names: Names, scopes: frozenset[str]) -> None:
+        super().__init__(Watch(), names=names)
+        self._scopes = scopes
+        self.is_in = False
+        self.gap = 0
+
+    def _wants(self) -> bool:
+        if threading.get_ident() != self._thread:
+            return False
+        top = self.ops.contexts.state().top
+        return (top.prefix if top is not None else "") in self._scopes
+
+    def _insert(self) -> None:
+        if self._wants():
+            self.is_in = True
+            self.ops.contexts.state().begin()
+            super()._insert()
+
+    def _remove(self) -> None:
+        self.is_in = False
+        records = self.ops.records
+        self.gap = records[-1].index + 1 if records else 0
+        super()._remove()
+
+    def _settle(self) -> None:
+        """The innermost call is another one."""
+        if self.is_on and self.is_in != self._wants():
+            if self.is_in:
+                self._remove()
+            else:
+                self._insert()
+
+    def enter_module(self, module: torch.nn.Module) -> None:
+        """As `Recorder`."""
+        super().enter_module(module)
+        self._settle()
+
+    def leave_module(self, module: torch.nn.Module) -> None:
+        """As `Recorder`."""
+        super().leave_module(module)
+        if not self.is_in and SURROUNDINGS.must_not_see(module):
+            super()._remove()  # it was put back for the module around this one
+        self._settle()
+
+    def enter_phase(self, phase: str, owner: Any = None) -> None:
+        """As `Recorder`."""
+        super().enter_phase(phase, owner)
+        self._settle()
+
+    def leave_phase(self) -> None:
+        """As `Recorder`."""
+        super().leave_phase()
+        self._settle()
