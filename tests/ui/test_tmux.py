@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -141,8 +142,8 @@ def test_a_kill_leaves_a_working_shell(tmux: Tmux) -> None:
     found = subprocess.run(["pgrep", "-P", shell], capture_output=True, text=True, check=False)
     (pid,) = found.stdout.split()
     os.kill(int(pid), 9)
-    tmux.until("status=137")
-    tmux.until(lambda text: "tfdbg>" not in text)
+    # The shell may have its next prompt on the screen that the watchdog is about to take down.
+    tmux.until(lambda text: tmux.tmux("display-message", "-p", "#{alternate_on}").strip() == "0")
     tmux.type("echo a$((1+1))b", "Enter")
     tmux.until("a2b")
     assert "1" in tmux.tmux("display-message", "-p", "#{cursor_flag}")
@@ -218,3 +219,69 @@ def test_the_programs_own_screen_is_left_alone(waiting: Callable[[str], Tmux]) -
     assert shown.text.splitlines() == own
     shown.type("q")
     shown.until(has_row)
+
+
+MORTAL = """\
+import ctypes, faulthandler, os, signal, sys, time
+from tfdbg_cli.engines import numpy as tf
+
+DEATHS = {
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "segv": lambda: ctypes.string_at(0),
+    "abort": os.abort,
+    "exit": lambda: os._exit(3),
+}
+
+def die(number, frame):
+    print("last words", flush=True)
+    DEATHS[sys.argv[1]]()
+
+faulthandler.enable()
+signal.signal(signal.SIGUSR1, die)
+x = tf.placeholder(tf.float32, [None], name="x")
+y = tf.log(x, name="y")
+session = tf.Session()
+for step in range(100_000):
+    session.run(y, {x: [1.0]})
+    print("step", step, flush=True)
+    time.sleep(0.02)
+"""
+
+
+@pytest.mark.parametrize(
+    ("way", "status"), [("kill", 137), ("segv", 139), ("abort", 134), ("exit", 3)]
+)
+def test_a_death_while_runs_go_by_leaves_the_last_lines(
+    tmp_path: Path, way: str, status: int
+) -> None:
+    script = tmp_path / "mortal.py"
+    script.write_text(MORTAL)
+    made = Tmux(tmp_path)
+    try:
+        made.until("shell>")
+        python = shlex.quote(sys.executable)
+        made.type(f"{python} -m tfdbg_cli {script} {way}; echo status=$?", "Enter")
+        made.until("tfdbg>")  # the alternate screen was up, and the cursor near the top before
+        made.type("run -f has_inf_or_nan", "Enter")
+        made.until(lambda text: "Ctrl-C: stop" in text and "step 30" in text)
+        shell = made.tmux("list-panes", "-F", "#{pane_pid}").strip()
+        found = subprocess.run(["pgrep", "-P", shell], capture_output=True, text=True, check=False)
+        (pid,) = found.stdout.split()
+        os.kill(int(pid), signal.SIGUSR1)
+        made.until(lambda text: f"status={status}\nshell>" in text)
+        text = made.until(lambda text: "Ctrl-C: stop" not in text)
+        made.type("echo a$((1+1))b", "Enter")
+        made.until("a2b\nshell>")
+        lines = text.rstrip().splitlines()
+        assert lines[-2:] == [f"status={status}", "shell>"]
+        if way in ("segv", "abort"):  # the end of faulthandler's report
+            assert any("Extension modules" in line for line in lines)
+        else:
+            assert "last words" in lines[-4:]
+            assert re.match(r"step \d+$", lines[lines.index("last words") - 1])
+        # Neither was anything written over what stood above.
+        last = made.tmux("capture-pane", "-p", "-S", "-200").splitlines()
+        steps = [line for line in last if line.startswith("step ")]
+        assert [int(line.split()[1]) for line in steps] == list(range(len(steps)))
+    finally:
+        made.close()

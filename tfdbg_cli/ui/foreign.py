@@ -55,7 +55,7 @@ class ForeignKeys:
         try:
             self._modes: Any = termios.tcgetattr(terminal)
             self._watchdog = Watchdog(terminal)  # a terminal without Ctrl-C must not be left behind
-            self._watchdog.up()
+            self._watchdog.modes_changed()
             ours = termios.tcgetattr(terminal)
             ours[3] &= ~termios.ISIG
             ours[6][termios.VEOL] = _CTRL_C  # it ends a line, so that it can be read at once

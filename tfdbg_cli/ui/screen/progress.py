@@ -119,7 +119,7 @@ class ProgressLine:
             self._size = (0, 0)
         if (columns, rows) != self._size:
             if self._size == (0, 0) and dog is not None:
-                dog.up(row=True)
+                dog.row_up()
             # Make room below the cursor (IND keeps its column); the last row scrolls no more.
             begin = f"\x1bD\x1b7\x1b[1;{rows - 1}r\x1b8\x1b[1A"
             self._size = columns, rows

@@ -16,6 +16,8 @@ import subprocess
 import sys
 import termios
 
+from tfdbg_cli.ui.screen.watchdog_main import DOWN, MODES, ROW, UP
+
 __all__ = ["Watchdog"]
 
 
@@ -51,23 +53,33 @@ class Watchdog:
             theirs.close()
         self._socket = ours
 
-    def up(self, output: int | None = None, *, row: bool = False) -> None:
-        """From now on the terminal is not as it was found.
+    def up(self, output: int | None = None) -> None:
+        """From now on the screen is ours.
 
         Args:
             output: a file with what the program printed meanwhile, to be printed after its death.
-            row: only the last row is ours.
         """
-        with contextlib.suppress(OSError):
-            if output is None:
-                self._socket.send(b"R" if row else b"U")
-            else:
-                socket.send_fds(self._socket, [b"U"], [output])
+        if output is None:
+            self._say(UP)
+        else:
+            with contextlib.suppress(OSError):
+                socket.send_fds(self._socket, [UP], [output])
+
+    def row_up(self) -> None:
+        """From now on the last row is ours, and nothing else."""
+        self._say(ROW)
+
+    def modes_changed(self) -> None:
+        """From now on the terminal has other modes, and nothing of ours is shown."""
+        self._say(MODES)
 
     def down(self) -> None:
         """The terminal is as it was found."""
+        self._say(DOWN)
+
+    def _say(self, what: bytes) -> None:
         with contextlib.suppress(OSError):
-            self._socket.send(b"D")
+            self._socket.send(what)
 
     def took_row(self) -> bool:
         """Whether it took our row away because the process was stopped; said once."""

@@ -14,6 +14,9 @@ from typing import Any
 
 __all__ = ["main"]
 
+# What of the terminal is not as it was found: the whole screen, the last row, its modes, nothing.
+UP, ROW, MODES, DOWN = b"U", b"R", b"M", b"D"
+
 # The alternate screen, the mouse (four modes), focus reports, bracketed paste, cursor keys and
 # keypad, the scroll region (which moves the cursor), attributes, and the cursor itself.
 RESTORE = (
@@ -23,7 +26,8 @@ RESTORE = (
 )
 
 
-# Before that, the row that tells how far the program is.
+# The row that tells how far the program is. The cursor is where the program, and by now perhaps
+# the shell, has written last: leaving an alternate screen that isn't up would move it.
 CLEAR_ROW = b"\x1b7\x1b[r\x1b[999;1H\x1b[2K\x1b8"
 
 
@@ -50,13 +54,13 @@ def _take_row(channel: socket.socket) -> None:
 
 def _watch(channel: socket.socket, process: int | None, pid: int) -> tuple[bytes, int | None]:
     """Wait for the end of the process; returns what was up on the terminal, and its output file."""
-    is_up, output = b"D", None
+    is_up, output = DOWN, None
     while True:
         sources = [channel.fileno()] if process is None else [channel.fileno(), process]
-        ready, _, _ = select.select(sources, [], [], GLANCE if is_up == b"R" else None)
+        ready, _, _ = select.select(sources, [], [], GLANCE if is_up == ROW else None)
         if not ready and _is_stopped(pid):
             _take_row(channel)
-            is_up = b"D"
+            is_up = DOWN
         elif channel.fileno() in ready:
             data, files, _, _ = socket.recv_fds(channel, 64, 4)
             if not data:
@@ -74,11 +78,12 @@ def _watch(channel: socket.socket, process: int | None, pid: int) -> tuple[bytes
             return is_up, output
 
 
-def _restore(modes: list[Any], output: int | None) -> None:
+def _restore(is_up: bytes, modes: list[Any], output: int | None) -> None:
     """Put the terminal on descriptor 1 into order and print what was held back."""
     with contextlib.suppress(OSError, termios.error):
-        os.write(1, RESTORE)
-        termios.tcsetattr(1, termios.TCSADRAIN, modes)
+        os.write(1, {UP: RESTORE, ROW: CLEAR_ROW}.get(is_up, b""))
+        if is_up in (UP, MODES):
+            termios.tcsetattr(1, termios.TCSADRAIN, modes)
     at = 0
     with contextlib.suppress(OSError):
         while output is not None and (chunk := os.pread(output, 1 << 16, at)):
@@ -96,11 +101,7 @@ def main(channel_fd: int, pid: int, modes: str) -> None:
         # Where the system has it: children of the program may hold the other end of the channel.
         process = os.pidfd_open(pid)
     is_up, output = _watch(socket.socket(fileno=channel_fd), process, pid)
-    if is_up == b"R":
-        with contextlib.suppress(OSError):
-            os.write(1, CLEAR_ROW)
-    if is_up != b"D":
-        _restore(ast.literal_eval(modes), output)
+    _restore(is_up, ast.literal_eval(modes), output)
 
 
 if __name__ == "__main__":
