@@ -130,6 +130,34 @@ def palette(count=10_000):
     print(f"  a letter       {milliseconds(type_one, 10)}")
 
 
+def search():
+    """CPU seconds of searches to the end, as the full screen does them, and of writing it all."""
+    dump = MemoryDump()
+    dump.add("big", 0, np.random.default_rng(0).standard_normal((1000, 1000)).astype(np.float32))
+    for number in range(100_000):
+        dump.add(f"op_{number}", 0, np.zeros((4, 4), np.float32), timestamp=number)
+    for command, regex in (
+        ("pt -a big:0", "absent"),
+        ("pt -a big:0", "987656789"),
+        ("lt", "op_20000"),
+        ("lt", "op_absent"),
+    ):
+        document = service(dump).run(command, 79).document
+        start = time.process_time()
+        for _ in find_steps(document, re.compile(regex), 0, 1):
+            pass
+        searched, start = time.process_time() - start, time.process_time()
+        for _ in matching_steps(document, re.compile(regex)):
+            pass
+        narrowed = time.process_time() - start
+        print(
+            f"{command:<12} /{regex:<10} {searched:6.2f} s, &{regex:<10} {narrowed:6.2f} s of CPU"
+        )
+    start = time.process_time()
+    sum(len(made.text) for made in service(dump).run("pt -a big:0", 79).document)
+    print(f"pt -a big:0 written: {time.process_time() - start:6.2f} s of CPU")
+
+
 def main():
     for size in (10**4, 10**6, 10**8):
         dump = MemoryDump()
@@ -143,6 +171,7 @@ def main():
             dump.add(f"scope/node_{number}", 0, value, timestamp=number)
         top = first_screen(dump, "lt")
         print(f"lt,    {count:>11,} tensors:  top {top:7.2f} ms")
+    search()
     full_screen()
     palette()
 

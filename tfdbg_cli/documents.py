@@ -233,26 +233,26 @@ class Document(ABC):
         block = 256
         if direction > 0:
             end = count if stop is None else min(stop, count)
-            at = max(start, 0)
-            while at < end:
-                upto = min(at + block, end)
-                self.settle(at, upto)
-                for offset, found in enumerate(self.lines(at, upto)):
-                    if pattern.search(found.text):
-                        return at + offset
-                at = upto
+            for at in range(max(start, 0), end, block):
+                found = self.matches(pattern, at, min(at + block, end))
+                if found:
+                    return found[0]
         else:
             end = -1 if stop is None else max(stop, -1)
-            at = min(start, count - 1)
-            while at > end:
-                low = max(at - block + 1, end + 1)
-                self.settle(low, at + 1)
-                made = self.lines(low, at + 1)
-                for offset in range(len(made) - 1, -1, -1):
-                    if pattern.search(made[offset].text):
-                        return low + offset
-                at = low - 1
+            for at in range(min(start, count - 1), end, -block):
+                found = self.matches(pattern, max(at - block, end) + 1, at + 1)
+                if found:
+                    return found[-1]
         return None
+
+    def matches(self, pattern: re.Pattern[str], start: int, stop: int) -> list[int]:
+        """Which of the lines ``start`` to ``stop - 1`` match, as for `find`.
+
+        A Document that knows without making them which lines can't match does better than this.
+        """
+        self.settle(start, stop)
+        made = enumerate(self.lines(start, stop), max(start, 0))
+        return [number for number, found in made if pattern.search(found.text)]
 
     @property
     def pending(self) -> bool:
@@ -433,6 +433,15 @@ class ChainDocument(Document):
             if found is not None:
                 return first + found
         return None
+
+    def matches(self, pattern: re.Pattern[str], start: int, stop: int) -> list[int]:
+        """Those of each part."""
+        found: list[int] = []
+        for first, last, part in zip(self._starts, self._starts[1:], self.parts, strict=False):
+            if first < stop and last > start:
+                low, high = max(start - first, 0), min(stop, last) - first
+                found += [first + number for number in part.matches(pattern, low, high)]
+        return found
 
     @property
     def pending(self) -> bool:

@@ -87,6 +87,49 @@ def test_lines_taken_for_good_are_settled(slow, tmp_path):
     assert "1000000 nan" in (tmp_path / "out").read_text()
 
 
+def test_a_search_for_a_name_reads_no_value(slow):
+    dump, loads = slow
+    document = Shell(dump).document("lt")
+    count = document.line_count
+    for pattern, rows in (("first:0", [3]), ("small", [4]), ("absent", []), (r"^\[.*last:0", [5])):
+        regex = re.compile(pattern)
+        if rows and pattern != "small":  # the row that matches is made as a whole
+            loads[rows[0] == 5].may_load.set()
+        assert document.find(regex, 0) == (rows[0] if rows else None)
+    assert [load.loads for load in loads] == [1, 1]
+    dump, loads = MemoryDump(), []
+    kind = {"dtype": "float32", "shape": (3,), "nbytes": 12}
+
+    def load():
+        loads.append(1)
+        return np.zeros(3, np.float32)
+
+    for number in range(3000):
+        dump.add_datum(Datum(f"op_{number}", 0, load, timestamp=number, **kind))
+    document = Shell(dump).document("lt")
+    assert document.find(re.compile("op_2000"), 0) == 2003
+    assert document.matches(re.compile("^.*op_29.0:0"), 0, count + 3000) == [
+        3 + number for number in range(2900, 3000, 10)
+    ]
+    assert len(loads) < 20
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("ok", "nan", "MatMul", "float32", r"\(2, 3\)", "24", "Tensor name", "Mul:0", "ok +a"),
+        *("hidden/Mat.* *", "^.*Relu:0$", "DebugNanCount", "#1", r"\[0\.000\]", "x:0", "-inf"),
+        *("(?i)matmul", "damaged"),
+    ],
+)
+def test_matches_of_a_list_are_those_of_its_text(shell, pattern):
+    for options in ("", "-o name,op_type,health", "-o device,phase,module,min"):
+        document = shell.document(f"lt {options}")
+        regex = re.compile(pattern)
+        hits = [number for number, line in enumerate(document) if regex.search(line.text)]
+        assert document.matches(regex, 0, document.line_count) == hits
+
+
 def test_only_what_is_settled_is_computed(slow):
     dump, loads = slow
     loads[0].may_load.set()

@@ -260,6 +260,8 @@ def test_any_search_finds_the_same(
     theirs, compiled = both.document("table"), re.compile(pattern)
     expected = both.ours.table.find(compiled, start, direction, stop)
     assert theirs.find(compiled, start, direction, stop) == expected
+    end = COUNT if stop is None else stop
+    assert theirs.matches(compiled, start, end) == both.ours.table.matches(compiled, start, end)
     assert theirs.find(compiled, start, direction, stop) == expected
 
 

@@ -250,6 +250,52 @@ def test_searching_values_agrees_with_searching_text(make):
                 assert view.find(regex, start, -1, stop) == expected
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.random.default_rng(5).standard_normal((7, 5, 61)),
+        np.random.default_rng(5).standard_normal((40, 30)).astype(np.float32).T[::2],
+        np.exp(30 * np.random.default_rng(6).standard_normal(500)),
+        np.array([[np.nan, 1.5, -np.inf]] * 40, np.float16),
+        np.arange(300).reshape(3, 100),
+        np.arange(60).reshape(3, 20) % 3 == 0,
+        np.random.default_rng(5).standard_normal((6, 40)).astype(np.complex64),
+        np.array([["a 1", "12,"], ["array", "5.5"]]),
+        np.array(["2020-01-01", "NaT"], "datetime64[D]"),
+        np.zeros((0, 3)),
+        np.float32(7.25),
+        np.ones((2, 1, 3, 1)),
+    ],
+    ids=lambda values: f"{values.dtype}{values.shape}",
+)
+@pytest.mark.parametrize("width", [40, 79])
+def test_matches_are_those_of_the_text(values, width):
+    view = TensorView(np.asarray(values), width, threshold=0)
+    texts = [made.text for made in view]
+    patterns = ["absent", "array", "dtype", "12", r"1\.5", "1.5", "e+", r"e\+", "-0", r"\[\[", "]]"]
+    patterns += [
+        "",
+        "^$",
+        "a",
+        "True",
+        "j,",
+        "float",
+        r"\d{4}",
+        "0,",
+        ", *-",
+        "(?i)ARRAY",
+        "x|5",
+        ".",
+    ]
+    for regex in map(re.compile, patterns):
+        hits = [number for number, text in enumerate(texts) if regex.search(text)]
+        assert view.matches(regex, 0, len(texts)) == hits, regex
+        assert view.matches(regex, -3, 10**6) == hits
+        some = range(len(texts) // 3, 2 * len(texts) // 3)
+        assert view.matches(regex, some.start, some.stop) == [at for at in hits if at in some]
+        assert view.find(regex, 0) == (hits[0] if hits else None)
+
+
 def test_other_patterns_search_the_text():
     view = TensorView(np.arange(3000).reshape(300, 10), threshold=0)
     assert view.find(re.compile("2345"), 0) == 234

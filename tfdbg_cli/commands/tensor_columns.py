@@ -53,6 +53,7 @@ class Column:
         summary: for the help.
         alias: the name of the same sort key in the original.
         wide: its width on wide screens, where it has more room there.
+        is_name: whether its key is the text that it shows, or has that text in it.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Column:
     summary: str
     alias: str = ""
     wide: int = 0
+    is_name: bool = False
 
 
 def _size(row: Facts) -> tuple[Span, ...]:
@@ -180,6 +182,7 @@ COLUMNS = (
         lambda row: (Span(row.op_type, "op_type"),),
         lambda facts, datum: facts.op_type(datum),
         "type of the op that made it",
+        is_name=True,
     ),
     Column(
         "dtype",
@@ -188,6 +191,7 @@ COLUMNS = (
         _dtype,
         _readable(lambda datum: datum.dtype or None),
         "type of its elements",
+        is_name=True,
     ),
     Column(
         "shape",
@@ -238,6 +242,7 @@ COLUMNS = (
         lambda row: (Span(row.datum.device_name.removeprefix(_HERE) or "-"),),
         lambda facts, datum: datum.device_name,
         "where it was computed",
+        is_name=True,
     ),
     Column(
         "phase",
@@ -246,6 +251,7 @@ COLUMNS = (
         lambda row: (Span(row.attribute("_phase") or "-"),),
         lambda facts, datum: facts.attribute(datum, "_phase") or None,
         "PyTorch: forward, backward, optimizer or recompute",
+        is_name=True,
     ),
     Column(
         "module",
@@ -254,6 +260,7 @@ COLUMNS = (
         lambda row: (Span(row.attribute("_module") or "-"),),
         lambda facts, datum: facts.attribute(datum, "_module") or None,
         "PyTorch: path and class of the module that called the op",
+        is_name=True,
     ),
     Column(
         "name",
@@ -263,6 +270,7 @@ COLUMNS = (
         lambda facts, datum: datum.tensor_name,
         "node:slot, and which of several dumps",
         "tensor_name",
+        is_name=True,
     ),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ from tfdbg_cli.commands.tensor_facts import TensorFacts
 from tfdbg_cli.documents import Document, Line, Link, Span
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.tensors.measurements import Background
+from tfdbg_cli.tensors.search import words_in
 from tfdbg_cli.tensors.statistics import Statistics
 
 __all__ = ["TensorTable"]
@@ -33,6 +35,9 @@ _SAMPLE = 1000
 _WIDEST = {"size": 9, "op_type": 24, "dtype": 15, "shape": 20, "health": 16, "name": 60}
 _WIDEST |= dict.fromkeys(("min", "max", "mean"), 12)
 _WIDEST["module"] = 40
+
+# What the cells are written with that hold no names.
+_NUMBERS = frozenset("0123456789.,+-e nainfok?-…()[]#kMGTB")
 
 # Columns of names, and the share of the screen that each may take.
 _NAMES = {"op_type": 0.2, "name": 0.4}
@@ -156,6 +161,30 @@ class TensorTable(Document):
         for datum in found:
             self._facts.measured(datum, numbers=self._has_numbers)
         self._background.drop(found)
+
+    def matches(self, pattern: re.Pattern[str], start: int, stop: int) -> list[int]:
+        """Which lines match. What can only be in a name is looked for there, not in values."""
+        words = [word for word in words_in(pattern) if not _NUMBERS.issuperset(word)]
+        if not words:
+            return super().matches(pattern, start, stop)
+        names = [column for column in self._columns if column.is_name]
+        found: list[int] = []
+        rows = self._found[max(start - 1, 0) : max(stop - 1, 0)]
+        for number, datum in enumerate(rows, max(start, 1)):
+            if all(self._may_hold(word, names, datum) for word in words):
+                found += super().matches(pattern, number, number + 1)
+        return super().matches(pattern, 0, 1) + found if start <= 0 < stop else found
+
+    def _may_hold(self, word: str, names: Sequence[Column], datum: Datum) -> bool:
+        """Whether one of the names that a row shows has a word in it, as far as they are known."""
+        if word in datum.watch_key:
+            return True
+        for column in names:
+            key = column.key(self._facts, datum)
+            # What has no type may be damaged, and its row says so.
+            if word in key if key is not None else column.name == "dtype":
+                return True
+        return False
 
     def resized(self, width: int) -> Document:
         """The table for another screen, which may have room for more columns."""

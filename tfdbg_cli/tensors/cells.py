@@ -17,9 +17,12 @@ import numpy as np
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 from tfdbg_cli.tensors.ranges import Ranges
 
-__all__ = ["Cells", "bytes_text", "cells_for", "roles_of", "sample_of"]
+__all__ = ["Cells", "bytes_text", "cells_for", "extras_of", "roles_of", "sample_of"]
 
 _Array = np.ndarray[Any, Any]
+
+# The dtypes that NumPy leaves out of an array's text.
+_IMPLIED = ("float64", "int64", "bool", "complex128")
 
 _DIGITS = 8  # NumPy's print option "precision"
 _LONGEST = 200  # characters of a string among others
@@ -317,3 +320,27 @@ class _ObjectCells(Cells):
         if self._alone or len(text) <= _LONGEST:
             return text
         return text[: _LONGEST - 1] + "…"
+
+
+def extras_of(values: _Array, dtype_name: str | None) -> str:
+    """What stands behind the elements: the shape of an empty array, and the dtype."""
+    parts = []
+    if not values.size and values.shape != (0,):
+        parts.append(f"shape={values.shape}")
+    name = _dtype_text(values.dtype) if dtype_name is None else dtype_name
+    if name not in _IMPLIED or not values.size:
+        parts.append(f"dtype={name}")
+    return ", ".join(parts)
+
+
+def _dtype_text(dtype: np.dtype[Any]) -> str:
+    """A dtype as NumPy writes it in an array's ``repr``."""
+    if dtype.names is not None:
+        return str(dtype)
+    if dtype.kind == "T":
+        return repr(dtype)
+    if dtype.kind in "SU" or (dtype.kind == "V" and dtype.type is np.void):
+        return f"'{dtype}'"
+    if not dtype.isnative:
+        return f"'{dtype}'"
+    return dtype.name if dtype.name.replace("_", "").isalnum() else f"'{dtype.name}'"

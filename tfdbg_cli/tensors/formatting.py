@@ -14,18 +14,29 @@ import numpy as np
 from tfdbg_cli.documents import Cell, Document, Line, Span, Step
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.tensors.badness import BadSteps
-from tfdbg_cli.tensors.cells import cells_for, roles_of, sample_of
+from tfdbg_cli.tensors.cells import cells_for, extras_of, roles_of, sample_of
 from tfdbg_cli.tensors.element import element_document
 from tfdbg_cli.tensors.numeric import dtype_kind
 from tfdbg_cli.tensors.ranges import Ranges
-from tfdbg_cli.tensors.search import find_word, words_of
+from tfdbg_cli.tensors.search import find_word, words_in, words_of
 
 __all__ = ["TensorView"]
 
 _Array = np.ndarray[Any, Any]
 
 _OPEN = "array("
-_IMPLIED = ("float64", "int64", "bool", "complex128")
+
+# All that the elements of a kind, and the brackets around them, are written with.
+_INT = frozenset("0123456789-[](), ")
+_LETTERS = {
+    "int": _INT,
+    "float": _INT | set(".+enaif"),
+    "complex": _INT | set(".+enaifj"),
+    "bool": _INT | set("TrueFals"),
+}
+
+# Lines that are searched at once.
+_SEARCHED = 1024
 
 
 class _Place(NamedTuple):
@@ -83,7 +94,7 @@ class TensorView(Document):
         self._edge = max(edge_items, 1)
         self._ellipsized = 0 < threshold < self._values.size
         self._shortened = tuple(self._ellipsized and n > 2 * self._edge for n in self._shape)
-        self._extras = _extras(self._values, dtype_name)
+        self._extras = extras_of(self._values, dtype_name)
         if self._values.size:
             sample = sample_of(self._shown())
             self._cells = cells_for(sample, alone=self._values.size == 1)
@@ -223,6 +234,17 @@ class TensorView(Document):
             return Line()
         if place.chunk is None:
             return Line([Span(f"{' ' * (len(_OPEN) + 1 + len(place.outer))}...,")])
+        head, end = self._edges(number, place, tail)
+        return self._row_line(
+            head,
+            self._values[place.outer],
+            self._segments(place.chunk),
+            end,
+            self._ends(place),
+        )
+
+    def _edges(self, number: int, place: _Place, tail: str) -> tuple[str, str]:
+        """What stands before and behind the elements of a line."""
         head, end = " " * self._indent, ","
         if place.chunk == 0:
             # A bracket for the row, and one for each array that begins with it.
@@ -234,13 +256,33 @@ class TensorView(Document):
             pairs = zip(reversed(place.outer), sizes, strict=True)
             end = "]" * (1 + _count_while(i == n - 1 for i, n in pairs))
             end += tail if number == self._body - 1 else ","
-        return self._row_line(
-            head,
-            self._values[place.outer],
-            self._segments(place.chunk),
-            end,
-            self._ends(place),
-        )
+        return head, end
+
+    def _texts(self, start: int, stop: int) -> list[str]:
+        """The text of lines of an array that isn't shortened, whose elements are written at once.
+
+        That takes a third of the time that it takes to make the lines.
+        """
+        first = self._elements(range(start, min(stop, self._body)))
+        last = self._elements(range(min(stop, self._body) - 1, start - 1, -1))
+        if first is None or last is None:
+            return [made.text for made in self.lines(start, stop)]
+        begin = int(np.ravel_multi_index(first[0], self._shape))
+        behind = int(np.ravel_multi_index(last[1], self._shape)) + 1
+        values = self._values
+        flat: Any = values.reshape(-1) if values.flags.c_contiguous else values.flat
+        cells, at = self._cells.texts(flat[begin:behind]), 0
+        texts: list[str] = []
+        for number in range(start, stop):
+            place = self._place(number) if number < self._body else None
+            if place is None or place.chunk is None:
+                texts += [made.text for made in self.lines(number, number + 1)]
+                continue
+            head, end = self._edges(number, place, self._tail())
+            size = sum(high - low for low, high in filter(None, self._segments(place.chunk)))
+            texts.append(head + ", ".join(cells[at : at + size]) + end)
+            at += size
+        return texts
 
     def _row_line(
         self,
@@ -434,6 +476,22 @@ class TensorView(Document):
             return None
         return self._line_of([int(i) for i in np.unravel_index(found, self._shape)])
 
+    def matches(self, pattern: re.Pattern[str], start: int, stop: int) -> list[int]:
+        """Which lines match; what no number is written with is looked for at the ends only."""
+        start, stop = max(start, 0), min(stop, self.line_count)
+        if self._ellipsized or len(self._shape) < 1 or not self._values.size:
+            return super().matches(pattern, start, stop)
+        letters = _LETTERS.get(dtype_kind(self._values.dtype))
+        if letters and any(not letters.issuperset(word) for word in words_in(pattern)):
+            # The first line has the word array, the last ones have the dtype.
+            ends = {0, self._body - 1, self._body} & set(range(start, stop))
+            return [at for at in sorted(ends) if pattern.search(self.lines(at, at + 1)[0].text)]
+        found: list[int] = []
+        for at in range(start, stop, _SEARCHED):
+            texts = self._texts(at, min(at + _SEARCHED, stop))
+            found += [number for number, text in enumerate(texts, at) if pattern.search(text)]
+        return found
+
     def _wanted(self, pattern: re.Pattern[str]) -> set[str] | None:
         """The words that a pattern is for; ``None``: it has to be searched in the text."""
         kind = dtype_kind(self._values.dtype)
@@ -454,27 +512,3 @@ def _count_while(conditions: Any) -> int:
 
 def _brackets(indices: Sequence[int]) -> str:
     return f"[{','.join(map(str, indices))}]"
-
-
-def _extras(values: _Array, dtype_name: str | None) -> str:
-    """What stands behind the elements: the shape of an empty array, and the dtype."""
-    parts = []
-    if not values.size and values.shape != (0,):
-        parts.append(f"shape={values.shape}")
-    name = _dtype_text(values.dtype) if dtype_name is None else dtype_name
-    if name not in _IMPLIED or not values.size:
-        parts.append(f"dtype={name}")
-    return ", ".join(parts)
-
-
-def _dtype_text(dtype: np.dtype[Any]) -> str:
-    """A dtype as NumPy writes it in an array's ``repr``."""
-    if dtype.names is not None:
-        return str(dtype)
-    if dtype.kind == "T":
-        return repr(dtype)
-    if dtype.kind in "SU" or (dtype.kind == "V" and dtype.type is np.void):
-        return f"'{dtype}'"
-    if not dtype.isnative:
-        return f"'{dtype}'"
-    return dtype.name if dtype.name.replace("_", "").isalnum() else f"'{dtype.name}'"

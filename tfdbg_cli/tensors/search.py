@@ -1,4 +1,4 @@
-"""Search for nan and infinities in the values of an array instead of in its text."""
+"""Search in values and names instead of in the text that shows them, where that is the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from tfdbg_cli.tensors.numeric import widened
 
-__all__ = ["find_word", "words_of"]
+__all__ = ["find_word", "words_in", "words_of"]
 
 # Patterns that only the words of non-finite elements can match, and which of them they match.
 _NAN, _INF, _NEGATIVE_INF = "nan", "inf", "-inf"
@@ -19,6 +19,9 @@ _WORDS = {
     "-inf": _NEGATIVE_INF,
     **dict.fromkeys((r"\+?inf", "-?inf", "[+-]?inf", "[-+]?inf"), _INF),
 }
+_TOKEN = re.compile(
+    r"(?P<other>\.[*+?]{0,2}|[\^$]|\s)|\\(?P<escaped>[^\w\s])|(?P<plain>[^\\.^$*+?{}\[\]|()\s])"
+)
 _FIRST_BLOCK, _LARGEST_BLOCK = 1 << 12, 1 << 20  # elements read at once
 
 
@@ -39,6 +42,26 @@ def words_of(pattern: re.Pattern[str]) -> set[str] | None:
             return None
         words.add(word)
     return words
+
+
+def words_in(pattern: re.Pattern[str]) -> list[str]:
+    """Words, without blanks, that are in every text that a pattern is found in.
+
+    Returns:
+        Nothing where that takes more than a look: then the pattern has to be tried.
+    """
+    if pattern.flags & (re.IGNORECASE | re.VERBOSE):
+        return []
+    words, at = [""], 0
+    for token in _TOKEN.finditer(pattern.pattern):
+        if token.start() != at:
+            return []
+        at = token.end()
+        if token["other"]:
+            words.append("")
+        else:
+            words[-1] += token["escaped"] or token["plain"]
+    return [word for word in words if word] if at == len(pattern.pattern) else []
 
 
 def find_word(

@@ -16,6 +16,9 @@ __all__ = ["Outputs", "parse_indices"]
 #: How many Documents `prev` and `next` can go back to.
 _KEPT = 50
 
+# Lines that are searched at once.
+_BLOCK = 1024
+
 
 def parse_indices(text: str) -> tuple[int, ...]:
     """Element indices of a ``scroll`` request, ``"1,0"`` or ``"[1, 0]"``.
@@ -166,12 +169,11 @@ def _elements(document: Document) -> Iterator[Line]:
 
 
 def _matches(document: Document, pattern: re.Pattern[str]) -> Iterator[Line]:
-    at = document.find(pattern, 0)
-    while at is not None:
-        for made in document.lines(at, at + 1):
-            number = Span(f"{at + 1}: ", "dim")
-            yield Line((number, *_marked(made, pattern)), made.indices)
-        at = document.find(pattern, at + 1)
+    for start in range(0, document.line_count, _BLOCK):
+        for at in document.matches(pattern, start, min(start + _BLOCK, document.line_count)):
+            for made in document.lines(at, at + 1):
+                number = Span(f"{at + 1}: ", "dim")
+                yield Line((number, *_marked(made, pattern)), made.indices)
 
 
 def _marked(made: Line, pattern: re.Pattern[str]) -> Iterator[Span]:

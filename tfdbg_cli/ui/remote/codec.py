@@ -306,6 +306,12 @@ def decode_hit(data: Any) -> tuple[int | None, int]:
 
 
 @_checked
+def decode_hits(data: Any) -> tuple[list[int], int]:
+    """The lines that match, and the line up to which (exclusive) there are no others."""
+    return [integer(hit) for hit in data["hits"]], integer(data["upto"])
+
+
+@_checked
 def decode_completion(data: Any) -> Completion:
     """What `encode_completion` made."""
     return Completion(

@@ -88,6 +88,7 @@ class Desk:
             "settle": self._settle,
             "status": self._status,
             "find": self._find,
+            "matches": self._matches,
             "locate": lambda document, indices: shelf.get(document).locate(indices),
             "cells": lambda document, line: codec.encode_cells(shelf.get(document).cells(line)),
             "element": self._element,
@@ -149,11 +150,7 @@ class Desk:
         direction: int,
     ) -> dict[str, Any]:
         """Search until there is a match, all is searched, or the time is over."""
-        found = self._shelf.get(document)
-        try:
-            compiled = re.compile(pattern, flags)
-        except (re.error, RecursionError, OverflowError) as error:
-            raise UserError(f"That is no regular expression: {error}.") from None
+        found, compiled = self._shelf.get(document), _compiled(pattern, flags)
         end = found.line_count if direction > 0 else -1
         at = max(start, 0) if direction > 0 else min(start, found.line_count - 1)
         until = time.monotonic() + _SEARCH_SECONDS
@@ -167,6 +164,22 @@ class Desk:
                 break
         return {"hit": None, "upto": at}
 
+    def _matches(
+        self, document: int, pattern: str, flags: int, start: int, stop: int
+    ) -> dict[str, Any]:
+        """The lines that match, as far as there is time to look."""
+        found, compiled = self._shelf.get(document), _compiled(pattern, flags)
+        hits: list[int] = []
+        at, end = start, min(stop, found.line_count)
+        until = time.monotonic() + _SEARCH_SECONDS
+        while at < end and len(hits) < _MOST_LINES:
+            behind = min(at + _SEARCH_LINES, end)
+            hits += found.matches(compiled, at, behind)
+            at = behind
+            if time.monotonic() > until:
+                break
+        return {"hits": hits, "upto": at}
+
     def _element(self, document: int, indices: tuple[int, ...]) -> dict[str, Any] | None:
         found = self._shelf.get(document).element(indices)
         if found is None:
@@ -177,3 +190,10 @@ class Desk:
         old = self._shelf.get(document)
         made = old.resized(width)
         return codec.encode_document(made, document if made is old else self._shelf.add(made))
+
+
+def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern, flags)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise UserError(f"That is no regular expression: {error}.") from None

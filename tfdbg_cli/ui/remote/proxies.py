@@ -286,6 +286,25 @@ class RemoteDocument(Document):
             at = known.upto
         return None
 
+    def matches(self, pattern: re.Pattern[str], start: int, stop: int) -> list[int]:
+        """Which lines match. The program searches."""
+        at, end = max(start, 0), min(stop, self._count)
+        found: list[int] = []
+        while at < end:
+            data = self._ask(
+                "matches",
+                pattern=pattern.pattern,
+                flags=pattern.flags & ~re.UNICODE,
+                start=at,
+                stop=end,
+            )
+            hits, upto = codec.decode_hits(data)
+            found += hits
+            if upto <= at:
+                break
+            at = upto
+        return found
+
     def locate(self, indices: Sequence[int]) -> int:
         """The line that shows a tensor element."""
         return codec.integer(self._ask("locate", indices=[int(index) for index in indices]))

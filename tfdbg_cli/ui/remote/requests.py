@@ -96,6 +96,13 @@ _REQUESTS: Mapping[str, _Checks] = {
         "start": integer,
         "direction": _direction,
     },
+    "matches": {
+        "document": _count,
+        "pattern": _text,
+        "flags": _flags,
+        "start": _count,
+        "stop": _count,
+    },
     "locate": {"document": _count, "indices": _indices},
     "cells": {"document": _count, "line": _count},
     "element": {"document": _count, "indices": _indices},

@@ -96,12 +96,7 @@ def matching_steps(
     found: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
     while at < count:
         upto = min(at + slices.next_size(), count)
-        document.settle(at, upto)
-        hits = [
-            at + offset
-            for offset, made in enumerate(document.lines(at, upto))
-            if pattern.search(made.text)
-        ]
+        hits = document.matches(pattern, at, upto)
         if hits:
             found.append(np.array(hits, np.int64))
         at = upto

@@ -18,7 +18,8 @@ __all__ = ["Work"]
 # What takes no longer is done before the next key is looked at.
 _AT_ONCE_SECONDS = 0.05
 
-# Between two slices, so that keys and redraws get their turn.
+# So long slices are done one after the other, and then keys and redraws get their turn.
+_STRETCH_SECONDS = 0.04
 _BREATH_SECONDS = 0.001
 
 
@@ -70,13 +71,16 @@ class Work:
             raise UserError(f"{what} ended: {one_line(error)}") from error
 
     def _go_on(self, steps: Iterator[Any]) -> None:
-        """One slice, if it is still wanted."""
+        """Some slices, if they are still wanted; urwid draws after every alarm."""
         loop = self.loop
         if loop is None or self._steps is not steps:
             return
+        until = time.perf_counter() + _STRETCH_SECONDS
         try:
             with self._at_work():
                 step = next(steps)
+                while isinstance(step, float) and time.perf_counter() < until:
+                    step = next(steps)
             if isinstance(step, float):
                 self._say(step)
                 loop.event_loop.alarm(_BREATH_SECONDS, lambda: self._go_on(steps))
@@ -89,7 +93,6 @@ class Work:
             self._steps = None
             text = str(error) if isinstance(error, UserError) else one_line(error)
             self._state.message = Toast(text, "error")
-        loop.draw_screen()
 
     def _say(self, share: float) -> None:
         self._state.message = Toast(f"{self._what}: {100 * share:.0f} % (Esc gives up)")
