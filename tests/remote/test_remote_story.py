@@ -98,6 +98,40 @@ def test_the_full_screen(job: Start, screen: Attach) -> None:
     assert running.ends() == 0
 
 
+HOSTILE = """\
+from tfdbg_cli.engines import numpy as tf
+
+acts = "A\\x1b]0;hacked\\x07\\x9b31m\\u202eD"
+x = tf.placeholder(tf.float32, [None], name="x" + acts)
+y = tf.log(x, name="y" + acts)
+with tf.Session() as session:
+    for step in range(50):
+        session.run(y, {x: [float(step != 7)]})
+"""
+SHOWN = "A\\x1b]0;hacked\\x07\\x9b31m\\u202eD"
+
+
+@pytest.mark.parametrize("ui", ["screen", "line", "plain"])
+def test_names_that_a_terminal_would_obey(ui: str, job: Start, screen: Attach) -> None:
+    running = job(program=HOSTILE, args=())
+    shown = screen(running, "--ui", ui, size=(160, 30))
+    shown.until("tfdbg>")
+    shown.type("run -f has_inf_or_nan\r")
+    shown.until(f"y{SHOWN}:0")
+    shown.type(f"pt 'y{SHOWN}:0'\r")  # as it is printed
+    shown.until("array([-inf]")
+    shown.type("pt y\r")
+    shown.until("Did you mean")
+    shown.type("pt \t\t" if ui == "line" else "ri\r")
+    shown.until(f"x{SHOWN}:0")
+    told = ("\x1b]0;hacked", "\x9b", "\u202e")
+    assert [each for each in told if each in shown.raw] == []
+    shown.type("\x03" if ui == "line" else "")
+    shown.type("exit --detach\r")
+    assert shown.ends() == 0
+    assert running.ends() == 0
+
+
 def test_ctrl_c_cancels_a_command_and_not_the_program(job: Start, screen: Attach) -> None:
     running = job()
     shown = screen(running, "--ui", "line")

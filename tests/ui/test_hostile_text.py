@@ -230,6 +230,38 @@ def test_a_terminal_is_told_nothing(ui: str, terminal: Make, tmp_path: Path) -> 
     assert "\x1b[31mB" not in shown.raw
 
 
+NAMES = """
+    import time
+    from tfdbg_cli.engines import numpy as tf
+
+    ACTS = {acts!r}
+    x = tf.placeholder(tf.float32, [None], name="x" + ACTS)
+    y = tf.log(x, name="y" + ACTS)
+    with tf.Session() as session:
+        for step in range(200):
+            session.run(y, {{x: [float(step != 150)]}})
+            time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("ui", ["screen", "line", "readline"])
+def test_a_live_stop_tells_a_terminal_nothing(ui: str, terminal: Make, tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(textwrap.dedent(NAMES).format(acts=ACTS))
+    shown = terminal(f"--ui={ui}", str(path), size=(240, 40), INPUTRC="/dev/null")
+    shown.until("tfdbg>")
+    shown.type("ri\r")
+    shown.until(f"x{SHOWN}:0")
+    shown.type("run -f has_inf_or_nan\r")  # for more than a second: it says how far it is
+    shown.until("run-end: run #151")
+    shown.until("1 dumped tensor")
+    shown.type("pt y\r")
+    shown.until("Did you mean")
+    shown.type("exit --detach\r")
+    shown.ends()
+    assert [each for each in SENT if each in shown.raw] == []
+
+
 LIVE = """
     import torch
 
