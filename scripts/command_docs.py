@@ -22,7 +22,8 @@ Written by `scripts/command_docs.py` from the commands themselves; `help COMMAND
 
 A command line is words separated by blanks. Quotes, backticks and brackets keep what is inside
 together. Any unambiguous beginning of a long option is enough (`--num`). Regular expressions match
-anywhere in a name; `^` and `$` anchor them. Besides commands:
+anywhere in a name; `^` and `$` anchor them. Control characters in names and messages are shown as
+`\\x1b`, and a name may be typed as it is shown. Besides commands:
 
 """
 

@@ -169,6 +169,7 @@ PRINT_TENSOR = Command(
         "-w saves as .npy (also without an extension), .npz under the tensor's name, .safetensors "
         "or .csv (one or two dimensions). Nothing is pickled: strings in .npy and .npz become "
         "NumPy strings of fixed width, bfloat16 and float8 there exact float32.\n\n"
+        "Elements that are bytes and UTF-8 are written with their characters: b'größer'.\n\n"
         "Quantiles and histogram of more than 16 million elements are those of a random sample, "
         "and say so."
     ),
