@@ -13,6 +13,9 @@ The public names are resolved on first use: importing the package imports no UI 
 
 from __future__ import annotations
 
+from tfdbg_cli import start  # noqa: F401 (before anything else is imported)
+
+# isort: split
 import importlib
 from typing import TYPE_CHECKING, Any
 

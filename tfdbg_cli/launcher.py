@@ -5,14 +5,17 @@ from __future__ import annotations
 import atexit
 import builtins
 import contextlib
+import importlib
 import io
 import os
+import pkgutil
 import sys
 from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoader
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, SourcelessFileLoader
 from types import CodeType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from tfdbg_cli import start
 from tfdbg_cli.dumps.source_text import keep_source
 from tfdbg_cli.engine_watch import EngineWatch
 from tfdbg_cli.errors import one_line, related
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from tfdbg_cli.sessions.debugger import Debugger
 
 __all__ = ["CANNOT_OPEN", "remove_frames", "run_module", "run_script"]
+
+# They import nothing of the program's.
+_ROOMS = ("dumps", "tensors", "filters", "stepping", "commands", "ui", "sessions")
 
 #: Exit status when the script can't be opened, python's own.
 CANNOT_OPEN = 2
@@ -83,10 +89,37 @@ def run_module(
 
 def _set_path0(directory: str, insert: bool = False) -> None:
     """Replace the entry that python made for the debugger; with ``-P`` it has made none."""
-    if insert:
+    if insert or start.IS_PATH_CLEAN:
         sys.path.insert(0, directory)
     elif not sys.flags.safe_path:
         sys.path[:1] = [directory]
+    _uncover(directory)
+
+
+def _uncover(directory: str) -> None:
+    """Let the program import modules of its own whose names the debugger has used already."""
+    hidden = {
+        name
+        for name in sys.modules.keys() - start.AT_START
+        if "." not in name and name != _PACKAGE and _has_module(directory, name)
+    }
+    if not hidden:
+        return
+    # What we import later is to be the installation's, too.
+    for room in _ROOMS:
+        package = importlib.import_module(f"{_PACKAGE}.{room}")
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            with contextlib.suppress(ImportError):  # of another system
+                importlib.import_module(found.name)
+    for name in [name for name in sys.modules if name.partition(".")[0] in hidden]:
+        del sys.modules[name]
+
+
+def _has_module(directory: str, name: str) -> bool:
+    """Whether a folder has a module or a package (no mere folder) of a name, other than ours."""
+    spec = PathFinder.find_spec(name, [directory])
+    origin = spec.origin if spec is not None else None
+    return origin is not None and origin != getattr(sys.modules[name], "__file__", None)
 
 
 def _load_file(filename: str, source: bytes) -> tuple[CodeType, ModuleType]:

@@ -7,7 +7,7 @@ import pytest
 
 IDENTITY = """\
 import os, sys
-print(sys.argv, sys.path[0], os.getcwd())
+print(sys.argv, sys.path, os.getcwd())
 print(__name__, __file__, __package__, __cached__, __doc__)
 print(type(__loader__), __spec__ and (__spec__.name, __spec__.origin, __spec__.parent))
 print(sorted(globals()), sys.modules["__main__"].__dict__ is globals())
@@ -225,3 +225,46 @@ def test_errors_that_cannot_say_what_they_are(runner, text):
     # A debugger that has something to show of it.
     runner.write("d.py", "import tfdbg_cli.engines.numpy\n" + MUTE + text)
     runner.same("d.py")
+
+
+TRAPS = ("random", "json", "numpy", "argparse", "typing", "queue", "urwid", "tempfile", "string")
+
+
+@pytest.mark.parametrize("options", [(), ("-P",)])
+def test_what_lies_in_the_current_folder_is_not_imported(runner, options):
+    for name in TRAPS:
+        runner.write(f"{name}.py", f"print('{name} ran')\nraise SystemExit(9)\n")
+    runner.write("app/s.py", IDENTITY + "import json, random, numpy, argparse, typing\n")
+    plain = runner.python(*options, "app/s.py")
+    debugged = runner.python(*options, "-m", "tfdbg_cli", "app/s.py")
+    assert (debugged.status, debugged.stdout) == (0, plain.stdout)
+    assert "no dump" in runner.python(*options, "-m", "tfdbg_cli", "--dump-dir", ".").stderr
+    assert runner.tfdbg("--help").status == 0
+
+
+def test_with_a_variable_the_path_is_safe_too(runner):
+    runner.write("s.py", IDENTITY)
+    runner.environment["PYTHONSAFEPATH"] = "1"
+    runner.same("s.py")
+
+
+def test_modules_of_the_script_come_before_those_that_the_debugger_has_used(runner):
+    names = ("argparse", "queue", "shlex", "difflib")
+    for name in names:
+        runner.write(f"{name}.py", f"MINE = {name!r}\n")
+    runner.write("string/notes.txt", "a folder is no module\n")
+    runner.write(
+        "s.py",
+        f"import {', '.join(names)}, string\n"
+        f"print([each.MINE for each in ({', '.join(names)})], string.digits)\n"
+        "from tfdbg_cli.engines import numpy as tf\n"
+        "y = tf.log(tf.constant([0.0]), name='y')\n"
+        "tf.Session().run(y)\n",
+    )
+    assert runner.python("s.py").status == 0
+    done = runner.tfdbg("--batch", "-c", "run -f has_inf_or_nan", "-c", "lt", "s.py")
+    assert done.stdout.startswith(runner.python("s.py").stdout), done.stderr
+    assert "y:0" in done.stdout
+    assert done.status == 0
+    assert not done.notes
+    runner.same("-m", "s")
