@@ -73,7 +73,7 @@ def did_you_mean(name: str, candidates: Iterable[str], limit: int = 3) -> str:
 
 
 def _last_parts(name: str, *, with_slot: bool) -> tuple[str, ...]:
-    """What a name ends in behind the last slash; also without the slot, unless one was asked for."""
+    """What stands behind the last slash of a name, and the same without its slot."""
     last = name.rpartition("/")[2].lower()
     return (last,) if with_slot else (last, last.partition(":")[0])
 
