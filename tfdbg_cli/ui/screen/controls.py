@@ -44,6 +44,8 @@ class Controls:
             if view is not None and view.cursor:
                 return (Where.ELEMENT, Where.PAGE, Where.ANYWHERE)
             return (Where.PAGE, Where.ANYWHERE)
+        if self.state.prompt.is_searching:
+            return (Where.HISTORY, Where.PROMPT, Where.EDIT, Where.ANYWHERE)
         if self.state.clicked:
             return (Where.ELEMENT,)
         if not self.state.prompt.line.text:
