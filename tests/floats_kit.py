@@ -22,9 +22,8 @@ def assert_close(found: Any, expected: Any, terms: int = 1, of: float = 0.0) -> 
     """
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.shape == expected.shape
-    eps = max(
-        float(np.finfo(each.dtype).eps) for each in (found, expected) if each.dtype.kind in "fc"
-    )
+    floats = [each.dtype for each in (found, expected) if each.dtype.kind in "fc"]
+    eps = max((float(np.finfo(dtype).eps) for dtype in floats), default=0.0)
     finite = np.abs(np.where(np.isfinite(expected), expected, 0))
     scale = max(float(finite.max(initial=0)), of)
     np.testing.assert_allclose(found, expected, rtol=0, atol=_LAST_PLACES * eps * terms * scale)

@@ -54,7 +54,8 @@ def did_you_mean(name: str, candidates: Iterable[str], limit: int = 3) -> str:
 
     Returns:
         ``"Did you mean a/b, a/c?"``, or an empty string when nothing is close. A candidate that
-        contains the name (or has it as its last part) counts as close.
+        contains the name counts as close, then one with the same last part: ``b/log:0`` for
+        ``a/Log:0``, and for ``a/Log``.
     """
     if len(name) > _LONGEST_NAME:
         return ""
@@ -66,6 +67,11 @@ def did_you_mean(name: str, candidates: Iterable[str], limit: int = 3) -> str:
     lowered = name.lower()
     close = [c for c in names if lowered and lowered in c.lower()]
     close.sort(key=len)
+    last = lowered.rpartition("/")[2]
+    if last and len(close) < limit:
+        elsewhere = [c for c in names if last in _last_parts(c, with_slot=":" in last)]
+        elsewhere = difflib.get_close_matches(name, elsewhere[:500], n=limit, cutoff=0.0)
+        close += [match for match in elsewhere if match not in close]
     if len(close) < limit:
         # difflib is quadratic in the length: a few thousand candidates are enough for a hint.
         for match in difflib.get_close_matches(name, names[:5_000], n=limit, cutoff=0.6):
@@ -82,6 +88,12 @@ def message_of(error: BaseException) -> str:
         return str(error)
     except Exception:
         return "<exception str() failed>"  # as in python's tracebacks
+
+
+def _last_parts(name: str, *, with_slot: bool) -> tuple[str, ...]:
+    """What stands behind the last slash of a name, and the same without its slot."""
+    last = name.rpartition("/")[2].lower()
+    return (last,) if with_slot else (last, last.partition(":")[0])
 
 
 def one_line(error: BaseException, limit: int = 300) -> str:

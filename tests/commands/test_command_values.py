@@ -289,6 +289,24 @@ def test_names_with_brackets():
     assert shell.lines("eval `layers[0].w:0`")[-1] == "array([0, 1, 2])"
 
 
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        ("pt cross_entropy/Log:0", "Did you mean log:0"),
+        ("pt cross_entropy/Log", "Did you mean log:0"),
+        ("ni -t cross_entropy/Log", "Did you mean log"),
+        ("li encoder/layer/MatMul_1", "Did you mean decoder/layers/0/matmul_1"),
+        ("pt hiden/relu:0", "Did you mean hidden/Relu:0, output_of_it_all/relu:0"),
+    ],
+)
+def test_the_op_of_that_name_elsewhere_is_offered(command, hint):
+    names = ["log", "decoder/layers/0/matmul_1", "output_of_it_all/relu", "hidden/Relu", "x"]
+    dump = MemoryDump(Graph([Node(name, "Op") for name in names]))
+    for name in names:
+        dump.add(name, 0, np.ones(3), timestamp=1)
+    assert hint in Shell(dump).error(command)
+
+
 def test_bad_elements_are_counted_and_linked():
     dump = MemoryDump(Graph([Node("a", "A")]))
     value = np.ones((100, 50), np.float32)

@@ -96,6 +96,31 @@ def test_a_click_and_a_copy(monkeypatch) -> None:
     play(script, TensorService())
 
 
+def test_the_arrows_move_a_clicked_element() -> None:
+    def script(screen: Player):
+        yield enter("numbers 5")
+        yield enter("tensor")
+        yield screen.click("0.2857143")
+        yield ["right", "down"]
+        assert "[1,3] = 1.0" in screen.rows[-2]
+        yield ["left", "up"]
+        assert "[0,2] = 0.2857143" in screen.rows[-2]
+        # A letter begins a command; the arrows are those of the prompt again.
+        yield ["h", "left"]
+        assert "[0,2] = 0.2857143" in screen.rows[-2]
+        assert screen.rows[-1] == "tfdbg> h"
+        yield ["ctrl k", "up"]
+        assert screen.rows[-1] == "tfdbg> tensor"
+        yield ["ctrl u"]
+        yield screen.click("0.14285715")
+        yield ["down", "enter"]
+        assert "dtype:   float32" in screen.text
+        yield ["up"]
+        assert screen.rows[-1] == "tfdbg> tensor"
+
+    play(script, TensorService())
+
+
 def test_n_steps_from_bad_element_to_bad_element() -> None:
     values = VALUES.copy()
     values[50, 0] = -np.inf

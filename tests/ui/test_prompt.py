@@ -258,6 +258,45 @@ def test_the_history_search_says_which_one_of_how_many() -> None:
     play(script, service)
 
 
+def test_the_history_search_goes_on_as_one_types() -> None:
+    service = SmallService()
+    for text in ("numbers 1", "pick 1 1", "numbers 2", "wide"):
+        service.history.add(text)
+
+    def script(screen: Player) -> Keys:
+        yield [*"dra", "ctrl r"]
+        assert screen.rows[-1] == "tfdbg> dra"
+        yield ["ctrl u", *"ft", "ctrl u", "ctrl r"]
+        assert screen.rows[-1] == "tfdbg> wide"
+        yield ["n"]
+        assert screen.rows[-1] == "tfdbg> numbers 2"
+        assert '1 of 2 former commands that contain "n".' in screen.text
+        yield [*"umbers 1"]
+        assert screen.rows[-1] == "tfdbg> numbers 1"
+        assert '1 of 1 former commands that contain "numbers 1".' in screen.text
+        yield ["x"]
+        assert screen.rows[-1] == "tfdbg> numbers 1"
+        assert "No command contains this." in screen.text
+        yield ["backspace"] * 2
+        assert '2 of 2 former commands that contain "numbers ".' in screen.text
+        assert screen.rows[-1] == "tfdbg> numbers 1"
+        yield ["backspace"] * 8
+        assert "4 of 4 former commands." in screen.text
+        yield ["esc"]
+        assert screen.rows[-1] == "tfdbg>"
+        # Any other key takes the line as it is.
+        yield ["ctrl r", *"ck", "left", "left", "2", "end"]
+        assert screen.rows[-1] == "tfdbg> pick 12 1"
+        yield ["ctrl u", *"keep", "ctrl r", "ctrl g", "!"]
+        assert screen.rows[-1] == "tfdbg> keep!"
+        yield ["ctrl u", "ctrl r", *"s 2", "enter"]
+        assert service.ran[-1] == "numbers 2"
+        yield ["x"]
+        assert screen.rows[-1] == "tfdbg> x"
+
+    play(script, service)
+
+
 @pytest.mark.parametrize("size", [(20, 5), (50, 12), (300, 100), (3, 3), (1, 1)])
 def test_resize_amid_a_list_and_a_question(size: tuple[int, int]) -> None:
     service = SmallService()

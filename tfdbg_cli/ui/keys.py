@@ -15,6 +15,7 @@ class Where(Enum):
 
     EMPTY = "At the empty prompt"
     CANDIDATES = "In the list of completions"
+    HISTORY = "In the search of former commands (Ctrl-R leads there)"
     PROMPT = "At the prompt"
     ELEMENT = "On an element (c, a click, @ or a match leads there)"
     PAGE = "On the page (Esc leads there, : or i back to the prompt)"
@@ -70,12 +71,19 @@ KEYS: tuple[Key, ...] = (
         ("esc", "close_candidates", "back to the line"),
     ),
     *_table(
+        Where.HISTORY,
+        ("ctrl r", "history_search", "the one before it that contains what is typed"),
+        ("backspace|ctrl h", "history_search_less", "take back a letter"),
+        ("enter", "submit", "run it; other keys edit it"),
+        ("esc|ctrl g", "history_search_leave", "back to the line as it was"),
+    ),
+    *_table(
         Where.PROMPT,
         ("enter", "submit", "run the command"),
         ("tab", "complete", "complete the word; typing narrows the list of several"),
         ("up|ctrl p", "history_back", "the command before that begins like this one"),
         ("down|ctrl n", "history_forward", "the command after it"),
-        ("ctrl r", "history_search", "the command before that contains what is typed; again: more"),
+        ("ctrl r", "history_search", "the command before that contains what is typed; type on"),
         ("ctrl x ctrl e", "edit_line", "edit the line with $EDITOR"),
         ("esc", "to_page", "to the page: single letters act there"),
     ),

@@ -20,7 +20,7 @@ def test_gradient_descent():
         session.run(v.initializer)
         for _ in range(3):
             assert session.run(step) is None
-        assert_close(session.run(v), np.array([1.0, 2.0]) * 0.8**3, terms=3)
+        assert_close(session.run(v), np.float32([1.0, 2.0]) * np.float32(0.8**3), terms=3)
 
 
 def test_adam_is_the_loop_written_by_hand():

@@ -149,7 +149,7 @@ def test_a_chain_that_became_one_node_is_shown_as_its_last(graph):
     loop = tf.while_loop(lambda i, a: i < 2, body, [0, x], name="wl")
     with tf1.Session() as session:
         dump = debug(session, loop, {x: [1, 2]}).dump
-    assert_close(values(dump, f"{ending(dump, 'lg')}:0")[0], np.tanh([1, 4]), terms=4)
+    assert_close(np.float32(values(dump, f"{ending(dump, 'lg')}:0")[0]), np.tanh([1, 4]), terms=4)
 
 
 _OPS = {
@@ -219,7 +219,7 @@ def test_what_an_inlined_function_returns(graph):
     (call,) = [node.name for node in dump.graph().nodes.values() if "Call" in node.op_type]
     inside = values(dump, f"{ending(dump, 'by2')}:0")
     assert values(dump, f"{call}:0") == inside
-    assert_close(inside[0], np.tanh([1, 2]) * 2)
+    assert_close(np.float32(inside[0]), np.tanh([1, 2]) * 2)
     order = [datum.tensor_name for datum in dump.data()]
     assert order.index(f"{ending(dump, 'by2')}:0") < order.index(f"{call}:0")
     assert order.index(f"{call}:0") < order.index("out:0")

@@ -9,7 +9,7 @@ from tfdbg_cli.documents import TextDocument, line
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.ui.bindings import COMMAND
 from tfdbg_cli.ui.screen.commander import Commander
-from tfdbg_cli.ui.screen.editor import LineEditor
+from tfdbg_cli.ui.screen.editor import LineEditor, Recalled
 from tfdbg_cli.ui.screen.palette import palette_of
 from tfdbg_cli.ui.screen.view import View
 
@@ -109,6 +109,10 @@ class Actions:
 
     def type(self, letter: str) -> None:
         """A letter was typed."""
+        prompt = self.state.prompt
+        if self.state.palette is None and prompt.is_searching:
+            self._recalled(prompt.search_for(self.state.service.history, letter))
+            return
         self._line.insert(letter)
         if self.state.palette is not None:
             self.state.palette.touch()
@@ -137,6 +141,8 @@ class Actions:
             "history_back": lambda: prompt.move_in_history(history, 1),
             "history_forward": lambda: prompt.move_in_history(history, -1),
             "history_search": self._search_history,
+            "history_search_less": self._search_less,
+            "history_search_leave": prompt.leave_search,
             "edit_line": self._edit_line,
             "to_page": self._to_page,
             "to_prompt": self._to_prompt,
@@ -165,14 +171,20 @@ class Actions:
             self._submit()
 
     def _search_history(self) -> None:
-        found = self.state.prompt.search_history(self.state.service.history)
+        self._recalled(self.state.prompt.search_history(self.state.service.history), "other ")
+
+    def _search_less(self) -> None:
+        self._recalled(self.state.prompt.search_for(self.state.service.history, ""))
+
+    def _recalled(self, found: Recalled | None, other: str = "") -> None:
+        """Say what the search of the history has put into the line."""
         if found is None:
-            self.state.message = Toast("No other command contains this.", "warning")
-        else:
-            text = f"{found.number} of {found.total} former commands"
-            if found.typed:
-                text += f' that contain "{found.typed}"'
-            self.state.message = Toast(text + ".")
+            self.state.message = Toast(f"No {other}command contains this.", "warning")
+            return
+        text = f"{found.number} of {found.total} former commands"
+        if found.typed:
+            text += f' that contain "{found.typed}"'
+        self.state.message = Toast(f"{text}. Enter runs it, Esc gives it up.")
 
     def _edit_line(self) -> None:
         prompt = self.state.prompt

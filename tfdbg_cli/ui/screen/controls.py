@@ -44,6 +44,10 @@ class Controls:
             if view is not None and view.cursor:
                 return (Where.ELEMENT, Where.PAGE, Where.ANYWHERE)
             return (Where.PAGE, Where.ANYWHERE)
+        if self.state.prompt.is_searching:
+            return (Where.HISTORY, Where.PROMPT, Where.EDIT, Where.ANYWHERE)
+        if self.state.clicked:
+            return (Where.ELEMENT,)
         if not self.state.prompt.line.text:
             return (Where.EMPTY, Where.PROMPT, Where.EDIT, Where.ANYWHERE)
         if self.state.prompt.completion is not None:
@@ -67,6 +71,7 @@ class Controls:
             self._prefix = name + " "
             state.message = Toast(f"{key_name(name)} …")
             return
+        state.clicked = self._moves_clicked(name)
         action = state.keys.find(name, self._places())
         if action is None and name.startswith("meta ") and not self._prefix:
             # Esc and a key in quick succession come as one.
@@ -81,6 +86,15 @@ class Controls:
             if action is not None:  # what holds anywhere ends the list
                 state.palette = None
                 self._actions.do(action)
+
+    def _moves_clicked(self, name: str) -> bool:
+        """Whether a key is for the element that was clicked, and no letter of a command."""
+        state = self.state
+        if not state.clicked or len(name) == 1 or state.prompt.line.text:
+            return False
+        if state.view is None or not state.view.cursor:
+            return False
+        return state.keys.find(name, (Where.ELEMENT,)) not in {None, "leave_element"}
 
     def _letter(self, name: str) -> None:
         """A letter that is no key."""

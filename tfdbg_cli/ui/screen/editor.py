@@ -128,7 +128,7 @@ class Prompt:
         self.line = LineEditor()
         self.completion: Completion | None = None
         self.chosen = -1
-        self._typed = ""
+        self._typed = self._before = ""
         self._entries: list[str] | None = None
         self._entry = -1
         self._searching = False
@@ -163,6 +163,11 @@ class Prompt:
         self.line.set(self._typed if at < 0 else self._entries[at])
         return True
 
+    @property
+    def is_searching(self) -> bool:
+        """Whether what is typed now is searched in the history."""
+        return self._searching
+
     def search_history(self, history: History) -> Recalled | None:
         """Show the last command that contains what was typed; again: the one before it.
 
@@ -171,17 +176,37 @@ class Prompt:
         """
         self.completion = None
         if not self._searching:
-            self._searching, self._typed = True, self.line.text
+            self._searching, self._typed, self._before = True, self.line.text, self.line.text
             self._entry = -1
             self._entries = [
                 text for text in history.matching("") if self._typed in text and text != self._typed
             ]
+        return self._recall(self._entry + 1)
+
+    def search_for(self, history: History, letter: str) -> Recalled | None:
+        """In the search: type a letter more, or (empty) take one back.
+
+        Returns:
+            ``None`` if no command contains that; the line stays.
+        """
+        self._typed = self._typed + letter if letter else self._typed[:-1]
+        self._entries = [text for text in history.matching("") if self._typed in text]
+        # What is shown is left for an older one only where it doesn't fit any more.
+        shown = self.line.text
+        return self._recall(self._entries.index(shown) if shown in self._entries else 0)
+
+    def leave_search(self) -> None:
+        """Back to the line as it was before the search."""
+        self.line.set(self._before)
+        self.touch()
+
+    def _recall(self, at: int) -> Recalled | None:
         assert self._entries is not None
-        if self._entry + 1 >= len(self._entries):
+        if at >= len(self._entries):
             return None
-        self._entry += 1
-        self.line.set(self._entries[self._entry])
-        return Recalled(self._typed, self._entry + 1, len(self._entries))
+        self._entry = at
+        self.line.set(self._entries[at])
+        return Recalled(self._typed, at + 1, len(self._entries))
 
     def offer(self, completion: Completion) -> bool:
         """Use a fresh completion: insert what all candidates share, and offer them if several.

@@ -30,6 +30,7 @@ class Pointer:
         state = self._state
         state.message = None
         state.menu_at = None
+        state.clicked = False
         if target is not None and target.kind == "entry" and state.palette is not None:
             state.palette.chosen = int(target.value)
             self._actions.do("palette_run")
@@ -56,7 +57,7 @@ class Pointer:
             return
         number = view.top + row - first_row
         if number < view.document.line_count:
-            view.cursor.put_at(number, view.character_at(number, col))
+            self._state.clicked = view.cursor.put_at(number, view.character_at(number, col))
 
     def _click_scroll_bar(self, col: int, row: int) -> None:
         view = self._state.view

@@ -65,6 +65,8 @@ class State:
         question: waits for an answer.
         answer: what was typed of it.
         page_mode: whether single letters act on the page.
+        clicked: whether the cursor was put on an element by a click: the arrows move it, until
+            another key is pressed.
         menu_at: which entry of the menu has the focus, if any.
         program_printed: whether there is output of the program to look at.
         popup: the rows that a list covered when the screen was painted, ``(first, behind)``.
@@ -83,6 +85,7 @@ class State:
     question: Question | None = None
     answer: str = ""
     page_mode: bool = False
+    clicked: bool = False
     menu_at: int | None = None
     program_printed: bool = False
     popup: tuple[int, int] = (0, 0)
