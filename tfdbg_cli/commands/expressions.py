@@ -16,6 +16,7 @@ from tfdbg_cli.commands.own_names import meant
 from tfdbg_cli.commands.references import parse_template, reference_value
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.errors import UserError, did_you_mean, one_line
+from tfdbg_cli.program_signals import PassedOn
 
 __all__ = ["RESERVED", "check_name", "evaluate", "select"]
 
@@ -177,7 +178,7 @@ def _evaluate(
             warnings.simplefilter("ignore")
             code = compile(template.code, "<expression>", "eval")
             return eval(code, namespace)
-    except UserError:
+    except (UserError, PassedOn):
         raise
     except SyntaxError as error:
         # Python gives no place for what is missing at the end.
