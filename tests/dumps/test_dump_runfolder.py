@@ -103,7 +103,7 @@ def test_every_type_round_trips(tmp_path_factory, data):
         content = data.draw(st.binary(min_size=size, max_size=size))
         raw = np.frombuffer(content, dtype.raw).reshape(shape)
         if dtype.name == "bool":
-            raw = np.asarray(raw.view(np.uint8) & 1).view(bool)
+            raw = np.asarray(raw.view(np.uint8) & np.uint8(1)).view(bool)
         value = decode(raw, dtype)
         dump.add_datum(
             Datum(f"n{number}", 0, lambda v=value: v, timestamp=number, dtype=dtype.name)

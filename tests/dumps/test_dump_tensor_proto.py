@@ -31,7 +31,7 @@ def test_every_numeric_type_round_trips(data, dtype, shape):
     content = data.draw(st.binary(min_size=size, max_size=size))
     raw = np.frombuffer(content, dtype.raw).reshape(shape)
     if dtype.name == "bool":
-        raw = np.asarray(raw.view(np.uint8) & 1).view(bool)
+        raw = np.asarray(raw.view(np.uint8) & np.uint8(1)).view(bool)
     value = decode(raw, dtype)
     found = parse(*tensor_chunks(value, dtype.name))
     assert found.dtype is dtype

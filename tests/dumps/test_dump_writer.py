@@ -166,11 +166,15 @@ def test_a_file_that_cannot_grow_is_named_and_not_left_behind(kind, name, tmp_pa
 @pytest.mark.tensorflow
 def test_tensorflow_opens_what_is_written(tmp_path):
     debug_data = pytest.importorskip("tensorflow.python.debug.lib.debug_data")
+    from tensorflow.python.framework import dtypes
+
     dump = make_dump()
     for number, dtype in enumerate(
         [
             *("float16", "uint8", "int8", "uint16", "uint32", "uint64", "bool", "complex64"),
-            *(ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn, ml_dtypes.int4),
+            *(ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn),
+            # TensorFlow 2.12 can't read it.
+            *([ml_dtypes.int4] if hasattr(dtypes, "int4") else []),
         ]
     ):
         dump.add(f"types/t{number}", 0, np.arange(3).astype(dtype), timestamp=START + 20 + number)

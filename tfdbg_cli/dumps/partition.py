@@ -20,7 +20,7 @@ FeedName = Callable[[str], tuple[str, int] | None]
 _SENDS = frozenset({"_Send", "_HostSend"})
 _RECVS = frozenset({"_Recv", "_HostRecv"})
 # The constant that TensorFlow sends where only the order matters.
-_CONTROL = re.compile(r".+/ctrl/_\d+")
+_CONTROL = re.compile(r"(.+?)(/ctrl)?/_\d+")
 
 # Ops of TensorFlow whose first output is a reference: the consumer may change the value.
 _REF_PREFIXES = ("Apply", "SparseApply", "ScatterNd")
@@ -214,7 +214,7 @@ class _Joiner:
         """The user's node behind a control input; what only carries a value is its source.
 
         A control edge between devices is a constant that waits for the producer
-        (``x/ctrl/_2``), sent and received, and an ``Identity`` of it (``x/_5``).
+        (``x/ctrl/_2``, once ``x/_2``), sent and received, and an ``Identity`` of it (``x/_5``).
         """
         node = graph.nodes.get(name)
         inputs = graph.inputs.get(name, ())
@@ -225,7 +225,8 @@ class _Joiner:
             if place is not None:
                 sent = node_name_of(place.tensor)
                 waits = place.graph.control_inputs.get(sent, ())
-                if _CONTROL.fullmatch(sent) and len(waits) == 1:
+                match = _CONTROL.fullmatch(sent)
+                if match is not None and len(waits) == 1 and (match[2] or waits[0] == match[1]):
                     return self.control(place.graph, waits[0])
         return node_name_of(self.tensor(graph, name))
 

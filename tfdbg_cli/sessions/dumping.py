@@ -126,7 +126,8 @@ class DumpingDebugWrapperSession(NonInteractiveDebugWrapperSession):
 
     Args:
         sess: a session of TensorFlow or of the NumPy engine.
-        session_root: where the folders are made; must be empty or absent.
+        session_root: where the folders are made; must be empty or absent. It may be an address
+            (``gs://bucket/runs``) that TensorFlow's ``gfile`` knows, or else fsspec.
         watch_fn: called before each run with its fetches and feeds, returns `WatchOptions`;
             default: everything is watched. Debug ops other than ``DebugIdentity`` are computed of
             the values; one that a tensor's dtype doesn't allow is left out of the dump.
@@ -201,9 +202,12 @@ class DumpingDebugWrapperSession(NonInteractiveDebugWrapperSession):
         info, folders = dump.run_info(), self.folders
         run = f"run #{info.call_count}" if info is not None else "a run"
         try:
-            problems = write_dump_directory(
-                made, response.folder, is_new=False, allow=folders.allow
-            )
+            try:
+                problems = write_dump_directory(
+                    made, response.folder, is_new=False, allow=folders.allow
+                )
+            finally:
+                folders.written(response.folder)
         except UserError as error:
             folders.report("disk", f"The dump of {run} is not complete: {error}")
             return

@@ -16,6 +16,7 @@ from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, RunInfo
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, RunCall, Watch
+from tfdbg_cli.engines.tensorflow.remote_files import is_remote
 from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.sessions.debugger import Debugger
 from tfdbg_cli.sessions.framework import (
@@ -45,7 +46,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
 
     Args:
         sess: a session of TensorFlow or of the NumPy engine.
-        dump_root: folder for what doesn't fit in memory; must be empty or absent.
+        dump_root: folder for what doesn't fit in memory; must be empty or absent. In place of an
+            address (``gs://...``) a temporary folder is used.
         log_usage: taken for the original's sake; nothing is logged.
         ui_type: ``auto``, ``screen`` (or ``curses``), ``line``, ``readline``, ``plain``.
         thread_name_filter: only runs on threads whose name begins with a match of this regex stop.
@@ -69,6 +71,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         pass_through_operrors: bool = False,
         debugger: Debugger | None = None,
     ) -> None:
+        if is_remote(dump_root):
+            dump_root = None  # nothing stays there after the program's end
         if dump_root is not None:
             check_dump_root(dump_root)
         if debugger is None:

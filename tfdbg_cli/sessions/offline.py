@@ -14,6 +14,7 @@ from tfdbg_cli.commands.run import describe_run
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.open import find_ranks, find_runs, open_dump, rank_runs
 from tfdbg_cli.dumps.profile import is_profile_only
+from tfdbg_cli.engines.tensorflow.remote_files import fetched
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.sessions.debugger import Debugger
 from tfdbg_cli.sessions.offline_commands import Opened, run_commands
@@ -31,14 +32,14 @@ def look(path: str | os.PathLike[str], debugger: Debugger, *, validate: bool = T
 
     Args:
         path: one run's directory (the original's format or a run folder), or a folder of runs, of
-            which the last one that can be opened is shown first.
+            which the last one that can be opened is shown first; it may be an address.
         debugger: UI, filters and settings.
         validate: whether dumps in the original's format are compared with their graphs.
 
     Raises:
         UserError: there is no dump.
     """
-    survey = _survey(path, validate)
+    survey = _survey(fetched(path), validate)
     registry = CommandRegistry([*BUILTIN, *run_commands(survey, Search(survey, debugger.filters))])
     opened = _open_last(survey, debugger)
     while True:

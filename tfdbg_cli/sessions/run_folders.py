@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import os
-import sys
+import posixpath
+import shutil
+import tempfile
 import threading
 import time
 from typing import Any
 
 from tfdbg_cli.dumps.files import make_folder
 from tfdbg_cli.dumps.writer import write_request_info
-from tfdbg_cli.printable import printable
+from tfdbg_cli.engines.tensorflow.remote_files import deliver, is_remote, remote_files
+from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.streams import tell
 
 __all__ = ["DISK_LIMIT", "RunFolders"]
 
@@ -30,19 +35,24 @@ class RunFolders:
     """One session's runs, a folder each, ``run_<microseconds since the epoch>_<number from 0>``.
 
     Args:
-        root: the folder above them; made if it doesn't exist.
+        root: the folder above them; made if it doesn't exist. It may be an address
+            (``gs://bucket/runs``): a run is copied there as soon as it is written.
 
     Attributes:
+        root: the same.
         limit: bytes that the tensors of all runs may take.
 
     Raises:
         ValueError: it is a file, or a folder that isn't empty.
         OSError: it can't be made.
+        UserError: an address can't be reached.
     """
 
     def __init__(self, root: str) -> None:
-        root = os.path.expanduser(root)
-        if os.path.exists(root):
+        self._here = ""  # where the runs of an address are written first
+        if is_remote(root):
+            self._here = _remote_root(root)
+        elif os.path.exists(root := os.path.expanduser(root)):
             if not os.path.isdir(root):
                 raise ValueError(f"session_root path points to a file: {root}")
             if os.listdir(root):
@@ -65,11 +75,21 @@ class RunFolders:
         with self._lock:
             number = self._count
             self._count += 1
-        folder = os.path.join(self.root, f"run_{time.time_ns() // 1000}_{number}")
+        folder = os.path.join(self._here or self.root, f"run_{time.time_ns() // 1000}_{number}")
         make_folder(folder)
         feeds = repr(feed_dict.keys()) if feed_dict else repr(feed_dict)
         write_request_info(folder, repr(fetches), feeds)
+        self.written(folder)
         return folder
+
+    def written(self, folder: str) -> None:
+        """What was written to a run's folder until now is to stay.
+
+        Raises:
+            UserError: it can't be copied to where it belongs.
+        """
+        if self._here:
+            deliver(folder, posixpath.join(self.root, os.path.basename(folder)))
 
     @property
     def is_full(self) -> bool:
@@ -91,4 +111,27 @@ class RunFolders:
             if kind in self._reported:
                 return
             self._reported.add(kind)
-        print(f"tfdbg: {printable(text)}", file=sys.stderr)
+        tell(text)
+
+
+def _remote_root(root: str) -> str:
+    """Make the folder at an address; the folder of this machine to write to first.
+
+    Raises:
+        ValueError, UserError: as for `RunFolders`.
+    """
+    files = remote_files(root)
+    try:
+        if not files.exists(root):
+            files.make_folder(root)
+        elif not files.is_folder(root):
+            raise ValueError(f"session_root path points to a file: {root}")
+        elif files.names(root):
+            raise ValueError(f"session_root path points to a non-empty directory: {root}")
+    except ValueError:
+        raise
+    except Exception as error:  # each file system has its own
+        raise UserError(f"{root} can't be made: {one_line(error)}") from error
+    here = tempfile.mkdtemp(prefix="tfdbg_")
+    atexit.register(shutil.rmtree, here, ignore_errors=True)
+    return here

@@ -13,6 +13,7 @@ from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.joined import JoinedDump, rank_name
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.writer import write_dump_directory
+from tfdbg_cli.engines.tensorflow.remote_files import is_remote
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.program_signals import pass_on
 
@@ -70,6 +71,8 @@ class DumpStore:
         rank: int | None = None,
         as_directory: bool = False,
     ) -> None:
+        if is_remote(root):
+            raise UserError(f"--dump-root {root} is an address.", "Name a folder.")
         if root is not None and os.path.exists(root) and not os.path.isdir(root):
             raise UserError(f"--dump-root {root} is a file.", "Name a folder.")
         self.root = root

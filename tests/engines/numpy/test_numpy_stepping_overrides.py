@@ -318,7 +318,7 @@ def test_there_is_no_way_back_over_a_python_function():
 
     def function(value):
         calls.append(value)
-        return value + 1
+        return value + np.float32(1)
 
     y = tf.py_func(function, [tf.constant(1.0)], tf.float32, name="call")
     z = tf.multiply(y, 2.0, name="z")

@@ -80,7 +80,8 @@ def test_values_are_those_of_the_plain_run(graph: Any, receiver: Receiver) -> No
     found = values(dump)
     for tensor, plain, again in zip([*tensors, v], expected, returned, strict=True):
         got = found[tensor.name]
-        assert (got.dtype, got.shape) == (plain.dtype, plain.shape)
+        # By name: TensorFlow 2.12 has a bfloat16 of its own.
+        assert (str(got.dtype), got.shape) == (str(plain.dtype), plain.shape)
         assert bits(plain) == bits(again) == bits(got)
     assert np.array_equal(found["x:0"], np.float32(feeds[x]), equal_nan=True)
     info = dump.run_info()

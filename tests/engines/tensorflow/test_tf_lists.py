@@ -60,7 +60,7 @@ def ours(run):
     )
 
     def rows(command):
-        reply = service.run(command)
+        reply = service.run(command, 200)  # room for all columns, however long the names
         assert reply.document is not None, reply.message
         found = []
         for text in (line.text for line in reply.document):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
+from collections.abc import Iterable
 from typing import Any
 
 from tfdbg_cli.dumps import directory
+from tfdbg_cli.engines.tensorflow.remote_files import fetched
 
 __all__ = ["DebugDumpDir"]
 
@@ -23,8 +26,17 @@ def _messages() -> tuple[Any, Any] | None:
 class DebugDumpDir(directory.DebugDumpDir):
     """A run in the original's dump directory, whose graphs are TensorFlow's where that is there.
 
-    Args and errors as for `tfdbg_cli.dumps.directory.DebugDumpDir`.
+    Args and errors as for `tfdbg_cli.dumps.directory.DebugDumpDir`; ``dump_root`` may be an
+    address (``gs://bucket/run``) as well, of which a copy is read.
     """
+
+    def __init__(
+        self,
+        dump_root: str | os.PathLike[str],
+        partition_graphs: Iterable[Any] | None = None,
+        validate: bool = True,
+    ) -> None:
+        super().__init__(fetched(dump_root), partition_graphs, validate)
 
     def partition_graphs(self) -> list[Any]:
         """The devices' graphs with the debugger's nodes.
