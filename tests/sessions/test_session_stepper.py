@@ -362,7 +362,22 @@ def test_only_what_can_be_mended_is_offered(engine):
         sess, ui = wrap(session, ["s"], commands, ["run"])
         assert sess.run(checked, {x: 0.0}) == 1
         assert "Override one of its inputs and step again" in screen(ui.stops[1], "cont checked")
+        # What was not fed can still be given.
+        commands = ["cont checked", "override x:0 1", "cont", "exit"]
+        sess, ui = wrap(session, ["s"], commands, ["run"])
+        assert sess.run(checked) == 0
+        assert "Override x:0 and step again" in screen(ui.stops[1], "cont checked")
+        # Who would give `again` its value?
+        known = tf.lookup.KeyValueTensorInitializer([1], [0.0])
+        table = tf.lookup.StaticHashTable(known, -1.0)
+        source = table.lookup(tf.constant(1))
+        log, again = tf.log([source, source], name="logs"), tf.multiply(source, 2.0)
+        checked = tf.check_numerics(log, "bad", name="again")
+        session.run(tf.tables_initializer())
+        commands = ["cont", "override logs 1", "cont", "exit"]
+        sess, ui = wrap(session, ["s"], commands, ["run"])
+        assert sess.run(checked).tolist() == [1, 1]
         sess, ui = wrap(session, ["s"], ["cont", "exit"], ["run"])
-        with pytest.raises(tf.errors.InvalidArgumentError, match="must feed"):
-            sess.run(checked)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="bad"):
+            sess.run([checked, again])
         assert "No override of its inputs can mend that" in screen(ui.stops[1], "cont")

@@ -49,18 +49,27 @@ def _override(context: Context, arguments: argparse.Namespace) -> Result:
             f"There is no value for {name}.", f"override {name} np.clip(`{name}`, 0, 1)"
         )
     name = _full_name(walk, name)
-    is_computed = walk.stepper.has(name)
     value = _filled(context, name, evaluate(context, expression))
-    if not is_computed and np.ndim(value) == 0 and _is_number(value):
-        walk.find(name)
-        walk.fills[name] = value
-        return moved_document(context, Halt(f"{name} will be full of it when it is computed."))
+    is_to_come = not walk.stepper.has(name) and _is_to_come(walk, name)
+    if np.ndim(value) == 0 and _is_number(value) and not walk.stepper.has(name):
+        if is_to_come:
+            walk.fills[name] = value
+            return moved_document(context, Halt(f"{name} will be full of it when it is computed."))
+        value = np.full(walk.stepper.shape(name) or (), value)
     undone = walk.override(name, value)
-    why = f"{name} is overridden{'' if is_computed else ' as soon as it is computed'}."
+    why = f"{name} is overridden{' as soon as it is computed' if is_to_come else ''}."
     if undone:
         nodes = ", ".join(step.node for step in undone[:4]) + ("…" if len(undone) > 4 else "")
         why += f" Went back before what had read it: {len(undone)} node(s) ({nodes})."
     return moved_document(context, Halt(why))
+
+
+def _is_to_come(walk: Walk, name: str) -> bool:
+    """Whether a tensor without a value will have one; of a run that has failed not all have."""
+    place = walk.find(name)
+    if place is not None and place < walk.stepper.position:
+        return False
+    return place != walk.stepper.position or name not in walk.stepper.mendable()
 
 
 def _filled(context: Context, name: str, value: Any) -> Any:

@@ -216,11 +216,13 @@ def moved_document(context: Context, halt: Halt) -> Document:
 
 def _mending(walk: Walk) -> str:
     """What can be done about a step that has failed."""
-    if not walk.stepper.mendable():
+    names, step = walk.stepper.mendable(), walk.next
+    if not names or step is None:
         return "No override of its inputs can mend that; exit lets it fail."
+    what = "one of its inputs" if any(name in step.inputs for name in names) else names[0]
     # What PyTorch asks of the value of a tensor that the program holds already.
     same = " (with a value of its shape)" if walk.stepper.is_open_ended else ""
-    return f"Override one of its inputs{same} and step again; exit lets it fail."
+    return f"Override {what}{same} and step again; exit lets it fail."
 
 
 def _used(walk: Walk, outcome: Outcome) -> list[Line]:

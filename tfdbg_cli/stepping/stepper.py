@@ -181,8 +181,15 @@ class Stepper(ABC):
                 or a step that was done has used it and it can't be undone.
         """
 
+    def shape(self, tensor_name: str) -> tuple[int, ...] | None:
+        """The shape of a tensor, where it is known before there is a value."""
+        return None
+
     def mendable(self) -> Sequence[str]:
-        """Of the next step, which has failed: the inputs that overrides can give another value."""
+        """Of the next step, which has failed: the tensors whose overrides let it be done.
+
+        Those that it reads; where that will do, also what it makes.
+        """
         step = self.next
         if step is None:
             return ()

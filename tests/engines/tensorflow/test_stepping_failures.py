@@ -27,7 +27,7 @@ def test_an_update_before_the_failure(graph, resource):
         until_it_fails(stepper)
         assert stepper.next.node == "checked"
         assert stepper.value("log:0") == -np.inf
-        assert stepper.mendable() == ["log:0"]
+        assert stepper.mendable() == ["log:0", "checked:0"]
         stepper.override("log:0", 1.0)
         to_the_end(stepper)
         assert stepper.finish().value == 2
@@ -80,7 +80,7 @@ def test_what_is_there_once_before_the_failure(graph, make):
         session.run(ready)
         stepper = stepper_of(session, result)
         until_it_fails(stepper)
-        assert stepper.mendable() == ["log:0"]
+        assert stepper.mendable() == ["log:0", "checked:0"]
         stepper.override("log:0", 1.0)
         to_the_end(stepper)
         assert stepper.finish().value == 2

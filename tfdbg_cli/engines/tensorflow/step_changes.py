@@ -45,6 +45,14 @@ class Changes:
         """The steps that a tensor goes into."""
         return self._layout.readers.get(_edge(self._layout.tensors[tensor_name]), ())
 
+    def replaces(self, index: int) -> bool:
+        """Whether all that a step is there for is overridden, so that it may as well fail."""
+        if index >= len(self._layout.units):
+            return False
+        unit = self._layout.units[index]
+        names = unit.step.outputs
+        return bool(names) and not unit.writes and all(name in self.overrides for name in names)
+
     def set(self, tensor_name: str, value: Any) -> None:
         """Override a tensor that no step has used."""
         self.overrides = self.overrides | {tensor_name: value}

@@ -118,7 +118,7 @@ class TensorFlowStepper(SteppedRun):
             error, failed_at = world.error, world.failed_at
         else:
             error, failed_at = self._worlds.capture.error, self._worlds.failed_at
-        if error is not None and index == failed_at:
+        if error is not None and index == failed_at and not self._changes.replaces(index):
             raise error
         self._position += 1
         names = tuple(variable.name for variable in self._written(self._layout.units[index]))
@@ -257,17 +257,25 @@ class TensorFlowStepper(SteppedRun):
         if is_made and not self._layout.certain(*_edge(tensor)) and not self.has(name):
             raise UserError(f"{name} has no value in this run: its side was not taken.")
 
+    def shape(self, tensor_name: str) -> tuple[int, ...] | None:
+        """The shape of a tensor, where the graph knows it."""
+        tensor = self._layout.tensors.get(tensor_name)
+        if tensor is None or not tensor.shape.is_fully_defined():
+            return None
+        return tuple(tensor.shape.as_list())
+
     def mendable(self) -> Sequence[str]:
-        """Of the next step, which has failed: the inputs that overrides can give another value."""
-        return [name for name in super().mendable() if self._mends(name)]
+        """Of the next step, which has failed: the tensors whose overrides let it be done."""
+        step = self.next
+        names = [*super().mendable(), *(step.outputs if step is not None else ())]
+        return [name for name in names if self._mends(name)]
 
     def _mends(self, tensor_name: str) -> bool:
-        """Whether the next step would be done anew if a tensor were overridden."""
+        changes, at = self._changes.copy(), self._position
         try:
             self._overridable(tensor_name)
-            changes = self._changes.copy()
             changes.set(tensor_name, None)
-            return self._position in self._worlds.region(changes.change()).changed
+            return at in self._worlds.region(changes.change()).changed or changes.replaces(at)
         except UserError:
             return False
 
@@ -422,7 +430,8 @@ class TensorFlowStepper(SteppedRun):
         """Let the session have what the overrides have led to; how that ended, and where."""
         worlds, region, world = self._worlds, self._find_region(), self._world()
         error, end = world.error, world.failed_at
-        if error is None and worlds.failed_at not in region.changed:
+        failed_at = worlds.failed_at
+        if error is None and not (failed_at in region.changed or self._changes.replaces(failed_at)):
             error, end = worlds.capture.error, worlds.failed_at
         self._write(worlds.outcome(self._changes.change(), region, world))
         return error, end
