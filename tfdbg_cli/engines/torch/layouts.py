@@ -31,6 +31,7 @@ __all__ = [
     "nested_shapes",
     "parts_of",
     "ragged_dim",
+    "same_bits",
     "shape_of",
     "sparse_parts",
     "undisturbed",
@@ -161,6 +162,24 @@ def is_readable(tensor: torch.Tensor) -> bool:
     if has_own_dispatch(tensor) or is_wrapped(tensor) or is_functional(tensor) or tensor.is_meta:
         return False
     return tensor.layout is not torch.strided or tensor.is_nested or not is_freed(tensor)
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors have the same bits."""
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    if one.is_sparse or one.is_quantized or one.is_nested:
+        return True  # nobody has defined the bits
+    if not (is_readable(one) and is_readable(other)):
+        return True
+    try:
+        bits = [
+            each.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+            for each in (one, other)
+        ]
+        return bool(torch.equal(*bits))
+    except RuntimeError:  # a tensor inside a transform of `torch.func`
+        return True
 
 
 def has_memory(tensor: torch.Tensor) -> bool:

@@ -13,7 +13,7 @@ import torch
 
 from tfdbg_cli.dumps.sources import is_debugger_path
 from tfdbg_cli.engines.torch.excerpts import Excerpt, Refused, excerpt
-from tfdbg_cli.engines.torch.layouts import is_readable, undisturbed
+from tfdbg_cli.engines.torch.layouts import is_readable, same_bits, undisturbed
 from tfdbg_cli.engines.torch.sites import tensors_in
 from tfdbg_cli.engines.torch.undo import Beginning, copied, undone
 from tfdbg_cli.errors import one_line
@@ -87,7 +87,7 @@ class Outcome:
         with undisturbed():
             for first, second in values:
                 for one, other in zip(tensors_in("", first), tensors_in("", second), strict=False):
-                    if _is_same(one[1], other[1]):
+                    if same_bits(one[1], other[1]):
                         self.pairs.append((one[1], other[1]))
                     else:
                         is_same = False
@@ -309,24 +309,6 @@ class Guard:
         self._remaining -= 1
         if self._remaining <= 0:
             raise _Reached
-
-
-def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors have the same bits."""
-    if one.dtype != other.dtype or one.shape != other.shape:
-        return False
-    if one.is_sparse or one.is_quantized or one.is_nested:
-        return True  # nobody has defined the bits
-    if not (is_readable(one) and is_readable(other)):
-        return True
-    try:
-        bits = [
-            each.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
-            for each in (one, other)
-        ]
-        return bool(torch.equal(*bits))
-    except RuntimeError:  # a tensor inside a transform of `torch.func`
-        return True
 
 
 def _check_copies(modules: Iterable[torch.nn.Module], objects: Iterable[Any]) -> None:

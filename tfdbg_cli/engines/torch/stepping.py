@@ -275,7 +275,9 @@ class TorchStepper(SteppedRun):
                 f"{name} can't be undone: only the last op can be.", "The program has gone on."
             )
         call = passage.undoable[-1]
-        call.undo()
+        record, overrides = call.record, self._overrides
+        is_overridden = any(output.name in overrides.effective for output in record.outputs)
+        call.undo(overrides.instead(record, call.given), is_overridden)
         passage.undone.append(passage.undoable.pop())
         self._held_back += reversed(passage.steps[passage.position :])
         passage.position -= 1

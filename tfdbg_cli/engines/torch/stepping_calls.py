@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.engines.torch.layouts import same_bits
 from tfdbg_cli.engines.torch.private import quiet, storage_key, unobserved
 from tfdbg_cli.engines.torch.recording import Record
 from tfdbg_cli.engines.torch.stepping_state import apart
@@ -91,8 +92,12 @@ class OpCall:
 
     # Back and forth.
 
-    def undo(self) -> None:
+    def undo(self, replacements: Mapping[int, torch.Tensor], is_overridden: bool) -> None:
         """Memory that it has written to, and random numbers, are as before it.
+
+        Args:
+            replacements: what it was given instead, as in `again`.
+            is_overridden: its outputs have other values now than it has given.
 
         Raises:
             UserError: it can't be undone; nothing has changed.
@@ -108,7 +113,27 @@ class OpCall:
                 f"{self.record.name} can't be undone.",
                 f"{_GONE}: random numbers were drawn, or seeded, since.",
             )
+        if not self._repeats(replacements, is_overridden):
+            raise UserError(
+                f"{self.record.name} can't be undone.",
+                "Done again, it would not give the same bits.",
+            )
         self._restore()
+
+    def _repeats(self, replacements: Mapping[int, torch.Tensor], is_overridden: bool) -> bool:
+        """Whether it gives the same bits each time: some kernels keep what nobody has set."""
+        facts, results = self.record.facts, self._results
+        if facts is not None and facts.is_uninitialized:
+            return True
+        if len(results) > 1 and torch.uint8 in {each.dtype for each in results}:
+            return False  # a workspace, whose bits are nobody's business but the kernel's
+        try:
+            first = self.imitate(replacements) if is_overridden else self._results
+            pairs = zip(first, self.imitate(replacements), strict=False)
+            with unobserved():
+                return all(same_bits(old, new) for old, new in pairs)
+        except Exception:  # it can't be done again at all
+            return False
 
     def again(self, replacements: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
         """Do it again; the program gets the results where it has those of the first time.
