@@ -350,6 +350,8 @@ class Drive:
             return False
         run, self._ended = self.run, _NOT_MEANT
         self.is_withdrawn = True
+        if run.is_open_ended:
+            run.modules.take_back()
         with contextlib.suppress(UserError):
             while self._start is not None and run.position > self._start:
                 run.back()
