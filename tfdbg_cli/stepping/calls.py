@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["INPUT", "OUTPUT", "ModuleCalls", "Spot"]
+__all__ = ["INPUT", "OUTPUT", "ModuleCalls", "Spot", "numbered", "paths_of"]
 
 #: The moments of a call: it has its arguments; it has its result.
 INPUT = "input"
 OUTPUT = "output"
+
+
+_NUMBERED = re.compile(r"(?P<path>.+)-(?P<number>\d+)")
+
+
+def numbered(path: str) -> tuple[str, int] | None:
+    """The path and the number of a call, ``fc-1``; ``None``: it has none."""
+    found = _NUMBERED.fullmatch(path)
+    return None if found is None else (found["path"], int(found["number"]))
+
+
+def paths_of(scope: str) -> set[str]:
+    """The modules that what stands in front of an op's name may mean: ``fc/``, ``fc-1/``."""
+    path = scope.removesuffix("/")
+    call = numbered(path)
+    return {path} if call is None else {path, call[0]}
 
 
 class Spot(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +23,12 @@ class Calls:
 
     Args:
         drive: of the run.
-        keep: what was passed may be read.
         from_inside: the block is the run's own code: a module's last call is meant, and by an
             assignment its next one.
     """
 
-    def __init__(self, drive: Drive, *, keep: bool, from_inside: bool) -> None:
-        self._drive = drive
-        self._keep = keep
+    def __init__(self, drive: Drive, *, from_inside: bool) -> None:
+        self._drive: Drive = weakref.proxy(drive)
         self._from_inside = from_inside
         self._read: dict[Spot, Any] = {}
         self._assigned: dict[Spot, TracebackType | None] = {}

@@ -53,7 +53,7 @@ class Drive:
         self._values = Handed(run)
         self._gradients = Handed(run)
         #: Of modules.
-        self.calls = Calls(self, keep=self._keep, from_inside=from_inside)
+        self.calls = Calls(self, from_inside=from_inside)
         if from_inside:
             run.before_each(self.settle)
         if run.is_open_ended and self._keep:
@@ -353,6 +353,8 @@ class Drive:
             return False
         run, self._ended = self.run, _NOT_MEANT
         self.is_withdrawn = True
+        if run.is_open_ended:
+            run.modules.take_back()
         with contextlib.suppress(UserError):
             while self._start is not None and run.position > self._start:
                 run.back()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.stepping.calls import INPUT, OUTPUT
+from tfdbg_cli.tracing.errors import TraceError
 
 if TYPE_CHECKING:
     from tfdbg_cli.tracing.tracer import Tracer
 
-__all__ = ["Handle", "ModuleHandle"]
+__all__ = ["GivenHandle", "Handle", "ModuleHandle"]
 
 
 class Handle:
@@ -65,6 +66,32 @@ class Handle:
 
     def __repr__(self) -> str:
         return f"<{self.name} of a trace>"
+
+
+class GivenHandle(Handle):
+    """A tensor that was read from a module's call.
+
+    Args:
+        tensor: the program's own.
+    """
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tracer: Tracer, name: str, tensor: Any) -> None:
+        super().__init__(tracer, name)
+        self._tensor = tensor
+
+    @property
+    def value(self) -> Any:
+        """The tensor itself."""
+        return self._tensor
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        raise TraceError(
+            "This is the program's own tensor.",
+            "Write into it (tensor[...] = value), or assign to t.module(...).output.",
+        )
 
 
 class ModuleHandle:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from types import CellType, CodeType, FrameType, FunctionType, MethodType
@@ -18,6 +19,8 @@ __all__ = ["FunctionScope", "NamespaceScope", "Scope", "scope_of"]
 # Since Python 3.13 (PEP 667) writing to `f_locals` writes to the frame.
 _WRITES_THROUGH = sys.version_info >= (3, 13)
 _UNBOUND = object()
+# Functions that are known for a code; a program rarely traces in more.
+_MOST_CLOSURES = 256
 # What the body of a class sets by itself: the statements are compiled as one of their own.
 _OF_CLASSES = (
     "__module__",
@@ -233,25 +236,62 @@ def _shared_cells(frame: FrameType, used: Collection[str]) -> dict[str, CellType
             for name, cell in cells:
                 if name in wanted and _content(cell) is values.get(name, _UNBOUND):
                     found.setdefault(name, cell)
+    if not {*code.co_freevars} & wanted <= found.keys():
+        found.update((name, cell) for name, cell in _closure(frame) if name in wanted)
     missing = wanted - found.keys()
     if missing:
         found.update(_cells_among_all(frame, missing))
     return found
 
 
+# Code -> the function that was last found to be run with it.
+_closures: dict[CodeType, weakref.ref[FunctionType]] = {}
+
+
+def _closure(frame: FrameType) -> Iterator[tuple[str, CellType]]:
+    """The cells of the variables that a frame has of functions around it: its function has them."""
+    code = frame.f_code
+    known = _closures.get(code)
+    function = known() if known is not None else None
+    if function is None or not _is_function_of(function, frame):
+        candidates = (each for each in gc.get_referrers(code) if isinstance(each, FunctionType))
+        function = next((each for each in candidates if _is_function_of(each, frame)), None)
+    if function is not None:
+        if len(_closures) >= _MOST_CLOSURES:
+            _closures.clear()
+        _closures[code] = weakref.ref(function)
+        yield from zip(code.co_freevars, function.__closure__ or (), strict=True)
+
+
+def _is_function_of(function: FunctionType, frame: FrameType) -> bool:
+    """Whether a frame is a call of a function."""
+    cells = function.__closure__ or ()
+    names = frame.f_code.co_freevars
+    if function.__code__ is not frame.f_code or len(cells) != len(names):
+        return False
+    return all(_is_cell_of(cell, frame, name) for name, cell in zip(names, cells, strict=True))
+
+
 def _cells_among_all(frame: FrameType, names: Collection[str]) -> Iterator[tuple[str, CellType]]:
     """The cells of a frame's variables, known by what happens to the variable with them."""
-    # What is in a cell, and which cells it is in.
-    alike: dict[int, list[CellType]] = {}
-    for thing in gc.get_objects():
-        if type(thing) is CellType:
-            alike.setdefault(id(_content(thing)), []).append(thing)
     values = dict(frame.f_locals)
-    for name in names:
-        for cell in alike.get(id(values.get(name, _UNBOUND)), ()):
-            if _is_cell_of(cell, frame, name):
-                yield name, cell
-                break
+    missing = {name: id(values.get(name, _UNBOUND)) for name in names}
+    # Most are as young as the call.
+    for generation in range(3):
+        wanted = {*missing.values()}
+        # What is in a cell, and which cells it is in.
+        alike: dict[int, list[CellType]] = {}
+        for thing in gc.get_objects(generation):
+            if type(thing) is CellType and (content := id(_content(thing))) in wanted:
+                alike.setdefault(content, []).append(thing)
+        for name, content in tuple(missing.items()):
+            for cell in alike.get(content, ()):
+                if _is_cell_of(cell, frame, name):
+                    del missing[name]
+                    yield name, cell
+                    break
+        if not missing:
+            return
 
 
 def _is_cell_of(cell: CellType, frame: FrameType, name: str) -> bool:

@@ -60,6 +60,7 @@ class Skip:
         frame.f_trace = self._local
         sys.settrace(self._tracer)
         self._tracer = self._local = None
+        self._error.__traceback__ = None  # which has this object
         return error is self._error
 
     def forget(self, error: BaseException) -> None:

@@ -12,6 +12,7 @@ from tfdbg_cli.engines.base import Engine, SessionAdapter, SteppedRun
 from tfdbg_cli.engines.registry import engine_for, entries, load
 from tfdbg_cli.sessions.interventions import intervene
 from tfdbg_cli.sessions.surface import SessionSurface
+from tfdbg_cli.stepping.calls import paths_of
 from tfdbg_cli.tracing.asked import scope_of_node
 from tfdbg_cli.tracing.errors import TraceError
 from tfdbg_cli.tracing.order import tensor_name
@@ -145,14 +146,16 @@ class CallSubject(Subject):
         known = {name for name, _ in module.named_modules()} if _is_module(module) else None
         scopes = set()
         for key in self.asked:
-            node = tensor_name(key).rpartition(":")[0]
+            try:
+                node = tensor_name(key).rpartition(":")[0]
+            except TraceError:
+                return None  # it is the block that gets this error
             scope = scope_of_node(node)
             if scope is None:
                 return None
-            if known is not None:
-                path = scope.removesuffix("/")
-                if not {path, path.rpartition("-")[0]} & known or hasattr(module, node):
-                    return None
+            is_there = known is None or not known.isdisjoint(paths_of(scope))
+            if not is_there or hasattr(module, node):
+                return None
             scopes.add(scope)
         return frozenset(scopes)
 

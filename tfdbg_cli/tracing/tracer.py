@@ -19,7 +19,7 @@ from tfdbg_cli.tracing.applied import Applied
 from tfdbg_cli.tracing.code_block import CodeBlock, capture
 from tfdbg_cli.tracing.drive import Drive
 from tfdbg_cli.tracing.errors import AbsentError, TraceError, without_ours
-from tfdbg_cli.tracing.handles import Handle, ModuleHandle
+from tfdbg_cli.tracing.handles import GivenHandle, Handle, ModuleHandle
 from tfdbg_cli.tracing.skip import Skip
 from tfdbg_cli.tracing.subjects import BlockSubject, Subject
 
@@ -62,7 +62,7 @@ class Tracer:
         """
         if self._driven is not None and not isinstance(tensor, str):
             with contextlib.suppress(KeyError):
-                return Handle(self, self._driven.run.name_tensor(tensor))
+                return GivenHandle(self, self._driven.run.name_tensor(tensor), tensor)
         return Handle(self, self._subject.name_of(tensor))
 
     def module(self, module: Any, call: int | None = None) -> ModuleHandle:

@@ -47,7 +47,7 @@ class Gradients:
         for name, known in self._tensors.items():
             if known is tensor:
                 return name
-        name = f"<tensor {len(self._tensors)}>"
+        name = f"tensor {len(self._tensors)}"
         self._tensors[name] = tensor
         return name
 

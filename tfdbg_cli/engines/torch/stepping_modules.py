@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -15,12 +14,10 @@ from tfdbg_cli.engines.torch.scopes import ModuleName, Names
 from tfdbg_cli.engines.torch.stepping_passage import Passage
 from tfdbg_cli.engines.torch.stepping_values import as_value, fitted, flat
 from tfdbg_cli.errors import UserError, did_you_mean
-from tfdbg_cli.stepping.calls import INPUT, OUTPUT, ModuleCalls, Spot
+from tfdbg_cli.stepping.calls import INPUT, OUTPUT, ModuleCalls, Spot, numbered
 from tfdbg_cli.stepping.strands import Strand
 
 __all__ = ["TorchModuleCalls"]
-
-_NUMBERED = re.compile(r"(?P<path>.+)-(?P<number>\d+)")
 
 
 class _Call:
@@ -31,7 +28,7 @@ class _Call:
     def __init__(self, module: torch.nn.Module, number: int, arguments: Any) -> None:
         self.module = module
         self.number = number
-        self.path = ""
+        self.path: str | None = None  # not known, or that of what it wraps
         self.path_number = 0
         self.arguments = arguments
         self.output: Any = None
@@ -95,7 +92,7 @@ class TorchModuleCalls(ModuleCalls):
         known[1] += 1
         if self._needs_paths:
             call.path = self._path(module)
-            call.path_number = self._numbers.get((call.path, INPUT), 0)
+            call.path_number = self._numbers.get((call.path or "", INPUT), 0)
         self._arrive(call)
         args, kwargs = call.arguments
         call.arguments = None  # they are the program's to let go of
@@ -113,21 +110,19 @@ class TorchModuleCalls(ModuleCalls):
         self._arrive(call)
         return call.output
 
-    def _path(self, module: torch.nn.Module) -> str:
+    def _path(self, module: torch.nn.Module) -> str | None:
         names = self._names = self._names or self._make_names()
         caller = next((each for each in reversed(self._open) if each is not None), None)
         name = names.module(module, sys._getframe(2), caller)
         self._open.append(name)
-        return "" if name.is_wrapper else name.path
+        return None if name.is_wrapper else name.path
 
     def _arrive(self, call: _Call) -> None:
         """A call is at one of its moments."""
         if not (self._ahead or self._passage.is_waiting or self._kept is not None):
-            if self._needs_paths and call.path:
-                self._count(call)
-            return
-        if self._needs_paths and call.path:
             self._count(call)
+            return
+        self._count(call)
         self._now = call
         try:
             if self._ahead:
@@ -140,13 +135,14 @@ class TorchModuleCalls(ModuleCalls):
             self._now = None
 
     def _count(self, call: _Call) -> None:
-        key = call.path, call.moment
-        self._numbers[key] = self._numbers.get(key, 0) + 1
+        if call.path is not None:
+            key = call.path, call.moment
+            self._numbers[key] = self._numbers.get(key, 0) + 1
 
     def _spots(self, call: _Call) -> Iterator[Spot]:
         number = -1 if self._keeps_last else call.number
         yield Spot(call.module, "", number, call.moment)
-        if call.path:
+        if call.path is not None:
             number = -1 if self._keeps_last else call.path_number
             yield Spot(None, call.path, number, call.moment)
 
@@ -174,8 +170,8 @@ class TorchModuleCalls(ModuleCalls):
             )
         found = self._named(module)
         path = module
-        if found is None and number is None and (parts := _NUMBERED.fullmatch(module)):
-            path, number = parts["path"], int(parts["number"])
+        if found is None and number is None and (call := numbered(module)):
+            path, number = call
             found = self._named(path)
         if found is None and self._root is not None:
             raise UserError(

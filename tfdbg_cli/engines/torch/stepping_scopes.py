@@ -12,6 +12,7 @@ from tfdbg_cli.engines.torch.recorder import Recorder
 from tfdbg_cli.engines.torch.scopes import Names
 from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
 from tfdbg_cli.engines.torch.watchers import FullWatcher
+from tfdbg_cli.stepping.calls import paths_of
 
 __all__ = ["ScopedWatcher"]
 
@@ -42,9 +43,7 @@ class ScopedWatcher(FullWatcher):
         self._is_blind = not scopes
         self._wanted: set[int] | None = None
         if root is not None:
-            paths = {scope.removesuffix("/") for scope in scopes}
-            paths |= {path.rpartition("-")[0] for path in paths}
-            self._wanted = {id(names.at(path)) for path in paths}
+            self._wanted = {id(names.at(path)) for scope in scopes for path in paths_of(scope)}
 
     def watches(self, module: torch.nn.Module) -> bool:
         """Whether a call has to be told of: ops of it are recorded, or those around it are."""

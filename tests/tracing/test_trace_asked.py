@@ -1,0 +1,256 @@
+"""Of a program only that is watched which its trace block asks for."""
+
+# ruff: noqa: PT012 - what raises is the whole block
+
+import pytest
+
+import tfdbg_cli
+from tfdbg_cli.tracing.errors import OutOfOrderError, TraceError
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("greenlet")
+nn = torch.nn
+
+
+@pytest.fixture(autouse=True)
+def _first_in_its_process(monkeypatch):
+    from tfdbg_cli.engines.torch.engine import ENGINE
+
+    monkeypatch.setattr(ENGINE, "_program", None)
+
+
+class Probe(nn.Module):
+    """Looks whether somebody sees the ops that are done in it, then and after its children."""
+
+    def __init__(self, child=None):
+        super().__init__()
+        self.child = child
+        self.seen = []
+
+    def look(self):
+        self.seen.append(torch._C._len_torch_dispatch_stack() > 0)
+
+    def forward(self, x):
+        self.look()
+        if self.child is not None:
+            x = self.child(x)
+            self.look()
+        return torch.sin(x) + torch.sin(2 * x)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a = Probe(Probe())
+        self.b = Probe()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        first, second = self.a(x), self.b(x)
+        return self.fc(first) * 2 + self.fc(second)
+
+    def watched(self):
+        return self.a.seen, self.a.child.seen, self.b.seen
+
+
+@pytest.fixture
+def net():
+    return Net()
+
+
+@pytest.fixture
+def x():
+    return torch.linspace(-1, 1, 12).reshape(3, 4)
+
+
+NOBODY = ([False, False], [False], [False])
+
+
+def test_a_block_that_asks_for_nothing(net, x):
+    with tfdbg_cli.trace(net, x) as t:
+        pass
+    assert net.watched() == NOBODY
+    assert torch.equal(t.result, net(x))
+
+
+def test_a_module_s_result(net, x):
+    with tfdbg_cli.trace(net, x) as t:
+        for name in ("a", "b"):
+            _ = t.module(name).output
+    assert net.watched() == NOBODY
+
+
+def test_one_op(net, x):
+    with tfdbg_cli.trace(net, x) as t:
+        second = t["b/sin_1"].value
+    assert net.watched() == ([False, False], [False], [True])
+    assert torch.equal(second, torch.sin(2 * x))
+
+
+def test_an_op_around_another_module(net, x):
+    with tfdbg_cli.trace(net, x) as t:
+        first = t["a/sin_1"].value
+    assert net.watched() == ([True, True], [False], [False])
+    assert torch.equal(first, torch.sin(2 * net.a.child(x)))
+
+
+def test_an_op_inside_another_module(net, x):
+    with tfdbg_cli.trace(net, x) as t:
+        inner = t["a.child/sin"].value
+    assert net.watched() == ([False, False], [True], [False])
+    assert torch.equal(inner, torch.sin(x))
+
+
+def test_ops_of_the_model_itself_and_of_a_second_call(net, x):
+    with tfdbg_cli.trace(net, x) as t:
+        doubled = t["mul"].value
+        second = t["fc-1/addmm"].value
+    assert net.watched() == NOBODY
+    assert torch.equal(doubled, net.fc(net.a(x)) * 2)
+    assert torch.equal(second, net.fc(net.b(x)))
+
+
+def test_a_function_and_one_of_its_modules(net, x):
+    def step():
+        return net(x).sum().exp()
+
+    with tfdbg_cli.trace(step) as t:
+        second = t["b/sin_1"].value
+        t["exp"].value = 5
+    assert net.watched() == ([False, False], [False], [True])
+    assert torch.equal(second, torch.sin(2 * x))
+    assert t.result == 5
+
+
+def test_the_code_in_the_block_is_the_run(net, x):
+    with tfdbg_cli.trace(net) as t:
+        out = net(x)
+        second = t["b/sin_1"].value
+        t["fc/addmm"].value[:] = 0
+        total = out.sum()
+    assert net.watched() == ([False, False], [False], [True])
+    assert torch.equal(second, torch.sin(2 * x))
+    assert torch.equal(total, net.fc(net.b(x)).sum())
+
+
+def test_it_is_changed_as_if_all_were_watched(net, x):
+    def changed(keep):
+        results = []
+        with tfdbg_cli.trace(net, x, keep=keep) as t:
+            t["a/sin"].value = t["a/sin"].value * 3
+        results.append(t.result)
+        with tfdbg_cli.trace(net, x, keep=keep) as t:
+            t["b/add"].value[:, 1] = 7
+            t["mul"].value = torch.ones(3, 4)
+        results.append(t.result)
+        with tfdbg_cli.trace(net, x, keep=keep) as t:
+            t["fc-1/t"].value = torch.eye(4)  # a view
+        return [*results, t.result]
+
+    for one, other in zip(changed(False), changed(True), strict=True):
+        assert torch.equal(one, other)
+    assert not torch.equal(changed(True)[0], net(x))
+
+
+def all_ops(net):
+    return net.watched() == ([True, True], [True], [True])
+
+
+def test_what_the_text_does_not_tell_is_watched(net, x):
+    names = ["b/sin", "b/sin_1"]
+    with tfdbg_cli.trace(net, x) as t:
+        values = [t[name].value for name in names]
+    assert all_ops(net)
+    assert torch.equal(values[1], torch.sin(2 * x))
+
+
+def test_a_tracer_that_is_handed_on(net, x):
+    def look(tracer):
+        return tracer["b/sin_1"].value
+
+    with tfdbg_cli.trace(net, x) as t:
+        value = look(t)
+    assert all_ops(net)
+    assert torch.equal(value, torch.sin(2 * x))
+
+
+def test_what_is_asked_after_the_block(net, x):
+    with tfdbg_cli.trace(net, x) as t:
+        _ = t["b/sin_1"].value
+    assert all_ops(net)
+    assert {"a/sin", "b/sin", "fc/addmm"} <= {datum.node_name for datum in t.dump.data()}
+
+
+def test_gradients_of_ops_by_name(net, x):
+    x.requires_grad_()
+    with tfdbg_cli.trace(lambda: net(x).sum().backward()) as t:
+        gradient = t["b/sin"].grad
+    assert all_ops(net)
+    assert gradient.shape == x.shape
+
+
+def test_a_change_after_something_else_was_read(net, x):
+    with tfdbg_cli.trace(net, x) as t:
+        first = t["a/add"].value
+        _ = t["b/sin"].value
+        t["a/add"].value = first * 0
+    assert all_ops(net)
+    assert torch.equal(t.result, net.fc(torch.zeros(3, 4)) * 2 + net.fc(net.b(x)))
+
+
+def test_what_is_written_after_the_run_has_gone_on(net, x):
+    with (
+        pytest.raises(OutOfOrderError, match=r"written into the value of a/add:0.*has gone on"),
+        tfdbg_cli.trace(net, x) as t,
+    ):
+        first = t["a/add"].value
+        _ = t["b/sin"].value
+        first.zero_()
+
+
+def test_names_that_there_are_not(net, x):
+    with (
+        pytest.raises(TraceError, match=r"has made no tensor b/sinn:0\. Did you mean b/sin:0"),
+        tfdbg_cli.trace(net, x) as t,
+    ):
+        _ = t["b/sinn"].value
+    with (
+        pytest.raises(TraceError, match=r"has made no tensor c/sin:0\. Did you mean"),
+        tfdbg_cli.trace(net, x) as t,
+    ):
+        _ = t["c/sin"].value
+
+
+def test_a_dump_says_that_it_is_a_part(net, x):
+    t = None
+
+    def run():
+        nonlocal t
+        with tfdbg_cli.trace(net, x) as t:
+            _ = t["b/sin_1"].value
+
+    run()
+    assert [datum.node_name for datum in t.dump.data() if "sin" in datum.node_name] == [
+        "b/sin",
+        "b/sin_1",
+    ]
+    assert any("Only the ops were recorded that" in text for text in t.dump.warnings)
+
+
+def test_a_result_bit_for_bit_and_an_error_of_the_program(x):
+    class Failing(nn.Module):
+        def forward(self, x):
+            try:
+                torch.ones(2) @ torch.ones(3)
+            except RuntimeError:
+                x = x + 1
+            raise LookupError("in the model")
+
+    with pytest.raises(LookupError, match="in the model"), tfdbg_cli.trace(Failing(), x) as t:
+        value = t["add"].value
+    assert torch.equal(value, x + 1)
+    with pytest.raises(LookupError, match="in the model"), tfdbg_cli.trace(Failing(), x) as t:
+        _ = t.module("").output
+    with pytest.raises(LookupError, match="in the model"), tfdbg_cli.trace(Failing(), x):
+        pass
