@@ -414,6 +414,9 @@ class RunFolderDump(Dump):
             outputs={
                 str(name): str(tensor) for name, tensor in _dict(found.get("outputs")).items()
             },
+            results={str(name): bool(is_one) for name, is_one in results.items()}
+            if isinstance(results := found.get("results"), dict)
+            else None,
             error=RunError(
                 str(error.get("type", "")),
                 str(error.get("message", "")),

@@ -217,6 +217,8 @@ class Lifecycle:
     ) -> RunInfo:
         """Add to a run's description what is known at its end."""
         info: RunInfo = run.handle.request.run_info
+        made = dump.run_info() if dump is not None else None
+        info.results = made.results if made is not None else None
         run.description.end(info, watcher, frame, output, run.events)
         run.description.take_feeds(info, dump)
         if dump is not None and run.is_late and run.events.startswith("B"):
