@@ -17,6 +17,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, ProgramRun
 from tfdbg_cli.engines.torch.description import INFERENCE, TRAINING, Description
 from tfdbg_cli.engines.torch.failures import is_framework_error
+from tfdbg_cli.engines.torch.forwards import Forwards
 from tfdbg_cli.engines.torch.levels import Levels
 from tfdbg_cli.engines.torch.patches import Optimizers
 from tfdbg_cli.engines.torch.private import is_tracing
@@ -49,6 +50,8 @@ class Run:
         events: those so far, as letters.
         handle: the session's own of it.
         watcher: what looks at it; ``None``: nobody does.
+        forwards: the calls of modules that it began with; ``None``: it is not known by those.
+        is_complete: nothing is missing of it, though the program has ended before it was closed.
         only_evaluated: every module call so far was one of a module in evaluation mode.
         stepped: the optimizers that have made a step in it.
         is_late: nothing was recorded before it.
@@ -64,6 +67,8 @@ class Run:
         self.events = ""
         self.handle: Any = None
         self.watcher: Watcher | None = None
+        self.forwards: Forwards | None = None
+        self.is_complete = False
         self.only_evaluated = False
         self.stepped: list[int] = []
         self.is_late = False
@@ -285,9 +290,10 @@ class Lifecycle:
         """The program ends, or the debugger is taken off: what is open is closed."""
         run = self._run
         if run is not None and run.watcher is not None and self._is_here():
-            run.cut_short = (
-                run.cut_short or "the program ended, or called disable(), in the middle of it"
-            )
+            if not run.is_complete:
+                run.cut_short = (
+                    run.cut_short or "the program ended, or called disable(), in the middle of it"
+                )
             with contextlib.suppress(SystemExit):  # it ends anyway
                 self._close()
         self._run = None
