@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -336,6 +336,23 @@ class Lifecycle:
             yield
         finally:
             self._is_busy = False
+
+    def look_away(self) -> Callable[[], None]:
+        """What happens from now on is no part of the program, until what is returned is called."""
+        if not self._is_here():
+            return lambda: None
+        watchers = [each for each in (self._ahead, self._watcher) if each is not None]
+        for watcher in watchers:
+            watcher.stop()
+        self._is_busy = True
+
+        def look_again() -> None:
+            self._is_busy = False
+            for watcher in watchers:
+                if watcher is self._ahead or watcher is self._watcher:
+                    watcher.start()
+
+        return look_again
 
     def _is_idle(self) -> bool:
         """Whether nobody wants to know of runs."""

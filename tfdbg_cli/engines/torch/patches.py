@@ -16,6 +16,7 @@ import torch
 from torch.optim import Optimizer
 
 from tfdbg_cli.engines.torch.compiled import aside, is_inside, is_product, keep_out, know_call
+from tfdbg_cli.engines.torch.keras_steps import KerasSteps
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.runs import Runs
@@ -110,6 +111,9 @@ class Patches:
 
     Args:
         runs: what is told.
+
+    Attributes:
+        keras: the steps of Keras, which may be imported later.
     """
 
     def __init__(self, runs: Runs) -> None:
@@ -118,6 +122,7 @@ class Patches:
         self._forks = False
         self._run_end = ""
         self._intercepted: list[_Interception] = []
+        self.keras = KerasSteps(runs, self._replace)
 
     def install(self) -> None:
         """Put them in place, unless they are."""
@@ -148,6 +153,7 @@ class Patches:
         while self._undo:
             self._undo.pop()()
         self._run_end = ""
+        self.keras.forget()
 
     def watch_end(self, path: str) -> None:
         """Let the return of a function end training runs (``config run_end``).

@@ -246,7 +246,7 @@ class Recorder:
             return False
         return not any(each.updates is not None for each in state.contexts)
 
-    def leave_module(self, module: torch.nn.Module, output: Any) -> None:
+    def leave_module(self, module: torch.nn.Module, output: Any = None) -> None:
         """The call returns, or (with ``None``) raises."""
         state = self.ops.contexts.state()
         if any(_is_of(context, module) for context in state.contexts):

@@ -23,7 +23,8 @@ from tfdbg_cli.engines.torch.description import (
     INFERENCE,
     TRAINING,
 )
-from tfdbg_cli.engines.torch.forwards import Forwards, is_differentiating
+from tfdbg_cli.engines.torch.forwards import Forwards, is_differentiating, is_on_meta
+from tfdbg_cli.engines.torch.keras_steps import variables_of
 from tfdbg_cli.engines.torch.lifecycle import Lifecycle, Run
 from tfdbg_cli.engines.torch.private import current_node
 from tfdbg_cli.engines.torch.shelter import sheltered
@@ -95,6 +96,9 @@ class Runs(Lifecycle):
                 self._module_depth -= 1
                 watcher.leave_module(module, output)
             return output
+        if self._program.patches.keras.look((args, kwargs)) or is_on_meta(args):
+            with self._busy():  # shapes are worked out: nothing is computed
+                return original(module, *args, **kwargs)
         frame = user_frame(sys._getframe(2))
         self._root_called(module, args, kwargs, frame)
         watcher = self._watcher
@@ -219,17 +223,38 @@ class Runs(Lifecycle):
             self._close(frame=frame)
         return value
 
+    def around_unit(
+        self, kind: str, title: str, model: Any, original: Any, args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        """A function of a framework's that is one run, whatever happens in it.
+
+        Args:
+            kind: of the run.
+            title: what to call it.
+            model: whose variables are named by their paths.
+            original, args, kwargs: the function and what it is given.
+        """
+        if self._is_idle() or not self._is_here() or self._depth or self._is_block():
+            return original(*args, **kwargs)
+        self.names.name_all(variables_of(model))
+        with self._unit(kind, title, user_frame(sys._getframe(2))):
+            return original(*args, **kwargs)
+
     @contextlib.contextmanager
     def block(self, name: str = "") -> Iterator[None]:
         """A run that the user marks; what happens in it opens no other."""
         if not self._is_here() or self._depth or self._is_block():
             yield  # inside a module, another block, or a thread that isn't watched
             return
-        frame = user_frame(sys._getframe(1))
+        with self._unit(BLOCK, name, user_frame(sys._getframe(1))):
+            yield
+
+    @contextlib.contextmanager
+    def _unit(self, kind: str, title: str, frame: FrameType | None) -> Iterator[None]:
         self._settle_steps()
         if self._run is not None:
             self._close(frame=frame)
-        self._open(BLOCK, "X", frame, title=name)
+        self._open(kind, "X", frame, title=title)
         try:
             yield
         except Exception as error:
@@ -381,7 +406,7 @@ class Runs(Lifecycle):
     # Small things.
 
     def _is_block(self) -> bool:
-        return self._run is not None and self._run.kind == BLOCK
+        return self._run is not None and self._run.closes_on == "X"
 
     def _is_again(self) -> bool:
         """Whether the program's lines are run once more, by us."""
