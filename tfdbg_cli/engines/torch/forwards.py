@@ -42,10 +42,12 @@ class Forwards:
 
     Attributes:
         count: how many there were.
+        error: what the program raised in the last of them; empty: nothing.
     """
 
     def __init__(self) -> None:
         self.count = 0
+        self.error = ""
         self._marks: list[weakref.ref[_Mark]] = []
         self._are_unknown = False
         self._trained: set[int] = set()
@@ -53,6 +55,7 @@ class Forwards:
     def add(self, module: torch.nn.Module, output: Any) -> None:
         """A call has returned."""
         self.count += 1
+        self.error = ""
         if module.training:
             self._trained.add(id(module))
         tensors = [tensor for _, tensor in named_tensors("", output)]
@@ -65,6 +68,11 @@ class Forwards:
             for node in {tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None}:
                 node.metadata[_KEY] = mark
                 self._marks.append(weakref.ref(mark))
+
+    def failed(self, error: str) -> None:
+        """A call was left with an error: it has no result."""
+        self.count += 1
+        self.error = error
 
     def are_forgotten(self) -> bool:
         """Whether no backward pass can use any of them: the program has dropped all results."""

@@ -253,14 +253,31 @@ class Lifecycle:
             self._ahead.start()
             self._ahead_on = threading.get_ident()
 
-    def _fail(self, error: BaseException) -> None:
-        """An error leaves the outermost call: the run ends with it, if it is one of PyTorch's."""
+    def _fail(self, error: BaseException, event: str = "") -> None:
+        """An error leaves the outermost call: the run ends with it, if it is one of PyTorch's.
+
+        One of the program's own (a hook's, a callback's) ends it where the run can't go on: no step
+        and no backward pass is made again. Of a forward pass something may be used all the same.
+
+        Args:
+            error: what leaves it.
+            event: the kind of call; empty: none.
+        """
         run = self._run
         if run is None or run.is_call:
             return
         op = run.watcher.failed_op(error) if run.watcher is not None else ""
-        if op or is_framework_error(error):
+        if op or is_framework_error(error) or event in ("B", "S"):
             self._close(error)
+        elif event == "F" and run.closes_on == "F":
+            run.cut_short = f"the program raised {one_line(error)}"
+            self._close()
+        elif event == "F" and run.forwards is not None:
+            run.forwards.failed(f"the program raised {one_line(error)}")
+
+    def ended_with(self, error: BaseException) -> bool:
+        """Whether a run has just ended with this error."""
+        return id(error) == self._shown
 
     def failed(self, error: BaseException) -> None:
         """The program ends with an error; one of an op outside of modules is still to be shown."""

@@ -30,6 +30,7 @@ from tfdbg_cli.engines.torch.private import current_node
 from tfdbg_cli.engines.torch.shelter import sheltered
 from tfdbg_cli.engines.torch.sites import user_frame
 from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
+from tfdbg_cli.errors import one_line
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.program import Program
@@ -105,7 +106,7 @@ class Runs(Lifecycle):
         if watcher is not None:
             watcher.enter_module(module, (args, kwargs))
         output = None
-        with self._boundary():
+        with self._boundary("F"):
             self._module_depth += 1
             try:
                 output = original(module, *args, **kwargs)
@@ -150,7 +151,7 @@ class Runs(Lifecycle):
             watcher.enter_phase("backward", args[0] if args else None)
         self._backward_depth += 1
         try:
-            with self._boundary():
+            with self._boundary("B"):
                 value = original(*args, **kwargs)
         finally:
             self._backward_depth -= 1
@@ -192,7 +193,7 @@ class Runs(Lifecycle):
             watcher.enter_phase("optimizer" if is_optimizer else "scaler", owner)
         self._step_depth += 1
         try:
-            with self._boundary():
+            with self._boundary("S"):
                 value = original(owner, *args, **kwargs)
         finally:
             self._step_depth -= 1
@@ -216,7 +217,7 @@ class Runs(Lifecycle):
         frame = user_frame(sys._getframe(2))
         if self._run is None:
             self._open(TRAINING, "E", frame, title=f"{self._program.setting('run_end')}()")
-        with self._boundary():
+        with self._boundary("S"):
             value = original(*args, **kwargs)
         run = self._run
         if run is not None and run.closes_on == "E":
@@ -259,6 +260,8 @@ class Runs(Lifecycle):
             yield
         except Exception as error:
             self._fail(error)
+            if self._is_block() and self._run is not None:
+                self._run.cut_short = f"the program raised {one_line(error)}"
             raise
         finally:
             if self._is_block():
@@ -365,6 +368,8 @@ class Runs(Lifecycle):
         if set(run.events) != {"F"}:
             return
         is_over = run.forwards.are_forgotten()
+        if module is not None and is_over:
+            run.cut_short = run.forwards.error
         if module is not None:
             is_over = is_over or run.only_evaluated
             is_over = is_over or (not module.training and run.forwards.has_trained(module))
@@ -427,7 +432,7 @@ class Runs(Lifecycle):
             self._run.events += event
 
     @contextlib.contextmanager
-    def _boundary(self) -> Iterator[None]:
+    def _boundary(self, event: str) -> Iterator[None]:
         """Inside the outermost call nothing opens or closes a run, but an error that leaves it."""
         self._depth += 1
         try:
@@ -436,7 +441,7 @@ class Runs(Lifecycle):
             if self._depth == 1:
                 self._depth = 0
                 try:
-                    self._fail(error)
+                    self._fail(error, "" if self._is_again() or self._is_block() else event)
                 finally:
                     self._depth = 1
             raise
