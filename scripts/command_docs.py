@@ -30,8 +30,10 @@ anywhere in a name; `^` and `$` anchor them. Control characters in names and mes
 FILTERS = """\
 For `run -f` and `lt -f`. One of your own is a function `f(datum, tensor)` in a file given with
 `--filters`; with a third parameter it gets the dump as well, and so the graph and the inputs of the
-tensor. `origin_of_nonfinite` passes over the -inf of attention masks and all that is only bad
-because its inputs are."""
+tensor. `origin_of_nonfinite` passes over the -inf of attention masks, all that is only bad because
+its inputs are, and what *stayed local*: no result and no state of the run has anything bad from it.
+[pytorch.md](pytorch.md) has the rule. In a session's run the ends are its fetches, and what nodes
+without an output (assignments, queues) and nodes that nobody reads were given."""
 
 STOPS = {
     "run-start": "before a run",

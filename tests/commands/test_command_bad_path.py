@@ -251,3 +251,49 @@ def test_a_long_way_back_is_walked_without_recursion(count):
     document = Shell(dump).document(f"li --to-first-bad n{count - 1}")
     assert document.line_count > count
     assert "here it began" in document.lines(count, count + 1)[0].text
+
+
+MASKED = {
+    "x": ("Input", []),
+    "mask": ("masked_fill", ["x:0"]),
+    "softmax": ("_softmax", ["mask:0"]),
+    "out": ("Sum", ["softmax:0"]),
+    "log": ("log", ["x:0"]),
+    "where": ("where", ["x:0", "log:0"]),
+}
+MASKED_VALUES = [
+    ("x", HEALTHY),
+    ("mask", -INF),
+    ("softmax", NAN),
+    ("out", NAN),
+    ("log", -INF),
+    ("where", HEALTHY),
+]
+
+
+def test_it_ends_where_the_filter_says_that_it_began():
+    shell = Shell(dump_of(MASKED, MASKED_VALUES)[0])
+    for command in ("li --to-first-bad out", "li --to-first-bad"):
+        lines = shell.lines(command)
+        begun = [text for text in lines if "here it began" in text]
+        assert len(begun) == 1 and "[_softmax] softmax:0" in begun[0]
+        assert "Its inputs; what is bad in them is meant, or was there before the run:" in lines
+    assert "  [_softmax] softmax:0  float32 []  1 nan of 1" in "\n".join(lines)
+    lines = shell.lines("li --to-first-bad mask")
+    assert "It is bad on purpose, or is memory from before the run: no origin." in lines
+
+
+def test_what_stayed_local_is_said_so():
+    shell = Shell(dump_of(MASKED, MASKED_VALUES)[0])
+    local = "It stayed local: no result or state of the run has anything bad from it."
+    assert local in shell.lines("li --to-first-bad log")
+    assert local not in shell.lines("li --to-first-bad out")
+    rows = [json.loads(text) for text in shell.lines("li --json --to-first-bad log")]
+    assert [(row["began_here"], row["stayed_local"]) for row in rows] == [(True, True)]
+    lines = shell.lines("lt -f origin_of_nonfinite")
+    assert lines[:2] == [
+        '1 dumped tensor(s) passing filter "origin_of_nonfinite":',
+        "log:0 went bad and stayed local: no result or state of the run has it from there.",
+    ]
+    assert "log:0" not in shell.text("lt -f origin_of_nonfinite -n softmax")
+    assert "stayed local" not in shell.text("lt -f has_inf_or_nan")

@@ -26,7 +26,7 @@ from tfdbg_cli.dumps.ancestry import Ancestry, Origin, Step
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, parse_tensor_name
 from tfdbg_cli.dumps.sources import own_frame
-from tfdbg_cli.filters.origins import origin_of_nonfinite
+from tfdbg_cli.filters.origins import began_here, origin_of_nonfinite, stayed_local
 
 __all__ = ["first_bad_document"]
 
@@ -54,9 +54,10 @@ def first_bad_document(context: Context, graph: Graph, name: str | None, as_json
         why = "No tensor of this run holds a nan or an infinity."
     else:
         start, why = _start(context, graph, name, health)
-    origins = Ancestry(dump, graph, health.is_bad).origins(start) if start is not None else []
+    ancestry = Ancestry(dump, graph, health.is_bad, lambda datum: began_here(dump, datum))
+    origins = ancestry.origins(start) if start is not None else []
     if as_json:
-        return json_document(len(origins), lambda at: _record(origins[at], health))
+        return json_document(len(origins), lambda at: _record(origins[at], health, dump))
     if start is None or not origins:
         return TextDocument([line((why, "success"))])
     screen = _Screen(dump, graph, health, origins)
@@ -68,6 +69,7 @@ def first_bad_document(context: Context, graph: Graph, name: str | None, as_json
             TextDocument(screen.head()),
             LazyDocument(len(origin.chain), screen.step),
             TextDocument(screen.inputs(origin)),
+            TextDocument(screen.sense(origin)),
             TextDocument(screen.advice(last)),
             TextDocument(screen.others()),
         ],
@@ -144,7 +146,9 @@ class _Screen:
             return [*lines, line(("It has no inputs: the value comes in here.", "info"))]
         if origin.clean:
             text = "Its inputs were clean:"
-            if origin.unknown:
+            if any(map(self._health.is_bad, origin.clean)):
+                text = "Its inputs; what is bad in them is meant, or was there before the run:"
+            elif origin.unknown:
                 text = "The inputs of it that were dumped were clean:"
             lines.append(line((text, "success")))
         for datum in origin.clean:
@@ -169,6 +173,18 @@ class _Screen:
                 line(Span(f"  [{op_type}] ", "op_type"), Span(tensor, "link" if link else "", link))
             )
         return lines
+
+    def sense(self, origin: Origin) -> list[Line]:
+        """What `origin_of_nonfinite` makes of it, where it doesn't stop at it."""
+        datum = origin.chain[-1].datum
+        assert datum is not None
+        if not origin.began:
+            text = "It is bad on purpose, or is memory from before the run: no origin."
+        elif stayed_local(self._dump, _way(origin)):
+            text = "It stayed local: no result or state of the run has anything bad from it."
+        else:
+            return []
+        return [line((text, "info"))]
 
     def advice(self, datum: Datum) -> list[Line]:
         """The line of the program that made the origin, and what to look at next."""
@@ -209,11 +225,15 @@ class _Screen:
         return lines
 
 
+def _way(origin: Origin) -> list[Datum]:
+    return [step.datum for step in origin.chain if step.datum is not None]
+
+
 def _name_of(step: Step) -> str:
     return step.node if step.datum is None else step.datum.tensor_name
 
 
-def _record(origin: Origin, health: TensorHealth) -> dict[str, Any]:
+def _record(origin: Origin, health: TensorHealth, dump: Dump) -> dict[str, Any]:
     last = origin.chain[-1].datum
     assert last is not None
     return {
@@ -221,4 +241,6 @@ def _record(origin: Origin, health: TensorHealth) -> dict[str, Any]:
         "chain": [_name_of(step) for step in origin.chain],
         "clean_inputs": [datum.tensor_name for datum in origin.clean],
         "unknown_inputs": origin.unknown,
+        "began_here": origin.began,
+        "stayed_local": stayed_local(dump, _way(origin)),
     }

@@ -22,9 +22,10 @@ from tfdbg_cli.commands.tensor_columns import (
 )
 from tfdbg_cli.commands.tensor_facts import TensorFacts
 from tfdbg_cli.commands.tensor_table import TensorTable
-from tfdbg_cli.documents import ChainDocument, Line, MenuItem, TextDocument, line
+from tfdbg_cli.documents import ChainDocument, Line, Link, MenuItem, Span, TextDocument, line
 from tfdbg_cli.dumps.dump import Datum, Dump, bound
 from tfdbg_cli.errors import DumpError, UserError, one_line
+from tfdbg_cli.filters.origins import left_out
 
 __all__ = ["COMMANDS"]
 
@@ -145,9 +146,30 @@ def _header(dump: Dump, arguments: argparse.Namespace, selection: _Selection) ->
         what = "the filter raised for" if arguments.tensor_filter else "the values can't be read of"
         warnings.append(f"{what} {len(failures)} tensor(s): {failures[0]}")
     header += [line((f"Warning: {text}", "warning")) for text in warnings]
+    header += _left_out(dump, arguments)
     if not dump.data():
         header.append(line(("This run dumped nothing.", "dim")))
     return header
+
+
+def _left_out(dump: Dump, arguments: argparse.Namespace) -> list[Line]:
+    """What `origin_of_nonfinite` passes over though it went bad; told of whole lists only."""
+    rest = (
+        arguments.node_name_filter,
+        arguments.op_type_filter,
+        arguments.dtype,
+        arguments.filter_exclude_node_names,
+    )
+    if arguments.tensor_filter != "origin_of_nonfinite" or any(rest):
+        return []
+    found = left_out(dump)
+    if not found:
+        return []
+    name = found[0].tensor_name
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    text = f"{more} went bad and stayed local: no result or state of the run has it from there."
+    link = f"li --to-first-bad {quoted(name)}"
+    return [line(Span(name, "link", Link(link)), (text, "dim"))]
 
 
 def _record(facts: TensorFacts, datum: Datum) -> Mapping[str, Any]:

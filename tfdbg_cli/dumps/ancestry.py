@@ -48,17 +48,19 @@ class Step(NamedTuple):
 
 @dataclass
 class Origin:
-    """A bad tensor none of whose inputs was bad.
+    """A bad tensor that was not computed from bad ones.
 
     Attributes:
         chain: the way to it, from the tensor that was asked for (first) to the origin (last).
-        clean: the tensors it was computed from, none of them bad.
+        clean: the tensors it was computed from. None of them is bad, unless it is on purpose.
         unknown: the inputs of which nothing was dumped, nor of what they were computed from.
+        began: something bad came into being in it; else it is bad on purpose, if one can tell.
     """
 
     chain: list[Step]
     clean: list[Datum] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    began: bool = False
 
 
 class _Found(NamedTuple):
@@ -78,12 +80,21 @@ class Ancestry:
         dump: whose tensors.
         graph: the dump's.
         is_bad: whether a tensor holds nan or inf; asked of inputs of bad tensors only.
+        began: whether something bad came into being in a bad tensor, though inputs of it may be bad
+            (on purpose): the way back ends there. Default: of tensors without bad inputs.
     """
 
-    def __init__(self, dump: Dump, graph: Graph, is_bad: Callable[[Datum], bool]) -> None:
+    def __init__(
+        self,
+        dump: Dump,
+        graph: Graph,
+        is_bad: Callable[[Datum], bool],
+        began: Callable[[Datum], bool] | None = None,
+    ) -> None:
         self._dump = dump
         self._graph = graph
         self._is_bad = is_bad
+        self._began = began
         self._order = {id(datum): at for at, datum in enumerate(dump.data())}
         self._passes: dict[str, int] = {}
         self._names: list[str] | None = None
@@ -113,7 +124,10 @@ class Ancestry:
         while queue:
             datum = queue.popleft()
             sources = self._sources(datum.node_name, self._order[id(datum)], datum)
-            bad = [(each, passed) for each, passed in sources.data if self._is_bad(each)]
+            begins = self._began is not None and self._began(datum)
+            bad = [
+                (each, passed) for each, passed in sources.data if not begins and self._is_bad(each)
+            ]
             for each, passed in bad:
                 if id(each) not in came:
                     came[id(each)] = (id(datum), passed)
@@ -121,11 +135,12 @@ class Ancestry:
                     queue.append(each)
             if not bad:
                 clean = list({id(each): each for each, _ in sources.data}.values())
-                found.append(Origin(_chain(datum, came, known), clean, sources.unknown))
+                chain = _chain(datum, came, known)
+                found.append(Origin(chain, clean, sources.unknown, begins))
         if not found and known:  # they go round and round: the earliest counts
             datum = min(known.values(), key=lambda each: self._order[id(each)])
             found.append(Origin(_chain(datum, came, known)))
-        return found
+        return [each for each in found if each.began] or found
 
     def inputs(self, datum: Datum) -> list[Datum]:
         """The dumped tensors that a tensor was computed from, through nodes that weren't dumped."""

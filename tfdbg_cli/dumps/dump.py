@@ -305,6 +305,9 @@ class RunInfo:
         details: what else there is to say of it, as (label, text).
         outputs: the program's own names of what the run made -> tensor name.
         number: 1 for the first run of its kind, where an engine has several kinds; else 0.
+        results: the tensors that the run leaves behind -> whether as a result of it (the output of
+            a model, a loss, a gradient), or because the program just still has them at its end.
+            ``None``: that isn't known; the tensors that no op has read are taken for it.
     """
 
     call_count: int = 0
@@ -318,6 +321,7 @@ class RunInfo:
     details: Sequence[tuple[str, str]] = ()
     outputs: Mapping[str, str] = field(default_factory=dict)
     number: int = 0
+    results: Mapping[str, bool] | None = None
 
 
 class Dump(ABC):
@@ -331,6 +335,9 @@ class Dump(ABC):
         self.warnings: list[str] = []
         #: Whether every tensor that isn't here, views aside, is known to be finite.
         self.lists_only_bad = False
+        #: Where it is known which tensors can hold a nan or an infinity, their names. Views, and
+        #: tensors whose memory was written to through others, are not among them.
+        self.suspects: frozenset[str] | None = None
         #: Why a node has no tensors, as far as the engine knows: node name -> sentence or "".
         self.absence: Callable[[str], str] | None = None
 

@@ -189,6 +189,12 @@ class JoinedDump(Dump):
             for rank, info in infos.items()
             for name, tensor in info.outputs.items()
         }
+        results = {
+            f"{rank_name(rank)}/{tensor}": is_one
+            for rank, info in infos.items()
+            for tensor, is_one in (info.results or {}).items()
+        }
+        has_results = all(info.results is not None for info in infos.values())
         details = [item for item in own.details if item[0] not in ("Rank", "Host")]
         details.append(("Ranks", ", ".join(map(str, self.parts))))
         filters = [info.filter_name for info in infos.values() if info.filter_name]
@@ -197,6 +203,7 @@ class JoinedDump(Dump):
             fetches=[f"{rank_name(self._own)}/{name}" for name in own.fetches],
             feeds=_Feeds(feeds, shapes),
             outputs=outputs,
+            results=results if has_results else None,
             details=details,
             filter_name=filters[0] if filters else "",
             error=_error(infos, self._own),

@@ -293,6 +293,9 @@ class RunFolderDump(Dump):
             number=found.size("number"),
             details=found.pairs("details"),
             outputs=found.table("outputs", lambda name: isinstance(name, str)),
+            results=found.table("results", lambda is_one: isinstance(is_one, bool))
+            if "results" in found
+            else None,
             error=RunError(
                 error.text("type"),
                 error.text("message"),

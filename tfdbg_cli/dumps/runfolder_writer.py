@@ -405,6 +405,7 @@ def _run_document(info: RunInfo, feeds: list[str]) -> dict[str, Any]:
         "number": info.number,
         "details": [[label, text] for label, text in info.details],
         "outputs": {str(name): tensor for name, tensor in info.outputs.items()},
+        "results": None if info.results is None else dict(info.results),
         "error": None
         if error is None
         else {

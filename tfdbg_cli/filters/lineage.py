@@ -13,16 +13,21 @@ from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.errors import DumpError
 from tfdbg_cli.tensors.measurements import Measurements
-from tfdbg_cli.tensors.numeric import has_nonfinite
+from tfdbg_cli.tensors.numeric import dtype_kind, has_nonfinite, widened
 from tfdbg_cli.tensors.statistics import Health
 
-__all__ = ["WRITTEN", "Lineage"]
+__all__ = ["WRITTEN", "Lineage", "floats", "holds_others", "value_of"]
 
 #: The type of PyTorch's nodes for tensors whose memory was written to through others.
 WRITTEN = "written"
 
 # The attribute of PyTorch's views.
 _VIEW = "_view"
+
+# They take each element from one of their inputs, from the same place.
+_CHOOSING = frozenset(["Select", "SelectV2", "fill_", "masked_fill", "masked_fill_", "where"])
+# They fill their first input with the second; TensorFlow's ``Assign`` returns it then.
+_REPLACING = frozenset(["Assign", "copy_"])
 
 _CLEAN = Health(0, 0, 0)
 
@@ -31,21 +36,25 @@ class Lineage:
     """What filters ask about the tensors of one dump, remembered for as long as the dump lives.
 
     `Lineage.of` gives the same object for the same dump.
+
+    Attributes:
+        dump: whose tensors they are.
+        graph: the dump's.
     """
 
     _all: ClassVar[weakref.WeakKeyDictionary[Dump, Lineage]] = weakref.WeakKeyDictionary()
 
     def __init__(self, dump: Dump) -> None:
         # Through proxies: what is remembered must not keep the dump and its values alive.
-        self._dump: Dump = weakref.proxy(dump)
+        self.dump: Dump = weakref.proxy(dump)
         self._count_of_data = len(dump.data())
         self._measurements = Measurements.of(dump)
         self._health: dict[int, Health] = {}
         graph = dump.graph()
-        self._graph: Graph | None = weakref.proxy(graph) if graph is not None else None
+        self.graph: Graph | None = weakref.proxy(graph) if graph is not None else None
         self._ancestry: Ancestry | None = None
-        if self._graph is not None:
-            self._ancestry = Ancestry(self._dump, self._graph, lambda datum: bool(self.bad(datum)))
+        if self.graph is not None:
+            self._ancestry = Ancestry(self.dump, self.graph, lambda datum: bool(self.bad(datum)))
 
     @classmethod
     def of(cls, dump: Dump) -> Lineage:
@@ -58,11 +67,11 @@ class Lineage:
     @property
     def has_graph(self) -> bool:
         """Whether the dump says what was computed from what."""
-        return self._graph is not None
+        return self.graph is not None
 
     def node(self, datum: Datum) -> Node | None:
         """The node of a tensor, where the dump knows it."""
-        return self._graph.nodes.get(datum.node_name) if self._graph is not None else None
+        return self.graph.nodes.get(datum.node_name) if self.graph is not None else None
 
     def inputs(self, datum: Datum) -> list[Datum]:
         """The dumped tensors that a tensor was computed from, each as it was then.
@@ -72,12 +81,12 @@ class Lineage:
         node = self.node(datum)
         if self._ancestry is None or node is None:
             return []
-        is_sparse = self._dump.lists_only_bad
+        is_sparse = self.dump.lists_only_bad
         return self._bad_inputs(node) if is_sparse else self._ancestry.inputs(datum)
 
     def _bad_inputs(self, node: Node) -> list[Datum]:
         """The inputs of a node in a dump of bad tensors only: what isn't there is clean."""
-        assert self._graph is not None
+        assert self.graph is not None
         found: list[Datum] = []
         seen: set[str] = set()
         waiting = list(node.inputs)
@@ -86,10 +95,10 @@ class Lineage:
             if tensor in seen:
                 continue
             seen.add(tensor)
-            data = self._dump.by_tensor(tensor)
+            data = self.dump.by_tensor(tensor)
             found += data
-            source = self._graph.nodes.get(node_name_of(tensor))
-            if not data and source is not None and _holds_others(source):
+            source = self.graph.nodes.get(node_name_of(tensor))
+            if not data and source is not None and holds_others(source):
                 waiting += source.inputs
         return found
 
@@ -107,14 +116,54 @@ class Lineage:
             self._health[id(datum)] = health
         return health if health.bad else None
 
+    def takes_over(self, datum: Datum, source: Datum) -> bool:
+        """Whether what is bad in a tensor can be what is bad in one that it was computed from.
+
+        It can't where ops choose among their inputs, and have chosen the others.
+        """
+        node = self.node(datum)
+        if node is None:
+            return True
+        if node.op_type in _REPLACING:
+            return not node.inputs or source.tensor_name != node.inputs[0]
+        if node.op_type not in _CHOOSING:
+            return True
+        made, given = floats(datum), floats(source)
+        if made is None or given is None:
+            return True
+        try:
+            given = np.broadcast_to(given, made.shape)
+        except ValueError:
+            return True
+        is_same = (np.isnan(made) & np.isnan(given)) | (~np.isfinite(made) & (made == given))
+        return bool(is_same.any())
+
     def _count(self, datum: Datum, value: Any) -> Health:
         if value is None:
             try:
-                value = self._dump.value(datum)
+                value = self.dump.value(datum)
             except DumpError:
                 return _CLEAN
         return Health(*count_bad(np.asarray(value))) if has_nonfinite(value) else _CLEAN
 
 
-def _holds_others(node: Node) -> bool:
+def holds_others(node: Node) -> bool:
+    """Whether the tensors of a node are views of others, or those with what was written to them."""
     return node.op_type == WRITTEN or _VIEW in node.attributes
+
+
+def value_of(datum: Datum) -> Any:
+    """The value of a tensor; ``None`` where it can't be read."""
+    try:
+        return datum.get_tensor()
+    except DumpError:
+        return None
+
+
+def floats(datum: Datum) -> np.ndarray[Any, Any] | None:
+    """The elements of a tensor of floating point numbers; ``None``: it is none, or is gone."""
+    value = value_of(datum)
+    if not isinstance(value, np.ndarray | np.generic):
+        return None
+    array = np.asarray(value)
+    return widened(array) if dtype_kind(array.dtype) == "float" else None

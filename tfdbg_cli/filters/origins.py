@@ -5,20 +5,20 @@ from __future__ import annotations
 import enum
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Node
-from tfdbg_cli.errors import DumpError
-from tfdbg_cli.filters.lineage import WRITTEN, Lineage
+from tfdbg_cli.filters.lineage import WRITTEN, Lineage, value_of
 from tfdbg_cli.filters.magnitude import largest_number
+from tfdbg_cli.filters.outcome import Outcome
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, widened
 from tfdbg_cli.tensors.statistics import Health
 
-__all__ = ["origin_of_nonfinite"]
+__all__ = ["began_here", "left_out", "origin_of_nonfinite", "stayed_local"]
 
 # They put constants in places and compute nothing: what is bad in them was handed to them.
 _PLACING = frozenset(
@@ -33,6 +33,8 @@ _PLACING = frozenset(
 )
 # Memory that nobody has written to yet.
 _UNWRITTEN = re.compile(r"(new_)?empty(_like|_strided|_permuted)?|resize_(as_)?|Empty")
+# A module's memory, as it was before the run.
+_BUFFER = "Buffer"
 # A Python number that became a tensor.
 _LIFTED = frozenset(["lift", "lift_fresh", "lift_fresh_copy"])
 # Variables: what they are read through holds no array.
@@ -58,7 +60,13 @@ class _Kind(enum.Enum):
 
 
 def origin_of_nonfinite(datum: Datum, tensor: Any, dump: Dump) -> bool:
-    """Whether nan or infinities begin here: a bad tensor that was computed from clean ones.
+    """Whether something bad came out of clean inputs here, and got somewhere.
+
+    A bad tensor got somewhere if the run leaves it behind (as the output of a model, as a loss, as
+    a gradient, in a parameter, in a variable), or if a tensor that got somewhere has taken over
+    what is bad in it. `tfdbg_cli.filters.outcome` says what counts as an end of a run. What no
+    later tensor takes over *stayed local*: the logarithm of 0 that a ``where`` drops, rows of
+    memory that nobody reads.
 
     Infinities that the program has put in on purpose, as attention masks do, don't count, and
     neither does what they make of other tensors, unless that is a nan:
@@ -67,8 +75,10 @@ def origin_of_nonfinite(datum: Datum, tensor: Any, dump: Dump) -> bool:
       operator's arguments, and sums that a mask number (-1e9, ``finfo.min``) carries to -inf;
     * a mask that comes from outside: an input with -inf and nothing above 0.
 
-    A bad input of the run is an origin, and so is a nan that is made of a mask: the softmax of a
-    row that is masked as a whole. In a dump without a graph every other bad tensor is one.
+    Memory as it was before the run (``empty``, a module's buffers) is no origin either; the first
+    op is that lets something bad out of it. A bad input or parameter of the run is one, and so is a
+    nan that is made of a mask: the softmax of a row that is masked as a whole. In a dump without a
+    graph every other bad tensor is one.
 
     Args:
         datum: the tensor.
@@ -78,7 +88,35 @@ def origin_of_nonfinite(datum: Datum, tensor: Any, dump: Dump) -> bool:
     lineage = Lineage.of(dump)
     if not lineage.bad(datum, tensor):
         return False
-    return _Kinds.of(lineage).kind(datum) is _Kind.ORIGIN
+    return _Kinds.of(lineage).kind(datum) is _Kind.ORIGIN and Outcome.of(lineage).got_somewhere(
+        datum
+    )
+
+
+def began_here(dump: Dump, datum: Datum) -> bool:
+    """Whether something bad came out of clean inputs in a tensor, whatever became of it."""
+    lineage = Lineage.of(dump)
+    return lineage.bad(datum) is not None and _Kinds.of(lineage).kind(datum) is _Kind.ORIGIN
+
+
+def stayed_local(dump: Dump, way: Sequence[Datum]) -> bool:
+    """Whether a bad tensor came to nothing: no result or state of the run has it from there.
+
+    Args:
+        dump: whose tensor it is.
+        way: bad tensors, each computed from the next one; the last is the one in question.
+    """
+    outcome = Outcome.of(Lineage.of(dump))
+    return not any(map(outcome.is_end, way)) and not outcome.got_somewhere(way[-1])
+
+
+def left_out(dump: Dump) -> list[Datum]:
+    """The tensors in which something bad began that `origin_of_nonfinite` leaves out as local."""
+    return [
+        datum
+        for datum in dump.data()
+        if not datum.is_view and began_here(dump, datum) and stayed_local(dump, [datum])
+    ]
 
 
 class _Kinds:
@@ -129,6 +167,11 @@ class _Kinds:
         bad = self._lineage.bad(datum)
         assert bad is not None
         node = self._lineage.node(datum)
+        inputs = [
+            each
+            for each in inputs
+            if not self._lineage.bad(each) or self._lineage.takes_over(datum, each)
+        ]
         kinds = {self._kind_of_input(each) for each in inputs}
         if _Kind.ORIGIN in kinds or _Kind.SPREAD in kinds:
             return _Kind.SPREAD
@@ -144,6 +187,8 @@ class _Kinds:
             return _Kind.CLEAN
         if node is None or not self._lineage.has_graph:
             return _Kind.ORIGIN if bad.nan or not _is_mask(datum, bad) else _Kind.MEANT
+        if op_type == _BUFFER and not _is_mask(datum, bad):
+            return _Kind.CLEAN
         if not node.inputs or op_type in _READS:
             is_constant = op_type in _LIFTED and _size(datum) == 1
             return _Kind.MEANT if is_constant or _is_mask(datum, bad) else _Kind.ORIGIN
@@ -158,16 +203,9 @@ def _size(datum: Datum) -> int:
     return int(np.prod(datum.shape or ()))
 
 
-def _value(datum: Datum) -> Any:
-    try:
-        return datum.get_tensor()
-    except DumpError:
-        return None
-
-
 def _numbers(datum: Datum) -> Iterator[np.ndarray[Any, Any]]:
     """The elements of a tensor of floating point numbers in blocks; none of any other tensor."""
-    value = _value(datum)
+    value = value_of(datum)
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
         if dtype_kind(array.dtype) == "float":

@@ -18,6 +18,7 @@ from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow.engine import ENGINE
+from tfdbg_cli.filters.origins import origin_of_nonfinite
 from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.settings import Settings
 
@@ -460,3 +461,20 @@ def test_run_options_of_the_program_are_left_alone(graph):
         capture = adapter.debug_run(loop, {x: [1, 2]}, options, record, Watch())
     assert capture.error is None
     assert options == config_pb2.RunOptions() and not record.partition_graphs
+
+
+@pytest.mark.parametrize("end", ["out", "log", "variable", "loop"])
+def test_what_stays_local_is_no_origin(end):
+    with tf.Graph().as_default():
+        x = tf1.placeholder(tf.float32, [2], name="x")
+        log = tf.math.log(x, name="log")
+        out = tf.where(x > 1, log * 2.0, x, name="out")
+        variable = tf1.get_variable("v", [2], initializer=tf1.zeros_initializer())
+        update = tf1.assign_add(variable, log)
+        loop = tf.while_loop(lambda i, y: i < 2, lambda i, y: (i + 1, y + log), [0, x])[1]
+        fetches = {"out": out, "log": [out, log], "variable": [out, update.op], "loop": loop}[end]
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            dump = debug(session, fetches, {x: [0.0, 2.0]}).dump
+    found = [datum.node_name for datum in dump.find(origin_of_nonfinite)]
+    assert found == ([] if end == "out" else ["log"])

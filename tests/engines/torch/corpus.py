@@ -109,7 +109,8 @@ CORPUS: tuple[Script, ...] = (
     _script("skipped_batches", _training(4, "FBS", "FFBS")),
     _script("background_thread", _training(5, "FBS")),
     _script("explicit_block", Runs(BLOCK, 2, ("FBSFBSF",))),
-    _script("evaluation_with_gradients", _training(3, "FFFBS")),
+    _script("evaluation_with_gradients", _inference(2), _training(1, "FBS"), repeat=3),
+    _script("evaluation_after_training", _training(1, "FBS"), _inference(3), repeat=2),
     _script("evaluation_mode", _inference(2), _training(1, "FBS"), repeat=3),
     _script("anomalies", _gradient(2), has_origin=True),
     # Programs that bring their own loop.
@@ -133,6 +134,7 @@ CORPUS: tuple[Script, ...] = (
     _script("custom_function", _training(4, "FBS")),
     _script("hooks", _training(3, "FBS")),
     _script("function_transforms", _gradient(2)),
+    _script("function_training", Runs(GRADIENT, 5, ("FB",))),
     _script("double_backward", _training(3, "FBBS")),
     _script("dispatch_modes", _training(2, "FBS"), _training(1, "FFFBS")),
     _script("copies_and_saves", _training(3, "FBS")),

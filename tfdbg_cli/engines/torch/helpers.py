@@ -126,7 +126,7 @@ def _module(recorder: Recorder, module: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        recorder.leave_module(module)
+        recorder.leave_module(module, None)
 
 
 @contextlib.contextmanager

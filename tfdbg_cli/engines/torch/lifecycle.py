@@ -7,7 +7,7 @@ import dataclasses
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, ProgramRun
 from tfdbg_cli.engines.torch.description import INFERENCE, TRAINING, Description
 from tfdbg_cli.engines.torch.failures import is_framework_error
+from tfdbg_cli.engines.torch.forwards import Forwards
 from tfdbg_cli.engines.torch.levels import Levels
 from tfdbg_cli.engines.torch.patches import Optimizers
 from tfdbg_cli.engines.torch.private import is_tracing
@@ -51,6 +52,8 @@ class Run:
         events: those so far, as letters.
         handle: the session's own of it.
         watcher: what looks at it; ``None``: nobody does.
+        forwards: the calls of modules that it began with; ``None``: it is not known by those.
+        is_complete: nothing is missing of it, though the program has ended before it was closed.
         only_evaluated: every module call so far was one of a module in evaluation mode.
         stepped: the optimizers that have made a step in it.
         is_late: nothing was recorded before it.
@@ -66,6 +69,8 @@ class Run:
         self.events = ""
         self.handle: Any = None
         self.watcher: Watcher | None = None
+        self.forwards: Forwards | None = None
+        self.is_complete = False
         self.only_evaluated = False
         self.stepped: list[int] = []
         self.is_late = False
@@ -219,6 +224,8 @@ class Lifecycle:
     ) -> RunInfo:
         """Add to a run's description what is known at its end."""
         info: RunInfo = run.handle.request.run_info
+        made = dump.run_info() if dump is not None else None
+        info.results = made.results if made is not None else None
         run.description.end(info, watcher, frame, output, run.events)
         run.description.take_feeds(info, dump)
         if dump is not None and run.is_late and run.events.startswith("B"):
@@ -248,14 +255,31 @@ class Lifecycle:
             self._ahead.start()
             self._ahead_on = threading.get_ident()
 
-    def _fail(self, error: BaseException) -> None:
-        """An error leaves the outermost call: the run ends with it, if it is one of PyTorch's."""
+    def _fail(self, error: BaseException, event: str = "") -> None:
+        """An error leaves the outermost call: the run ends with it, if it is one of PyTorch's.
+
+        One of the program's own (a hook's, a callback's) ends it where the run can't go on: no step
+        and no backward pass is made again. Of a forward pass something may be used all the same.
+
+        Args:
+            error: what leaves it.
+            event: the kind of call; empty: none.
+        """
         run = self._run
         if run is None or run.is_call:
             return
         op = run.watcher.failed_op(error) if run.watcher is not None else ""
-        if op or is_framework_error(error):
+        if op or is_framework_error(error) or event in ("B", "S"):
             self._close(error)
+        elif event == "F" and run.closes_on == "F":
+            run.cut_short = f"the program raised {one_line(error)}"
+            self._close()
+        elif event == "F" and run.forwards is not None:
+            run.forwards.failed(f"the program raised {one_line(error)}")
+
+    def ended_with(self, error: BaseException) -> bool:
+        """Whether a run has just ended with this error."""
+        return id(error) == self._shown
 
     def failed(self, error: BaseException) -> None:
         """The program ends with an error; one of an op outside of modules is still to be shown."""
@@ -285,9 +309,10 @@ class Lifecycle:
         """The program ends, or the debugger is taken off: what is open is closed."""
         run = self._run
         if run is not None and run.watcher is not None and self._is_here():
-            run.cut_short = (
-                run.cut_short or "the program ended, or called disable(), in the middle of it"
-            )
+            if not run.is_complete:
+                run.cut_short = (
+                    run.cut_short or "the program ended, or called disable(), in the middle of it"
+                )
             with contextlib.suppress(SystemExit):  # it ends anyway
                 self._close()
         self._run = None
@@ -341,6 +366,23 @@ class Lifecycle:
             yield
         finally:
             self._is_busy = False
+
+    def look_away(self) -> Callable[[], None]:
+        """What happens from now on is no part of the program, until what is returned is called."""
+        if not self._is_here():
+            return lambda: None
+        watchers = [each for each in (self._ahead, self._watcher) if each is not None]
+        for watcher in watchers:
+            watcher.stop()
+        self._is_busy = True
+
+        def look_again() -> None:
+            self._is_busy = False
+            for watcher in watchers:
+                if watcher is self._ahead or watcher is self._watcher:
+                    watcher.start()
+
+        return look_again
 
     def _is_idle(self) -> bool:
         """Whether nobody wants to know of runs."""

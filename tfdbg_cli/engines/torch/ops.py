@@ -31,6 +31,8 @@ __all__ = ["Ops"]
 
 _Tensor = torch.Tensor
 _ACCUMULATE = "AccumulateGrad/"
+# Leaves that are checked though they aren't held: not the many bytes of a model.
+_JUDGED = frozenset(["Buffer", "Input"])
 # What is recorded before a run begins, which may never come.
 _MOST_AHEAD = 20_000
 _MOST_BYTES_AHEAD = 1 << 30
@@ -76,6 +78,7 @@ class Ops:
         self._begins_at = 0
         self._is_ahead = False
         self._is_over = False
+        self._kept: list[Output] = []  # at the end
         self._has_pending = False
 
     # What the modes call. None of it raises.
@@ -379,6 +382,8 @@ class Ops:
             output.held = self.holder.hold(tensor, output.key, is_owned=True)
         else:
             self.holder.reserve(tensor, output.key)
+            if self._check is not None and leaf.op_type in _JUDGED and not tensor.is_meta:
+                self._check.add(record, 0, tensor)
         return output
 
     def _leaf_name(self, tensor: torch.Tensor) -> str:
@@ -470,11 +475,24 @@ class Ops:
 
     def finish(self) -> None:
         """The run is over: what was written to and not read since is shown as it is now."""
-        for tensor, output in list(self.tracker.living()):
-            has_changed = output.is_pending or output.key in self.tracker.writes
-            if has_changed and output.record.is_adopted:
-                self.find(tensor)
+        for tensor, made in list(self.tracker.living()):
+            if not made.record.is_adopted:
+                continue
+            has_changed = made.is_pending or made.key in self.tracker.writes
+            output = self.find(tensor) if has_changed else made
+            if output is not None and output.record.facts is not None:
+                self._kept.append(output)
         self._is_over = True
+
+    def results(self) -> dict[str, bool]:
+        """What the run leaves behind, see `RunInfo.results`; after `finish`."""
+        found = {output.name: False for output in self._kept}
+        for record in self.records:
+            is_gradient = record.prefix.endswith(_ACCUMULATE)
+            for output in record.outputs if record.is_adopted else ():
+                if output.is_result or is_gradient:
+                    found[output.name] = True
+        return found
 
     def name_input(self, name: str, tensor: torch.Tensor) -> None:
         """A tensor that the run gets."""

@@ -16,6 +16,7 @@ import torch
 from torch.optim import Optimizer
 
 from tfdbg_cli.engines.torch.compiled import aside, is_inside, is_product, keep_out, know_call
+from tfdbg_cli.engines.torch.keras_steps import KerasSteps
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.runs import Runs
@@ -122,6 +123,9 @@ class Patches:
 
     Args:
         runs: what is told.
+
+    Attributes:
+        keras: the steps of Keras, which may be imported later.
     """
 
     def __init__(self, runs: Runs) -> None:
@@ -132,6 +136,7 @@ class Patches:
         self._run_end = ""
         self._intercepted: list[_Interception] = []
         self._visitors: list[Visitor] = []
+        self.keras = KerasSteps(runs, self._replace)
 
     def install(self) -> None:
         """Put them in place, unless they are."""
@@ -169,6 +174,7 @@ class Patches:
             while undo:
                 undo.pop()()
         self._run_end = ""
+        self.keras.forget()
 
     def watch_end(self, path: str) -> None:
         """Let the return of a function end training runs (``config run_end``).

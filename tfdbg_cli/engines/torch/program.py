@@ -183,8 +183,9 @@ class TorchAdapter(SessionAdapter):
 
     def describe_error(self, error: BaseException) -> RunError | None:
         """The error in words, if it is one of PyTorch's; its op where that is known."""
-        op = getattr(self.session.runs, "failed_op", None)
-        name = op(error) if op is not None else ""
-        if not name and not is_framework_error(error):
+        runs = self.session.runs
+        name = runs.failed_op(error) if isinstance(runs, Runs) else ""
+        is_shown = isinstance(runs, Runs) and runs.ended_with(error)
+        if not name and not is_shown and not is_framework_error(error):
             return None
         return RunError(type(error).__name__, message_of(error), name, *place_of_error(error))

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.torch.assembly import assemble
@@ -245,12 +246,14 @@ class Recorder:
             return False
         return not any(each.updates is not None for each in state.contexts)
 
-    def leave_module(self, module: torch.nn.Module) -> None:
-        """The call returns, or raises."""
+    def leave_module(self, module: torch.nn.Module, output: Any = None) -> None:
+        """The call returns, or (with ``None``) raises."""
         state = self.ops.contexts.state()
         if any(_is_of(context, module) for context in state.contexts):
             while (left := state.pop()) is not None and not _is_of(left, module):
                 pass
+            if not state.contexts:
+                self._hand_over(output)
         if self._api_mode is not None and self.is_on and SURROUNDINGS.must_not_see(module):
             modules = (each.module.reference() for each in state.contexts if each.module)
             if not any(map(SURROUNDINGS.must_not_see, modules)):
@@ -261,13 +264,15 @@ class Recorder:
 
         Args:
             phase: ``backward``, ``optimizer``, ``step``.
-            owner: the optimizer, or what else makes the step.
+            owner: the optimizer, or what else makes the step; the tensors that a backward pass
+                begins with.
         """
         renew_mode(self._mode)
         contexts = self.ops.contexts
         state = contexts.state()
         frame = sys._getframe(1)
         if phase == BACKWARD:
+            self._hand_over(owner)
             state.push(contexts.open(state, BACKWARD, "gradients/", frame))
             return
         name = self._names.optimizer(owner) if owner is not None else phase
@@ -275,6 +280,13 @@ class Recorder:
         with quiet():
             context.updates = Updates(owner)
         state.push(context)
+
+    def _hand_over(self, value: Any) -> None:
+        """The tensors in a value are results of the run, whatever the program does with them."""
+        for _, tensor in named_tensors("", value):
+            output = self.ops.tracker.find(tensor)
+            if output is not None:
+                output.is_result = True
 
     def leave_phase(self) -> None:
         """It ends."""
@@ -337,7 +349,9 @@ class Recorder:
         with unobserved():
             ops.finish()
         troubles = [*self._notes, *ops.troubles]
-        return assemble(ops.records, self._holder, self._epoch, troubles, has_views=self._has_views)
+        dump = assemble(ops.records, self._holder, self._epoch, troubles, has_views=self._has_views)
+        dump.set_run_info(RunInfo(results=ops.results()))
+        return dump
 
 
 def _is_of(context: Context, module: torch.nn.Module) -> bool:

@@ -42,6 +42,7 @@ class Output:
         key: of its storage (`private.storage_key`).
         offset, stride: where in the storage it lies.
         is_view: it has no memory of its own.
+        is_result: the run hands it over: a model's output, what a backward pass begins with.
         is_pending: what others wrote to its memory is in it, and nobody has read it yet: its value
             is held as soon as somebody does.
         held: the value; ``None``: nobody asked for it.
@@ -54,6 +55,7 @@ class Output:
         "held",
         "index",
         "is_pending",
+        "is_result",
         "is_view",
         "key",
         "offset",
@@ -69,6 +71,7 @@ class Output:
         self.slot = slot
         self.is_view = False
         self.is_pending = False
+        self.is_result = False
         self.held: Held | None = None
         self.place(tensor, key)
 

@@ -23,11 +23,14 @@ from tfdbg_cli.engines.torch.description import (
     INFERENCE,
     TRAINING,
 )
+from tfdbg_cli.engines.torch.forwards import Forwards, is_differentiating, is_on_meta
+from tfdbg_cli.engines.torch.keras_steps import variables_of
 from tfdbg_cli.engines.torch.lifecycle import Lifecycle, Run
 from tfdbg_cli.engines.torch.private import current_node
 from tfdbg_cli.engines.torch.shelter import sheltered
 from tfdbg_cli.engines.torch.sites import user_frame
 from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
+from tfdbg_cli.errors import one_line
 from tfdbg_cli.program_signals import pass_on
 
 if TYPE_CHECKING:
@@ -95,13 +98,16 @@ class Runs(Lifecycle):
                 self._module_depth -= 1
                 watcher.leave_module(module, output)
             return output
+        if self._program.patches.keras.look((args, kwargs)) or is_on_meta(args):
+            with self._busy():  # shapes are worked out: nothing is computed
+                return original(module, *args, **kwargs)
         frame = user_frame(sys._getframe(2))
         self._root_called(module, args, kwargs, frame)
         watcher = self._watcher
         if watcher is not None:
             watcher.enter_module(module, (args, kwargs))
         output = None
-        with self._boundary():
+        with self._boundary("F"):
             self._module_depth += 1
             try:
                 output = original(module, *args, **kwargs)
@@ -110,6 +116,8 @@ class Runs(Lifecycle):
                 if watcher is not None:
                     watcher.leave_module(module, output)
         run = self._run
+        if run is not None and run.forwards is not None and _has_parameters(module):
+            self._remember(run.forwards, module, output)
         if run is not None and run.closes_on == "F":
             if watcher is not None:
                 again = functools.partial(original, module, *args, **kwargs)
@@ -132,6 +140,7 @@ class Runs(Lifecycle):
         frame = user_frame(sys._getframe(2)) if is_outermost else None
         if is_outermost:
             self._settle_steps()
+            self._settle_forwards(frame)
             if self._run is None:
                 owned = bool(self.optimizers or self._program.setting("run_end")) and not is_grad
                 kind, closes_on = (TRAINING, "S") if owned else (GRADIENT, "B")
@@ -143,7 +152,7 @@ class Runs(Lifecycle):
             watcher.enter_phase("backward", args[0] if args else None)
         self._backward_depth += 1
         try:
-            with self._boundary():
+            with self._boundary("B"):
                 value = original(*args, **kwargs)
         finally:
             self._backward_depth -= 1
@@ -170,6 +179,8 @@ class Runs(Lifecycle):
         is_outermost = not self._step_depth and (not self._depth or self._backward_depth > 0)
         frame = user_frame(sys._getframe(2)) if is_outermost else None
         key = id(args[0]) if args and isinstance(args[0], torch.optim.Optimizer) else id(owner)
+        if is_outermost and not self._depth:
+            self._settle_forwards(frame)
         if is_outermost and not self._depth and self._run is None:
             if self._last_stepped is not None and self._last_stepped != key:
                 self._together[self._last_stepped] = key
@@ -183,7 +194,7 @@ class Runs(Lifecycle):
             watcher.enter_phase("optimizer" if is_optimizer else "scaler", owner)
         self._step_depth += 1
         try:
-            with self._boundary():
+            with self._boundary("S"):
                 value = original(owner, *args, **kwargs)
         finally:
             self._step_depth -= 1
@@ -207,12 +218,29 @@ class Runs(Lifecycle):
         frame = user_frame(sys._getframe(2))
         if self._run is None:
             self._open(TRAINING, "E", frame, title=f"{self._program.setting('run_end')}()")
-        with self._boundary():
+        with self._boundary("S"):
             value = original(*args, **kwargs)
         run = self._run
         if run is not None and run.closes_on == "E":
             self._close(frame=frame)
         return value
+
+    def around_unit(
+        self, kind: str, title: str, model: Any, original: Any, args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        """A function of a framework's that is one run, whatever happens in it.
+
+        Args:
+            kind: of the run.
+            title: what to call it.
+            model: whose variables are named by their paths.
+            original, args, kwargs: the function and what it is given.
+        """
+        if self._is_idle() or not self._is_here() or self._depth or self._is_block():
+            return original(*args, **kwargs)
+        self.names.name_all(variables_of(model))
+        with self._unit(kind, title, user_frame(sys._getframe(2))):
+            return original(*args, **kwargs)
 
     @contextlib.contextmanager
     def block(self, name: str = "") -> Iterator[None]:
@@ -220,15 +248,21 @@ class Runs(Lifecycle):
         if not self._is_here() or self._depth or self._is_block():
             yield  # inside a module, another block, or a thread that isn't watched
             return
-        frame = user_frame(sys._getframe(1))
+        with self._unit(BLOCK, name, user_frame(sys._getframe(1))):
+            yield
+
+    @contextlib.contextmanager
+    def _unit(self, kind: str, title: str, frame: FrameType | None) -> Iterator[None]:
         self._settle_steps()
         if self._run is not None:
             self._close(frame=frame)
-        self._open(BLOCK, "X", frame, title=name)
+        self._open(kind, "X", frame, title=title)
         try:
             yield
         except Exception as error:
             self._fail(error)
+            if self._is_block() and self._run is not None:
+                self._run.cut_short = f"the program raised {one_line(error)}"
             raise
         finally:
             if self._is_block():
@@ -284,23 +318,24 @@ class Runs(Lifecycle):
     ) -> None:
         """F begins: it belongs to the run that is open, or opens one."""
         self._settle_steps()
-        run = self._run
         evaluates = not module.training
-        has_parameters = any(True for _ in module.parameters())
+        has_parameters = _has_parameters(module)
         if has_parameters:  # names are given in the order of the program, whatever is watched
             self.names.module(module, frame, None)
-        if run is not None and run.only_evaluated and run.closes_on in "SE" and has_parameters:
-            # The calls so far were an evaluation that forgot `no_grad`. (A module without
-            # parameters, a loss, say, is no new forward pass.)
-            self._close(frame=frame)
-            run = None
+            # (A module without parameters, a loss, say, is no new forward pass.)
+            self._settle_forwards(frame, module)
+        run = self._run
         if run is None:
             trains = torch.is_grad_enabled() and self._is_trained(module)
             kind = TRAINING if trains and not evaluates else INFERENCE
-            self._open(kind, "S" if trains else "F", frame, module, args, kwargs)
+            closes_on = "S" if trains else "F"
+            if is_differentiating():  # a part of the function that it differentiates
+                kind, closes_on = GRADIENT, "B"
+            self._open(kind, closes_on, frame, module, args, kwargs)
             run = self._run
-            if run is not None:
-                run.only_evaluated = trains and evaluates
+            if run is not None and closes_on != "F":
+                run.only_evaluated = trains and evaluates and closes_on == "S"
+                run.forwards = Forwards()
         elif not evaluates and has_parameters:
             self._trains(run)
         self._note("F")
@@ -309,10 +344,64 @@ class Runs(Lifecycle):
         """What looked like an evaluation is a step after all."""
         if run.only_evaluated:
             run.only_evaluated = False
-            self.counts[INFERENCE] -= 1
-            self.counts[TRAINING] = self.counts.get(TRAINING, 0) + 1
-            run.kind = run.description.kind = TRAINING
-            run.description.number = self.counts[TRAINING]
+            self._turns_out(run, TRAINING)
+
+    def _remember(self, forwards: Forwards, module: torch.nn.Module, output: Any) -> None:
+        """A forward pass is over that a backward pass may use, or not."""
+        if not self._is_again():
+            self._look(forwards.add, module, output)
+
+    def _settle_forwards(
+        self, frame: FrameType | None, module: torch.nn.Module | None = None
+    ) -> None:
+        """Something new comes: a run that has nothing but forward passes may be over.
+
+        It is one of an evaluation whose author forgot ``no_grad``, if all that came of them is
+        gone, or if the model is called in evaluation mode now.
+
+        Args:
+            frame: the user's.
+            module: that is called; ``None``: something other than a forward pass comes.
+        """
+        run = self._run
+        if run is None or run.closes_on not in "SEB" or run.forwards is None:
+            return
+        if set(run.events) != {"F"}:
+            return
+        is_over = run.forwards.are_forgotten()
+        if module is not None and is_over:
+            run.cut_short = run.forwards.error
+        if module is not None:
+            is_over = is_over or run.only_evaluated
+            is_over = is_over or (not module.training and run.forwards.has_trained(module))
+            # What a transform of `torch.func` differentiates goes on until it has.
+            is_over = is_over and not is_differentiating()
+        elif run.closes_on == "B":
+            is_over = False
+        if is_over:
+            self._evaluated(run)
+            self._close(frame=frame)
+
+    def _evaluated(self, run: Run) -> None:
+        """It was an evaluation, whatever it looked like."""
+        if run.kind != INFERENCE:
+            self._turns_out(run, INFERENCE)
+
+    def end(self) -> None:
+        """The program ends, or the debugger is taken off: what is open is closed."""
+        run = self._run
+        if run is not None and run.forwards is not None and set(run.events) == {"F"}:
+            run.is_complete = run.only_evaluated or run.forwards.are_forgotten()
+            if run.is_complete:
+                self._evaluated(run)
+        super().end()
+
+    def _turns_out(self, run: Run, kind: str) -> None:
+        """A run is of another kind than it seemed to be when it began."""
+        self.counts[run.kind] -= 1
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        run.kind = run.description.kind = kind
+        run.description.number = self.counts[kind]
 
     def _is_trained(self, module: torch.nn.Module) -> bool:
         """Whether something updates parameters of a module, as far as one can tell."""
@@ -323,7 +412,7 @@ class Runs(Lifecycle):
     # Small things.
 
     def _is_block(self) -> bool:
-        return self._run is not None and self._run.kind == BLOCK
+        return self._run is not None and self._run.closes_on == "X"
 
     def _is_again(self) -> bool:
         """Whether the program's lines are run once more, by us."""
@@ -345,7 +434,7 @@ class Runs(Lifecycle):
             self._run.events += event
 
     @contextlib.contextmanager
-    def _boundary(self) -> Iterator[None]:
+    def _boundary(self, event: str) -> Iterator[None]:
         """Inside the outermost call nothing opens or closes a run, but an error that leaves it."""
         self._depth += 1
         try:
@@ -354,7 +443,7 @@ class Runs(Lifecycle):
             if self._depth == 1:
                 self._depth = 0
                 try:
-                    self._fail(error)
+                    self._fail(error, "" if self._is_again() or self._is_block() else event)
                 finally:
                     self._depth = 1
             raise
@@ -374,3 +463,8 @@ class Runs(Lifecycle):
         if run is not None and run.stepped and run.closes_on == "S":
             self._together.pop(run.stepped[-1], None)
             self._close()
+
+
+def _has_parameters(module: torch.nn.Module) -> bool:
+    """Whether a module has any."""
+    return next(module.parameters(), None) is not None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any, TypeVar
 
 import torch
 
+from tfdbg_cli.engines.torch.keras_steps import layer_name
 from tfdbg_cli.engines.torch.stacks import user_frames, variables
 
 __all__ = ["Leaf", "ModuleName", "Names", "legal"]
@@ -160,7 +161,7 @@ class Names:
             self._add_tree(parent, caller.path)
         known = self._modules.get(id(module))
         if known is None or known.reference() is not module:
-            name = _attribute_of(module, parent) or type(module).__name__
+            name = _attribute_of(module, parent) or layer_name(module) or type(module).__name__
             self._add_tree(module, _join(caller.path, legal(name)))
 
     def _add_tree(self, root: torch.nn.Module, path: str) -> None:
@@ -193,6 +194,15 @@ class Names:
         """The parameter or buffer that a tensor is, as far as it is known."""
         known = self._tensors.get(id(tensor))
         return known if known is not None and known.reference() is tensor else None
+
+    def name_all(self, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Let tensors have names of a framework's own, paths with ``/`` between their parts."""
+        for path, tensor in tensors:
+            known = self.tensor(tensor)
+            name = "/".join(map(legal, path.split("/")))
+            if path and (known is None or known.name != name):
+                op_type = "Parameter" if tensor.requires_grad else "Buffer"
+                self._tensors[id(tensor)] = Leaf(tensor, name, op_type)
 
     def search(self) -> None:
         """Look at all known modules again: they may have got other parameters or buffers."""

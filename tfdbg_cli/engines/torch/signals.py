@@ -7,6 +7,7 @@ import functools
 import os
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -34,6 +35,10 @@ _MOST_KEPT = 20
 _MOST_NAMED = 3
 
 _Key = tuple[str, Any]
+
+
+def _nothing() -> None:
+    """What a reference to nothing gives."""
 
 
 class SignalWatcher(Watcher):
@@ -76,7 +81,7 @@ class SignalWatcher(Watcher):
         self._inputs: Callable[[], Mapping[str, Any]] = dict
         self._start: Start | None = None
         self._root: torch.nn.Module | None = None
-        self._last: torch.Tensor | None = None
+        self._last: Callable[[], torch.Tensor | None] = _nothing
         self._full: FullWatcher | None = None
         self._found: list[tuple[_Key, int]] = []
         self._differs = False
@@ -139,8 +144,8 @@ class SignalWatcher(Watcher):
         if output is None or self._is_backward():
             return
         if isinstance(output, torch.Tensor):
-            if output is not self._last:  # a container returns what its last part has returned
-                self._last = output
+            if output is not self._last():  # a container returns what its last part has returned
+                self._last = weakref.ref(output)
                 self._verdicts.add((OUTPUT, module), 0, output)
         else:
             for slot, (_, tensor) in enumerate(tensors_in("", output)):
@@ -156,7 +161,7 @@ class SignalWatcher(Watcher):
         self._phases.append((phase, owner))
         if phase == "backward" and not self._module_depth:
             for slot, (_, tensor) in enumerate(tensors_in("", owner)):
-                if tensor is not self._last:
+                if tensor is not self._last():
                     self._verdicts.add((LOSS, None), slot, tensor)
 
     def leave_phase(self) -> None:
@@ -184,7 +189,7 @@ class SignalWatcher(Watcher):
                 gradient = parameter.grad
                 if gradient is not None:
                     self._verdicts.add((GRADIENT, parameter), 0, gradient)
-        self._last = None
+        self._last = _nothing
         if guard is None:
             return
         start = self._start

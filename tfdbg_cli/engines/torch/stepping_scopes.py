@@ -117,9 +117,9 @@ class _ScopedRecorder(Recorder):
         super().enter_module(module)
         self._settle()
 
-    def leave_module(self, module: torch.nn.Module) -> None:
+    def leave_module(self, module: torch.nn.Module, output: Any = None) -> None:
         """As `Recorder`."""
-        super().leave_module(module)
+        super().leave_module(module, output)
         if not self.is_in and SURROUNDINGS.must_not_see(module):
             super()._remove()  # it was put back for the module around this one
         self._settle()

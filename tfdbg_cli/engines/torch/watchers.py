@@ -144,7 +144,7 @@ class _RecordingWatcher(Watcher):
 
     def leave_module(self, module: Any, output: Any) -> None:
         """Names are under the caller again."""
-        self.recorder.leave_module(module)
+        self.recorder.leave_module(module, output)
 
     def enter_phase(self, phase: str, owner: Any = None) -> None:
         """Ops belong to a backward pass or an optimizer from now on."""
@@ -257,7 +257,9 @@ class FullWatcher(_RecordingWatcher):
             passes, said = False, f"none of {self.recorder.op_count} ops"
             if found:
                 dump = self.recorder.dump()
-                passes = self._passes(dump, {output.name for output in found})
+                names = {output.name for output in found}
+                dump.suspects = frozenset(names)
+                passes = self._passes(dump, names)
                 if passes is False:
                     dump = None
         else:
@@ -312,6 +314,11 @@ class RecordWatcher(_RecordingWatcher):
         if error is not None or bad or gap:
             dump = self.recorder.dump()
             dump.lists_only_bad = True
+            dump.suspects = frozenset(
+                record.outputs[slot].name
+                for record, slot in self._verdicts.bad()
+                if record.is_adopted
+            )
             dump.warnings.append("Ops were recorded without values: only bad ones are here.")
         if error is None:
             passes = bool(bad)

@@ -1,7 +1,7 @@
 """An evaluation whose author forgot ``no_grad`` while the optimizer is alive.
 
-Nothing tells its calls from those of the next step, so they are part of it. Three training runs:
-``FFFBS`` (two calls of the evaluation, then the step).
+Its calls are told by what becomes of them: the program drops all results, so that no backward pass
+can be for them. Three times: two inference runs (``F``) and a training run (``FBS``).
 """
 
 import torch

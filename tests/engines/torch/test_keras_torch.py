@@ -1,0 +1,95 @@
+"""Keras on PyTorch: one run for each of its steps, its own names, and no symbolic builds."""
+
+import re
+
+import pytest
+
+pytest.importorskip("keras")
+
+HEAD = """
+import os
+
+os.environ["KERAS_BACKEND"] = "torch"
+import keras
+import numpy as np
+import torch
+from keras import layers, ops
+
+torch.use_deterministic_algorithms(True)  # fills torch.empty with NaN
+keras.utils.set_random_seed(0)
+x = np.random.randn(64, 8, 8, 1).astype("float32")
+y = np.eye(3, dtype="float32")[np.random.randint(0, 3, 64)]
+
+
+def loss(y, p):
+    return -ops.mean(ops.sum(y * ops.log(p + SHIFT), axis=-1))
+
+
+model = keras.Sequential([
+    keras.Input((8, 8, 1)), layers.Conv2D(4, 3, name="edges"), layers.MaxPooling2D(2),
+    layers.BatchNormalization(), layers.Flatten(), layers.Dense(3, activation="softmax"),
+])
+model.compile(optimizer=keras.optimizers.Adam(0.01), loss=loss, metrics=["accuracy"])
+"""
+FIT = """
+history = model.fit(x, y, batch_size=32, epochs=2, verbose=0, validation_split=0.5)
+print("loss", history.history["loss"])
+print("sum", model.predict(x[:5], verbose=0).sum(), model.evaluate(x, y, verbose=0))
+"""
+
+
+def program(folder, shift, text=FIT):
+    path = folder / "keras_program.py"
+    path.write_text(f"SHIFT = {shift}\n{HEAD}{text}")
+    return path
+
+
+def options(*commands):
+    return ["--batch", *(part for command in commands for part in ("-c", command))]
+
+
+def told(done):
+    """Kind and events of each run that was shown."""
+    return re.findall(
+        r"^(\w+ run) #\d+: Sequential\.(\w+)$.*?^Events: +(.*?)$", done.out, re.M | re.S
+    )
+
+
+def test_each_step_is_a_run(programs, tmp_path):
+    path = program(tmp_path, 1e-7)
+    plain = programs.plain(path)
+    done = programs.debugged(*options("run", *["ri", "run"] * 12), path)
+    assert done.status == 0, done.err
+    fit = [
+        ("Training run", "train_step", "forward, backward, step"),
+        ("Inference run", "test_step", "forward"),
+    ]
+    after = [("Inference run", step, "forward") for step in ("predict_step", *["test_step"] * 2)]
+    assert told(done) == [*fit, *fit, *after]
+    for line in plain.out.splitlines():
+        if line.startswith(("loss", "sum")):
+            assert line in done.out
+
+
+def test_names_are_those_of_keras(programs, tmp_path):
+    done = programs.debugged(*options("run", "lt"), program(tmp_path, 1e-7))
+    names = re.findall(r"^\[.* (\S+):0$", done.out, re.M)
+    assert {
+        "sequential/edges/kernel",
+        "sequential/batch_normalization/moving_mean",
+        "sequential/dense/bias",
+        "edges/convolution",
+        "batch_normalization/rsqrt_",
+    } <= set(names)
+    assert any(name.startswith("gradients/dense/") for name in names)
+    assert any(name.startswith("optimizer/Adam/_foreach") for name in names)
+    assert not any("torch_params" in name for name in names)
+
+
+@pytest.mark.parametrize("shift", [1e-7, -2.0])
+def test_only_a_real_nan_stops(programs, tmp_path, shift):
+    done = programs.debugged(*options("run -f origin_of_nonfinite"), program(tmp_path, shift))
+    assert done.status == 0, done.err
+    names = re.findall(r"^\[.* (\S+):0$", done.out, re.M)
+    assert names == (["log"] if shift < 0 else [])
+    assert ("training run #1: Sequential.train_step" in done.out) == (shift < 0)

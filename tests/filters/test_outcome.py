@@ -1,0 +1,145 @@
+"""What is bad and comes to nothing stops nobody; what gets somewhere does."""
+
+import numpy as np
+import pytest
+from filter_kit import INF, NAN, Op, dump_of, passing
+
+from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.dumps.runfolder import RunFolderDump
+from tfdbg_cli.dumps.runfolder_writer import write_run_folder
+from tfdbg_cli.engines import numpy as tf
+from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.numpy.debugging import ENGINE
+from tfdbg_cli.filters.origins import began_here, origin_of_nonfinite, stayed_local
+
+DROPPED = [
+    Op("x", "Input", (), [0.0, 1.0]),
+    Op("log", "log", ["x"], [-INF, 0.0]),
+    Op("mul", "mul", ["log"], [-INF, 0.0]),
+    Op("where", "where", ["c", "mul", "x"], [0.0, 0.0]),
+    Op("out", "sum", ["where"], 0.0),
+]
+IN_MEMORY = [
+    Op("memory", "Input", (), [NAN, NAN, NAN]),
+    Op("div", "div", ["x"], [INF]),
+    Op("memory_written", "written", ["memory", "div"], [INF, NAN, NAN]),
+    Op("first", "index", ["memory_written"], [1.0]),
+]
+
+
+def of(ops, **info):
+    dump = dump_of(*ops)
+    dump.set_run_info(RunInfo(**info))
+    return dump
+
+
+def test_what_no_end_of_the_run_takes_over_stays_local():
+    dump = of(DROPPED)
+    assert passing(dump, origin_of_nonfinite) == []
+    (log,) = dump.by_node("log")
+    assert began_here(dump, log) and stayed_local(dump, [log])
+
+
+@pytest.mark.parametrize(
+    ("info", "expected"),
+    [
+        ({"fetches": ["out:0"]}, []),
+        ({"fetches": ["mul:0", "out:0"]}, ["log"]),
+        ({"fetches": ["mul"]}, ["log"]),
+        ({"results": {"out:0": True}}, []),
+        ({"results": {"out:0": True, "x:0": False}}, []),
+        ({"results": {"mul:0": True}}, ["log"]),
+        ({"results": {"log:0": True}}, ["log"]),
+        # The program still has it, but what has read it didn't take it over.
+        ({"results": {"mul:0": False}}, []),
+    ],
+)
+def test_the_ends_of_a_run(info, expected):
+    assert passing(of(DROPPED, **info), origin_of_nonfinite) == expected
+
+
+def test_a_nan_that_the_program_keeps_counts_whoever_has_read_it():
+    ops = [*DROPPED[:2], Op("mul", "mul", ["log"], [NAN, 0.0]), *DROPPED[3:]]
+    assert passing(of(ops, results={"mul:0": False}), origin_of_nonfinite) == ["log"]
+
+
+def test_memory_counts_as_far_as_it_went_bad_in_the_run():
+    kept = {"results": {"memory_written:0": False, "first:0": True}}
+    assert passing(of(IN_MEMORY, **kept), origin_of_nonfinite) == []
+    ops = [Op("memory", "Input", (), [1.0, NAN, NAN]), *IN_MEMORY[1:]]
+    assert passing(of(ops, **kept), origin_of_nonfinite) == ["div"]
+    ops[-1] = Op("last", "index", ["memory_written"], [NAN])
+    kept["results"]["last:0"] = True
+    assert passing(of(ops, **kept), origin_of_nonfinite) == ["memory", "div"]
+
+
+def test_a_number_that_goes_to_python():
+    ops = [*DROPPED, Op("item", "_local_scalar_dense", ["mul"])]
+    assert passing(of(ops, results={"out:0": True}), origin_of_nonfinite) == []
+    ops[-1].attributes["_result"] = "-inf"
+    assert passing(of(ops, results={"out:0": True}), origin_of_nonfinite) == ["log"]
+
+
+def test_a_where_that_took_the_other_one():
+    ops = [
+        *DROPPED[:2],
+        Op("mask", "full", (), [1.0, -INF], fill_value="-inf"),
+        Op("where", "where", ["c", "log", "mask"], [0.0, -INF]),
+    ]
+    assert passing(of(ops), origin_of_nonfinite) == []
+    ops[-1] = Op("where", "where", ["c", "log", "mask"], [-INF, -INF])
+    assert passing(of(ops), origin_of_nonfinite) == ["log"]
+
+
+def test_a_buffer_is_no_origin_but_what_comes_out_of_it():
+    ops = [
+        Op("least", "Buffer", (), INF),
+        Op("x", "Input", (), [1.0]),
+        Op("minimum", "minimum", ["least", "x"], [1.0]),
+    ]
+    assert passing(of(ops), origin_of_nonfinite) == []
+    ops[-1] = Op("sub", "sub", ["x", "least"], [-INF])
+    assert passing(of(ops), origin_of_nonfinite) == ["sub"]
+
+
+@pytest.mark.parametrize("is_end_bad", [False, True])
+def test_only_bad_tensors_that_were_too_many_to_be_kept(is_end_bad):
+    ops = [*DROPPED[:2], Op("mul", "mul", ["log"]), Op("out", "sum", ["mul"])]
+    dump = of(ops, results={"out:0": True})
+    dump.lists_only_bad = True
+    dump.suspects = frozenset(["log:0", "mul:0", *(["out:0"] if is_end_bad else [])])
+    assert passing(dump, origin_of_nonfinite) == (["log"] if is_end_bad else [])
+
+
+def test_clean_tensors_are_not_read_for_it():
+    dump = of(DROPPED, results={"out:0": True, "where:0": True})
+    dump.suspects = frozenset(["log:0", "mul:0"])
+    (log,) = dump.by_node("log")
+    assert not origin_of_nonfinite(log, log.get_tensor(), dump)
+    assert "out" not in dump.reads and "where" not in dump.reads
+
+
+def test_it_is_the_same_in_a_run_folder(tmp_path):
+    for name, results in {"local": {"out:0": True}, "kept": {"mul:0": True}}.items():
+        dump = of(DROPPED, results=results)
+        write_run_folder(dump, tmp_path / name)
+        again = RunFolderDump(tmp_path / name)
+        assert again.run_info().results == results
+        assert passing(again, origin_of_nonfinite) == passing(dump, origin_of_nonfinite)
+
+
+@pytest.mark.parametrize("ends", [["out"], ["log"], ["state"]])
+def test_numpy(ends):
+    with tf.Graph().as_default():
+        x = tf.constant(np.float32([0, 2]), name="x")
+        log = tf.log(x, name="log")
+        out = tf.where(tf.greater(x, 1.0), log, x, name="out")
+        state = tf.Variable(np.float32([1, 1]), name="v")
+        fetches = {"out": out, "log": [log, out], "state": [tf.assign(state, log), out]}[ends[0]]
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            adapter = ENGINE.adapt(session)
+            dump = adapter.debug_run(fetches, None, None, None, Watch()).dump
+            dump.set_run_info(RunInfo(fetches=adapter.fetch_names(fetches)))
+    found = [datum.node_name for datum in dump.find(origin_of_nonfinite)]
+    assert found == ([] if ends == ["out"] else ["log"])

@@ -1,0 +1,269 @@
+"""Which of the bad tensors of a run got somewhere, and which stayed where they were made."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.dumps.executions import body_of
+from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
+from tfdbg_cli.filters.lineage import WRITTEN, Lineage, floats, holds_others
+
+__all__ = ["Outcome"]
+
+# PyTorch's for `item()`: the number goes to the program.
+_TO_PYTHON = "_local_scalar_dense"
+_RESULT = "_result"
+_BAD_NUMBER = re.compile(r"nan|inf", re.IGNORECASE)
+# To another process.
+_SENDS = re.compile(r"_?c10d(_functional)?\.")
+# What an op of PyTorch's overwrites, as it was before.
+_WRITES = "_writes"
+
+
+class Outcome:
+    """Walks back from where a run ends, through bad tensors only.
+
+    The ends are the bad ones among
+
+    * the results: the output of a model, a loss, a gradient, what was fetched;
+    * what the program still has when the run is over: parameters and other state as far as it
+      became bad in this run, variables. Infinities that ops of the run have read and that came to
+      nothing are none;
+    * what goes to Python (``item()``), to another process, to a node that gives no tensor.
+
+    Where the dump doesn't say what the program has at the end, the tensors of nodes that no dumped
+    node has read are the ends.
+
+    Args:
+        lineage: of the dump; with a graph.
+    """
+
+    _all: ClassVar[weakref.WeakKeyDictionary[Lineage, Outcome]] = weakref.WeakKeyDictionary()
+
+    def __init__(self, lineage: Lineage) -> None:
+        self._lineage: Lineage = weakref.proxy(lineage)
+        self._data: set[int] | None = None
+        self._names: set[str] | None = None
+
+    @classmethod
+    def of(cls, lineage: Lineage) -> Outcome:
+        """The same one for the same lineage."""
+        found = cls._all.get(lineage)
+        if found is None:
+            found = cls._all[lineage] = cls(lineage)
+        return found
+
+    def got_somewhere(self, datum: Datum) -> bool:
+        """Whether what is bad in a tensor was taken over, all the way to an end of the run."""
+        graph = self._lineage.graph
+        if graph is None:
+            return True
+        if self._data is None and self._names is None:
+            results, fetches = self._told()
+            if results is None:
+                self._data = self._from_unread(graph, fetches)
+            else:
+                self._names = self._from_results(graph, results)
+        if self._names is not None:
+            return datum.tensor_name in self._names
+        return id(datum) in (self._data or ())
+
+    def is_end(self, datum: Datum) -> bool:
+        """Whether a bad tensor is plainly an end of the run; no other tensor is looked at."""
+        graph = self._lineage.graph
+        if graph is None:
+            return True
+        results, fetches = self._told()
+        if results is not None:
+            return results.get(datum.tensor_name, False)
+        return datum.tensor_name in fetches or not self._has_known_reader(graph, datum.node_name)
+
+    def _told(self) -> tuple[Mapping[str, bool] | None, frozenset[str]]:
+        """What the dump says of the run's results, and of its fetches."""
+        info = self._lineage.dump.run_info()
+        return (info.results, frozenset(info.fetches)) if info is not None else (None, frozenset())
+
+    def _has_known_reader(self, graph: Graph, node: str) -> bool:
+        if node not in graph:
+            return False
+        return any(self._lineage.dump.by_node(reader) for reader in _readers(graph, node))
+
+    # Where the dump says what the run leaves behind, each tensor was made once.
+
+    def _from_results(self, graph: Graph, results: Mapping[str, bool]) -> set[str]:
+        taken: set[str] = set()
+        waiting: list[str] = []
+        for name, is_result in results.items():
+            for tensor in self._bad_of(graph, [name]):
+                before = None if is_result else self._overwritten(graph, tensor)
+                if not is_result and not self._is_kept_bad(graph, tensor, before):
+                    continue
+                if before is None:
+                    waiting.append(tensor)
+                else:  # what was bad there before has only stayed
+                    taken.add(tensor)
+                    waiting += self._fed(graph, tensor, but=before)
+        for node in graph.nodes.values():
+            if _is_exit(node):
+                waiting += self._bad_of(graph, node.inputs)
+        done: set[str] = set()
+        while waiting:
+            tensor = waiting.pop()
+            if tensor not in done:
+                done.add(tensor)
+                waiting += self._fed(graph, tensor)
+        return taken | done
+
+    def _bad_of(self, graph: Graph, tensors: Iterable[str]) -> Iterator[str]:
+        """The bad ones of some tensors; those that aren't there are passed through."""
+        dump = self._lineage.dump
+        waiting = list(tensors)
+        seen: set[str] = set()
+        while waiting:
+            tensor = waiting.pop()
+            if tensor in seen:
+                continue
+            seen.add(tensor)
+            data = dump.by_tensor(tensor)
+            node = graph.nodes.get(node_name_of(tensor))
+            may_be = dump.suspects is None or tensor in dump.suspects
+            if node is not None and holds_others(node):
+                may_be = True
+            if data:
+                if may_be and self._lineage.bad(data[-1]):
+                    yield tensor
+            elif may_be and dump.suspects is not None and tensor in dump.suspects:
+                yield tensor  # one of too many to be kept
+            elif node is not None and (holds_others(node) or not dump.lists_only_bad):
+                waiting += node.inputs
+
+    def _fed(self, graph: Graph, tensor: str, but: str = "") -> Iterator[str]:
+        """The bad tensors that a bad tensor has taken over."""
+        dump = self._lineage.dump
+        node = graph.nodes.get(node_name_of(tensor))
+        if node is None:
+            return
+        data = dump.by_tensor(tensor)
+        for each in self._bad_of(graph, [name for name in node.inputs if name != but]):
+            source = dump.by_tensor(each)
+            if not data or not source or self._lineage.takes_over(data[-1], source[-1]):
+                yield each
+
+    def _overwritten(self, graph: Graph, tensor: str) -> str | None:
+        """What was in the memory of a tensor before it was made; ``None``: nothing."""
+        name, _, slot = tensor.rpartition(":")
+        node = graph.nodes.get(name)
+        if node is None:
+            return None
+        if node.op_type == WRITTEN:
+            return next(iter(node.inputs), None)
+        writes = node.attributes.get(_WRITES, "")
+        if not writes:
+            return None
+        written = writes.split(", ")
+        before = written[int(slot)] if int(slot) < len(written) else written[0]
+        # In the dump of several ranks only the inputs have the rank in front.
+        return next((n for n in node.inputs if n == before or n.endswith(f"/{before}")), None)
+
+    def _is_kept_bad(self, graph: Graph, tensor: str, before: str | None) -> bool:
+        """Whether it counts that the program still has a bad tensor."""
+        dump = self._lineage.dump
+        data = dump.by_tensor(tensor)
+        if not data:
+            return True
+        if before is not None:
+            old = dump.by_tensor(before)
+            while not old and (node := graph.nodes.get(node_name_of(before))) is not None:
+                if node.op_type != WRITTEN or not node.inputs:
+                    break
+                before = node.inputs[0]
+                old = dump.by_tensor(before)
+            return not old or _has_new(data[-1], old[-1])
+        bad = self._lineage.bad(data[-1])
+        return bad is None or bool(bad.nan) or not _is_read(graph, node_name_of(tensor))
+
+    # Elsewhere a tensor may be there many times, in loops.
+
+    def _from_unread(self, graph: Graph, fetches: Collection[str]) -> set[int]:
+        dump = self._lineage.dump
+        handed_on = {
+            tensor
+            for node in graph.nodes.values()
+            for ways in node.returns or ()
+            for tensor in ways
+        }
+        was_done = _needed(graph, fetches)
+        waiting = [
+            datum
+            for node in graph.nodes.values()
+            if not dump.by_node(node.name)
+            and not graph.recipients(node.name, control=False)
+            and (was_done is None or node.name in was_done or body_of(node.name))
+            for tensor in node.inputs
+            for datum in dump.by_tensor(tensor)
+        ]
+        is_end: dict[str, bool] = {}
+        for datum in dump.data():
+            name, node = datum.tensor_name, datum.node_name
+            if node not in is_end:
+                is_end[node] = not self._has_known_reader(graph, node)
+            if (is_end[node] and name not in handed_on) or name in fetches or node in fetches:
+                waiting.append(datum)
+        done: set[int] = set()
+        while waiting:
+            datum = waiting.pop()
+            if id(datum) in done or not self._lineage.bad(datum):
+                continue
+            done.add(id(datum))
+            waiting += [
+                each
+                for each in self._lineage.inputs(datum)
+                if self._lineage.bad(each) and self._lineage.takes_over(datum, each)
+            ]
+        return done
+
+
+def _needed(graph: Graph, fetches: Collection[str]) -> set[str] | None:
+    """The nodes that a run had to do for its fetches; ``None``: these are unknown."""
+    named = {node_name_of(name) for name in fetches} & graph.nodes.keys()
+    found = {each for name in named for each in graph.ancestors(name)}
+    return named | found if named else None
+
+
+def _readers(graph: Graph, name: str) -> Iterator[str]:
+    """The nodes that read a node, be it through views of it."""
+    waiting, seen = [name], {name}
+    while waiting:
+        for edge in graph.recipients(waiting.pop(), control=False):
+            if edge.node in seen:
+                continue
+            seen.add(edge.node)
+            if holds_others(graph.nodes[edge.node]):
+                waiting.append(edge.node)
+            else:
+                yield edge.node
+
+
+def _is_read(graph: Graph, name: str) -> bool:
+    return next(_readers(graph, name), None) is not None
+
+
+def _is_exit(node: Node) -> bool:
+    """Whether what a node of PyTorch's reads leaves the run as no tensor."""
+    if node.op_type == _TO_PYTHON:
+        return _BAD_NUMBER.search(node.attributes.get(_RESULT, "")) is not None
+    return _SENDS.match(node.op_type) is not None
+
+
+def _has_new(datum: Datum, before: Datum) -> bool:
+    """Whether a tensor is bad where the one before it in its memory wasn't."""
+    now, then = floats(datum), floats(before)
+    if now is None or then is None or now.shape != then.shape:
+        return True
+    return bool((~np.isfinite(now) & np.isfinite(then)).any())
