@@ -206,6 +206,18 @@ class Document(ABC):
         self._title = printable(text)
 
     @property
+    def tables(self) -> Sequence[tuple[int, int]]:
+        """The tables: the line of the heads of their columns, and the line behind the last row."""
+        return ()
+
+    def heads(self, number: int) -> Line | None:
+        """The heads above a line of a table, which a screen keeps in sight; ``None``: none."""
+        for first, behind in self.tables:
+            if first < number < behind:
+                return self.lines(first, first + 1)[0]
+        return None
+
+    @property
     @abstractmethod
     def line_count(self) -> int:
         """How many lines there are. Cheap: no line is formatted to know it."""
@@ -416,6 +428,12 @@ class ChainDocument(Document):
                 start = upto
             at += 1
         return made
+
+    @property
+    def tables(self) -> Sequence[tuple[int, int]]:
+        """Those of all parts."""
+        parts = zip(self._starts, self.parts, strict=False)
+        return [(at + first, at + last) for at, part in parts for first, last in part.tables]
 
     def find(
         self, pattern: re.Pattern[str], start: int, direction: int = 1, stop: int | None = None

@@ -69,6 +69,10 @@ class Table(LazyDocument):
     def element(self, indices: Sequence[int]) -> Document | None:
         return TextDocument([f"element {tuple(indices)}"]) if indices[0] < COUNT else None
 
+    @property
+    def tables(self) -> Sequence[tuple[int, int]]:
+        return [(3, 100), (200, COUNT)]
+
     def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
         at = None if indices is None else (2, 3, 5, 7).index(indices[0]) + direction
         if at == 9:
@@ -213,7 +217,11 @@ def test_the_head_of_a_document(both: Both) -> None:
     ):
         assert getattr(theirs, name) == getattr(ours, name)
     assert theirs.line_count == COUNT
+    assert list(theirs.tables) == [tuple(table) for table in ours.tables]
     assert not ours.made
+    assert [theirs.heads(number) for number in (3, 100, 200)] == [None] * 3
+    assert theirs.heads(4) == theirs.heads(99) == Table().lines(3, 4)[0]
+    assert theirs.heads(COUNT - 1) == Table().lines(200, 201)[0]
 
 
 def test_steps_from_element_to_element(both: Both) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.commands import completers
@@ -160,6 +160,24 @@ class _Table:
         )
 
 
+class _Rows(LazyDocument):
+    """The heads and rows of one device."""
+
+    def __init__(self, table: _Table, count: int) -> None:
+        super().__init__(count + 1, lambda number: table.row(number - 1))
+        self._heads = table.heads()
+
+    @property
+    def tables(self) -> Sequence[tuple[int, int]]:
+        """It is one."""
+        return ((0, self.line_count),)
+
+    def lines(self, start: int, stop: int) -> list[Line]:
+        """The lines ``start`` to ``stop - 1``."""
+        heads = [self._heads] if start <= 0 < stop else []
+        return heads + super().lines(max(start, 1), stop)
+
+
 _TOTAL = "Device Total"
 # Names that are longer come last where the screen is too narrow for all columns.
 _LONG_NAME = 40
@@ -242,8 +260,7 @@ def _list_profile(context: Context, arguments: argparse.Namespace) -> Result:
             parts.append(TextDocument([*head, line(("No op execution passes.", "dim"))]))
             continue
         table = _Table(dump, one, arguments, context.width)
-        parts.append(TextDocument([*head, table.heads()]))
-        parts.append(LazyDocument(len(one.entries), table.row))
+        parts += [TextDocument(head), _Rows(table, len(one.entries))]
         parts.append(TextDocument([line(), table.total()]))
     return ChainDocument(
         parts,

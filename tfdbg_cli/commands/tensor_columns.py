@@ -319,16 +319,18 @@ def _distinct(chosen: Iterable[Column]) -> tuple[Column, ...]:
     return tuple(dict.fromkeys(chosen))
 
 
-def default_columns(width: int, longest: int = 0) -> tuple[Column, ...]:
+def default_columns(width: int, longest: int = 0, sort_by: str = "time") -> tuple[Column, ...]:
     """As many columns as fit beside the names.
 
     Args:
         width: of the screen.
         longest: characters of the longest name.
+        sort_by: a column that is shown in any case, unless it is the default.
     """
     numbers = ("min", "max", "mean") if width >= WIDE else ()
     # What must not be pushed off the screen is the name.
-    for names in ((*_ALWAYS, *numbers), _ALWAYS, *_NARROW):
+    for few in ((*_ALWAYS, *numbers), _ALWAYS, *_NARROW):
+        names = few if sort_by in ("time", "name", *few) else (*few, sort_by)
         taken = sum(_BY_NAME[name].width + 1 for name in names) + _HEALTH_GROWS
         if taken + min(longest, _NAME_ROOM) <= width:
             break

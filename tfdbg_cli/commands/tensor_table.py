@@ -78,7 +78,10 @@ class TensorTable(Document):
         self._again = again
         self._sort_by = sort_by
         self._reverse = reverse
-        self._columns = columns(chosen) if chosen else default_columns(width, self._longest())
+        if chosen:
+            self._columns = columns(chosen)
+        else:
+            self._columns = default_columns(width, self._longest(), sort_by)
         needs = [STATISTICS[column.name] for column in self._columns if column.name in STATISTICS]
         self._has_statistics, self._has_numbers = bool(needs), any(needs)
         self._background = Background(facts.measurements)
@@ -97,7 +100,9 @@ class TensorTable(Document):
         for column in self._columns:
             places.append(place)
             is_wide = self._width >= WIDE and column.wide
-            width = max(column.wide if is_wide else column.width, len(column.head))
+            width = max(
+                column.wide if is_wide else column.width, len(column.head + self._arrow(column))
+            )
             if column.name == "time" and self._found:
                 last = self._facts.dump.data()[-1]
                 width = max(width, len(f"[{self._facts.milliseconds(last):.3f}]"))
@@ -112,6 +117,11 @@ class TensorTable(Document):
     def line_count(self) -> int:
         """The heads and the rows."""
         return len(self._found) + 1
+
+    @property
+    def tables(self) -> Sequence[tuple[int, int]]:
+        """It is one."""
+        return ((0, self.line_count),)
 
     def lines(self, start: int, stop: int) -> list[Line]:
         """The lines ``start`` to ``stop - 1``; unknown statistics are asked for, not waited for."""
@@ -201,12 +211,20 @@ class TensorTable(Document):
         )
 
     def _heads(self) -> Line:
-        return self._aligned([[self._head(column)] for column in self._columns])
+        return self._aligned([self._head(column) for column in self._columns])
 
-    def _head(self, column: Column) -> Span:
+    def _head(self, column: Column) -> list[Span]:
         is_key = column.name == self._sort_by
         turn = " -r" if is_key and not self._reverse else ""
-        return Span(column.head, "heading", Link(f"{self._again} -s {column.name}{turn}"))
+        link = Link(f"{self._again} -s {column.name}{turn}")
+        spans = [Span(column.head, "heading", link)]
+        return [*spans, Span(arrow, "heading", link)] if (arrow := self._arrow(column)) else spans
+
+    def _arrow(self, column: Column) -> str:
+        """Stands behind the head that the list is sorted by, if not in the order of time."""
+        if column.name != self._sort_by or (column.name == "time" and not self._reverse):
+            return ""
+        return "↓" if self._reverse else "↑"
 
     def _aligned(self, cells: Sequence[Sequence[Span]]) -> Line:
         """Cells at their columns' places; behind one that is too long, the next ones catch up."""

@@ -56,6 +56,11 @@ class RunTable(Document):
         """The heads and the rows."""
         return len(self._runs) + 1
 
+    @property
+    def tables(self) -> Sequence[tuple[int, int]]:
+        """It is one."""
+        return ((0, self.line_count),)
+
     def lines(self, start: int, stop: int) -> list[Line]:
         """The lines ``start`` to ``stop - 1``; what isn't known is asked for, not waited for."""
         start, stop = max(start, 0), min(stop, self.line_count)

@@ -54,6 +54,7 @@ _LONGEST_TEXT = 10_000
 _MOST_DETAILS = 2_000
 _MOST_CANDIDATES = 2_000
 _MOST_MENU_ITEMS = 200
+_MOST_TABLES = 1000
 
 _Result = TypeVar("_Result")
 
@@ -114,6 +115,7 @@ def encode_document(document: Document, number: int) -> dict[str, Any]:
         "initial_line": int(document.initial_line),
         "initial_search": _cut(document.initial_search),
         "steps": _cut(document.steps),
+        "tables": [list(table) for table in document.tables[:_MOST_TABLES]],
         "is_data": document.is_data,
         "count": int(document.line_count),
         # Whether a line may be drawn before all of it is known.
@@ -267,6 +269,7 @@ class Head(NamedTuple):
     initial_line: int
     initial_search: str
     steps: str
+    tables: tuple[tuple[int, int], ...]
     is_data: bool
     line_count: int
     pends: bool
@@ -286,6 +289,7 @@ def decode_head(data: Any) -> Head:
         integer(data["initial_line"]),
         _text(data["initial_search"]),
         printable(_text(data["steps"])),
+        tuple((integer(first), integer(behind)) for first, behind in data["tables"]),
         bool(data["is_data"]),
         integer(data["count"]),
         bool(data["pends"]),

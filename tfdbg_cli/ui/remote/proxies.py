@@ -153,7 +153,7 @@ class RemoteDocument(Document):
         self._number, self._count, self._pends = head.number, head.line_count, head.pends
         self.title, self.title_role, self.menu = head.title, head.title_role, head.menu
         self.initial_line, self.initial_search = head.initial_line, head.initial_search
-        self.is_data, self.steps = head.is_data, head.steps
+        self.is_data, self.steps, self._tables = head.is_data, head.steps, head.tables
         self._blocks: OrderedDict[int, list[Line]] = OrderedDict()
         # Blocks with placeholders, and until when they are good enough.
         self._until: dict[int, float] = {}
@@ -172,6 +172,11 @@ class RemoteDocument(Document):
             return self._connection.call(state.number, name, document=self._number, **arguments)
         except StopOverError:
             raise UserError("The program runs on already.") from None
+
+    @property
+    def tables(self) -> Sequence[tuple[int, int]]:
+        """Where the program has tables."""
+        return self._tables
 
     @property
     def line_count(self) -> int:

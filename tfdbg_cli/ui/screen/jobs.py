@@ -130,6 +130,10 @@ class FilteredDocument(Document):
         """How many lines match."""
         return len(self._numbers)
 
+    def heads(self, number: int) -> Line | None:
+        """The heads that the whole has above that line."""
+        return self.whole.heads(self.number(number))
+
     def number(self, at: int) -> int:
         """The number in the whole Document of a line of this one."""
         return int(self._numbers[at]) if len(self._numbers) else 0

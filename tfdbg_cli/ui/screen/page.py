@@ -42,7 +42,7 @@ def page_rows(view: View) -> list[Cells]:
     lines = view.visible()
     rows: list[Cells] = []
     for row in range(view.height):
-        number = view.top + row
+        number = view.line_at(row)
         segments: list[Segment] = []
         if row < len(lines):
             link = focused if focused is not None and focused.line == number else None

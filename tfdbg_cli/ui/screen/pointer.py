@@ -55,8 +55,8 @@ class Pointer:
         first_row, behind = self._state.areas.page
         if view is None or not first_row <= row < behind or col >= self._state.size[0] - 1:
             return
-        number = view.top + row - first_row
-        if number < view.document.line_count:
+        number = view.line_at(row - first_row)
+        if view.top <= number < view.document.line_count:
             self._state.clicked = view.cursor.put_at(number, view.character_at(number, col))
 
     def _click_scroll_bar(self, col: int, row: int) -> None:

@@ -26,6 +26,9 @@ _COUNT_SECONDS = 0.05
 # Matches of one line that are looked at for the last one.
 _MOST_PLACES = 1000
 
+# On a page of fewer rows the heads of a table scroll away.
+_SMALLEST = 4
+
 
 class LinkPlace(NamedTuple):
     """A link of a line: its ordinal there, its command, and the span indices it covers."""
@@ -107,15 +110,34 @@ class View:
 
     # -- scrolling
 
+    def heads(self, top: int | None = None) -> Line | None:
+        """The heads of a table that take the first row, where the lines below are in it.
+
+        Args:
+            top: the line below them; default: the one that is on top now.
+        """
+        if self.height < _SMALLEST:
+            return None
+        try:
+            return self.document.heads(self.top if top is None else top)
+        except Exception:  # a damaged dump: the page says so
+            return None
+
+    @property
+    def rows(self) -> int:
+        """The rows of the page that scroll."""
+        return self.height - (self.heads() is not None)
+
     @property
     def last_top(self) -> int:
         """The line on top when the last one is at the bottom."""
-        return max(self.document.line_count - self.height, 0)
+        missing = self.document.line_count - self.height
+        return max(missing + (self.heads(max(missing, 0)) is not None), 0)
 
     @property
     def bottom(self) -> int:
         """The line behind the last visible one."""
-        return min(self.top + self.height, self.document.line_count)
+        return min(self.top + self.rows, self.document.line_count)
 
     def go_to(self, number: int) -> None:
         """Put a line on top."""
@@ -123,7 +145,10 @@ class View:
 
     def scroll(self, lines: int) -> None:
         """Scroll by lines, downwards if positive."""
-        self.go_to(self.top + lines)
+        top = self.top + lines
+        if top > 0 and self.heads(top) is not None and self.heads(top - 1) is None:
+            top += 1 if lines > 0 else -1  # the heads are in sight one line above it, too
+        self.go_to(top)
 
     def scroll_sideways(self, columns: int) -> None:
         """Scroll by columns, but not beyond the end of the longest visible line."""
@@ -133,7 +158,7 @@ class View:
 
     def show(self, number: int) -> None:
         """Scroll only if a line isn't visible; then it comes to a third of the page."""
-        if not self.top <= number < self.top + self.height:
+        if not self.top <= number < self.top + self.rows:
             self.go_to(number - self.height // 3)
 
     def show_place(self, number: int, first: int, behind: int) -> None:
@@ -170,8 +195,14 @@ class View:
             return one_line(error)
 
     def visible(self) -> list[Line]:
-        """The lines on the page."""
-        return self.lines(self.top, self.top + self.height)
+        """The lines on the page, from its first row on."""
+        lines = self.lines(self.top, self.top + self.rows)
+        heads = self.heads()  # after the lines, by which the columns grow
+        return lines if heads is None else [heads, *lines]
+
+    def line_at(self, row: int) -> int:
+        """The number of the line on a row of the page; beyond the ends there is none."""
+        return self.top + row - (self.height - self.rows)
 
     def resize(self, width: int, height: int) -> None:
         """Fit the page of a resized terminal and keep the place.
