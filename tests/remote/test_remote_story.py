@@ -117,7 +117,9 @@ def test_names_that_a_terminal_would_obey(ui: str, job: Start, screen: Attach) -
     shown = screen(running, "--ui", ui, size=(160, 30))
     shown.until("tfdbg>")
     shown.type("run -f has_inf_or_nan\r")
-    shown.until(f"y{SHOWN}:0")
+    shown.until("run-end: run #8")
+    shown.until("1 dumped tensor")
+    shown.until("-inf")
     shown.type(f"pt 'y{SHOWN}:0'\r")  # as it is printed
     shown.until("array([-inf]")
     shown.type("pt y\r")
