@@ -54,7 +54,9 @@ class MonitoredAdapter(TensorFlowAdapter):
             return Capture(value, None, error)
 
         def plain() -> Capture:
-            return self._below_run(untouched, *arguments)
+            capture = self._below_run(untouched, *arguments)
+            capture.dump = None
+            return capture
 
         return dataclasses.replace(super().call(*arguments), plain=plain)
 
