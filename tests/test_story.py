@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from examples_kit import ENGINES, EXAMPLES, line_of, python, screens
+from examples_kit import ENGINES, EXAMPLES, line_of, needs, python, screens
 from examples_kit import debug as debug_example
 
 EXAMPLE = EXAMPLES / "debug_mnist.py"
@@ -158,3 +158,30 @@ def test_a_command_that_fails_changes_the_exit_status_only():
     assert done.status == 1
     assert done.err.count("ERROR") == 1
     assert [t for t in done.out.splitlines() if "Accuracy" in t] == plain.out.splitlines()
+
+
+README = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+
+
+def told_commands(text):
+    """The commands of the README's table of the story."""
+    table = text.partition("| type | and see |\n")[2]
+    rows = table.partition("\n\n")[0].splitlines()[1:]
+    return [re.match(r"\| (`+)(.+?)\1 \|", row)[2] for row in rows]
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, pytest.param("torch", marks=needs("torch"))])
+def test_the_readmes_names_exist_in_each_variant(engine):
+    commands = told_commands(README)
+    assert len(commands) >= 8
+    commands.remove("exit")
+    if engine == "torch":
+        pairs = re.findall(r"`([^`]+)`\s+for\s+`([^`]+)`", README)
+        if not pairs:
+            pytest.skip("the README tells nothing of PyTorch's names")
+        for theirs, name in pairs:
+            commands = [command.replace(name, theirs) for command in commands]
+        commands.insert(0, "config set overhead 1000")  # however busy the machine is
+    done = debug(commands, "--engine", engine, "--max-steps", "6")
+    assert done.status == 0, done.err
+    assert "ERROR" not in done.err
