@@ -51,6 +51,7 @@ FRONT_DOORS = {
     "offline_analyzer",
     "options",
     "start",
+    "unseen",
 }
 
 
