@@ -60,6 +60,7 @@ FRONT_DOORS = {
     "offline_analyzer",
     "options",
     "start",
+    "unseen",
 }
 
 

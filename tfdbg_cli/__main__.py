@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from tfdbg_cli.errors import UserError, did_you_mean
 from tfdbg_cli.options import WRONG_USE, OptionParser, add_ui_options, check_theme
 from tfdbg_cli.printable import printable
+from tfdbg_cli.unseen import SEEN, UNSEEN
 from tfdbg_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -39,6 +40,16 @@ examples:
   tfdbg --listen 5678 train.py
       in a job without a terminal; "tfdbg attach 5678" debugs it from any other one
 """
+
+
+def _frameworks() -> str:
+    """What is debugged today, and what isn't."""
+
+    def table(entries: Sequence[tuple[str, str]]) -> str:
+        return "\n".join(f"  {name:<13} {what}" for name, what in entries)
+
+    return f"debugged today:\n{table(SEEN)}\nnot debugged today:\n{table(UNSEEN)}"
+
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -83,7 +94,7 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
         prog="tfdbg",
         usage=_USAGE,
         description=_DESCRIPTION,
-        epilog=_EXAMPLES,
+        epilog=f"{_EXAMPLES}\n{_frameworks()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
         allow_abbrev=False,
@@ -306,7 +317,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit status: the program's own; 2 for a wrong command line or a script that can't be
-        opened; with ``--batch`` 1 when a debugger command failed and the program did not.
+        opened; with ``--batch`` 1 when a debugger command failed, or there was nothing to run the
+        commands at, and the program did not fail.
 
     Raises:
         SystemExit: ``--help``, ``--version``, or a wrong command line.

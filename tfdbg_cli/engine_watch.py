@@ -10,6 +10,7 @@ from tfdbg_cli.engines.registry import entries, load
 from tfdbg_cli.errors import one_line
 from tfdbg_cli.import_hook import ImportHook
 from tfdbg_cli.streams import tell
+from tfdbg_cli.unseen import Unseen
 
 if TYPE_CHECKING:
     from tfdbg_cli.sessions.debugger import Debugger
@@ -45,6 +46,7 @@ class EngineWatch:
         }
         self._hook = ImportHook(tuple(self._triggers), self._imported)
         self._seen: dict[str, None] = {}
+        self._unseen = Unseen()
         self._undo: list[Callable[[], None]] = []
         self._is_on = True
         self._process = os.getpid()
@@ -54,6 +56,8 @@ class EngineWatch:
         """Watch the imports from now on; frameworks that are imported already count, too."""
         EngineWatch.current = self
         self._hook.install()
+        if self._only is None:  # else somebody knows what is to be seen
+            self._unseen.start()
 
     def _imported(self, module: str) -> None:
         name = self._triggers[module]
@@ -100,6 +104,7 @@ class EngineWatch:
             return  # A forked child ends; the debugger is its parent's.
         EngineWatch.current = None
         self._hook.uninstall()
+        self._unseen.finish()
         try:
             self.turn(False)
             self.debugger.close()
@@ -114,10 +119,12 @@ class EngineWatch:
         names = ", ".join(dict.fromkeys(self._triggers.values()))
         only = "" if self._only is None else f" (only {names} was watched)"
         if not self.debugger.run_count:
-            if self._seen:
+            if self._unseen.told:
+                pass  # it was said at the first call
+            elif self._seen:
                 yield f"the program ended without a run to stop at{only}."
             else:
-                known = only or f" (it knows {names})"
+                known = only or f" (it knows {names}; what NumPy itself computes can't be seen)"
                 yield f"the program imported no framework that the debugger knows{known}."
         elif not self.debugger.stops and not queue.batch and not self.debugger.is_detached:
             yield f"the program's {self.debugger.run_count} run(s) gave no occasion to stop{only}."

@@ -10,6 +10,7 @@ import io
 import os
 import pkgutil
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, SourcelessFileLoader
 from types import CodeType, ModuleType, TracebackType
@@ -214,7 +215,19 @@ def _run(
         status = _print_uncaught(uncaught)
         if isinstance(uncaught, KeyboardInterrupt) and status == 1:
             raise uncaught
-    return int(debugger.queue.failed and debugger.queue.batch) if status == 0 else status
+    return status or _batch_status(debugger)
+
+
+def _batch_status(debugger: Debugger) -> int:
+    """1 if what a batch was to do failed, or none of it was done: there was nothing to stop at."""
+    queue = debugger.queue
+    if not queue.batch:
+        return 0
+    if queue and not debugger.stops:
+        for thread in threading.enumerate():  # python waits for them, too
+            if not thread.daemon and thread is not threading.current_thread():
+                thread.join()
+    return int(queue.failed or (bool(queue) and not debugger.stops))
 
 
 def _exit_status(error: SystemExit) -> int:
