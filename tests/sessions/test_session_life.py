@@ -324,6 +324,22 @@ def test_callables(program):
         sess.run(program.add, callable_runner=lambda: 1)
 
 
+@pytest.mark.parametrize("command", ["run", "run -n", "run -t 9", "run -f has_inf_or_nan"])
+def test_a_runner_of_the_programs_own_that_raises(program, command):
+    sess, ui = wrap(program.session, command)
+
+    def runner(feed):
+        program.session.run(program.ratio, feed)
+        raise RuntimeError("too bad")
+
+    with pytest.raises(RuntimeError, match="too bad"):
+        sess.run(callable_runner=runner, callable_runner_args=(program.feed,))
+    assert ui.modes == "se"
+    assert (ui.stops[1].initial, ui.stops[1].role) == ("error", "error")
+    assert "Error type: RuntimeError" in ui.stops[1].first_screen
+    assert 'raise RuntimeError("too bad")' in ui.stops[1].first_screen
+
+
 def test_eval_goes_through_the_debugger(program):
     sess, ui = wrap(program.session)
     with sess.as_default():

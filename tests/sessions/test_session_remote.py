@@ -58,6 +58,15 @@ def test_runs_at_an_address_that_tensorflow_knows(program, ram):
     assert "ratio/div:0" in ui.stops[0].names
 
 
+@needs_fsspec
+def test_the_address_of_a_folder(program, tmp_path):
+    sess = tf_debug.DumpingDebugWrapperSession(program.session, f"file://{tmp_path}/runs")
+    sess.run(program.ratio, program.feed)
+    (run,) = (tmp_path / "runs").iterdir()
+    for root in (str(run), f"file://{run}"):
+        assert tf_debug.DebugDumpDir(root).get_tensors("ratio/div", 0, "DebugIdentity")
+
+
 def test_an_address_that_nobody_knows(program, tmp_path):
     with pytest.raises(UserError, match="nosuch://a/b can't be reached"):
         tf_debug.DumpingDebugWrapperSession(program.session, "nosuch://a/b")

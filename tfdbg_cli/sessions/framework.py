@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_errors import late_error
 from tfdbg_cli.engines.base import (
     Capture,
     ProgramRun,
@@ -419,11 +420,21 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         def run() -> Any:
             return runner(*args, **kwargs)
 
-        def debug(watch: Watch | None = None) -> Capture:
-            value, error = self._plainly(run)
-            return Capture(value, MemoryDump(self._adapter.graph), error, run_metadata)
+        def plain() -> Capture:
+            try:
+                return Capture(run(), None, None, run_metadata)
+            except Exception as error:
+                told = self._adapter.describe_error(error) or late_error(error)
+                if told is not None:
+                    told.is_late = False  # whether it was done, nobody knows
+                return Capture(None, None, error, run_metadata, told)
 
-        return RunCall((), {}, run, debug, debug, runner="runner from make_callable()")
+        def debug(watch: Watch | None = None) -> Capture:
+            capture = plain()
+            capture.dump = MemoryDump(self._adapter.graph)
+            return capture
+
+        return RunCall((), {}, run, debug, debug, runner="runner from make_callable()", plain=plain)
 
     # Other ways to run.
 

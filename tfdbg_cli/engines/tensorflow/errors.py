@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from tensorflow.python.framework import errors_impl
 
 from tfdbg_cli.dumps.dump import RunError
-from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
+from tfdbg_cli.dumps.run_errors import late_error
 from tfdbg_cli.errors import message_of
 
 __all__ = [
@@ -111,32 +110,9 @@ def describe(error: BaseException) -> RunError | None:
 
 
 def late(error: BaseException) -> RunError | None:
-    """What to tell of an error that the program's own code has raised after the runtime's work.
-
-    ``None``: it is a way of ending the program or the thread, and no failure.
-    """
-    if not isinstance(error, Exception):
-        return None
-    file, line = "", 0
-    frame = sys._getframe(1)
-    while frame is not None and not _is_users(frame.f_code.co_filename):
-        frame = frame.f_back  # type: ignore[assignment]
-    if frame is not None:
-        file, line = frame.f_code.co_filename, frame.f_lineno
-    trace = error.__traceback__
-    while trace is not None:
-        if _is_users(trace.tb_frame.f_code.co_filename):
-            file, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
-        trace = trace.tb_next
-    try:
-        message = _short(error) if isinstance(error, errors_impl.OpError) else str(error)
-    except Exception:  # the program's own text of it fails
-        message = ""
-    return RunError(type(error).__name__, message, "", file, line, is_late=True)
-
-
-def _is_users(path: str) -> bool:
-    return not is_library_path(path) and not is_debugger_path(path)
+    """What to tell of an error that the program's own code has raised after the runtime's work."""
+    is_ours = isinstance(error, errors_impl.OpError)
+    return late_error(error, _short(error) if is_ours else None)
 
 
 def reason(error: BaseException) -> str:

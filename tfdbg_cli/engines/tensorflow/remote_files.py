@@ -21,7 +21,7 @@ from tfdbg_cli.errors import UserError, one_line
 __all__ = ["RemoteFiles", "deliver", "fetched", "is_remote", "remote_files"]
 
 # A drive letter of Windows is no scheme.
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 class RemoteFiles(Protocol):
@@ -47,9 +47,8 @@ class RemoteFiles(Protocol):
 
 
 def is_remote(path: Any) -> bool:
-    """Whether a dump root is the address of another file system."""
-    match = _SCHEME.match(path) if isinstance(path, str) else None
-    return match is not None and match[1].lower() != "file"
+    """Whether a dump root is an address and no path of this machine."""
+    return isinstance(path, str) and _SCHEME.match(path) is not None
 
 
 class _GFiles:
