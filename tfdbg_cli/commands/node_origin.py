@@ -16,6 +16,7 @@ from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.documents import Line, Link, Span, line
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.sources import own_frame
 
 __all__ = [
     "call_lines",
@@ -25,6 +26,9 @@ __all__ = [
     "stack_heading",
     "stack_label",
 ]
+
+# A node's frames are those of a backward that the program has written itself.
+_OWN = "_own_backward"
 
 _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+) in (?P<function>.+)")
 
@@ -97,13 +101,15 @@ def stack_heading(graph: Graph, node: Node) -> list[Line]:
     if "_phase" not in node.attributes:
         return []
     forward = forward_of(graph, node)
-    called = forward or node
-    if forward is not None and "/hook/" not in node.name:
+    called = node if forward is None or _OWN in node.attributes else forward
+    if forward is not None and "/hook/" not in node.name and _OWN not in node.attributes:
         head = [
             Span("Made by the forward op "),
             _node(graph, forward.name),
             Span(", called at:"),
         ]
+    elif _OWN in node.attributes:
+        head = [Span("Traceback of the call in the function's own backward:", "heading")]
     elif node.attributes["_phase"] == "backward" and "/hook/" not in node.name:
         head = [Span("Made by a backward pass, called at:", "heading")]
     else:
@@ -116,19 +122,30 @@ def stack_heading(graph: Graph, node: Node) -> list[Line]:
 
 
 def call_lines(dump: Dump, graph: Graph, node: Node) -> list[Line]:
-    """Where the backward pass was called of which a node's frames say nothing."""
-    if forward_of(graph, node) is None and "/hook/" not in node.name:
+    """What a node's frames don't say: where the backward pass was called, or the forward op."""
+    forward = forward_of(graph, node)
+    if forward is None and "/hook/" not in node.name:
         return []
+    if forward is not None and _OWN in node.attributes:
+        frame = own_frame(forward.frames or ())
+        if frame is None:
+            return []
+        head = [Span("Gradient of "), _node(graph, forward.name), Span(", called at:")]
+        return [line(), line(*head), *_place(dump, frame.file, frame.line)]
     text = node.attributes.get("_backward_called_at", "")
     match = _PLACE.fullmatch(text)
     if match is None:
         return []
-    file, number = match["file"], match["line"]
+    heading = line(("The backward pass was called at:", "heading"))
+    return [line(), heading, *_place(dump, match["file"], int(match["line"]))]
+
+
+def _place(dump: Dump, file: str, number: int) -> list[Line]:
+    """A line of the program, and its text where that is known."""
     is_known = dump.sources().lines(file) is not None
     link = Link(f"ps {quoted(file)} -b {number}") if is_known else None
-    source = dump.sources().line(file, int(number))
-    place = Span(f"{file}:{number}", "link" if link else "", link)
-    lines = [line(), line(("The backward pass was called at:", "heading")), line("  ", place)]
+    source = dump.sources().line(file, number)
+    lines = [line("  ", Span(f"{file}:{number}", "link" if link else "", link))]
     return [*lines, line("  Text:     ", (source, "source"))] if source else lines
 
 

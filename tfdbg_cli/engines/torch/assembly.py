@@ -14,6 +14,7 @@ from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import Frame
+from tfdbg_cli.engines.torch.generated import script_frames
 from tfdbg_cli.engines.torch.holding import Held, Holder
 from tfdbg_cli.engines.torch.private import resolve_api
 from tfdbg_cli.engines.torch.recording import BACKWARD, Output, Record
@@ -207,7 +208,11 @@ def _node(record: Record) -> Node:
 
 
 def _frames(record: Record) -> tuple[Frame, ...] | None:
-    return record.stack.frames() if record.stack is not None else None
+    if record.stack is None:
+        return None
+    forward = record.forward
+    caller = forward if forward is not None and record.stack is forward.stack else record
+    return (*record.stack.frames(), *script_frames(caller.script))
 
 
 def _attributes(record: Record) -> dict[str, str]:
@@ -236,6 +241,7 @@ def _attribute_items(record: Record) -> Iterator[tuple[str, str]]:
         yield "_view", "true"
     if record.forward is not None:
         yield "_forward_node", record.forward.name
+        yield "_own_backward", "true" if record.stack is not record.forward.stack else ""
     if record.phase == BACKWARD:
         yield "_grad_of", _gradient_of(record)
         yield "_backward_called_at", record.called_at.user_line() if record.called_at else ""

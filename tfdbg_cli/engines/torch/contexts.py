@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from tfdbg_cli.engines.torch.generated import script_place
 from tfdbg_cli.engines.torch.private import NO_SEQUENCE, current_node, next_sequence, sequence_of
 from tfdbg_cli.engines.torch.recording import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE, Record
 from tfdbg_cli.engines.torch.stacks import (
@@ -171,6 +172,7 @@ class Contexts:
             record.stack = take(frame, None, None)
         else:
             record.stack = take(frame, top.frame, top.outer)
+        record.script = script_place()
         if node is not None and (top is None or top.updates is None):
             sequence = sequence_of(node)
             if top is None or top.module is None or top.sequence != sequence:
@@ -217,7 +219,8 @@ class Contexts:
             record.prefix += "hook/"
         else:
             record.forward = forward
-            if forward is not None and forward.stack is not None:
+            is_own = kind == FUNCTION and _is_in_own_function(frame)
+            if forward is not None and forward.stack is not None and not is_own:
                 record.stack = forward.stack  # the line whose gradient it is
 
     def _called_at(self, state: ThreadState) -> Stack | None:
@@ -283,3 +286,13 @@ def _kind_between(frame: FrameType | None) -> int:
             is_mode = False
         frame = frame.f_back
     return kind
+
+
+def _is_in_own_function(frame: FrameType | None) -> bool:
+    """Whether the backward of an `autograd.Function` that runs is the user's own code."""
+    while frame is not None:
+        kind = kind_of(frame.f_code)
+        if kind in (USER, FUNCTION):
+            return kind == USER
+        frame = frame.f_back
+    return False

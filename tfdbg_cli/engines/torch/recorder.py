@@ -16,6 +16,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.torch.assembly import assemble
 from tfdbg_cli.engines.torch.contexts import Context, ThreadState
+from tfdbg_cli.engines.torch.generated import know_graph
 from tfdbg_cli.engines.torch.holding import Holder
 from tfdbg_cli.engines.torch.leaves import named_tensors
 from tfdbg_cli.engines.torch.ops import Ops
@@ -219,6 +220,7 @@ class Recorder:
     def enter_module(self, module: torch.nn.Module) -> None:
         """A module is called."""
         renew_mode(self._mode)
+        know_graph(module)
         contexts = self.ops.contexts
         state = contexts.state()
         caller = next((each.module for each in reversed(state.contexts) if each.module), None)

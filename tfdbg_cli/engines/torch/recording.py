@@ -136,6 +136,7 @@ class Record:
         result: what it returned, where that is no tensor.
         forward: for ops of a backward pass: the op whose gradient it computes.
         stack: where it was called.
+        script: where TorchScript's interpreter was.
         called_at: for ops of a backward pass: where that was called.
         api: the function of PyTorch's API that the program called.
         time: nanoseconds of the performance counter, when it was done.
@@ -157,6 +158,7 @@ class Record:
     result: Any = None
     forward: Record | None = None
     stack: Stack | None = None
+    script: Any = None
     called_at: Stack | None = None
     api: Any = None
     time = 0

@@ -11,6 +11,7 @@ from typing import Any
 
 from tfdbg_cli.dumps.sources import Frame, is_debugger_path, is_library_path
 from tfdbg_cli.engines.torch import excerpts
+from tfdbg_cli.engines.torch.generated import graph_frames
 from tfdbg_cli.engines.torch.private import code_of
 
 __all__ = [
@@ -105,7 +106,9 @@ class Stack:
                     if code.co_filename == _EXCERPTS and found:
                         again = (found[-1].file, found[-1].function)
                 elif again is None:
-                    found.append(Frame(code.co_filename, _line(code, position), code.co_name))
+                    line = _line(code, position)
+                    found += graph_frames(code, line)
+                    found.append(Frame(code.co_filename, line, code.co_name))
                 elif again == (code.co_filename, code.co_name):
                     again = None
             stack = stack.outer
