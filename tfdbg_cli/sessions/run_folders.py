@@ -15,7 +15,7 @@ from tfdbg_cli.dumps.files import make_folder
 from tfdbg_cli.dumps.writer import write_request_info
 from tfdbg_cli.engines.tensorflow.remote_files import deliver, is_remote, remote_files
 from tfdbg_cli.errors import UserError, one_line
-from tfdbg_cli.streams import tell
+from tfdbg_cli.printable import printable
 
 __all__ = ["DISK_LIMIT", "RunFolders"]
 
@@ -111,7 +111,7 @@ class RunFolders:
             if kind in self._reported:
                 return
             self._reported.add(kind)
-        tell(text)
+        print(f"tfdbg: {printable(text)}", file=sys.stderr)
 
 
 def _remote_root(root: str) -> str:
