@@ -121,6 +121,16 @@ def test_the_arrows_move_a_clicked_element() -> None:
     play(script, TensorService())
 
 
+def test_a_small_screen_has_room_for_its_value() -> None:
+    def script(screen: Player):
+        yield enter("tensor")
+        yield screen.click("0.14285715")
+        assert "[0,1] = 0.14285715" in screen.rows[-2]
+
+    for width in (50, 46, 45, 44):
+        play(script, TensorService(), size=(width, 12))
+
+
 def test_n_steps_from_bad_element_to_bad_element() -> None:
     values = VALUES.copy()
     values[50, 0] = -np.inf

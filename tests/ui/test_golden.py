@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +136,13 @@ def check(name: str, text: str) -> None:
     assert made == path.read_text(encoding="utf-8")
 
 
+def settled(screen: Player, keys: list[Input]) -> Iterator[list[Input]]:
+    """Press keys, and wait until all that is shown is measured, however busy the machine is."""
+    yield keys
+    while re.search(r" … +\S+:0", "\n".join(screen.page)) or "Filtering" in screen.text:
+        yield []
+
+
 @pytest.mark.parametrize("size", SIZES, ids=lambda name: name or "-normal")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command(name: str, size: str) -> None:
@@ -141,7 +150,7 @@ def test_a_command(name: str, size: str) -> None:
         return
 
     def script(screen: Player):
-        yield enter(COMMANDS[name])
+        yield from settled(screen, enter(COMMANDS[name]))
         check(name + size, screen.text)
 
     play(script, make_service(command=name), size=SIZES[size])
@@ -172,7 +181,8 @@ KEYS: dict[str, list[list[Input]]] = {
 @pytest.mark.parametrize("name", KEYS)
 def test_keys(name: str) -> None:
     def script(screen: Player):
-        yield from KEYS[name]
+        for keys in KEYS[name]:
+            yield from settled(screen, keys)
         check(f"screen-{name}", screen.text)
 
     play(script, make_service())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from test_golden import SIZES
-from ui_player import Player, enter, play
+from ui_player import Input, Player, enter, play, play_stops
 
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
@@ -35,6 +37,13 @@ def names(screen: Player) -> list[str]:
     head, *rows = [row[:-1].rstrip() for row in screen.canvas.decoded_text[3:-2]]
     assert head.endswith("Tensor name")
     return [row.split()[-1] for row in rows if row]
+
+
+def narrowed(screen: Player, keys: list[Input]) -> Iterator[list[Input]]:
+    """Type a filter, and wait until it is done."""
+    yield keys
+    while "Filtering" in screen.text:
+        yield []
 
 
 def test_they_stay_while_the_rows_scroll() -> None:
@@ -72,19 +81,35 @@ def test_they_stay_while_the_rows_scroll() -> None:
 def test_they_stay_where_only_some_lines_are_shown() -> None:
     def script(screen: Player):
         yield enter("lt")
-        yield enter("&Mul")
+        yield from narrowed(screen, enter("&Mul"))
         assert names(screen)[0] == "op_01:0"
         assert len(names(screen)) == 18
         yield ["esc", "G"]
         assert names(screen)[-1] == "op_99:0"
         yield ["k", "g"]
         assert names(screen)[0] == "op_01:0"
-        yield [":", *"&op_9[0-3]", "enter"]
+        yield from narrowed(screen, [":", *"&op_9[0-3]", "enter"])
         assert names(screen)[:4] == [f"op_9{n}:0" for n in range(4)]
         yield screen.click("op_92:0")
         assert 'Tensor "op_92:0' in screen.text
 
     play(script, service())
+
+
+def test_they_stay_when_the_run_is_over() -> None:
+    def first(screen: Player):
+        yield enter("lt")
+        yield enter("lt")
+        yield from narrowed(screen, enter("&Mul"))
+        yield enter("run")
+
+    def second(screen: Player):
+        yield ["esc", "j", "j"]
+        assert names(screen)[0] == "op_05:0"
+        yield ["backspace", " ", " "]
+        assert "op_40:0" in names(screen)
+
+    play_stops((service(), first), (service(), second))
 
 
 def test_a_head_sorts_and_says_so() -> None:

@@ -6,6 +6,7 @@ import atexit
 import os
 import posixpath
 import shutil
+import sys
 import tempfile
 import threading
 import time

@@ -104,7 +104,10 @@ def status_row(state: State, width: int) -> Cells:
     while right and used + sum(text_width(item.text) + 3 for item in right) > width:
         right.remove(min(right, key=lambda item: item.rank))
     while len(left) > 1 and sum(text_width(text) + 3 for text in left) > width:
-        left.pop()
+        if len(left) == 2 and view is not None and left[0] != _percent(view):
+            left[0] = _percent(view)  # what the page shows is worth more than the words
+        else:
+            left.pop()
     start = " " + " | ".join(left)
     end = sum(text_width(item.text) + 3 for item in right) - 2
     segments = [Segment(start + " " * max(width - text_width(start) - end, 1), "status")]

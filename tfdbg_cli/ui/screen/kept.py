@@ -33,11 +33,22 @@ class KeptDocument(TextDocument):
         made = [*self._above, *lines, *([_note(below, "below")] if below > 0 else [])]
         super().__init__(made, whole.title, whole.menu, whole.title_role)
         self._first = first
+        self._heads = [(*table, whole.lines(table[0], table[0] + 1)) for table in whole.tables]
+        if not self._heads and (heads := whole.heads(first)):  # above all lines of it
+            self._heads = [(-1, count, [heads])]
 
     def place(self, number: int) -> int:
         """Where a line of the whole Document is in this one; beyond the ends, at an end."""
         at = number - self._first + len(self._above)
         return min(max(at, 0), max(self.line_count - 1, 0))
+
+    def heads(self, number: int) -> Line | None:
+        """The heads above a line, as they were."""
+        at = number - len(self._above) + self._first
+        for first, behind, made in self._heads:
+            if first < at < behind and number < self.line_count:
+                return made[0]
+        return None
 
     def locate(self, indices: Sequence[int]) -> int:
         """The line that shows a tensor element, if it was kept."""
