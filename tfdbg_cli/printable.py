@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, TypeVar
 
-__all__ = ["printable", "printed"]
+__all__ = ["printable", "printed", "typeable"]
 
 _Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 
@@ -32,15 +32,22 @@ def _written_out(match: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
-def printed(cls: type[_Tuple]) -> type[_Tuple]:
-    """A named tuple whose texts are made `printable` when one is made."""
-    make = cls.__new__
+def typeable(text: str) -> str:
+    r"""A `printable` text of which nothing is lost: tabs are written out, too, as ``\x09``."""
+    return text if text.isprintable() else printable(text.replace("\t", r"\x09"))
 
-    def clean(value: Any) -> Any:
-        return printable(value) if isinstance(value, str) else value
+
+def printed(cls: type[_Tuple]) -> type[_Tuple]:
+    """A named tuple whose texts are made `printable` when one is made; ``command`` `typeable`."""
+    make = cls.__new__
+    fields: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
 
     def new(cls: type[_Tuple], *args: Any, **kwargs: Any) -> _Tuple:
-        return make(cls, *map(clean, args), **{k: clean(value) for k, value in kwargs.items()})
+        given = {**dict(zip(fields, args, strict=False)), **kwargs}
+        for name, value in given.items():
+            if isinstance(value, str):
+                given[name] = typeable(value) if name == "command" else printable(value)
+        return make(cls, **given)
 
     cls.__new__ = new  # type: ignore[method-assign, assignment]
     return cls

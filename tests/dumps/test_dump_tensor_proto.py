@@ -182,3 +182,9 @@ def test_values_share_the_memory_of_a_large_message():
 def test_objects_are_refused():
     with pytest.raises(DumpError, match="Python objects"):
         tensor_chunks(np.array([object()]))
+
+
+def test_halves_of_characters_are_written_out():
+    texts = np.array(["a\ud800", "b\udcff", "c"], object)
+    data = memoryview(bytearray(b"".join(tensor_chunks(texts))))
+    assert TensorProto(data).value().tolist() == [b"a\\ud800", b"b\xff", b"c"]

@@ -1,6 +1,8 @@
 """Where the dumps of a program's runs go, and what the wrapper refuses."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,8 @@ from tfdbg_cli.sessions.framework import (
     WatchOptions,
 )
 from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -267,3 +271,33 @@ def test_arguments_of_the_wrong_type():
     with pytest.raises(TypeError, match="Expected a session"):
         Recorder("session")
     assert "node_name_regex_allowlist='a'" in repr(WatchOptions(node_name_regex_allowlist="a"))
+
+
+@pytest.mark.parametrize("form", ["folder", "tfdbg"])
+def test_names_that_no_encoding_has_do_not_end_the_program(form, tmp_path):
+    half = "x\ud800"
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from tfdbg_cli.engines import numpy as tf\n"
+        f"x = tf.placeholder(tf.float32, [None], name={half!r})\n"
+        f"y = tf.identity(x, name='y' + {half!r})\n"
+        "print('RESULT', tf.Session().run(y, {x: [5.0]}))\n"
+    )
+    root = tmp_path / "root"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "tfdbg_cli", "--batch", "-c", "run", "-c", "lt"),
+            *("--keep-dumps", "--dump-root", str(root), "--dump-format", form, str(program)),
+        ],
+        capture_output=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"RESULT [5.]" in done.stdout
+    assert b"yx\\ud800:0" in done.stdout
+    found = open_dump(root)
+    assert len(found.data()) == 2
+    assert [datum.get_tensor().tolist() for datum in found.data()] == [[5.0]] * 2

@@ -163,8 +163,11 @@ def test_no_command_lets_a_control_character_through(dump_dir: Path, tmp_path: P
 
 
 def test_what_is_printed_can_be_typed(tmp_path: Path) -> None:
-    write_run_folder(hostile_dump(), tmp_path / "run")
+    dump = hostile_dump()
+    dump.add("tab\tand\nline", 0, np.full(2, 7.5), timestamp=START + 9)
+    write_run_folder(dump, tmp_path / "run")
     asked = [
+        "pt 'tab\\x09and\\x0aline'",
         f"pt 'y{SHOWN}:0'",
         f"eval '`y{SHOWN}:0` * 0 + 5'",
         f"ni 'y{SHOWN}'",
@@ -174,7 +177,14 @@ def test_what_is_printed_can_be_typed(tmp_path: Path) -> None:
     done = run("--batch", *(f"-c{each}" for each in asked), "--dump-dir=run", cwd=tmp_path)
     printed = done.stdout.decode()
     assert (done.returncode, done.stderr) == (0, b"")
-    parts = ["-inf", "array([ 5., nan])", f"Node y{SHOWN}", f'"feed{SHOWN}:0', "y = f(x)"]
+    parts = [
+        "array([7.5, 7.5])",
+        "-inf",
+        "array([ 5., nan])",
+        f"Node y{SHOWN}",
+        f'"feed{SHOWN}:0',
+        "y = f(x)",
+    ]
     assert [part for part in parts if part not in printed] == []
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.parsing import Word
-from tfdbg_cli.printable import printable
+from tfdbg_cli.printable import typeable
 
 __all__ = ["as_meant"]
+
+_WRITTEN_OUT = re.compile(r"\\x[0-9a-f]{2}|\\u[0-9a-f]{4}")
 
 
 def as_meant(context: Context, words: Sequence[Word]) -> list[Word]:
@@ -19,9 +22,9 @@ def as_meant(context: Context, words: Sequence[Word]) -> list[Word]:
         context: whose names are meant.
         words: of the command line.
     """
-    if not any("\\" in word.text for word in words):
+    if not any(_WRITTEN_OUT.search(word.text) for word in words):
         return list(words)
-    meant = {printable(name): name for name in _names(context) if not name.isprintable()}
+    meant = {typeable(name): name for name in _names(context) if not name.isprintable()}
     # A name may be the beginning of another.
     found = sorted((each for each in meant.items() if each[0] != each[1]), key=_length)
     return [replace(word, text=_replaced(word.text, found)) for word in words]

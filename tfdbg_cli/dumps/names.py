@@ -7,6 +7,8 @@ import os
 import re
 from typing import NamedTuple
 
+from tfdbg_cli.dumps.wire import encoded
+
 __all__ = [
     "CORE_METADATA_PREFIX",
     "DEVICE_PREFIX",
@@ -171,7 +173,8 @@ def file_node_name(name: str) -> str:
 def _file_piece(piece: str) -> str:
     if piece in (".", ".."):
         return piece.replace(".", "%2E")
-    data = piece.encode("utf-8", "surrogateescape")
+    data = encoded(piece)
+    piece = data.decode("utf-8", "surrogateescape")
     if len(data) <= _LONGEST_PIECE:
         return piece
     digest = hashlib.blake2b(data, digest_size=6).hexdigest()

@@ -285,7 +285,7 @@ def string_elements(array: np.ndarray[Any, Any]) -> list[bytes] | None:
         if isinstance(element, bytes):
             found.append(element)
         elif isinstance(element, str):
-            found.append(element.encode("utf-8", "surrogateescape"))
+            found.append(wire.encoded(element))
         else:
             return None
     return found
@@ -314,7 +314,7 @@ def tensor_chunks(
             return [_head(wanted, shape if shape is not None else (1,))]
         kind = wanted if wanted is not None and not wanted.raw else dtype_by_name("resource")
         assert kind is not None
-        text = str(getattr(value, "description", value)).encode("utf-8", "surrogateescape") or b"?"
+        text = wire.encoded(str(getattr(value, "description", value))) or b"?"
         return [_head(kind, shape or ()), wire.put_bytes(_CONTENT, text)]
     array = np.asarray(value)
     own = dtype_of(array)

@@ -17,6 +17,7 @@ __all__ = [
     "LENGTH",
     "VARINT",
     "chunks_length",
+    "encoded",
     "fields",
     "floats",
     "put_bytes",
@@ -156,9 +157,17 @@ def put_bytes(number: int, value: _Bytes) -> bytes:
     return varint(number << 3 | LENGTH) + varint(len(value)) + bytes(value)
 
 
+def encoded(value: str) -> bytes:
+    r"""A text as UTF-8: bytes that were none come back, other lone surrogates as ``\ud800``."""
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "backslashreplace")
+
+
 def put_text(number: int, value: str) -> bytes:
     """A string field."""
-    return put_bytes(number, value.encode("utf-8", "surrogateescape"))
+    return put_bytes(number, encoded(value))
 
 
 def put_double(number: int, value: float) -> bytes:

@@ -159,7 +159,7 @@ class DumpStore:
             path = self._folder("spilled" if self.as_directory else "run")
             write_run_folder(dump, path)
             found = RunFolderDump(path)
-        except (OSError, UserError) as error:
+        except (OSError, UserError, ValueError) as error:
             return dump, f"The dump of {size} bytes stays in memory: {error}"
         self._spilled.append((found, path))
         return found, f"The dump of {size} bytes is above --dump-limit and lies in {path}."
@@ -181,7 +181,7 @@ class DumpStore:
                 path = self._folder()
                 write_run_folder(dump, path)
             self._kept = weakref.ref(dump), path
-        except (OSError, UserError) as error:
+        except (OSError, UserError, ValueError) as error:
             return f"The dump could not be kept: {error}"
         lost = f" {problems[0]} ({len(problems)} in all.)" if problems else ""
         return f"The dump is kept in {path}.{lost}"

@@ -14,6 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from tfdbg_cli.dumps.dtypes import dtype_by_name, encode
+from tfdbg_cli.dumps.wire import encoded
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.files import replacing
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, widened
@@ -108,7 +109,7 @@ def _fixed_width(value: _Array, extension: str) -> _Array:
         return value
     is_text = bool(kinds) and all(issubclass(kind, str) for kind in kinds)
     items = [
-        item.encode("utf-8", "surrogateescape") if isinstance(item, str) and not is_text else item
+        encoded(item) if isinstance(item, str) and not is_text else item
         for item in value.reshape(-1).tolist()
     ]
     nul: Any = "\0" if is_text else b"\0"
