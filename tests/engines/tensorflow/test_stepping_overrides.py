@@ -306,3 +306,40 @@ def test_what_reads_a_variable_after_its_update_sees_the_override(graph, resourc
         assert session.run(v) == 5
         assert stepper.discard().value == [1, 1, 1]
         assert session.run(v) == 1
+
+
+@KINDS
+def test_a_variable_that_is_fetched_is_what_it_is_in_the_end(graph, resource):
+    x = tf1.placeholder(tf.float32, [], name="x")
+    v = tf1.get_variable("v", initializer=0.0, use_resource=resource)
+    seen = tf.identity(v.read_value(), name="seen")
+    doubled = tf.multiply(seen, 2.0, name="doubled")
+    with tf.control_dependencies([doubled]):
+        up = tf1.assign_add(v, tf.multiply(x, 1.0, name="h"))
+    with tf.control_dependencies([up]):
+        late = tf.add(seen, 0.0, name="late")
+    fetches = [seen, up, doubled, late]
+    with tf1.Session() as session:
+        session.run(v.initializer)
+        plain = session.run(fetches, {x: 5.0})
+        assert plain == ([0, 5, 0, 0] if resource else [5, 5, 0, 5])  # the buffer itself
+        session.run(v.initializer)
+        stepper = stepper_of(session, fetches, {x: 1.0})
+        stepper.override("h:0", 5.0)
+        assert stepper.finish().value == plain
+        assert session.run(v) == 5
+
+
+def test_variables_that_are_assigned_sums(graph):
+    x = tf1.placeholder(tf.float32, [], name="x")
+    h = tf.multiply(x, 1.0, name="h")
+    made = [tf1.get_variable(f"v{at}", initializer=1.0, use_resource=True) for at in range(8)]
+    updates = [tf1.assign(v, h + h) for v in made]
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        stepper = stepper_of(session, updates, {x: 2.0})
+        stepper.withhold()
+        assert session.run(made) == [1] * 8
+        stepper.override("h:0", 3.0)
+        assert stepper.finish().value == [6] * 8
+        assert session.run(made) == [6] * 8

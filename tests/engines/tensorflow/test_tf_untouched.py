@@ -151,3 +151,15 @@ def test_a_buffer_that_is_handed_on_and_read_after_the_update(handed_on):
             return tf.add(seen, 0.0), None
 
     the_same(build)
+
+
+def test_a_buffer_that_is_fetched_and_updated_later():
+    def build():
+        variable = reference(0)
+        seen = tf.identity(tf.reshape(variable.read_value(), []))
+        with tf.control_dependencies([tf.multiply(seen, 2.0)]):
+            updated = tf1.assign_add(variable, 1.0)
+        return [seen, updated], None
+
+    found, _ = the_same(build)
+    assert found == [[1, 1], [2, 2], [3, 3]]

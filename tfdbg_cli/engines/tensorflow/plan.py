@@ -196,7 +196,8 @@ def make_plan(graph: Any, request: Request, watch: Watch, inline_calls: bool = F
     if alive.frames:
         ops = order(edges, alive.frames)
     plan = Plan(ops=ops, matcher=Matcher(watch), fed=fed, request=request.key())
-    planner = _Planner(graph, plan, request, asked, alive, Buffers(edges, ops))
+    buffers = Buffers(edges, ops, asked)
+    planner = _Planner(graph, plan, request, asked, alive, buffers)
     planner.inlines = inline_calls
     planner.fill()
     return plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,11 +49,14 @@ class Layout:
         alive: which operations are computed in every run.
         edges: operation -> its inputs.
         fed: ``(operation, slot)`` of the fed tensors.
-        live: as in `Buffers`.
+        buffers: of reference variables.
         asked: ``(operation, slot)`` of what is fetched; slot -1: an operation.
 
     Attributes:
-        units, edges, fed, live, asked: as above.
+        units, edges, fed, asked: as above.
+        live: as in `Buffers`.
+        ends: variable -> the units that make a fetched tensor with its buffer: what is fetched is
+            what the variable is at the end of the run.
         steps: those of the units.
         unit_of: operation -> its unit.
         tensors: name -> tensor, of all that the run makes or is fed.
@@ -67,11 +70,11 @@ class Layout:
         alive: Liveness,
         edges: dict[Any, Any],
         fed: frozenset[tuple[Any, int]],
-        live: Container[tuple[Any, tuple[Any, int]]],
+        buffers: Buffers,
         asked: Collection[tuple[Any, int]],
     ) -> None:
         self.units, self.edges, self.fed = units, edges, fed
-        self.live, self.asked = live, asked
+        self.live, self.asked = buffers.live, asked
         self.steps = tuple(unit.step for unit in units)
         self._alive = alive
         self.unit_of = {op: unit for unit in units for op in unit.ops}
@@ -87,6 +90,11 @@ class Layout:
                     self.readers.setdefault(edge, []).append(unit.index)
             for state in unit.reads | unit.writes | unit.shares:
                 self.users.setdefault(state, []).append(unit.index)
+        self.ends: dict[Any, set[int]] = {}
+        for edge in asked:
+            if edge[1] >= 0 and edge not in fed:
+                for variable in buffers.variables(edge):
+                    self.ends.setdefault(variable, set()).add(self.unit_of[edge[0]].index)
         self._writers: dict[int, int] | None = None
         self._before: list[int] = []
 
@@ -98,7 +106,8 @@ class Layout:
 
     def writers(self, variable: Any) -> list[int]:
         """The indices of the units that may write a variable."""
-        return [index for index in self.users[variable] if variable in self.units[index].writes]
+        users = self.users.get(variable, ())
+        return [index for index in users if variable in self.units[index].writes]
 
     def always(self, op: Any) -> bool:
         """Whether an operation runs exactly once, whichever way the run goes."""
@@ -178,7 +187,7 @@ def make_layout(request: Request, functions: Functions) -> Layout:
     if alive.frames:
         ops = order(edges, alive.frames)
     groups = _group(ops, alive, edges)
-    effects, buffers = Effects(functions), Buffers(edges, ops)
+    effects, buffers = Effects(functions), Buffers(edges, ops, asked)
     taken = {op.name for op in edges}
     units: list[Unit] = []
     for op in dict.fromkeys(tensor.op for tensor in request.feeds):
@@ -188,7 +197,7 @@ def make_layout(request: Request, functions: Functions) -> Layout:
             units.append(Unit(len(units), (), step))
     for members in groups:
         units.append(_unit(len(units), members, effects, buffers.users, fed, alive, taken))
-    return Layout(units, alive, edges, fed, buffers.live, roots)
+    return Layout(units, alive, edges, fed, buffers, roots)
 
 
 def _group(ops: Iterable[Any], alive: Liveness, edges: dict[Any, Any]) -> list[tuple[Any, ...]]:

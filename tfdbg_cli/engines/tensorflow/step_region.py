@@ -76,6 +76,7 @@ class _Search:
     ) -> None:
         self._layout, self._record, self._change = layout, record, change
         self._stuck, self._has_failed = stuck, has_failed
+        self._ends = frozenset().union(*layout.ends.values())
         self.changed: set[int] = set()
         self.included: set[int] = set()
         self.variables: set[Any] = set()
@@ -118,6 +119,13 @@ class _Search:
                 waiting += [
                     index for index in layout.users[variable] if layout.depends(index, unit.index)
                 ]
+        for variable, ends in layout.ends.items():
+            writers = layout.writers(variable)
+            if not self.changed.isdisjoint(writers) or change.undone.get(variable):
+                units = [layout.units[index] for index in ends]
+                self.changed |= {
+                    each.index for each in units if not (self.keeps(each) or change.skips(each))
+                }
 
     def _needed(self) -> set[int]:
         """The units that the outcome depends on: not those behind overrides."""
@@ -235,6 +243,8 @@ class _Search:
         """Whether the recorded value of a tensor is fed, rather than computed once more."""
         if source.index in self.changed or not self._layout.certain(op, slot):
             return False
+        if source.index in self._ends:
+            return False  # what was recorded is what it was in the end
         if op.type == "Const" and (op.outputs[slot].shape.num_elements() or 0) <= _SMALL:
             return False
         return self._record.array(op.outputs[slot]) is not None

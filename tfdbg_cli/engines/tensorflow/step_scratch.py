@@ -291,11 +291,18 @@ class Scratch:
         return Result(capture.dump.data(), variables, capture.error)
 
     def _targets(self) -> Iterator[str]:
-        """What is to be run by name; what a loop is made of runs with what leaves the loop."""
+        """What is to be run by name; what a loop is made of runs with what leaves the loop.
+
+        What the program fetches is fetched here as well: of a variable's buffer that somebody uses
+        later nobody else may take a copy.
+        """
         for unit in self._units:
             for op in unit.ops:
                 if op in self._ops and (len(unit.ops) == 1 or not self._layout.in_loop(op)):
                     yield op.name
+        for op, slot in self._layout.asked:
+            if slot >= 0 and op in self._ops and self._layout.shown(op, slot):
+                yield op.outputs[slot].name
 
     def _read(self, session: Any) -> Iterator[tuple[Any, Any]]:
         for variable, getter in self._getters.items():

@@ -38,7 +38,9 @@ class VariableDoors:
         handle = variable.outputs[0]
         if handle.dtype._is_ref_dtype:
             self._getters[variable] = handle
-        for op in handle.consumers():
+        # The runtime's optimizer may compute a sum from what it is made of, though it is fed: the
+        # initializer, which comes first, assigns what is mostly a constant.
+        for op in sorted(handle.consumers(), key=lambda each: each._id):
             # What an operation waits for would be executed as well.
             if op.control_inputs or op.inputs[0] is not handle:
                 continue

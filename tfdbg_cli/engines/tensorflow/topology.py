@@ -138,6 +138,7 @@ class Buffers:
     Args:
         edges: the operations of a run with their inputs.
         ops: the same in topological order.
+        asked: ``(operation, slot)`` of what is fetched: it is looked at when the run is over.
 
     Attributes:
         changing: the tensors, not references themselves, whose buffer this run writes.
@@ -149,8 +150,13 @@ class Buffers:
         live: operations and those of their inputs that make it so.
     """
 
-    def __init__(self, edges: Mapping[Any, Edges], ops: Iterable[Any]) -> None:
-        self._edges = edges
+    def __init__(
+        self,
+        edges: Mapping[Any, Edges],
+        ops: Iterable[Any],
+        asked: Iterable[tuple[Any, int]] = (),
+    ) -> None:
+        self._edges, self._asked = edges, asked
         #: Tensor -> the variables whose buffer it may share.
         self._held: dict[tuple[Any, int], frozenset[Any]] = {}
         self.changing: Set[tuple[Any, int]] = self._held.keys()
@@ -174,7 +180,7 @@ class Buffers:
                 if _by_reference(op, slot):
                     continue
                 handed = _handed_on(op, slot, self._edges[op].data)
-                found = frozenset().union(*(self._variables(edge) for edge in handed)) & written
+                found = frozenset().union(*(self.variables(edge) for edge in handed)) & written
                 if found:
                     self._held[op, slot] = found
                 elif op.type == "Identity" and handed[0][0].type in _VARIABLES:
@@ -202,13 +208,17 @@ class Buffers:
         for op in ops:
             for edge in self._edges[op].data:
                 known = before.get(edge[0], 0) | bits.get(edge[0], 0)
-                for variable in self._variables(edge):
+                for variable in self.variables(edge):
                     if not before[op] & ~known & updates.get(variable, 0):
                         continue
                     self.late.add(edge)
                     if edge in self._held:
                         self.users.setdefault(op, set()).add(variable)
                         self._mark_live(op, edge)
+        for op, slot in self._asked:
+            known = before.get(op, 0)
+            if any(updates.get(each, 0) & ~known for each in self._held.get((op, slot), ())):
+                self._mark_live(None, (op, slot))
 
     def _mark_live(self, op: Any, edge: tuple[Any, int]) -> None:
         """Follow a buffer back to its variable."""
@@ -222,7 +232,7 @@ class Buffers:
                 handed = _handed_on(source, slot, self._edges[source].data)
                 waiting += [(source, each) for each in handed]
 
-    def _variables(self, edge: tuple[Any, int]) -> frozenset[Any]:
+    def variables(self, edge: tuple[Any, int]) -> frozenset[Any]:
         """The variables whose buffer a tensor may have."""
         if _by_reference(*edge):
             return frozenset({self._variable(edge[0])})
