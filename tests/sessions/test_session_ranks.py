@@ -370,20 +370,24 @@ def test_a_run_that_takes_long_is_told_with_the_places_of_all_ranks(ranks, capfd
     assert expected.removeprefix("tfdbg: ") in ranks.notes
 
 
-def test_a_rank_at_the_end_of_a_long_run_is_told_as_being_there(ranks, capfd):
+@pytest.mark.parametrize("early", [0, 1])
+def test_a_rank_at_the_end_of_a_long_run_is_told_as_being_there(ranks, capfd, early):
     for settings in ranks.settings:
         settings.override("rank_patience", 0.2)
     for team in ranks.teams:
         team.opened("training run 1")
-    waiting = threading.Thread(target=ranks.follower.agree, args=("training run 1", Verdict(False)))
+    call = (ranks.teams[early].agree, ranks.teams[1 - early].agree)
+    waiting = threading.Thread(target=call[0], args=("training run 1", Verdict(False)))
     waiting.start()
     until = time.monotonic() + 30
     said = ""
     while "takes long" not in said and time.monotonic() < until:
         time.sleep(0.05)
         said += capfd.readouterr().err
-    assert "rank 0 is in op_0, at train.py:1; rank 1 is at its end." in said
-    ranks.leader.agree("training run 1", Verdict(False))
+    late = 1 - early
+    places = {early: "at its end", late: f"in op_{late}, at train.py:{late + 1}"}
+    assert f"takes long: rank 0 is {places[0]}; rank 1 is {places[1]}." in said
+    call[1]("training run 1", Verdict(False))
     waiting.join(30)
     assert not waiting.is_alive()
 

@@ -248,3 +248,16 @@ def test_known_statistics_do_not_keep_a_dump(tmp_path):
     del dump
     gc.collect()
     assert gone() is None
+
+
+def test_the_end_of_the_program_waits_for_the_thread_to_end():
+    """It may be in the code of a framework, which the end of the interpreter would abort."""
+    dump, gate = MemoryDump(), Gate()
+    background = Background(Measurements.of(dump))
+    background.want([gated(dump, "a", gate)])
+    assert gate.is_loading.wait(PATIENCE)
+    halt(0.01)
+    assert threads()  # not for ever
+    threading.Timer(0.1, gate.is_open.set).start()
+    halt(PATIENCE)
+    assert not threads()

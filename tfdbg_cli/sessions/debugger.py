@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Debugger"]
 
+# Seconds in which statistics that are being computed have to come to their end.
+_LAST_MEASUREMENTS = 10.0
+
 
 class Debugger:
     """Settings, filters, queue, UI, and the choice that holds for the next runs.
@@ -315,6 +318,7 @@ class Debugger:
 
     def close(self) -> None:
         """The program is at its end: let go of the UI and of temporary dumps."""
+        halt_measurements(_LAST_MEASUREMENTS)
         self.waiting.end()
         if self._ui is not None:
             self._ui.close()

@@ -64,7 +64,7 @@ class Team(Alone):
         self._has_waited = False
         self._is_hopeless = False
         self._watch: RankWatch | None = None
-        self._is_writing = False
+        self._is_agreeing = self._is_writing = False
 
     @property
     def is_silent(self) -> bool:
@@ -98,7 +98,10 @@ class Team(Alone):
         return float(self._settings.get("rank_patience"))
 
     def _is_long(self, run: str) -> None:
-        place = self._meeting.where() if self._meeting is not None else ""
+        if self._is_agreeing:
+            place = "at its end"
+        else:
+            place = self._meeting.where() if self._meeting is not None else ""
         if self._leader is not None:
             self._leader.is_long(run, place or "in it, nobody knows where")
         elif self._follower is not None:
@@ -184,9 +187,11 @@ class Team(Alone):
 
     def agree(self, run: str, verdict: Verdict) -> Agreement:
         """One exchange with the others."""
+        self._is_agreeing = True
         try:
             return self._agree(run, verdict)
         finally:
+            self._is_agreeing = False
             if self._watch is not None:
                 self._watch.end()
 

@@ -167,6 +167,7 @@ class Background(Generic[_Item]):
             # Where the process can't have another thread, what isn't known stays unknown.
             with contextlib.suppress(RuntimeError):
                 self._thread.start()
+                _threads.add(self._thread)
 
     def _next(self, halts: int) -> _Item | None:
         """The tensor to measure now. ``None``: the thread that asks is no longer needed."""
@@ -188,10 +189,22 @@ class Background(Generic[_Item]):
 _halts = 0
 
 
-def halt() -> None:
-    """End all threads, each at the end of the block that it is at: the program is to run on."""
+_threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+
+
+def halt(seconds: float = 0.0) -> None:
+    """End all threads, each at the end of the block that it is at: the program is to run on.
+
+    Args:
+        seconds: how long to wait for that. A thread that is in the code of a framework, or lets go
+            of a tensor, when the interpreter ends, aborts the process.
+    """
     global _halts
     _halts += 1
+    until = time.monotonic() + seconds
+    for thread in list(_threads) if seconds else ():
+        with contextlib.suppress(RuntimeError):  # it is this one, or in a forked child
+            thread.join(max(until - time.monotonic(), 0))
 
 
 def _work(reference: weakref.ref[Background[_Item]], halts: int) -> None:

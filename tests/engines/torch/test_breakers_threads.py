@@ -246,3 +246,33 @@ def test_processes_that_train(both: Both) -> None:
     )
     out = both.compare(path, *EVERY_RUN)
     assert shown(out).count("--- run-end: training run") == 2
+
+
+def test_a_thread_keeps_nothing_of_the_run_that_it_was_started_in(both: Both) -> None:
+    """What it let go of at its end, as the interpreter ends, would abort the process."""
+    path = both.write(
+        """
+        import gc
+        import threading
+        import weakref
+
+        go = threading.Event()
+        thread = threading.Thread(target=go.wait, daemon=True)  # as the queue of a loader has one
+        thread.start()
+        model = Net()
+        seen = []
+        for _ in range(3):
+            loss = train(model, 1)
+            seen += [weakref.ref(each.grad.untyped_storage()) for each in model.parameters()]
+            seen.append(weakref.ref(loss.untyped_storage()))
+            model.zero_grad()
+            del loss
+        gc.collect()
+        tell(sum(each() is not None for each in seen))
+        kept = [each for each in gc.get_objects() if type(each).__name__ == "Record"]
+        tell("records", sum(each.op_type == "addmm" for each in kept))
+        go.set()
+        thread.join()
+        """
+    )
+    both.compare(path, "run -f has_inf_or_nan")

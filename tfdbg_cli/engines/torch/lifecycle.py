@@ -336,7 +336,7 @@ class Lifecycle:
         for watcher in (self._ahead, self._watcher):
             if watcher is not None:
                 with contextlib.suppress(Exception):
-                    watcher.stop()
+                    watcher.discard()
         self._run = self._ahead = None
         self._is_off = True
         tell_failure(error)

@@ -142,6 +142,16 @@ class Recorder:
         self._remove()
         SURROUNDINGS.leave(self)
 
+    def end(self) -> None:
+        """Don't record any more, for good.
+
+        A thread that the program has started may have the mode on for as long as it lives, and must
+        not be the last to have what was recorded: it would let go of tensors at its end, which
+        aborts the process if the interpreter is ending, too.
+        """
+        self.stop()
+        self._close_modes()
+
     def _close_modes(self) -> None:
         self._mode.close()
         if self._api_mode is not None:

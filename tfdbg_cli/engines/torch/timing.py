@@ -116,7 +116,7 @@ class TimingWatcher(FullWatcher):
 
     def finish(self, error: BaseException | None) -> Capture:
         """A dump with the timings of the run, its graph, and no tensors."""
-        self.recorder.stop()
+        self.recorder.end()
         recorded = self.recorder.dump()
         ops = self.recorder.ops
         assert isinstance(ops, TimedOps)

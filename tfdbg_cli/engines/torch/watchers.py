@@ -129,6 +129,10 @@ class _RecordingWatcher(Watcher):
         """Don't record."""
         self.recorder.stop()
 
+    def discard(self) -> None:
+        """Nobody wants to know."""
+        self.recorder.end()
+
     def look_ahead(self) -> None:
         """Only the latest part is kept."""
         self.recorder.look_ahead()
@@ -248,7 +252,7 @@ class FullWatcher(_RecordingWatcher):
 
     def finish(self, error: BaseException | None) -> Capture:
         """The dump of the run; none if it is known that nothing in it passes."""
-        self.recorder.stop()
+        self.recorder.end()
         passes, said = None, ""
         dump: MemoryDump | None = None
         if error is None and self._checks is not None:
@@ -308,7 +312,7 @@ class RecordWatcher(_RecordingWatcher):
 
     def finish(self, error: BaseException | None) -> Capture:
         """The graph of the run and its bad values, if there are any."""
-        self.recorder.stop()
+        self.recorder.end()
         bad = {record.outputs[slot].name for record, slot in self._bad()}
         passes, dump, gap = None, None, self._gap()
         if error is not None or bad or gap:
