@@ -7,6 +7,7 @@ Where nnsight is installed, its traces do the same beside ours. A ratio is the m
 single rounds, in which all ways are gone once, one after the other.
 """
 
+import gc
 import importlib.util
 import statistics
 import sys
@@ -101,8 +102,12 @@ def main():
         if has_nnsight:
             ways |= theirs(model, ids)
         times = {way: [] for way in ways}
+        gc.collect()
+        gc.freeze()
+        gc.disable()  # it would be one way's garbage and another one's time
         with torch.no_grad():
             for turn in range(rounds + 2):
+                gc.collect()
                 for way, run in ways.items():
                     began = time.perf_counter()
                     run()

@@ -18,7 +18,7 @@ from tfdbg_cli.dumps.dump import Predicate, RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.errors import UserError
-from tfdbg_cli.stepping.calls import ModuleCalls
+from tfdbg_cli.stepping.calls import ModuleCalls, Spot
 from tfdbg_cli.stepping.stepper import Stepper
 
 __all__ = [
@@ -221,6 +221,10 @@ class SteppedRun(Stepper):
             f"Runs of the {self.engine_name} engine have no modules.",
             "Their tensors go by the names of the graph.",
         )
+
+    def reach_call(self, spot: Spot) -> bool:
+        """Go on until a moment of a module's call is at hand; whether it is."""
+        return self.go_on(lambda: self.modules.is_at_hand(spot))
 
     def name_tensor(self, tensor: Any) -> str:
         """A name, of any kind, for a tensor of the run that is no part of a graph.

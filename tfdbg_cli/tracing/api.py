@@ -42,6 +42,10 @@ def trace(subject: Any, /, *args: Any, keep: bool = False, **kwargs: Any) -> Tra
     result of a block that changes nothing is that of the plain run, bit for bit. (TensorFlow makes
     the whole run first, and then what the block's changes make different of it.)
 
+    Of PyTorch programs ``t.module("encoder.layers.0")`` gives what a module returns and is called
+    with (`Tracer.module`). Only that is watched which the text of the block asks for, as far as it
+    tells.
+
     ``return``, ``yield``, ``await``, and ``break`` and ``continue`` of a loop around the block are
     refused before anything is run. `Tracer.stop` ends the run and the block early.
 

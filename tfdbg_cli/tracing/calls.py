@@ -61,7 +61,7 @@ class Calls:
                 raise drive.over(f"{spot.label} was not read before")
             if modules.count(spot) > spot.number:
                 raise self._passed(spot)
-            if not drive.run.go_on(lambda: modules.is_at_hand(spot)):
+            if not drive.run.reach_call(spot):
                 drive.end()
                 raise self._absent(spot)
         value = self._read[spot] = modules.get(spot)

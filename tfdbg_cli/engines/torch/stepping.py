@@ -19,7 +19,7 @@ from tfdbg_cli.engines.torch.stepping_passage import FAIL, GO, STEP, Ended, Pass
 from tfdbg_cli.engines.torch.stepping_records import Recorded
 from tfdbg_cli.engines.torch.stepping_values import copied, fitted, same_bits, version_of
 from tfdbg_cli.errors import UserError, did_you_mean
-from tfdbg_cli.stepping.calls import ModuleCalls
+from tfdbg_cli.stepping.calls import ModuleCalls, Spot
 from tfdbg_cli.stepping.stepper import Outcome, Step
 
 if TYPE_CHECKING:
@@ -184,6 +184,17 @@ class TorchStepper(SteppedRun):
     def reach(self, tensor_name: str) -> bool:
         """The same, until there is a tensor."""
         return self._go_on(lambda: self.is_made(tensor_name), only_ops=True)
+
+    def reach_call(self, spot: Spot) -> bool:
+        """The same, until a module's call is at hand."""
+        modules = self._modules
+        if modules is None:
+            return super().reach_call(spot)
+        modules.goal = spot
+        try:
+            return self._go_on(lambda: modules.is_at_hand(spot), only_ops=True)
+        finally:
+            modules.goal = None
 
     def _go_on(self, goal: Callable[[], bool], *, only_ops: bool) -> bool:
         try:

@@ -107,11 +107,10 @@ class SteppedCall:
         function, args, kwargs = self._call
         module = self._module if function is self._module else None
         title = "" if module is not None else getattr(function, "__qualname__", str(function))
+        if not self._sees_all:  # nobody is going to ask
+            return Description(BLOCK, 0, None, None, (), {}, title, self._runs.optimizers)
         found = Description(BLOCK, 0, frame, module, args, kwargs, title, self._runs.optimizers)
-        if self._sees_all:
-            found.leave_frame()
-        else:
-            found.forget()
+        found.leave_frame()
         return found
 
     def stepper(self) -> TorchStepper:

@@ -21,18 +21,17 @@ __all__ = ["TorchModuleCalls"]
 
 
 class _Call:
-    """A call that is open, or kept."""
+    """A call that is open, and its arguments or its result while it is at that moment."""
 
-    __slots__ = ("arguments", "module", "moment", "number", "output", "path", "path_number")
+    __slots__ = ("module", "moment", "number", "path", "path_number", "value")
 
-    def __init__(self, module: torch.nn.Module, number: int, arguments: Any) -> None:
+    def __init__(self, module: torch.nn.Module, number: int) -> None:
         self.module = module
         self.number = number
         self.path: str | None = None  # not known, or that of what it wraps
         self.path_number = 0
-        self.arguments = arguments
-        self.output: Any = None
         self.moment = INPUT
+        self.value: Any = None
 
 
 class TorchModuleCalls(ModuleCalls):
@@ -73,7 +72,8 @@ class TorchModuleCalls(ModuleCalls):
         self._keeps_last = False
         self._ahead: dict[Spot, Any] = {}
         self._given: dict[int, weakref.ref[torch.Tensor]] = {}
-        self._needs_paths = root is None
+        #: What somebody waits for.
+        self.goal: Spot | None = None
 
     # What `Patches` tells.
 
@@ -88,27 +88,36 @@ class TorchModuleCalls(ModuleCalls):
         known = self._calls.get(id(module))
         if known is None:
             known = self._calls[id(module)] = [module, 0, 0]
-        call = _Call(module, known[1], (args, kwargs))
-        known[1] += 1
-        if self._needs_paths:
-            call.path = self._path(module)
-            call.path_number = self._numbers.get((call.path or "", INPUT), 0)
-        self._arrive(call)
-        args, kwargs = call.arguments
-        call.arguments = None  # they are the program's to let go of
+        number = known[1]
+        known[1] = number + 1
+        call = None
+        if self._root is None or self._is_wanted(module):
+            call = _Call(module, number)
+            if self._root is None:
+                call.path = self._path(module)
+                call.path_number = self._numbers.get((call.path or "", INPUT), 0)
+            args, kwargs = self._arrive(call, (args, kwargs))
         try:
             if self._watches(module):
-                call.output = self._around(original, module, args, kwargs)
+                output = self._around(original, module, args, kwargs)
             else:
-                call.output = original(module, *args, **kwargs)
+                output = original(module, *args, **kwargs)
         finally:
-            if self._needs_paths:
+            if self._root is None:
                 self._open.pop()
-        del args, kwargs
-        call.moment = OUTPUT
         known[2] += 1
-        self._arrive(call)
-        return call.output
+        if call is not None or self._is_wanted(module):
+            call = call or _Call(module, number)
+            call.moment = OUTPUT
+            return self._arrive(call, output)
+        return output
+
+    def _is_wanted(self, module: torch.nn.Module) -> bool:
+        """Whether somebody may want something of a module's call."""
+        goal = self.goal
+        if goal is not None and (goal.module is module or goal.module is None):
+            return True
+        return bool(self._ahead) or self._kept is not None or self._passage.is_waiting
 
     def _path(self, module: torch.nn.Module) -> str | None:
         names = self._names = self._names or self._make_names()
@@ -117,27 +126,24 @@ class TorchModuleCalls(ModuleCalls):
         self._open.append(name)
         return None if name.is_wrapper else name.path
 
-    def _arrive(self, call: _Call) -> None:
-        """A call is at one of its moments."""
-        if not (self._ahead or self._passage.is_waiting or self._kept is not None):
-            self._count(call)
-            return
-        self._count(call)
-        self._now = call
+    def _arrive(self, call: _Call, value: Any) -> Any:
+        """A call is at one of its moments; what the program goes on with."""
+        if call.path is not None:
+            key = call.path, call.moment
+            self._numbers[key] = self._numbers.get(key, 0) + 1
+        if not self._is_wanted(call.module):
+            return value
+        self._now, call.value = call, value
         try:
             if self._ahead:
                 self._put_ahead(call)
             self._passage.look()
             if self._kept is not None:
                 for spot in self._spots(call):
-                    self._kept[spot] = self._value(call)
+                    self._kept[spot] = call.value
+            return call.value
         finally:
-            self._now = None
-
-    def _count(self, call: _Call) -> None:
-        if call.path is not None:
-            key = call.path, call.moment
-            self._numbers[key] = self._numbers.get(key, 0) + 1
+            self._now = call.value = None
 
     def _spots(self, call: _Call) -> Iterator[Spot]:
         number = -1 if self._keeps_last else call.number
@@ -228,14 +234,11 @@ class TorchModuleCalls(ModuleCalls):
         """See `ModuleCalls.get`."""
         if self._is_at(spot, self._now):
             assert self._now is not None
-            value = self._value(self._now)
+            value = self._now.value
         else:
             value = (self._kept or {})[self._key(spot)]
         self._give(value)
         return value
-
-    def _value(self, call: _Call) -> Any:
-        return call.arguments if call.moment == INPUT else call.output
 
     def _give(self, value: Any) -> None:
         for tensor in flat(dict(value) if hasattr(value, "items") else value):
@@ -256,7 +259,7 @@ class TorchModuleCalls(ModuleCalls):
 
     def _replace(self, call: _Call, value: Any, spot: Spot) -> None:
         if call.moment == INPUT:
-            args, kwargs = call.arguments
+            args, kwargs = call.value
             new_args, new_kwargs = value
             given = [*new_args, *new_kwargs.values()]
             before = [*args, *(kwargs.get(name) for name in new_kwargs)]
@@ -265,11 +268,10 @@ class TorchModuleCalls(ModuleCalls):
                 for new, old in zip(given, [*before, *given[len(before) :]], strict=False)
             ]
             count = len(new_args)
-            call.arguments = tuple(fit[:count]), dict(zip(new_kwargs, fit[count:], strict=True))
-            self._give(call.arguments)
+            call.value = tuple(fit[:count]), dict(zip(new_kwargs, fit[count:], strict=True))
         else:
-            call.output = _fit(spot.label, value, call.output)
-            self._give(call.output)
+            call.value = _fit(spot.label, value, call.value)
+        self._give(call.value)
 
     def take_back(self) -> None:
         """See `ModuleCalls.take_back`."""
