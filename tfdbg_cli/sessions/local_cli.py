@@ -312,15 +312,13 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         what = "profile of " if context.mode == "profile" else ""
         if debugger.ranks.is_joined:
             what = f"{agreed.describe(self._first_rank(context, choice))}{what}"
-        debugger.choose(
-            debugger.stop(
-                context,
-                title=f"run-end: {self._label()}{what}{describe_run(context)}",
-                title_role=role,
-                initial_command=initial,
-            ),
-            debugger.run_count + 1,
-        )
+        title = f"run-end: {self._label()}{what}{describe_run(context)}"
+        try:
+            action = debugger.stop(context, title=title, title_role=role, initial_command=initial)
+        finally:
+            if not debugger.looks_back:
+                self._forget()  # also where no other run comes: the program's memory is its own
+        debugger.choose(action, debugger.run_count + 1)
 
     def _first_rank(self, context: Context, choice: RunChoice | None) -> int | None:
         """On which rank a filter's first tensor is, in the order of time; ``None``: unknown."""
@@ -417,7 +415,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         )
 
     def _forget(self) -> None:
-        """The program runs on: the tensors of the last run are no longer asked for."""
+        """The tensors of the last run are no longer asked for."""
         self.debugger.store.release(self._last_dump)
         self._last_dump = None
 
