@@ -215,14 +215,17 @@ def _run(
         status = _print_uncaught(uncaught)
         if isinstance(uncaught, KeyboardInterrupt) and status == 1:
             raise uncaught
-    return status or _batch_status(debugger)
+    return status or _own_status(debugger)
 
 
-def _batch_status(debugger: Debugger) -> int:
-    """1 if what a batch was to do failed, or none of it was done: there was nothing to stop at."""
+def _own_status(debugger: Debugger) -> int:
+    """1 if what was asked for could not be done.
+
+    A dump could not be kept; a command of a batch failed, or none was run for want of a stop.
+    """
     queue = debugger.queue
-    if not queue.batch:
-        return 0
+    if debugger.store.has_failed or not queue.batch:
+        return int(debugger.store.has_failed)
     if queue and not debugger.stops:
         for thread in threading.enumerate():  # python waits for them, too
             if not thread.daemon and thread is not threading.current_thread():

@@ -1,5 +1,10 @@
 """The command line itself: what it takes, what it refuses and how it says so."""
 
+import os
+import shlex
+import subprocess
+import sys
+
 import pytest
 
 SCRIPT = "import sys; print(sys.argv)"
@@ -112,3 +117,37 @@ def test_notes_come_after_the_traceback(runner):
     assert lines[-1] == (
         "tfdbg: the program imported no framework that the debugger knows (only numpy was watched)."
     )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs ulimit")
+@pytest.mark.parametrize("form", ["folder", "tfdbg"])
+@pytest.mark.parametrize("options", [(), ("--dump-limit", "1K")])
+def test_a_dump_that_finds_no_room_is_told_and_leaves_no_half(runner, form, options):
+    runner.write(
+        "s.py",
+        "import numpy as np\n"
+        "from tfdbg_cli.engines import numpy as tf\n"
+        "x = tf.placeholder(tf.float32, [None], name='x')\n"
+        "y = tf.square(x, name='y')\n"
+        "print(tf.Session().run(y, {x: np.ones(500_000)}).sum())\n",
+    )
+    # No file may grow beyond 64 KiB: the same error for the writer as a disk that is full.
+    words = ["-m", "tfdbg_cli", "--batch", "-c", "run", "--keep-dumps", *options]
+    command = shlex.join([sys.executable, *words, "--dump-format", form, "s.py"])
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -f 64; {command}"],
+        cwd=runner.folder,
+        env=runner.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.endswith("500000.0\n")
+    told = [line for line in done.stderr.splitlines() if "The dump could not be kept" in line]
+    assert len(told) == 1 and told[0].startswith("tfdbg: ")
+    assert done.returncode == 1
+    assert not list((runner.folder / "tfdbg_dumps").iterdir())
+    # With room it is kept.
+    assert runner.tfdbg(*words[2:], "--dump-format", form, "s.py").status == 0
+    assert len(list((runner.folder / "tfdbg_dumps").iterdir())) == 1

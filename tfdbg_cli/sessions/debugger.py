@@ -65,6 +65,9 @@ class Debugger:
         UserError: a filters file can't be used, or ``dump_root`` can't.
     """
 
+    #: Whether the dump of the last stop is looked at while the program runs on.
+    looks_back: ClassVar[bool] = False
+
     #: All that are in use in this process; more than one where sessions are wrapped by hand.
     instances: ClassVar[weakref.WeakSet[Debugger]] = weakref.WeakSet()
 

@@ -337,15 +337,13 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             about = [first] if first is not None else [*sorted(agreed.errors), *agreed.passing]
             if about and isinstance(context.dump, JoinedDump):
                 context.dump.focus = about[0]
-        debugger.choose(
-            debugger.stop(
-                context,
-                title=f"run-end: {self._label()}{what}{describe_run(context)}",
-                title_role=role,
-                initial_command=initial,
-            ),
-            debugger.run_count + 1,
-        )
+        title = f"run-end: {self._label()}{what}{describe_run(context)}"
+        try:
+            action = debugger.stop(context, title=title, title_role=role, initial_command=initial)
+        finally:
+            if not debugger.looks_back:
+                self._forget()  # also where no other run comes: the program's memory is its own
+        debugger.choose(action, debugger.run_count + 1)
 
     def _first_rank(self, context: Context, choice: RunChoice | None) -> int | None:
         """On which rank a filter's first tensor is, in the order of time; ``None``: unknown."""
@@ -444,7 +442,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         )
 
     def _forget(self) -> None:
-        """The program runs on: the tensors of the last run are no longer asked for."""
+        """The tensors of the last run are no longer asked for."""
         self.debugger.store.release(self._last_dump)
         self._last_dump = None
 

@@ -50,6 +50,8 @@ class NotebookDebugger(Debugger):
         is_in_cell: whether a cell runs that stops.
     """
 
+    looks_back = True
+
     def __init__(
         self, make_ui: Callable[[Settings], TextUI], config_path: str | None = None
     ) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import shutil
 import tempfile
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 from tfdbg_cli.dumps.dump import Dump
@@ -16,6 +18,7 @@ from tfdbg_cli.dumps.writer import write_dump_directory
 from tfdbg_cli.engines.tensorflow.remote_files import is_remote
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.program_signals import pass_on
+from tfdbg_cli.streams import tell
 
 __all__ = ["DEFAULT_LIMIT", "DumpStore", "check_dump_root"]
 
@@ -56,6 +59,7 @@ class DumpStore:
             below the root.
 
     Attributes:
+        has_failed: whether a dump that was to stay could not be kept.
         number: names the folder of the next run that is written; 0: they are counted. The ranks
             give the parts of one run the same number.
 
@@ -80,6 +84,7 @@ class DumpStore:
         self.limit = DEFAULT_LIMIT if limit is None else limit
         self.rank = rank
         self.as_directory = as_directory
+        self.has_failed = False
         self.number = 0
         self._temporary: str | None = None
         self._guest_of: str | None = None
@@ -140,7 +145,8 @@ class DumpStore:
         from tfdbg_cli.dumps.runfolder import write_run_folder
 
         path = self._folder()
-        write_run_folder(dump, path)
+        with _whole(path):
+            write_run_folder(dump, path)
         self._spilled.append((dump, path))
         return path
 
@@ -157,15 +163,19 @@ class DumpStore:
 
         try:
             path = self._folder("spilled" if self.as_directory else "run")
-            write_run_folder(dump, path)
-            found = RunFolderDump(path)
+            with _whole(path):
+                write_run_folder(dump, path)
+                found = RunFolderDump(path)
         except (OSError, UserError, ValueError) as error:
             return dump, f"The dump of {size} bytes stays in memory: {error}"
         self._spilled.append((found, path))
         return found, f"The dump of {size} bytes is above --dump-limit and lies in {path}."
 
     def retain(self, dump: Dump) -> str:
-        """Keep the dump of a run that stopped, if dumps are to stay; says where, or why not."""
+        """Keep the dump of a run that stopped, if dumps are to stay; says where, or why not.
+
+        What could not be kept is told at once, too: in a batch nobody may come to read it.
+        """
         if not self.keep:
             return ""
         from tfdbg_cli.dumps.runfolder import RunFolderDump, write_run_folder
@@ -174,15 +184,20 @@ class DumpStore:
         try:
             if self.as_directory:
                 path = self._folder()
-                problems = write_dump_directory(dump, path)
+                with _whole(path):
+                    problems = write_dump_directory(dump, path)
             elif isinstance(dump, RunFolderDump):
                 return ""
             else:
                 path = self._folder()
-                write_run_folder(dump, path)
+                with _whole(path):
+                    write_run_folder(dump, path)
             self._kept = weakref.ref(dump), path
         except (OSError, UserError, ValueError) as error:
-            return f"The dump could not be kept: {error}"
+            self.has_failed = True
+            text = f"The dump could not be kept: {error}"
+            tell(text)
+            return text
         lost = f" {problems[0]} ({len(problems)} in all.)" if problems else ""
         return f"The dump is kept in {path}.{lost}"
 
@@ -209,6 +224,16 @@ class DumpStore:
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
             self._temporary = None
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Writes a folder as a whole, or leaves none."""
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
 
 
 def _close(dump: Dump) -> None:

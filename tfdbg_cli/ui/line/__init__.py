@@ -100,7 +100,10 @@ class LineUI(TextUI):
         """One stop."""
         self._batch = queue.batch
         self._use(service)
-        return super().interact(service, queue)
+        try:
+            return super().interact(service, queue)
+        finally:
+            self._session = self._session_service = None  # they hold what the stop was about
 
     def execute(self, service: Service, queue: CommandQueue, command: str) -> Leave | None:
         """Run one command line outside a stop."""
