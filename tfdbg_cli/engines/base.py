@@ -248,9 +248,11 @@ class SteppedRun(Stepper):
 
     def is_written(self, value: Any, mark: Any) -> bool:
         """Whether a value was written to since `mark` was made of it."""
+        if (value.shape, value.dtype) != (mark.shape, mark.dtype):
+            return True
         if value.dtype.hasobject:
             return any(one is not other for one, other in zip(value.flat, mark.flat, strict=True))
-        return bool(value.shape != mark.shape or value.tobytes() != mark.tobytes())
+        return bool(value.tobytes() != mark.tobytes())
 
     def gradient(self, tensor_name: str) -> Any:
         """The gradient with respect to a tensor, where gradients aren't tensors of the graph.

@@ -107,6 +107,7 @@ class Tracer:
 
         drive = self._drive()
         drive.settle()
+        _ = drive.step  # a program goes on to its next op, where a person can go on
         breakpoint_in(drive.run, drive.info())
         drive.overridden()
 

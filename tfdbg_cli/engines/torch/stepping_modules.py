@@ -122,7 +122,11 @@ class TorchModuleCalls(ModuleCalls):
     def _path(self, module: torch.nn.Module) -> str | None:
         names = self._names = self._names or self._make_names()
         caller = next((each for each in reversed(self._open) if each is not None), None)
-        name = names.module(module, sys._getframe(2), caller)
+        try:
+            name = names.module(module, sys._getframe(2), caller)
+        except Exception:  # then it can be asked for as an object only
+            self._open.append(None)
+            return None
         self._open.append(name)
         return None if name.is_wrapper else name.path
 

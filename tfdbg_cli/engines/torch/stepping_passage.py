@@ -138,10 +138,15 @@ class Passage:
 
     def _is_met(self) -> bool:
         goal = self._goal
-        if goal is None or self.is_free or not goal():
+        if goal is None or self.is_free:
             return False
-        self._goal = None
-        return True
+        try:
+            is_met = goal()
+        except Exception:  # whoever waits will ask again, and gets it
+            is_met = True
+        if is_met:
+            self._goal = None
+        return is_met
 
     def tell(self, error: UserError) -> bool:
         """What is put in the place of something doesn't fit; whether somebody may mend it."""
