@@ -176,10 +176,13 @@ class Buffers:
             if _by_reference(source, slot)
         }
         for op in ops:
+            data = self._edges[op].data
+            if not any(edge in self._held or _by_reference(*edge) for edge in data):
+                continue
             for slot in range(len(op.outputs)):
                 if _by_reference(op, slot):
                     continue
-                handed = _handed_on(op, slot, self._edges[op].data)
+                handed = _handed_on(op, slot, data)
                 found = frozenset().union(*(self.variables(edge) for edge in handed)) & written
                 if found:
                     self._held[op, slot] = found
