@@ -167,6 +167,7 @@ class DumpStore:
                 write_run_folder(dump, path)
                 found = RunFolderDump(path)
         except (OSError, UserError, ValueError) as error:
+            pass_on(error)
             return dump, f"The dump of {size} bytes stays in memory: {error}"
         self._spilled.append((found, path))
         return found, f"The dump of {size} bytes is above --dump-limit and lies in {path}."
@@ -194,6 +195,7 @@ class DumpStore:
                     write_run_folder(dump, path)
             self._kept = weakref.ref(dump), path
         except (OSError, UserError, ValueError) as error:
+            pass_on(error)
             self.has_failed = True
             text = f"The dump could not be kept: {error}"
             tell(text)
