@@ -10,6 +10,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -122,6 +123,7 @@ class Patches:
         self._forks = False
         self._run_end = ""
         self._intercepted: list[_Interception] = []
+        self._no_grad: Callable[[], None] = lambda: None  # takes back what `watch_no_grad` does
         self.keras = KerasSteps(runs, self._replace)
 
     def install(self) -> None:
@@ -172,6 +174,33 @@ class Patches:
         found = _Interception(module, around)
         self._intercepted.insert(0, found)
         return lambda: self._intercepted.remove(found)
+
+    def watch_no_grad(self, left: Callable[[FrameType | None], None]) -> None:
+        """Tell of each ``with torch.no_grad()`` that is left so that gradients are on again.
+
+        Args:
+            left: is told, with the frame that leaves it; until `leave_no_grad`.
+        """
+        self.leave_no_grad()
+
+        def make(original: Any) -> Any:
+            def __exit__(block: Any, *error: Any) -> Any:
+                value = original(block, *error)
+                if error[:1] == (None,) and torch.is_grad_enabled() and not _is_compiling():
+                    left(sys._getframe(1))
+                return value
+
+            return __exit__
+
+        before = len(self._undo)
+        self._replace(torch.no_grad, "__exit__", make)
+        self._no_grad = self._undo[before]
+
+    def leave_no_grad(self) -> None:
+        """Don't any more."""
+        if self._no_grad in self._undo:
+            self._undo.remove(self._no_grad)
+            self._no_grad()
 
     def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         is_static = isinstance(vars(owner).get(name), staticmethod)
