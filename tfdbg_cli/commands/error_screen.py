@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from tfdbg_cli.commands.context import PROFILE_MODES, Context
+from tfdbg_cli.commands.node_origin import forward_of
 from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.documents import Line, Link, MenuItem, Span, TextDocument, line
 from tfdbg_cli.dumps.dump import Dump, RunError
@@ -117,6 +118,10 @@ def _places(dump: Dump | None, error: RunError, node: Node | None) -> list[Line]
     if not error.file:
         return []
     raised, made = (error.file, error.line), _line_of(error, node)
+    graph = dump.graph() if dump is not None else None
+    if made == raised and node is not None and graph is not None:
+        forward = forward_of(graph, node)  # in a backward of the program's own
+        made = _line_of(error, forward) if forward is not None else made
     lines = _place("Line:", dump, raised)
     return lines if made is None or made == raised else [*lines, *_place("Made at:", dump, made)]
 

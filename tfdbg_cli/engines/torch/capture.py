@@ -10,6 +10,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tfdbg_cli.engines.torch.private import fake_classes, modes_below
+from tfdbg_cli.engines.torch.updates_by_hand import begins_forward
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +50,10 @@ class CaptureMode(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is Any to
         """Tell nobody any more; threads may have the mode on for longer than the run takes."""
         self._ops = None
 
+    def tell(self, ops: Ops) -> None:
+        """Tell others from now on."""
+        self._ops = ops
+
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None
     ) -> Any:
@@ -66,6 +71,8 @@ class CaptureMode(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is Any to
         if modes_below():  # fake tensors or tracing: no values either
             return func(*args, **kwargs)
         ops = self._ops
+        if ops is not None and ops.awaits_forward is not None and begins_forward(args):
+            ops = ops.follow()
         record = ops.begin(func, args, kwargs, sys._getframe(1)) if ops is not None else None
         if ops is None or record is None:
             return func(*args, **kwargs)
@@ -103,6 +110,10 @@ class ApiMode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is Any to myp
     def close(self) -> None:
         """Tell nobody any more."""
         self._ops = None
+
+    def tell(self, ops: Ops) -> None:
+        """Tell others from now on."""
+        self._ops = ops
 
     def __torch_function__(
         self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None

@@ -92,6 +92,7 @@ class Description:
         self._tensors: dict[str, torch.Tensor] | None = None
         self._made: dict[str, str] = {}
         self._shown: str | None = None
+        self._outputs: dict[str, str] | None = None
         mode = "training" if module is not None and module.training else "evaluation"
         self._mode = f"{mode}, gradients {'on' if torch.is_grad_enabled() else 'off'}"
 
@@ -173,6 +174,25 @@ class Description:
         events: str,
     ) -> None:
         """Add what is known at the end: the outputs by the names that the user has for them."""
+        if self._outputs is None:
+            self.name_outputs(watcher, frame, output)
+        info.outputs = self._outputs or {}
+        if events:
+            info.details = [*info.details, ("Events", _events(events))]
+        if info.kind != self.kind:
+            kept = [pair for pair in info.details if pair[0] != "Optimizer"]
+            info.details = [*kept, *self._updated_by()]
+        info.kind, info.number = self.kind, self.number
+        self.forget()
+
+    def name_outputs(self, watcher: Watcher, frame: FrameType | None, output: Any) -> None:
+        """Let what the run has made so far have the names that the user has for it now.
+
+        Args:
+            watcher: has seen the run.
+            frame: the user's.
+            output: of the call that the run is; ``None``: the variables of the frame count.
+        """
         named: dict[str, torch.Tensor] = {}
         if output is not None:
             named.update(_named(_targets(frame), output))
@@ -189,14 +209,7 @@ class Description:
             if made and not made.startswith("input/") and len(outputs) < _MOST_OUTPUTS:
                 outputs[name] = made
         watcher.name_outputs({name: named[name] for name in outputs})
-        info.outputs = outputs
-        if events:
-            info.details = [*info.details, ("Events", _events(events))]
-        if info.kind != self.kind:
-            kept = [pair for pair in info.details if pair[0] != "Optimizer"]
-            info.details = [*kept, *self._updated_by()]
-        info.kind, info.number = self.kind, self.number
-        self.forget()
+        self._outputs = outputs
 
     def began(self, watcher: Watcher) -> None:
         """The run begins; what it gets may have been made by ops that were recorded before."""

@@ -20,6 +20,7 @@ from tfdbg_cli.engines.torch.description import INFERENCE, TRAINING, Description
 from tfdbg_cli.engines.torch.failures import is_framework_error
 from tfdbg_cli.engines.torch.forwards import Forwards
 from tfdbg_cli.engines.torch.levels import Levels
+from tfdbg_cli.engines.torch.ops import Ops
 from tfdbg_cli.engines.torch.patches import Optimizers
 from tfdbg_cli.engines.torch.private import is_tracing
 from tfdbg_cli.engines.torch.recorder import Names
@@ -28,7 +29,7 @@ from tfdbg_cli.engines.torch.sites import call_site, user_frame
 from tfdbg_cli.engines.torch.stepping_runs import PromptedRun
 from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
 from tfdbg_cli.engines.torch.timing import TimingWatcher
-from tfdbg_cli.engines.torch.watchers import FullWatcher, Watcher
+from tfdbg_cli.engines.torch.watchers import FullWatcher, RecordingWatcher, Watcher
 from tfdbg_cli.errors import one_line
 from tfdbg_cli.stepping.strands import Strand
 
@@ -57,6 +58,7 @@ class Run:
         only_evaluated: every module call so far was one of a module in evaluation mode.
         stepped: the optimizers that have made a step in it.
         is_late: nothing was recorded before it.
+        updates_from: how many ops there were before the update by hand.
         cut_short: what the program did before the run was at its end.
         prompted: lets somebody step through it; ``None``: nobody does.
         is_call: it is a call that somebody else makes step by step, and ends with that.
@@ -74,6 +76,7 @@ class Run:
         self.only_evaluated = False
         self.stepped: list[int] = []
         self.is_late = False
+        self.updates_from = 0
         self.cut_short = ""
         self.prompted: PromptedRun | None = None
         self.is_call = False
@@ -101,6 +104,7 @@ class Lifecycle:
         self._run: Run | None = None
         self._ahead: Watcher | None = None  # records what the next run may use
         self._ahead_on = 0  # which thread
+        self._next: Watcher | None = None  # will be that when the run is over that goes on
         self._shown = 0  # the error that a run has ended with
         self._last: Watcher | None = None
         self._is_busy = False  # we are at a stop, or at work ourselves
@@ -182,6 +186,8 @@ class Lifecycle:
         if self._run is not None and self._run.is_call:
             return
         run, self._run = self._run, None
+        if run is not None and run.closes_on == "U":
+            self._program.patches.leave_no_grad()
         wrapper = self._program.wrapper()
         if run is None or wrapper is None:
             return
@@ -213,6 +219,49 @@ class Lifecycle:
                 run.description.forget()
                 self._last = None
         self._look_ahead(wrapper)
+
+    # An update that is written by hand, after a backward pass.
+
+    def _await_update(self, run: Run, frame: FrameType | None) -> None:
+        """A gradient run goes on until the update is over that the program makes by itself."""
+        watcher = run.watcher
+        if not isinstance(watcher, RecordingWatcher) or run.prompted is not None or run.is_call:
+            self._close(frame=frame)
+            return
+        run.closes_on = "U"
+        run.description.name_outputs(watcher, frame, None)
+        run.updates_from = watcher.recorder.op_count
+        self._program.patches.watch_no_grad(self._block_left)
+        watcher.recorder.ops.awaits_forward = self._hand_over
+
+    def _block_left(self, frame: FrameType | None) -> None:
+        """The program has left a ``with torch.no_grad()``, and gradients are on again."""
+        run = self._run
+        if run is None or run.closes_on != "U" or not self._is_here():
+            return
+        watcher = run.watcher
+        if isinstance(watcher, RecordingWatcher) and watcher.recorder.has_written(run.updates_from):
+            self._close(frame=frame)
+
+    def _hand_over(self) -> Ops | None:
+        """The next forward pass begins before it is told that the update is over."""
+        run = self._run
+        watcher = run.watcher if run is not None else None
+        if not isinstance(watcher, RecordingWatcher):
+            return None
+        found = self._levels.ahead(watcher.watch)
+        if not isinstance(found, RecordingWatcher):
+            return None
+        self._next = shelter(found, self.give_up)
+        found.look_ahead()
+        watcher.recorder.hand_over(found.recorder)
+        return found.recorder.ops
+
+    def _settle_update(self) -> None:
+        """Something other than an update comes: a run that waited for one is over."""
+        run = self._run
+        if run is not None and run.closes_on == "U" and self._is_here():
+            self._close()
 
     def _describe(
         self,
@@ -249,9 +298,14 @@ class Lifecycle:
         """Record from now on if the next run is to be debugged: it may use what comes before."""
         expected = getattr(wrapper, "expected_watch", None)
         watch = expected() if expected is not None else None
+        following, self._next = self._next, None
+        if following is not None and (self._run is not None or following.watch != watch):
+            following.discard()
+            following = None
         if watch is not None and self._run is None:
-            self._ahead = shelter(self._levels.ahead(watch), self.give_up)
-            self._ahead.look_ahead()
+            self._ahead = following or shelter(self._levels.ahead(watch), self.give_up)
+            if following is None:
+                self._ahead.look_ahead()
             self._ahead.start()
             self._ahead_on = threading.get_ident()
 

@@ -6,7 +6,7 @@ import functools
 import itertools
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
@@ -52,6 +52,7 @@ class Ops:
         contexts: the calls that are open.
         failure: the last op that raised.
         troubles: what went wrong in here.
+        awaits_forward: gives those that are to be told of the next forward pass; ``None``: these.
         passage: lets ops pass one by one; ``None``: they pass as they come.
     """
 
@@ -62,6 +63,7 @@ class Ops:
         self.failure: OpFailure | None = None
         self.troubles: list[str] = []
         self.passage: Any = None
+        self.awaits_forward: Callable[[], Ops | None] | None = None
         self.tracker = Tracker()
         self.holder = holder if holder is not None else Holder()
         # Neither of these keeps what keeps it: memory is let go of as soon as a run is.
@@ -136,6 +138,15 @@ class Ops:
         record = self.begin(function, args, kwargs, frame)
         if record is not None:
             self.failed(record, error)
+
+    def follow(self) -> Ops:
+        """Who is to be told of the forward pass that begins now."""
+        find, self.awaits_forward = self.awaits_forward, None
+        try:
+            return (find() if find is not None else None) or self
+        except Exception as error:
+            self._trouble(error)
+            return self
 
     def _trouble(self, error: Exception) -> None:
         pass_on(error)

@@ -10,6 +10,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -136,6 +137,7 @@ class Patches:
         self._run_end = ""
         self._intercepted: list[_Interception] = []
         self._visitors: list[Visitor] = []
+        self._no_grad: Callable[[], None] = lambda: None  # takes back what `watch_no_grad` does
         self.keras = KerasSteps(runs, self._replace)
 
     def install(self) -> None:
@@ -198,6 +200,33 @@ class Patches:
         """Let a piece of the program's module calls go through an object; returns the way back."""
         self._visitors.append(visitor)
         return lambda: self._visitors.remove(visitor)
+
+    def watch_no_grad(self, left: Callable[[FrameType | None], None]) -> None:
+        """Tell of each ``with torch.no_grad()`` that is left so that gradients are on again.
+
+        Args:
+            left: is told, with the frame that leaves it; until `leave_no_grad`.
+        """
+        self.leave_no_grad()
+
+        def make(original: Any) -> Any:
+            def __exit__(block: Any, *error: Any) -> Any:
+                value = original(block, *error)
+                if error[:1] == (None,) and torch.is_grad_enabled() and not _is_compiling():
+                    left(sys._getframe(1))
+                return value
+
+            return __exit__
+
+        before = len(self._undo)
+        self._replace(torch.no_grad, "__exit__", make)
+        self._no_grad = self._undo[before]
+
+    def leave_no_grad(self) -> None:
+        """Don't any more."""
+        if self._no_grad in self._undo:
+            self._undo.remove(self._no_grad)
+            self._no_grad()
 
     def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         self._undo.append(self._replaced(owner, name, make))

@@ -169,6 +169,17 @@ class Recorder:
         if self._api_mode is not None:
             remove_function_mode(self._api_mode)
 
+    def hand_over(self, other: Recorder) -> None:
+        """Another one is told of what comes, though it hasn't been started."""
+        other.ops.contexts.state().begin()
+        self._mode.tell(other.ops)
+        if self._api_mode is not None:
+            self._api_mode.tell(other.ops)
+
+    def has_written(self, start: int) -> bool:
+        """Whether an op has written to memory since there were so many."""
+        return any(record.overwrites for record in self.ops.records[start:])
+
     @contextlib.contextmanager
     def on_thread(self) -> Iterator[None]:
         """Record what another thread does, the calling one."""

@@ -30,6 +30,7 @@ from tfdbg_cli.engines.torch.private import current_node
 from tfdbg_cli.engines.torch.shelter import sheltered
 from tfdbg_cli.engines.torch.sites import user_frame
 from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
+from tfdbg_cli.engines.torch.updates_by_hand import updates_follow
 from tfdbg_cli.errors import one_line
 from tfdbg_cli.program_signals import pass_on
 
@@ -163,7 +164,9 @@ class Runs(Lifecycle):
         run = self._run
         if is_outermost and run is not None:
             self._trains(run)
-            if run.closes_on == "B" or (run.stepped and run.closes_on == "S"):
+            if run.closes_on == "B" and updates_follow(frame):
+                self._await_update(run, frame)
+            elif run.closes_on == "B" or (run.stepped and run.closes_on == "S"):
                 self._close(frame=frame)
         return value
 
@@ -180,6 +183,7 @@ class Runs(Lifecycle):
         frame = user_frame(sys._getframe(2)) if is_outermost else None
         key = id(args[0]) if args and isinstance(args[0], torch.optim.Optimizer) else id(owner)
         if is_outermost and not self._depth:
+            self._settle_update()
             self._settle_forwards(frame)
         if is_outermost and not self._depth and self._run is None:
             if self._last_stepped is not None and self._last_stepped != key:
@@ -394,6 +398,8 @@ class Runs(Lifecycle):
             run.is_complete = run.only_evaluated or run.forwards.are_forgotten()
             if run.is_complete:
                 self._evaluated(run)
+        elif run is not None and run.closes_on == "U":
+            run.is_complete = True
         super().end()
 
     def _turns_out(self, run: Run, kind: str) -> None:
@@ -458,6 +464,7 @@ class Runs(Lifecycle):
     @sheltered
     def _settle_steps(self) -> None:
         """Something other than a step comes: a run that waited for another step is over."""
+        self._settle_update()
         run = self._run
         self._last_stepped = None
         if run is not None and run.stepped and run.closes_on == "S":

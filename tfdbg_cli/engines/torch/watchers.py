@@ -18,7 +18,7 @@ from tfdbg_cli.engines.torch.recording import Output, Record
 from tfdbg_cli.engines.torch.verdicts import Verdicts, is_nonfinite
 from tfdbg_cli.program_signals import pass_on
 
-__all__ = ["CHECKED", "FullWatcher", "RecordWatcher", "Watcher"]
+__all__ = ["CHECKED", "FullWatcher", "RecordWatcher", "RecordingWatcher", "Watcher"]
 
 #: The filters that only a tensor with a nan or an infinity passes.
 CHECKED = frozenset({"has_inf_or_nan", "origin_of_nonfinite"})
@@ -116,7 +116,7 @@ class Watcher:
         self.stop()
 
 
-class _RecordingWatcher(Watcher):
+class RecordingWatcher(Watcher):
     """Records every op."""
 
     recorder: Recorder
@@ -216,7 +216,7 @@ class _RecordingWatcher(Watcher):
             return None
 
 
-class FullWatcher(_RecordingWatcher):
+class FullWatcher(RecordingWatcher):
     """Records every op and holds the values.
 
     Where only a tensor with a nan or an infinity passes the filter, a sum over each tells which
@@ -293,7 +293,7 @@ class FullWatcher(_RecordingWatcher):
         return found
 
 
-class RecordWatcher(_RecordingWatcher):
+class RecordWatcher(RecordingWatcher):
     """Records every op and holds no values but the first bad ones, where those can be told."""
 
     level = "op records"
