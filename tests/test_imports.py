@@ -23,7 +23,10 @@ FRAMEWORKS = {
     "keras": "tensorflow",
 }
 #: Room -> the rooms it may import from, its own included.
-FOUNDATION = {"errors", "documents", "files", "program_signals", "settings", "streams", "version"}
+FOUNDATION = {
+    *("errors", "documents", "files", "program_signals"),
+    *("settings", "streams", "temporary", "version"),
+}
 MAY_USE = {
     **dict.fromkeys(FOUNDATION, FOUNDATION),
     "dumps": FOUNDATION | {"dumps"},
