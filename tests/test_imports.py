@@ -24,14 +24,8 @@ FRAMEWORKS = {
 }
 #: Room -> the rooms it may import from, its own included.
 FOUNDATION = {
-    "documents",
-    "errors",
-    "files",
-    "printable",
-    "program_signals",
-    "settings",
-    "streams",
-    "version",
+    *("documents", "errors", "files", "printable", "program_signals"),
+    *("settings", "streams", "temporary", "version"),
 }
 MAY_USE = {
     **dict.fromkeys(FOUNDATION, FOUNDATION),

@@ -17,13 +17,13 @@ from typing import Any, TextIO
 
 from tfdbg_cli.printable import printable
 
-__all__ = ["Streams", "TextSink", "is_terminal", "tell"]
+__all__ = ["OwnDescriptor", "Streams", "TextSink", "is_terminal", "tell"]
 
 # Where descriptors of our own begin: a program may count on the low ones.
 _FIRST = 100
 
 
-class _Own:
+class OwnDescriptor:
     """A descriptor of our own for what a descriptor of the process leads to.
 
     Args:
@@ -85,7 +85,7 @@ def _identity(number: int) -> tuple[int, int, int] | None:
 
 #: In a forked child what is no terminal is let go: whoever reads the other end of a pipe waits for
 #: its end, and not for that of a daemon.
-_OWN: weakref.WeakSet[_Own] = weakref.WeakSet()
+_OWN: weakref.WeakSet[OwnDescriptor] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
@@ -112,11 +112,11 @@ class TextSink:
     def __init__(self, stream: TextIO | None) -> None:
         self.stream = stream
         self.broken = False
-        self._own: _Own | None = None
+        self._own: OwnDescriptor | None = None
         # Only a real text file: the streams of notebooks have a fileno that isn't theirs.
         if os.name != "nt" and isinstance(stream, io.TextIOWrapper):
             with contextlib.suppress(OSError, ValueError):
-                self._own = _Own(stream.fileno())
+                self._own = OwnDescriptor(stream.fileno())
 
     @property
     def is_terminal(self) -> bool:
@@ -175,7 +175,7 @@ class Streams:
         self.stdin = sys.stdin if stdin is None else stdin
         self.out, self.err = TextSink(sys.stdout), TextSink(sys.stderr)
         self._stdout = sys.stdout
-        self._terminal = _Own(0), _Own(1)
+        self._terminal = OwnDescriptor(0), OwnDescriptor(1)
         self._was_typed = stdin is None and is_terminal(self.stdin)
 
     def take_messages(self) -> None:

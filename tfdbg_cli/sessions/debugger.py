@@ -27,9 +27,11 @@ from tfdbg_cli.sessions.storage import DumpStore
 from tfdbg_cli.sessions.waiting import Waiting
 from tfdbg_cli.settings import Settings, default_config_path
 from tfdbg_cli.streams import Streams, tell
+from tfdbg_cli.temporary import sweep
 from tfdbg_cli.tensors.measurements import halt as halt_measurements
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.choose import make_ui
+from tfdbg_cli.ui.remote.tokens import remove_dead_tickets
 
 if TYPE_CHECKING:
     from tfdbg_cli.ui.remote.host import RemoteUI
@@ -99,6 +101,9 @@ class Debugger:
         self.filters = FilterRegistry(self.settings)
         for path in filters:
             load_filters(path, self.filters)
+        if not Debugger.instances:
+            sweep()
+            remove_dead_tickets()
         self.store = DumpStore(
             dump_root,
             keep_dumps,

@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import os
 import shutil
-import tempfile
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from tfdbg_cli.engines.tensorflow.remote_files import is_remote
 from tfdbg_cli.errors import UserError
 from tfdbg_cli.program_signals import pass_on
 from tfdbg_cli.streams import tell
+from tfdbg_cli.temporary import make_folder, remove_folder
 
 __all__ = ["DEFAULT_LIMIT", "DumpStore", "check_dump_root"]
 
@@ -99,7 +99,7 @@ class DumpStore:
         if self._guest_of is not None:
             return Path(self._guest_of)
         if self._temporary is None:
-            self._temporary = tempfile.mkdtemp(prefix="tfdbg_")
+            self._temporary = make_folder()
         return Path(self._temporary)
 
     def use_root(self, path: str) -> None:
@@ -224,7 +224,7 @@ class DumpStore:
                 shutil.rmtree(path, ignore_errors=True)
         self._spilled.clear()
         if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+            remove_folder(self._temporary)
             self._temporary = None
 
 

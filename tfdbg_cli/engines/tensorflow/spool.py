@@ -5,8 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,10 +13,10 @@ from typing import Any, NamedTuple
 from tfdbg_cli.dumps.events import read_event
 from tfdbg_cli.dumps.names import GRAPH_PREFIX, METADATA_PREFIX, parse_dump_name
 from tfdbg_cli.errors import DumpError
+from tfdbg_cli.temporary import SHARED_MEMORY, make_folder, remove_folder
 
 __all__ = ["Seen", "borrow_folder", "take"]
 
-_SHARED_MEMORY = "/dev/shm"
 # Below this much free space the runtime's dumps go to the disk instead.
 _ENOUGH = 1 << 30
 
@@ -72,7 +70,7 @@ class _Folders:
                     return folder
             if not self._made:
                 atexit.register(self.remove)
-            folder = tempfile.mkdtemp(prefix="tfdbg-", dir=_root())
+            folder = make_folder(_root())
             self._made.append(folder)
             return folder
 
@@ -85,7 +83,7 @@ class _Folders:
         with self._lock:
             if self._pid == os.getpid():
                 for folder in self._made:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    remove_folder(folder)
                 self._made, self._free = [], []
 
 
@@ -94,9 +92,9 @@ _FOLDERS = _Folders()
 
 def _root() -> str | None:
     try:
-        info = os.statvfs(_SHARED_MEMORY)
-        if info.f_bavail * info.f_frsize >= _ENOUGH and os.access(_SHARED_MEMORY, os.W_OK):
-            return _SHARED_MEMORY
+        info = os.statvfs(SHARED_MEMORY)
+        if info.f_bavail * info.f_frsize >= _ENOUGH and os.access(SHARED_MEMORY, os.W_OK):
+            return SHARED_MEMORY
     except (OSError, AttributeError):
         pass
     return None

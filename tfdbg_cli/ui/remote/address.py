@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from tfdbg_cli.errors import UserError
 
-__all__ = ["Address", "bind", "connect", "parse_address"]
+__all__ = ["Address", "bind", "connect", "is_listening", "parse_address"]
 
 _UNIX = "unix:"
 _LOOPBACK = "127.0.0.1"
@@ -157,6 +157,15 @@ def _unix_family() -> int:
     if sys.platform == "win32" or not hasattr(socket, "AF_UNIX"):
         raise UserError("There are no Unix sockets here.", "Use a port.")
     return int(socket.AF_UNIX)
+
+
+def is_listening(address: Address) -> bool:
+    """Whether anybody listens there, as far as can be told."""
+    try:
+        connect(address, 1.0).close()
+    except UserError as error:
+        return not isinstance(error.__context__, ConnectionRefusedError | FileNotFoundError)
+    return True
 
 
 def connect(address: Address, seconds: float) -> socket.socket:

@@ -14,9 +14,17 @@ from typing import NamedTuple
 import platformdirs
 
 from tfdbg_cli.errors import UserError
-from tfdbg_cli.ui.remote.address import Address, parse_address
+from tfdbg_cli.temporary import at_death
+from tfdbg_cli.ui.remote.address import Address, is_listening, parse_address
 
-__all__ = ["TOKEN_VARIABLE", "Ticket", "find_token", "only_address", "write_ticket"]
+__all__ = [
+    "TOKEN_VARIABLE",
+    "Ticket",
+    "find_token",
+    "only_address",
+    "remove_dead_tickets",
+    "write_ticket",
+]
 
 #: The environment variable that holds the token where its file can't be read.
 TOKEN_VARIABLE = "TFDBG_TOKEN"
@@ -87,7 +95,19 @@ def write_ticket(address: Address, program: str) -> Ticket:
         raise UserError(
             f"The token file can't be written: {error}.", "XDG_STATE_HOME names another folder."
         ) from None
+    at_death(str(path), token)
     return Ticket(path, token, str(address), program)
+
+
+def remove_dead_tickets() -> None:
+    """Remove the files of programs that were killed.
+
+    The process is gone (as far as this machine can see: there are containers), and nobody listens.
+    """
+    for ticket in _list_tickets():
+        with contextlib.suppress(OSError, UserError):
+            if not _is_alive(ticket) and not is_listening(parse_address(ticket.address)):
+                ticket.path.unlink()
 
 
 def _read(path: Path) -> Ticket | None:

@@ -1,0 +1,134 @@
+"""Spills, shared memory and tokens of programs that were killed are removed; nobody else's."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")
+
+SPILLS = """\
+import sys
+import numpy as np
+from tfdbg_cli.engines import numpy as tf
+x = tf.placeholder(tf.float32, [None], name="x")
+y = tf.square(x, name="y")
+tf.Session().run(y, {x: np.ones(100_000)})
+"""
+
+
+def until(condition, seconds=30.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came to that"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def spilled(runner, tmp_path):
+    """A program at the stop where its dump lies in a temporary folder, and that folder's place."""
+    place = tmp_path / "tmp"
+    place.mkdir()
+    runner.environment["TMPDIR"] = str(place)
+    script = runner.write("s.py", SPILLS)
+    started = []
+
+    def start(*options):
+        made = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tfdbg_cli", "--dump-limit", "1K", "--ui", "plain"),
+                *("-c", "run", *options, str(script)),
+            ],
+            cwd=runner.folder,
+            env=runner.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        started.append(made)
+        until(lambda: list(place.glob("*/files/run_000001/run.json")))
+        return made
+
+    yield start, place
+    for made in started:
+        made.kill()
+        made.wait()
+        made.stdin.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_spill_goes_with_its_process(spilled, number):
+    start, place = spilled
+    program = start()
+    program.send_signal(number)
+    assert program.wait(20) == -number  # by the signal, as without the debugger
+    until(lambda: not list(place.iterdir()))
+
+
+def test_at_the_next_start_what_nobody_owns_is_removed(spilled, runner):
+    start, place = spilled
+    program = start()
+    (alive,) = place.iterdir()
+    dead, gone = place / "tfdbg-dead", subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    dead.mkdir()
+    (dead / ".owner").write_text(str(gone.pid))
+    foreign = place / "tfdbg-foreign"
+    foreign.mkdir()
+    (place / "tfdbg-link").symlink_to(alive)
+    runner.tfdbg("--batch", runner.write("empty.py", ""))
+    assert sorted(place.iterdir()) == sorted([alive, foreign, place / "tfdbg-link"])
+    assert list(alive.glob("files/run_000001/run.json"))
+    assert program.poll() is None
+
+
+def test_a_program_that_closes_all_descriptors_keeps_its_spill(spilled, runner):
+    closes = (
+        "import os, threading, time\n"
+        "def close():\n"
+        "    while not os.path.exists('close'):\n"
+        "        time.sleep(0.01)\n"
+        "    os.closerange(3, 1000)\n"
+        "    open('closed', 'w').close()\n"
+        "threading.Thread(target=close, daemon=True).start()\n"
+    )
+    runner.write("s.py", closes + SPILLS)
+    start, place = spilled
+    program = start()
+    (alive,) = place.iterdir()
+    runner.write("close", "")
+    until((runner.folder / "closed").exists)
+    runner.tfdbg("--batch", runner.write("empty.py", ""))
+    assert list(alive.glob("files/run_000001/run.json"))
+    program.kill()
+    program.wait(20)
+    until(lambda: not alive.exists())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_so_does_a_token(runner, number):
+    script = runner.write("s.py", "import time\nprint('on', flush=True)\ntime.sleep(60)\n")
+    program = subprocess.Popen(
+        [sys.executable, "-m", "tfdbg_cli", "--listen", "0", str(script)],
+        env=runner.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert program.stdout.readline() == b"on\n"
+    tokens = Path(runner.environment["XDG_STATE_HOME"]) / "tfdbg_cli" / "attach"
+    (token,) = tokens.glob("*.token")
+    runner.tfdbg("--batch", runner.write("empty.py", ""))
+    assert token.exists()
+    program.send_signal(number)
+    program.wait(20)
+    program.stdout.close()
+    until(lambda: not token.exists())
+    # One that was left before.
+    token.write_text(f"{'0' * 64}\n127.0.0.1:1\n{program.pid} s.py\n")
+    runner.tfdbg("--batch", runner.write("empty.py", ""))
+    assert not token.exists()
+    assert os.listdir(tokens) == []
