@@ -2,6 +2,8 @@
 
 # ruff: noqa: PT012 - what raises is the whole block
 
+import threading
+
 import pytest
 
 import tfdbg_cli
@@ -254,3 +256,75 @@ def test_a_result_bit_for_bit_and_an_error_of_the_program(x):
         _ = t.module("").output
     with pytest.raises(LookupError, match="in the model"), tfdbg_cli.trace(Failing(), x):
         pass
+
+
+def test_modules_that_take_a_shortcut_take_it(x):
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2).eval()
+    given = torch.linspace(-1, 1, 48).reshape(2, 3, 8)
+    with torch.no_grad():
+        with tfdbg_cli.trace(encoder, given) as t:
+            first = t["layers.0/_transformer_encoder_layer_fwd"].value
+            second = t.module("layers.1").output
+        assert torch.equal(first, encoder.layers[0](given))
+        assert torch.equal(second, encoder.layers[1](first))
+        assert torch.equal(t.result, encoder(given))
+        with (
+            pytest.raises(TraceError, match=r"has not called layers\.0\.linear1"),
+            tfdbg_cli.trace(encoder, given) as t,
+        ):
+            _ = t.module("layers.0.linear1").output
+
+
+def test_what_threads_do_is_recorded(net, x):
+    def step():
+        results = []
+        thread = threading.Thread(target=lambda: results.append(net.b(x)))
+        thread.start()
+        thread.join()
+        return results[0] + net.b(x * 2)
+
+    with tfdbg_cli.trace(step, keep=True) as t:
+        pass
+    names = [datum.node_name for datum in t.dump.data() if "sin" in datum.node_name]
+    assert "b/sin" in names
+    assert len(names) == 4
+    with tfdbg_cli.trace(step) as t:
+        value = t["b/sin"].value
+    assert torch.equal(value, torch.sin(x))
+    assert torch.equal(t.result, step())
+
+
+def test_modes_of_the_program_and_compiled_code(net, x):
+    compiled = torch.compile(nn.Sequential(net.fc, nn.Tanh()), backend="eager")
+    expected = compiled(x)
+    with tfdbg_cli.trace(compiled, x) as t:
+        hidden = t.module("0").output.clone()
+    assert torch.equal(hidden, net.fc(x))
+    assert torch.equal(t.result, expected)
+    with torch.inference_mode():
+        with tfdbg_cli.trace(nn.Sequential(net.fc, nn.ReLU(inplace=True)), x) as t:
+            t.module("0").output[:] = -1
+        assert not t.result.any()
+
+
+def test_traces_in_traces(net, x):
+    def inner():
+        with tfdbg_cli.trace(net, x) as t:
+            hidden = t.module("fc").output
+        return hidden + net.fc(x)
+
+    with tfdbg_cli.trace(inner) as t:
+        last = t.module("fc").output
+    assert torch.equal(last, net.fc(x))
+    with tfdbg_cli.trace(net, x) as t:
+        first = t.module("a").output
+        with tfdbg_cli.trace(net, x * 2) as u:
+            other = u.module("a").output
+            u.module("fc").output = torch.zeros(3, 4)
+        second = t.module("b").output
+    assert torch.equal(first, net.a(x))
+    assert torch.equal(other, net.a(x * 2))
+    assert torch.equal(second, net.b(x))
+    assert torch.equal(t.result, net(x))
+    assert torch.equal(u.result, net.fc(net.b(x * 2)))

@@ -195,7 +195,7 @@ class TorchModuleCalls(ModuleCalls):
             return None
         try:
             return self._root.get_submodule(path)
-        except AttributeError:
+        except (AttributeError, RuntimeError):  # the latter: it is a ScriptModule
             names = self._names = self._names or self._make_names()
             return names.at(path)
 

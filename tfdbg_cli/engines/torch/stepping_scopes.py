@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.torch.private import remove_function_mode
 from tfdbg_cli.engines.torch.recorder import Recorder
 from tfdbg_cli.engines.torch.scopes import Names
 from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
@@ -86,27 +87,36 @@ class _ScopedRecorder(Recorder):
         self.is_in = False
         self.gap = 0
 
+    def _is_own_thread(self) -> bool:
+        return threading.get_ident() == self._thread
+
     def _wants(self) -> bool:
-        if threading.get_ident() != self._thread:
-            return False
         top = self.ops.contexts.state().top
         return (top.prefix if top is not None else "") in self._scopes
 
     def _insert(self) -> None:
-        if self._wants():
+        if not self._is_own_thread():
+            if self._scopes:  # all that threads do: nobody sees there which calls are made
+                super()._insert()
+        elif self._wants():
             self.is_in = True
-            self.ops.contexts.state().begin()
+            state = self.ops.contexts.state()
+            state.begin()
             super()._insert()
+            modules = (each.module.reference() for each in state.contexts if each.module)
+            if self._api_mode is not None and any(map(SURROUNDINGS.must_not_see, modules)):
+                remove_function_mode(self._api_mode)
 
     def _remove(self) -> None:
-        self.is_in = False
-        records = self.ops.records
-        self.gap = records[-1].index + 1 if records else 0
+        if self._is_own_thread():
+            self.is_in = False
+            records = self.ops.records
+            self.gap = records[-1].index + 1 if records else 0
         super()._remove()
 
     def _settle(self) -> None:
         """The innermost call is another one."""
-        if self.is_on and self.is_in != self._wants():
+        if self.is_on and self._is_own_thread() and self.is_in != self._wants():
             if self.is_in:
                 self._remove()
             else:
@@ -120,7 +130,7 @@ class _ScopedRecorder(Recorder):
     def leave_module(self, module: torch.nn.Module, output: Any = None) -> None:
         """As `Recorder`."""
         super().leave_module(module, output)
-        if not self.is_in and SURROUNDINGS.must_not_see(module):
+        if self._is_own_thread() and not self.is_in and SURROUNDINGS.must_not_see(module):
             super()._remove()  # it was put back for the module around this one
         self._settle()
 
