@@ -11,7 +11,7 @@ import torch
 from tfdbg_cli.engines.torch.leaves import named_tensors
 from tfdbg_cli.engines.torch.private import quiet
 
-__all__ = ["Forwards", "is_differentiating", "is_on_meta"]
+__all__ = ["Forwards", "is_differentiating"]
 
 _KEY = "tfdbg_cli"
 
@@ -23,12 +23,6 @@ _interpreters: Callable[[], Any] = getattr(
 def is_differentiating() -> bool:
     """Whether a transform of ``torch.func`` is at work that is going to ask for gradients."""
     return any(each.key().name == "Grad" for each in _interpreters() or ())
-
-
-def is_on_meta(arguments: Any) -> bool:
-    """Whether a call is given tensors without data: it works out shapes."""
-    with quiet():
-        return any(isinstance(each, torch.Tensor) and each.is_meta for each in arguments)
 
 
 class _Mark:

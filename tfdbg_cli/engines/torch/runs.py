@@ -23,7 +23,7 @@ from tfdbg_cli.engines.torch.description import (
     INFERENCE,
     TRAINING,
 )
-from tfdbg_cli.engines.torch.forwards import Forwards, is_differentiating, is_on_meta
+from tfdbg_cli.engines.torch.forwards import Forwards, is_differentiating
 from tfdbg_cli.engines.torch.keras_steps import variables_of
 from tfdbg_cli.engines.torch.lifecycle import Lifecycle, Run
 from tfdbg_cli.engines.torch.private import current_node
@@ -99,7 +99,7 @@ class Runs(Lifecycle):
                 self._module_depth -= 1
                 watcher.leave_module(module, output)
             return output
-        if self._program.patches.keras.look((args, kwargs)) or is_on_meta(args):
+        if self._program.patches.keras.look((args, kwargs)):
             with self._busy():  # shapes are worked out: nothing is computed
                 return original(module, *args, **kwargs)
         frame = user_frame(sys._getframe(2))
