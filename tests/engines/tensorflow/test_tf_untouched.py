@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -163,3 +166,28 @@ def test_a_buffer_that_is_fetched_and_updated_later():
 
     found, _ = the_same(build)
     assert found == [[1, 1], [2, 2], [3, 3]]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_a_signal_handler_of_the_programs_does_not_run_in_the_copy_that_reads_stacks():
+    from tfdbg_cli.engines.tensorflow.probe import probe
+
+    class Op:
+        """An operation at whose stack a signal comes."""
+
+        name = "op"
+
+        @property
+        def traceback(self):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            return [(__file__, 1, "<module>", "")]
+
+    ran = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: ran.append(1 / 0))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        assert probe([Op()]) == {"op": [[__file__, 1, "<module>", ""]]}
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == mask
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert ran == []

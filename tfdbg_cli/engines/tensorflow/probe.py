@@ -90,9 +90,14 @@ def _in_a_copy(operations: Sequence[Any], until: float) -> Iterator[tuple[str, S
     with warnings.catch_warnings():
         # The copy runs nothing but the reading of stacks: no other thread is missed.
         warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child == 0:
-        _tell(operations, writer)
+        # No handler of the program's runs in the copy: what it raised there would run the program.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            child = os.fork()
+            if child == 0:
+                _tell(operations, writer)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     os.close(writer)
     try:
         yield from _listen(reader, until)
