@@ -34,6 +34,10 @@ def test_parameters_that_are_freed_between_uses(environment, alone, tmp_path):
     filtered = torchrun(environment, "--batch", "-c", "run -f has_inf_or_nan", SHARDED)
     assert filtered.returncode == 0, filtered.stderr
     assert steps(filtered.stdout) == alone
+    # What nobody has written to yet, or others have still to send, goes nowhere.
+    origins = torchrun(environment, "--batch", "-c", "run -f origin_of_nonfinite", SHARDED)
+    assert steps(origins.stdout) == alone
+    assert "run-end" not in origins.stdout, origins.stdout
 
 
 def test_a_step_that_hangs_is_told_with_the_op_and_line_of_each_rank(environment, alone):

@@ -196,7 +196,7 @@ class Ops:
             return None
         if self._has_pending and not facts.may_alias:  # making a view reads nothing
             for output in inputs:
-                if output.is_pending:
+                if output.is_pending and not (facts.is_collective and output.is_late):
                     self._read(output)
         record = Record(next(self._indices), facts.op_type, facts, inputs)
         if constants:
@@ -339,6 +339,10 @@ class Ops:
         if key and (facts.may_alias or facts.keeps_elements):
             is_gradient = record.prefix.endswith(_ACCUMULATE)
             output.is_view = not is_gradient and any(each.key == key for each in record.inputs)
+        if facts.is_late:
+            output.is_pending = self._has_pending = True
+            self.holder.reserve(tensor, key)
+            return
         has_value = not facts.is_uninitialized and output.device.type != "meta"
         if has_value and not output.is_view and self._check is not None:
             self._check.add(record, output.slot, tensor)

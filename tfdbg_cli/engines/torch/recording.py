@@ -100,6 +100,12 @@ class Output:
         return found
 
     @property
+    def is_late(self) -> bool:
+        """Whether its value is there only when the program has waited for it."""
+        facts = self.record.facts
+        return facts is not None and facts.is_late
+
+    @property
     def geometry(self) -> tuple[int, tuple[int, ...]] | None:
         """Offset and strides in the storage; ``None`` where there is none."""
         return (self.offset, self.stride) if self.key else None

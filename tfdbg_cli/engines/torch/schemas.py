@@ -55,7 +55,9 @@ _UNINITIALIZED = frozenset(
         "_empty_affine_quantized",
         "_empty_per_channel_affine_quantized",
     )
-)
+) | {"fsdp::all_gather_copy_in"}
+# What others send is there when somebody has waited for it.
+_COLLECTIVES = frozenset({"c10d", "_c10d_functional"})
 
 
 class OpFacts:
@@ -72,13 +74,17 @@ class OpFacts:
         may_alias: whether outputs may share memory with an input that isn't written to.
         is_source: its arguments are not worth telling.
         is_uninitialized: its output has no value yet.
+        is_collective: it sends to other processes, receives, or waits for that.
+        is_late: what it gives is there only when the program has waited for it.
         is_ignored: it is no computation, but a mark for a profiler.
         keeps_elements: what it writes to has the same elements afterwards.
     """
 
     __slots__ = (
         "arguments",
+        "is_collective",
         "is_ignored",
+        "is_late",
         "is_source",
         "is_uninitialized",
         "keeps_elements",
@@ -124,6 +130,8 @@ class OpFacts:
             )
         )
         self.is_uninitialized = qualified in _UNINITIALIZED
+        self.is_collective = space in _COLLECTIVES
+        self.is_late = self.is_collective and name != "wait_tensor"
         self.is_ignored = space == "profiler"
         self.keeps_elements = qualified in _METADATA
 

@@ -276,8 +276,9 @@ class FullWatcher(RecordingWatcher):
     def _nonfinite(self, checks: SumChecks[Record]) -> list[Output]:
         """The held values that are bad: suspects, looked at exactly."""
         for record in self.recorder.ops.records:
-            # Inputs and parameters are made by no op.
-            for output in record.outputs if record.facts is None else ():
+            # Inputs and parameters are made by no op; what others send comes after theirs.
+            is_unchecked = record.facts is None or record.facts.is_late
+            for output in record.outputs if is_unchecked else ():
                 held = output.held
                 for each in (held, *held.parts) if held is not None else ():
                     if each.tensor is not None:
