@@ -168,7 +168,7 @@ def test_a_framework_that_the_program_bars_is_not_there(runner):
         "with tfdbg_cli.run():\n    print('in')\n"
         "print(tfdbg_cli.wrap(tf.Session()).run(x).tolist())\n",
     )
-    for done in (runner.python("s.py"), runner.tfdbg("--batch", "-c", "run -n", "s.py")):
+    for done in (runner.python("s.py"), runner.tfdbg("--batch", "s.py")):
         assert done.status == 0, done.stderr
         assert done.stdout.splitlines()[0] == "in"
         assert done.stdout.splitlines()[-1] == "[1.0, 2.0]"

@@ -146,7 +146,8 @@ def test_defect_30_a_full_disk_is_said_and_the_run_goes_on(tmp_path, options):
         check=False,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
-    assert done.returncode == 0, done.stderr
+    # What was asked to be kept and wasn't sets the status.
+    assert done.returncode == int("--keep-dumps" in options), done.stderr
     assert "File too large" in done.stdout + done.stderr
     assert "array(1.)" in done.stdout
     assert "result 65536.0" in done.stdout

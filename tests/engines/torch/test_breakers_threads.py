@@ -1,7 +1,7 @@
 """Threads and processes: which ones belong to a run, and that none of them hangs or is recorded."""
 
 import pytest
-from breakers_kit import EVERY_RUN, Both, nodes, shown
+from breakers_kit import EVERY_RUN, Both, lines_of, nodes, shown
 
 
 def test_training_in_another_thread(both: Both) -> None:
@@ -18,8 +18,10 @@ def test_training_in_another_thread(both: Both) -> None:
         thread.join()
         """
     )
-    out = both.compare(path, *EVERY_RUN)
-    assert "run-end" not in out
+    done = both.debugged(path, *EVERY_RUN)
+    assert lines_of(done) == lines_of(both.alone(path))
+    assert "run-end" not in done.out
+    assert done.status == 1  # nothing was there to run the commands at
     out = both.compare(path, "config set threads .*", "run -n", *EVERY_RUN)
     assert "run-start" not in out  # nobody asks: the main thread has no run
     done = both.debugged(both.write(f"train(Net(), 1)\n{path.read_text()}", "second"))
