@@ -20,5 +20,11 @@ def _own_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
+@pytest.fixture(autouse=True)
+def _own_messages(monkeypatch):
+    # A debugger of an earlier test may be alive, and its stderr was another one.
+    monkeypatch.setattr("tfdbg_cli.streams._CURRENT", [])
+
+
 # A process that has used gRPC would go on polling in the children that tests fork.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")

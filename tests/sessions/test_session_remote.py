@@ -81,11 +81,12 @@ def test_an_address_that_nobody_knows(program, tmp_path):
 
 @needs_fsspec
 def test_the_command_line_looks_at_an_address(tmp_path):
-    x = np_engine.placeholder(np_engine.float32, [2], name="x")
-    y = np_engine.square(x, name="y")
     root = tmp_path / "runs"
-    sess = tf_debug.DumpingDebugWrapperSession(np_engine.Session(), str(root))
-    sess.run(y, {x: [1.0, 2.0]})
+    with np_engine.Graph().as_default():
+        x = np_engine.placeholder(np_engine.float32, [2], name="x")
+        y = np_engine.square(x, name="y")
+        sess = tf_debug.DumpingDebugWrapperSession(np_engine.Session(), str(root))
+        sess.run(y, {x: [1.0, 2.0]})
     command = [sys.executable, "-m", "tfdbg_cli", "--batch", "-c", "lt", "--dump-dir"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
 

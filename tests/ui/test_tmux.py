@@ -243,7 +243,7 @@ y = tf.log(x, name="y")
 session = tf.Session()
 for step in range(100_000):
     session.run(y, {x: [1.0]})
-    print("step", step, flush=True)
+    print(f"step {step}\\n", end="", flush=True)  # in one piece: a signal may come in between
     time.sleep(0.02)
 """
 
