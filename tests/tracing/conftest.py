@@ -23,6 +23,19 @@ def _quiet():
 
 
 @pytest.fixture
+def torch_engine(monkeypatch):
+    """PyTorch's engine as in a process of its own: what other tests have left sees no calls."""
+    from tfdbg_cli.engines.torch.engine import ENGINE
+
+    if ENGINE._program is not None:
+        ENGINE._program.patches.undo()
+    monkeypatch.setattr(ENGINE, "_program", None)
+    yield ENGINE
+    if ENGINE._program is not None:
+        ENGINE._program.patches.undo()
+
+
+@pytest.fixture
 def known():
     """Runs a text whose lines are known to Python; gives its namespace."""
     names = []

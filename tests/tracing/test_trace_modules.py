@@ -16,14 +16,8 @@ from tfdbg_cli.tracing.errors import OutOfOrderError, TraceError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("greenlet")
+pytestmark = pytest.mark.usefixtures("torch_engine")
 nn = torch.nn
-
-
-@pytest.fixture(autouse=True)
-def _first_in_its_process(monkeypatch):
-    from tfdbg_cli.engines.torch.engine import ENGINE
-
-    monkeypatch.setattr(ENGINE, "_program", None)
 
 
 class Block(nn.Module):

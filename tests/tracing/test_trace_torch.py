@@ -14,14 +14,11 @@ from tfdbg_cli.tracing.errors import TraceBlockError, TraceError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("greenlet")
+pytestmark = pytest.mark.usefixtures("torch_engine", "one_thread")
 
 
-@pytest.fixture(autouse=True)
-def _first_in_its_process(monkeypatch):
-    """The first model of a program has no name in front of those of its layers."""
-    from tfdbg_cli.engines.torch.engine import ENGINE
-
-    monkeypatch.setattr(ENGINE, "_program", None)
+@pytest.fixture
+def one_thread():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

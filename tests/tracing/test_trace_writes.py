@@ -12,6 +12,7 @@ from tfdbg_cli.tracing.errors import OutOfOrderError, TraceError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("greenlet")
+pytestmark = pytest.mark.usefixtures("torch_engine")
 
 Y = X @ W
 
@@ -78,13 +79,6 @@ def net():
 @pytest.fixture
 def x():
     return torch.linspace(-1, 1, 16).reshape(4, 4)
-
-
-@pytest.fixture(autouse=True)
-def _first_in_its_process(monkeypatch):
-    from tfdbg_cli.engines.torch.engine import ENGINE
-
-    monkeypatch.setattr(ENGINE, "_program", None)
 
 
 def write_through_version(h):
