@@ -122,7 +122,11 @@ def test_dropout_batch_normalization_and_adam(resource):
         w = variable("w", [4, 3], resource)
         hidden = normalized(tf.nn.dropout(tf.matmul(x, w), rate=0.5), "norm", resource)
         loss = tf.reduce_mean(tf.square(tf.nn.softmax(hidden)))
-        return {"loss": loss, "train": trained(loss), "both": (w, hidden)}, {x: BATCH[0]}
+        # TensorFlow itself orders no read of a resource variable that is merely fetched.
+        read = w.read_value() if resource else w
+        with tf.control_dependencies([read] if resource else []):
+            train = trained(loss)
+        return {"loss": loss, "train": train, "both": (read, hidden)}, {x: BATCH[0]}
 
     both_ways(build)
 
