@@ -15,18 +15,18 @@ from urwid.display import raw
 
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.documents import ROLES, LazyDocument, Line, Span
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.documents import ROLES, LazyDocument, Line, Span
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.filters.registry import FilterRegistry
-from tfdbg_cli.settings import Settings
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.screen.app import App
-from tfdbg_cli.ui.screen.controls import Controls
-from tfdbg_cli.ui.screen.frame import Frame
+from tfdbg_cli.ui.screen.input.controls import Controls
+from tfdbg_cli.ui.screen.input.palette import Entry, Palette
 from tfdbg_cli.ui.screen.jobs import find_steps, matching_steps
-from tfdbg_cli.ui.screen.palette import Entry, Palette
+from tfdbg_cli.ui.screen.paint.frame import Frame
 from tfdbg_cli.ui.screen.stack import ViewStack
 from tfdbg_cli.ui.themes import THEMES
 

@@ -11,8 +11,8 @@ from command_kit import Shell
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfdbg_cli.commands.history import History
-from tfdbg_cli.commands.parsing import (
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.commands.shell.parsing import (
     Output,
     last_command,
     quoted,
@@ -20,8 +20,8 @@ from tfdbg_cli.commands.parsing import (
     split_output,
     split_words,
 )
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.settings import Settings
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.plain import PlainUI
 

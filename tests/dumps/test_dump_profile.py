@@ -9,7 +9,7 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.profile import Place, Profile, ProfileEntry, is_profile_only, place_of
-from tfdbg_cli.dumps.runfolder import RunFolderDump, write_run_folder
+from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
 from tfdbg_cli.dumps.sources import Frame
 
 FRAMES = (Frame("/home/me/train.py", 7, "main"), Frame("/x/site-packages/lib.py", 3, "add"))

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.reply import (
     Candidate,
     Choice,
@@ -22,8 +21,9 @@ from tfdbg_cli.commands.reply import (
     Toast,
     UiRequest,
 )
-from tfdbg_cli.commands.run import ExitChoice, RunChoice
-from tfdbg_cli.documents import (
+from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.documents import (
     Cell,
     Document,
     LazyDocument,
@@ -33,14 +33,14 @@ from tfdbg_cli.documents import (
     TextDocument,
     line,
 )
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.settings import Settings
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.settings import Settings
+from tfdbg_cli.net.address import parse_address
+from tfdbg_cli.net.tokens import find_token
 from tfdbg_cli.ui.base import CommandQueue
-from tfdbg_cli.ui.remote.address import parse_address
 from tfdbg_cli.ui.remote.connection import Connection, OverError, Parted, Stopped
 from tfdbg_cli.ui.remote.host import RemoteUI
 from tfdbg_cli.ui.remote.proxies import RemoteDocument, RemoteHistory, RemoteService
-from tfdbg_cli.ui.remote.tokens import find_token
 
 COUNT = 20_000
 

@@ -5,16 +5,17 @@ import time
 
 import pytest
 
-from tfdbg_cli.commands.run import ExitChoice, RunChoice
+from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.joined import JoinedDump
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Meeting
-from tfdbg_cli.sessions import rank_follower, rank_leader
-from tfdbg_cli.sessions.rank_team import Team
-from tfdbg_cli.sessions.ranks import Alone, Place, Verdict, find_place
-from tfdbg_cli.sessions.storage import DumpStore
-from tfdbg_cli.settings import Settings
+from tfdbg_cli.sessions.debugger.storage import DumpStore
+from tfdbg_cli.sessions.ranks import follower as rank_follower
+from tfdbg_cli.sessions.ranks import leader as rank_leader
+from tfdbg_cli.sessions.ranks.group import Team
+from tfdbg_cli.sessions.ranks.interface import Alone, Place, Verdict, find_place
 
 
 class Board(Meeting):

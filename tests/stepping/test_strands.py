@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.stepping.strands import Strand
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.stepping.coroutine import Strand
 
 
 def test_values_go_both_ways():

@@ -9,13 +9,13 @@ from ui_player import Player, enter, play
 
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.documents import Step
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.documents import Step
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.filters.registry import FilterRegistry
-from tfdbg_cli.settings import Settings
 from tfdbg_cli.tensors.badness import BadSteps, find_bad
 from tfdbg_cli.tensors.formatting import TensorView
 from tfdbg_cli.tensors.magnitude import MagnitudeView

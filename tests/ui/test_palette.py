@@ -12,12 +12,12 @@ from ui_service import SmallService
 
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.service import CommandService
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.filters.registry import FilterRegistry
-from tfdbg_cli.settings import Settings
 from tfdbg_cli.ui.fuzzy import Query, lower
-from tfdbg_cli.ui.screen.palette import Entry, Palette
+from tfdbg_cli.ui.screen.input.palette import Entry, Palette
 
 Keys = Iterator[list[Input]]
 

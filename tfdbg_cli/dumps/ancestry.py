@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.executions import Executions, When, body_of, call_of
 from tfdbg_cli.dumps.graph import Edge, Graph, Node, parse_tensor_name
-from tfdbg_cli.dumps.graph_def import FUNCTIONAL
+from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 
 __all__ = ["Ancestry", "Origin", "Step"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.elements import node_name_of, parse_tensor_name, slot_of
 from tfdbg_cli.dumps.graph_walk import Edge, Visit, Walk
 from tfdbg_cli.dumps.sources import Frame
-from tfdbg_cli.errors import UserError, did_you_mean
 
 __all__ = [
     "Edge",

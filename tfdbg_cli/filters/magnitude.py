@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.common.settings import FIELDS
 from tfdbg_cli.dumps.dump import Datum, Dump
-from tfdbg_cli.errors import DumpError
 from tfdbg_cli.filters.lineage import Lineage
-from tfdbg_cli.settings import FIELDS
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, widened
 
 __all__ = [

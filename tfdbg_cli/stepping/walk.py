@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.errors import UserError, did_you_mean
+from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.stepping.breakpoints import Breakpoints
 from tfdbg_cli.stepping.stepper import Outcome, Step, Stepper
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.documents import Step
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.documents import Step
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, widened
 
 __all__ = ["BAD_PATTERN", "BadElements", "BadSteps", "can_be_bad", "find_bad"]

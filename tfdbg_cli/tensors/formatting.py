@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdbg_cli.documents import Cell, Document, Line, Span, Step
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.documents import Cell, Document, Line, Span, Step
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.badness import BadSteps
 from tfdbg_cli.tensors.cells import cells_for, extras_of, roles_of, sample_of
 from tfdbg_cli.tensors.element import element_document

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.documents import Cell, Document, Line, Span, Step
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.documents import Cell, Document, Line, Span, Step
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.badness import BadSteps
 from tfdbg_cli.tensors.cells import roles_of
 from tfdbg_cli.tensors.element import element_document

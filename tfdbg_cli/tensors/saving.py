@@ -13,10 +13,10 @@ from typing import IO, Any
 
 import numpy as np
 
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.files import replacing
 from tfdbg_cli.dumps.dtypes import dtype_by_name, encode
-from tfdbg_cli.dumps.wire import encoded
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.files import replacing
+from tfdbg_cli.dumps.proto.wire import encoded
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, widened
 
 __all__ = ["FORMATS", "save_value"]

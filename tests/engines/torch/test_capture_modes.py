@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from torch_kit import capture
 
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.torch.recorder import Recorder
+from tfdbg_cli.engines.torch.record.run_recorder import Recorder
 
 FLOPS = 2 * 2 * 2 * 2  # of a product of two matrices of two rows
 

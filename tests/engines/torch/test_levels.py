@@ -11,9 +11,9 @@ import torch
 from program_server import Done
 
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.torch.levels import FULL, RECORDS, SIGNALS, Levels
-from tfdbg_cli.engines.torch.recorder import Names
-from tfdbg_cli.engines.torch.verdicts import Verdicts, is_nonfinite
+from tfdbg_cli.engines.torch.record.run_recorder import Names
+from tfdbg_cli.engines.torch.runs.capture_policy import FULL, RECORDS, SIGNALS, Levels
+from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_nonfinite
 
 TRAINING = "training run"
 #: Settings -> the level that they lead to.

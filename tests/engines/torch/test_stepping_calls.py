@@ -11,8 +11,8 @@ from torch import nn
 from torch_kit import Mlp
 
 from tfdbg_cli.engines.torch.engine import TorchEngine
-from tfdbg_cli.engines.torch.recorder import Recorder
-from tfdbg_cli.engines.torch.recording import Record
+from tfdbg_cli.engines.torch.record.op_record import Record
+from tfdbg_cli.engines.torch.record.run_recorder import Recorder
 
 torch.set_num_threads(1)
 

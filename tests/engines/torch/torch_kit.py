@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.torch.recorder import Recorder
+from tfdbg_cli.engines.torch.record.run_recorder import Recorder
 
 __all__ = ["LEGAL", "Mlp", "Run", "capture", "library", "observers", "step", "train"]
 

@@ -26,8 +26,8 @@ from tfdbg_cli.engines.numpy.session import (
     flatten_fetches,
     intercept_runs,
 )
-from tfdbg_cli.engines.numpy.step_layout import Layout, make_layout
-from tfdbg_cli.engines.numpy.stepping import NumpyStepper
+from tfdbg_cli.engines.numpy.stepping.layout import Layout, make_layout
+from tfdbg_cli.engines.numpy.stepping.stepper import NumpyStepper
 from tfdbg_cli.engines.numpy.timing import TimedStep, Timing
 
 __all__ = ["ENGINE", "NumpyAdapter", "NumpyEngine"]

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.constants import as_tensor, fill, shape, zeros_like
 from tfdbg_cli.engines.numpy.contexts import Context
-from tfdbg_cli.engines.numpy.control_flow import branches
 from tfdbg_cli.engines.numpy.dtypes import dtype_name, is_differentiable
 from tfdbg_cli.engines.numpy.graph import Graph
-from tfdbg_cli.engines.numpy.math_ops import add_n
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor, fill, shape, zeros_like
+from tfdbg_cli.engines.numpy.ops.control_flow import branches
+from tfdbg_cli.engines.numpy.ops.math_ops import add_n
 from tfdbg_cli.engines.numpy.registry import OPS
 
 __all__ = ["gradients"]

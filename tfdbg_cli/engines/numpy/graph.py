@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tfdbg_cli.common.errors import did_you_mean
 from tfdbg_cli.engines.numpy.dtypes import DType, Shape
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor, raw_stack
 from tfdbg_cli.engines.numpy.registry import OPS
-from tfdbg_cli.errors import did_you_mean
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.numpy.contexts import Context
-    from tfdbg_cli.engines.numpy.variables import Variable
+    from tfdbg_cli.engines.numpy.ops.variables import Variable
 
 __all__ = [
     "Graph",

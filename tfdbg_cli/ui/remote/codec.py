@@ -20,9 +20,9 @@ from tfdbg_cli.commands.reply import (
     Toast,
     UiRequest,
 )
-from tfdbg_cli.documents import ROLES, Cell, Document, Line, Link, MenuItem, Span, Step
-from tfdbg_cli.printable import printable
-from tfdbg_cli.ui.remote.wire import MalformedError
+from tfdbg_cli.common.documents import ROLES, Cell, Document, Line, Link, MenuItem, Span, Step
+from tfdbg_cli.common.printable import printable
+from tfdbg_cli.net.wire import MalformedError
 
 __all__ = [
     "LONGEST_LINE",

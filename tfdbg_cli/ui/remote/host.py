@@ -12,17 +12,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfdbg_cli.commands.reply import Leave, Service
-from tfdbg_cli.commands.run import ExitChoice
-from tfdbg_cli.settings import Settings
-from tfdbg_cli.streams import Streams, tell
+from tfdbg_cli.commands.run.control import ExitChoice
+from tfdbg_cli.common.settings import Settings
+from tfdbg_cli.common.streams import Streams, tell
+from tfdbg_cli.net.wire import Channel, LostError, MalformedError
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.plain import PlainUI
-from tfdbg_cli.ui.remote.desk import Desk, Shelf
 from tfdbg_cli.ui.remote.detach import DetachChoice
 from tfdbg_cli.ui.remote.listener import Listener
+from tfdbg_cli.ui.remote.request_handler import Desk, Shelf
 from tfdbg_cli.ui.remote.requests import AT_ONCE, SILENT, Request, check_hello, parse_request
 from tfdbg_cli.ui.remote.states import Client, Running, Stop, program
-from tfdbg_cli.ui.remote.wire import Channel, LostError, MalformedError
 
 __all__ = ["RemoteUI"]
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from tfdbg_cli.net.wire import MalformedError
 from tfdbg_cli.ui.remote.codec import integer
-from tfdbg_cli.ui.remote.wire import MalformedError
 
 __all__ = ["AT_ONCE", "LONGEST", "SILENT", "Request", "check_hello", "parse_request"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tfdbg_cli.commands.reply import Service
-from tfdbg_cli.ui.remote.wire import Channel
+from tfdbg_cli.net.wire import Channel
 
 __all__ = ["Client", "Running", "Stop", "program"]
 

@@ -12,18 +12,18 @@ import urwid
 from urwid.display import raw
 
 from tfdbg_cli.commands.reply import Leave, Reply, Service, Toast, UiRequest
-from tfdbg_cli.documents import Document, Step
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.documents import Document, Step
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.bindings import KeyTable
-from tfdbg_cli.ui.screen.commander import Commander
-from tfdbg_cli.ui.screen.controls import Controls
-from tfdbg_cli.ui.screen.frame import Frame
+from tfdbg_cli.ui.screen.input.commander import Commander
+from tfdbg_cli.ui.screen.input.controls import Controls
 from tfdbg_cli.ui.screen.jobs import FilteredDocument, compiled, matching_steps
-from tfdbg_cli.ui.screen.outside import clipboard_sequence, edited, pager_command, to_tmux
+from tfdbg_cli.ui.screen.paint.frame import Frame
 from tfdbg_cli.ui.screen.stack import ViewStack
 from tfdbg_cli.ui.screen.state import State, areas_for
-from tfdbg_cli.ui.screen.terminal import Terminal
+from tfdbg_cli.ui.screen.terminal.outside import clipboard_sequence, edited, pager_command, to_tmux
+from tfdbg_cli.ui.screen.terminal.terminal import Terminal
 from tfdbg_cli.ui.screen.view import Found, View
 from tfdbg_cli.ui.screen.work import Work
 from tfdbg_cli.ui.text import parse_indices

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdbg_cli.documents import Cell, Document, Line, Step
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.documents import Cell, Document, Line, Step
+from tfdbg_cli.common.errors import UserError
 
 __all__ = ["FilteredDocument", "Hit", "Slices", "compiled", "find_steps", "matching_steps"]
 

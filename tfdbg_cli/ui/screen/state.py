@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from tfdbg_cli.commands.reply import Question, Service, Toast
 from tfdbg_cli.ui.bindings import KeyTable
-from tfdbg_cli.ui.screen.editor import Prompt
-from tfdbg_cli.ui.screen.palette import Palette
+from tfdbg_cli.ui.screen.input.editor import Prompt
+from tfdbg_cli.ui.screen.input.palette import Palette
 from tfdbg_cli.ui.screen.stack import ViewStack
 from tfdbg_cli.ui.screen.view import View
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import urwid
 
-from tfdbg_cli.documents import Document, Line, Step, TextDocument, line
-from tfdbg_cli.errors import UserError, one_line
-from tfdbg_cli.ui.screen.cells import text_width
-from tfdbg_cli.ui.screen.cursor import ElementCursor
+from tfdbg_cli.common.documents import Document, Line, Step, TextDocument, line
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.ui.screen.input.cursor import ElementCursor
 from tfdbg_cli.ui.screen.jobs import FilteredDocument, Hit, find_steps
 from tfdbg_cli.ui.screen.kept import KeptDocument, keep
+from tfdbg_cli.ui.screen.paint.cells import text_width
 
 __all__ = ["Found", "LinkPlace", "View"]
 

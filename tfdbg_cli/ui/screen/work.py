@@ -10,7 +10,7 @@ from typing import Any
 import urwid
 
 from tfdbg_cli.commands.reply import Toast
-from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.ui.screen.state import State
 
 __all__ = ["Work"]

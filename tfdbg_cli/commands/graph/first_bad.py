@@ -1,0 +1,246 @@
+"""``li --to-first-bad``: from a tensor with nan or inf back to where they began."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.graph.node_info import find_node
+from tfdbg_cli.commands.json_lines import json_document
+from tfdbg_cli.commands.registry import Result
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.commands.tensors.program_names import meant
+from tfdbg_cli.commands.units import node_menu
+from tfdbg_cli.common.documents import (
+    ChainDocument,
+    LazyDocument,
+    Line,
+    Link,
+    Span,
+    TextDocument,
+    line,
+)
+from tfdbg_cli.dumps.ancestry import Ancestry, Origin, Step
+from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.graph import Graph, parse_tensor_name
+from tfdbg_cli.dumps.sources import own_frame
+from tfdbg_cli.filters.origins import began_here, origin_of_nonfinite, stayed_local
+
+__all__ = ["first_bad_document"]
+
+
+def first_bad_document(context: Context, graph: Graph, name: str | None, as_json: bool) -> Result:
+    """The way from a bad tensor back to its origin.
+
+    Args:
+        context: of its dump the tensors on the way are read, and their inputs.
+        graph: the dump's.
+        name: a node or tensor; ``None``: the first tensor of the run that went bad of itself.
+        as_json: one object an origin, nearest first.
+
+    Raises:
+        UserError: there is no such node.
+    """
+    dump = context.need_dump()
+    health = TensorHealth(TensorFacts(dump))
+    start: Datum | str | None
+    if name is None:
+        # Where something went wrong rather than at a mask of infinities, if there is such a place.
+        start = next((d for d in dump.iter_find(origin_of_nonfinite) if d.node_name in graph), None)
+        if start is None:
+            start = health.first_bad([d for d in dump.data() if d.node_name in graph])
+        why = "No tensor of this run holds a nan or an infinity."
+    else:
+        start, why = _start(context, graph, name, health)
+    ancestry = Ancestry(dump, graph, health.is_bad, lambda datum: began_here(dump, datum))
+    origins = ancestry.origins(start) if start is not None else []
+    if as_json:
+        return json_document(len(origins), lambda at: _record(origins[at], health, dump))
+    if start is None or not origins:
+        return TextDocument([line((why, "success"))])
+    screen = _Screen(dump, graph, health, origins)
+    origin = origins[0]
+    last = origin.chain[-1].datum
+    assert last is not None
+    return ChainDocument(
+        [
+            TextDocument(screen.head()),
+            LazyDocument(len(origin.chain), screen.step),
+            TextDocument(screen.inputs(origin)),
+            TextDocument(screen.sense(origin)),
+            TextDocument(screen.advice(last)),
+            TextDocument(screen.others()),
+        ],
+        menu=node_menu(dump, last.node_name, ""),
+    )
+
+
+def _start(
+    context: Context, graph: Graph, name: str, health: TensorHealth
+) -> tuple[Datum | str | None, str]:
+    """Where to begin; ``None`` if the tensor isn't bad, with the sentence that says so."""
+    dump = context.need_dump()
+    node = find_node(context, graph, name).name
+    slot = parse_tensor_name(meant(context, name))[1]
+    data = dump.by_node(node) if slot is None else dump.by_tensor(f"{node}:{slot}")
+    if not data:
+        why = f'"{name}" was not dumped, and nothing that it was computed from holds nan or inf.'
+        return node, why
+    bad = health.first_bad(data)
+    if len(data) == 1:
+        return bad, f'"{name}" is not bad: its dumped tensor holds no nan and no infinity.'
+    return bad, f'"{name}" is not bad: none of its {len(data)} dumped tensors holds nan or inf.'
+
+
+class _Screen:
+    """The parts of the screen."""
+
+    def __init__(
+        self,
+        dump: Dump,
+        graph: Graph,
+        health: TensorHealth,
+        origins: list[Origin],
+    ) -> None:
+        self._dump = dump
+        self._graph = graph
+        self._health = health
+        self._origins = origins
+
+    def head(self) -> list[Line]:
+        """What is shown."""
+        chain = self._origins[0].chain
+        begin, end = _name_of(chain[0]), _name_of(chain[-1])
+        if len(chain) == 1:
+            return [line((f'"{end}"', "bold"), " is bad, and nothing bad leads to it:")]
+        return [
+            line(
+                "From ",
+                (f'"{begin}"', "bold"),
+                " back to the bad tensor it began with, ",
+                (f'"{end}"', "bold"),
+                f": {len(chain) - 1} step(s)",
+            )
+        ]
+
+    def step(self, at: int) -> Line:
+        """A line of the chain."""
+        chain = self._origins[0].chain
+        step = chain[at]
+        head = Span("  " if at == 0 else "  <- ")
+        node = self._graph.nodes.get(step.node)
+        op_type = Span(f"[{node.op_type if node else '?'}] ", "op_type")
+        if step.datum is None:
+            link = Link(f"ni -a -d -t {quoted(step.node)}")
+            return line(head, op_type, Span(step.node, "link", link), ("  (not dumped)", "dim"))
+        words = self._health.words(step.datum)
+        mark = [Span("   here it began", "bold")] if at == len(chain) - 1 else []
+        return line(head, op_type, self._health.name(step.datum), "  ", *words, *mark)
+
+    def inputs(self, origin: Origin) -> list[Line]:
+        """What the origin was computed from."""
+        lines = [line()]
+        if not origin.clean and not origin.unknown:
+            return [*lines, line(("It has no inputs: the value comes in here.", "info"))]
+        if origin.clean:
+            text = "Its inputs were clean:"
+            if any(map(self._health.is_bad, origin.clean)):
+                text = "Its inputs; what is bad in them is meant, or was there before the run:"
+            elif origin.unknown:
+                text = "The inputs of it that were dumped were clean:"
+            lines.append(line((text, "success")))
+        for datum in origin.clean:
+            op_type = self._dump.op_type(datum.node_name) or "?"
+            between = self._health.range(datum)
+            lines.append(
+                line(
+                    Span(f"  [{op_type}] ", "op_type"),
+                    self._health.name(datum),
+                    "  ",
+                    *self._health.words(datum),
+                    f"  {between}" if between else "",
+                )
+            )
+        if origin.unknown:
+            lines.append(line(("Not dumped, so nobody knows how they were:", "warning")))
+        for tensor in origin.unknown:
+            node = self._graph.nodes.get(parse_tensor_name(tensor)[0])
+            op_type = node.op_type if node else "?"
+            link = Link(f"ni -a -d -t {quoted(tensor)}") if node else None
+            lines.append(
+                line(Span(f"  [{op_type}] ", "op_type"), Span(tensor, "link" if link else "", link))
+            )
+        return lines
+
+    def sense(self, origin: Origin) -> list[Line]:
+        """What `origin_of_nonfinite` makes of it, where it doesn't stop at it."""
+        datum = origin.chain[-1].datum
+        assert datum is not None
+        if not origin.began:
+            text = "It is bad on purpose, or is memory from before the run: no origin."
+        elif stayed_local(self._dump, _way(origin)):
+            text = "It stayed local: no result or state of the run has anything bad from it."
+        else:
+            return []
+        return [line((text, "info"))]
+
+    def advice(self, datum: Datum) -> list[Line]:
+        """The line of the program that made the origin, and what to look at next."""
+        lines = []
+        node = self._graph.nodes.get(datum.node_name)
+        frame = own_frame(node.frames or ()) if node is not None else None
+        if frame is not None:
+            place = f"{frame.file}:{frame.line}"
+            text = frame.text or self._dump.sources().line(frame.file, frame.line)
+            is_known = self._dump.sources().lines(frame.file) is not None
+            link = Link(f"ps {quoted(frame.file)} -b {frame.line}") if is_known else None
+            lines.append(line("Made at ", Span(place, "link" if link else "", link), f": {text}"))
+        lines.append(
+            line(
+                "Next: ",
+                ("ni -t", "link", f"ni -t {quoted(datum.node_name)}"),
+                " (who made it)   ",
+                Span("pt --bad", "link", self._health.link(datum, bad=True)),
+                " (its bad elements)",
+            )
+        )
+        return lines
+
+    def others(self) -> list[Line]:
+        """The other origins, nearest first."""
+        others = [origin.chain for origin in self._origins[1:]]
+        if not others:
+            return []
+        lines = [line(), line((f"{len(others)} more bad tensor(s) with clean inputs:", "heading"))]
+        for chain in others:
+            datum = chain[-1].datum
+            assert datum is not None
+            link = f"li --to-first-bad {quoted(datum.tensor_name)}"
+            op_type = self._dump.op_type(datum.node_name) or "?"
+            name = self._health.name(datum).text
+            steps = f"  {len(chain) - 1} step(s) away"
+            lines.append(line(Span(f"  [{op_type}] ", "op_type"), (name, "link", link), steps))
+        return lines
+
+
+def _way(origin: Origin) -> list[Datum]:
+    return [step.datum for step in origin.chain if step.datum is not None]
+
+
+def _name_of(step: Step) -> str:
+    return step.node if step.datum is None else step.datum.tensor_name
+
+
+def _record(origin: Origin, health: TensorHealth, dump: Dump) -> dict[str, Any]:
+    last = origin.chain[-1].datum
+    assert last is not None
+    return {
+        **health.record(last),
+        "chain": [_name_of(step) for step in origin.chain],
+        "clean_inputs": [datum.tensor_name for datum in origin.clean],
+        "unknown_inputs": origin.unknown,
+        "began_here": origin.began,
+        "stayed_local": stayed_local(dump, _way(origin)),
+    }

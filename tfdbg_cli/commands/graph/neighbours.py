@@ -1,0 +1,278 @@
+"""``li`` and ``lo``: the inputs and the recipients of a node, as a tree if asked."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from bisect import bisect_left, bisect_right
+
+from tfdbg_cli.commands.context import DUMP_MODES, PROFILE_MODES, Context
+from tfdbg_cli.commands.graph.first_bad import first_bad_document
+from tfdbg_cli.commands.graph.node_info import find_node, need_graph
+from tfdbg_cli.commands.graph.node_path import path_document
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
+from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.units import node_menu
+from tfdbg_cli.common.documents import (
+    ChainDocument,
+    LazyDocument,
+    Line,
+    Link,
+    Span,
+    TextDocument,
+    line,
+)
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.graph import Graph, Node, Visit, Walk, node_name_of
+
+__all__ = ["COMMANDS"]
+
+
+def _depth(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+_depth.__name__ = "depth (1 or more)"
+
+
+class _Tree:
+    """The lines of a walk, each made when it is looked at.
+
+    Args:
+        graph: what was walked.
+        walk: the visits.
+        first_line: the number of the walk's first line on the screen, from 1.
+        command: ``li`` or ``lo`` with the options that its links repeat.
+        has_dots: whether a line says where the depth limit cut.
+        op_types: whether to show them.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        walk: Walk,
+        first_line: int,
+        command: str,
+        has_dots: bool,
+        op_types: bool,
+    ) -> None:
+        self._graph = graph
+        self._walk = walk
+        self._first_line = first_line
+        self._command = command
+        self._op_types = op_types
+        # A cut visit is one line, and the dots under it another.
+        self._dots = [at + n for n, at in enumerate(walk.cuts, 1)] if has_dots else []
+        self.count = len(walk) + len(self._dots)
+
+    def _number(self, visit: int) -> int:
+        """The line on the screen, from 1, of a visit; of the start (-1) the first one."""
+        if visit < 0:
+            return 1
+        dots = bisect_left(self._walk.cuts, visit) if self._dots else 0
+        return self._first_line + visit + dots
+
+    def line(self, at: int) -> Line:
+        """The line with this number, from 0."""
+        dots = bisect_right(self._dots, at)
+        visit = self._walk[at - dots]
+        indent = "|  " * (visit.depth - 1)
+        if dots and self._dots[dots - 1] == at:
+            link = Link(f"{self._command} {quoted(visit.edge.node)}")
+            return Line([Span(f"{indent}|  |- "), Span("... (deeper)", "link", link)])
+        node = self._graph.nodes.get(visit.edge.node)
+        spans = [Span(f"{indent}|- ({visit.depth}) ")]
+        if visit.edge.is_control:
+            spans.append(Span("(Ctrl) ", "dim"))
+        if self._op_types:
+            spans.append(Span(f"[{node.op_type if node else '?'}] ", "op_type"))
+        # A damaged graph may lack a node that others name.
+        opened = Link(f"{self._command} {quoted(visit.edge.node)}") if node else None
+        spans.append(Span(visit.edge.label, "link" if node else "", opened))
+        if visit.repeated is not None:
+            spans += self._reference(visit)
+        return line(*spans)
+
+    def _reference(self, visit: Visit) -> list[Span]:
+        assert visit.repeated is not None
+        word = "loop: see line" if visit.is_loop else "see line"
+        text = f"({word} {self._number(visit.repeated)})"
+        if visit.repeated < 0:
+            return [Span(" "), Span(text, "dim")]
+        meant = self._walk[visit.repeated]
+        # The line that is meant ends in the name; other characters than these may have a meaning
+        # in a regex or on a command line.
+        depth, name = meant.depth, re.sub(r"[^\w/:-]", ".", meant.edge.label)
+        return [Span(" "), Span(text, "dim", Link(rf"/\({depth}\) .*{name}$"))]
+
+    def record(self, at: int) -> dict[str, object]:
+        """A visit for ``--json``; ``see`` is the number of a record, from 0, or -1: the node."""
+        visit = self._walk[at]
+        node = self._graph.nodes.get(visit.edge.node)
+        return {
+            "depth": visit.depth,
+            "node": visit.edge.node,
+            "op_type": node.op_type if node is not None else None,
+            "tensor": None if visit.edge.is_control else visit.edge.tensor,
+            "control": visit.edge.is_control,
+            "see": visit.repeated,
+            "loop": visit.is_loop,
+            "cut": visit.cut,
+        }
+
+
+def _list(context: Context, arguments: argparse.Namespace, *, outputs: bool) -> Result:
+    dump = context.need_dump()
+    graph = need_graph(dump)
+    if not outputs and arguments.to_first_bad:
+        if arguments.path:
+            raise UserError("--path and --to-first-bad are two questions.", "Ask one of them.")
+        if context.mode in PROFILE_MODES:
+            raise UserError("This run was timed: it kept no tensors.", "run keeps them.")
+        return first_bad_document(context, graph, arguments.node_name, arguments.json)
+    if arguments.node_name is None:
+        name = "list_outputs" if outputs else "list_inputs"
+        raise UserError(
+            f"{name}: the following arguments are required: NODE.",
+            f"Write for example: {'lo' if outputs else 'li'} {next(iter(graph.nodes), 'NODE')}",
+        )
+    target = find_node(context, graph, arguments.node_name)
+    if arguments.path:
+        source = find_node(context, graph, arguments.path)
+        return path_document(dump, graph, source, target, arguments.control, arguments.json)
+    return _neighbours(context, arguments, graph, target, outputs)
+
+
+def _neighbours(
+    context: Context, arguments: argparse.Namespace, graph: Graph, node: Node, outputs: bool
+) -> Result:
+    name = node.name
+    recursive = arguments.recursive or arguments.depth is not None
+    limit = arguments.depth or int(context.settings.get("graph_recursion_depth"))
+    depth = limit if recursive else 1
+    start = _sender(graph, node) if outputs else name
+    walk = graph.walk(start, outputs=outputs, control=arguments.control, depth=depth)
+    what = "Recipients of" if outputs else "Inputs to"
+    notes = []
+    if recursive:
+        notes.append(f"Depth limit = {limit}")
+    if arguments.control:
+        notes.append("control " + ("recipients" if outputs else "inputs") + " included")
+    note = f" ({', '.join(notes)})" if notes else ""
+    head = [line(f"{what} node ", (f'"{name}"', "bold"), f"{note}:")]
+    if start != name:
+        copy = f'(it is a copy of "{start}" on another device: whoever uses it is listed there)'
+        head.append(line((copy, "info")))
+    if not len(walk):
+        head.append(line("  [None]"))
+    command = f"{'lo' if outputs else 'li'} -c -r" + (" -t" if arguments.op_type else "")
+    tree = _Tree(graph, walk, len(head) + 1, command, recursive, arguments.op_type)
+    if arguments.json:
+        return json_document(len(walk), tree.record)
+    one = "recipient" if outputs else "input"
+    legend = [line(), line("Legend:"), line("  (d): recursion depth = d.")]
+    if arguments.control:
+        legend.append(line(f"  (Ctrl): Control {one}."))
+    if arguments.op_type:
+        legend.append(line(f"  [Op]: {one.capitalize()} node has op type Op."))
+    if walk.has_repeated:
+        legend.append(line(f"  (see line n): its own {one}s are listed below line n."))
+    if len(walk.cuts) and recursive:
+        legend.append(line("  ...: there is more beyond the depth limit."))
+    return ChainDocument(
+        [TextDocument(head), LazyDocument(tree.count, tree.line), TextDocument(legend)],
+        menu=node_menu(context.need_dump(), name, "list_outputs" if outputs else "list_inputs"),
+    )
+
+
+def _sender(graph: Graph, node: Node) -> str:
+    """The node whose recipients to list: of a received copy, the one that was sent.
+
+    Between devices edges lead from the producer to the consumer, past the copy.
+    """
+    is_copy = node.op_type in ("_Recv", "_HostRecv") and len(node.inputs) == 1
+    if is_copy and not graph.has_recipients(node.name):
+        return node_name_of(node.inputs[0])
+    return node.name
+
+
+def _inputs(context: Context, arguments: argparse.Namespace) -> Result:
+    return _list(context, arguments, outputs=False)
+
+
+def _outputs(context: Context, arguments: argparse.Namespace) -> Result:
+    return _list(context, arguments, outputs=True)
+
+
+_NODE = Argument(
+    ("node_name",), "a node or one of its tensors", "NODE", nargs="?", complete=completers.nodes
+)
+_ARGUMENTS = (
+    Argument(("-c", "--control"), "control edges too"),
+    Argument(
+        ("-d", "--depth"),
+        "as a tree, so deep; with -r alone: config graph_recursion_depth",
+        "N",
+        kind=_depth,
+    ),
+    Argument(("-r", "--recursive"), "as a tree, each node expanded once"),
+    Argument(("-t", "--op_type"), "show the op types"),
+    Argument(
+        ("--path",),
+        "instead: a shortest path between this node and NODE, with its tensors",
+        "FROM",
+        complete=completers.nodes,
+    ),
+)
+_TO_FIRST_BAD = Argument(
+    ("--to-first-bad",),
+    "instead: from a tensor with nan or inf back to where they began; without NODE from the "
+    "first such tensor of the run",
+)
+_PATH_DETAILS = (
+    "--path A B looks for a way of data from A to B, then from B to A; where there is none, or "
+    "with -c, control edges count as well."
+)
+
+LIST_INPUTS = Command(
+    "list_inputs",
+    ("li",),
+    "graph",
+    "List the inputs of a node.",
+    _inputs,
+    (_NODE, *_ARGUMENTS, _TO_FIRST_BAD, JSON_ARGUMENT),
+    modes=DUMP_MODES,
+    examples=(
+        ("li hidden/Relu", "its direct inputs"),
+        ("li -r -t cross_entropy/Log", "what it was computed from, with op types"),
+        ("li -c -r -d 5 train/Adam", "control inputs too, five levels deep"),
+        ("li --path input/x loss", "how one comes from the other, and which tensor is bad"),
+        ("li --to-first-bad loss", "where the nan in the loss began"),
+    ),
+    details="Each node is expanded once; (see line n) tells where. " + _PATH_DETAILS + "\n\n"
+    "--to-first-bad walks back through bad tensors only; what wasn't dumped is passed through. "
+    "In loops a tensor counts as it was when its consumer was computed.",
+)
+
+LIST_OUTPUTS = Command(
+    "list_outputs",
+    ("lo",),
+    "graph",
+    "List the recipients of a node's outputs.",
+    _outputs,
+    (_NODE, *_ARGUMENTS, JSON_ARGUMENT),
+    modes=DUMP_MODES,
+    examples=(
+        ("lo Softmax", "who uses it"),
+        ("lo -r Softmax", "and who uses those"),
+        ("lo --path Softmax train/Adam", "how one leads to the other"),
+    ),
+    details="Each node is expanded once; (see line n) tells where. " + _PATH_DETAILS,
+)
+
+COMMANDS = (LIST_INPUTS, LIST_OUTPUTS)

@@ -1,0 +1,187 @@
+"""What a node says of the program around it: phase, module, API name, gradients, the call.
+
+Engines that record what a program does (PyTorch) say it in attributes that begin with an
+underscore. Nodes of others have none of these, and nothing of this module is shown for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from weakref import WeakKeyDictionary
+
+from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.program_names import own_names_of
+from tfdbg_cli.common.documents import Line, Link, Span, line
+from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.sources import own_frame
+
+__all__ = [
+    "call_lines",
+    "forward_of",
+    "gradient_lines",
+    "origin_lines",
+    "stack_heading",
+    "stack_label",
+]
+
+# A node's frames are those of a backward that the program has written itself.
+_OWN = "_own_backward"
+
+_PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+) in (?P<function>.+)")
+
+# Forward op -> the ops that compute its gradients. A graph never changes.
+_gradients: WeakKeyDictionary[Graph, dict[str, list[str]]] = WeakKeyDictionary()
+
+
+def origin_lines(context: Context, graph: Graph, node: Node) -> list[Line]:
+    """What is known besides op and device, a line each, for the head of a node's screen."""
+    found = node.attributes
+    own = own_names_of(context, node.name)
+    lines = [_labelled("In the program", ", ".join(own))] if own else []
+    if "_phase" not in found:
+        return lines
+    forward = forward_of(graph, node)
+    lines.append(_labelled("Phase", found["_phase"]))
+    optimizer, parameter = _update(node)
+    if optimizer:
+        updates = [Span(f", of {optimizer}")]
+        if parameter:
+            updates += [Span(" for "), _node(graph, parameter)]
+        lines[-1] = line(*lines[-1].spans, *updates)
+    module = (forward or node).attributes.get("_module", "")
+    if module:
+        lines.append(_labelled("Module", module))
+    api = (forward or node).attributes.get("_api", "")
+    if api:
+        lines.append(_labelled("Called as", api if forward is None else f"{api} (forward)"))
+    if forward is not None:
+        lines.append(line(*_label("Gradient of"), _node(graph, forward.name)))
+    elif "_grad_of" in found:
+        lines.append(line(*_label("Gradient of"), _node(graph, found["_grad_of"])))
+    if "_view" in found:
+        lines.append(_labelled("View", "its output shares the elements of an input"))
+    if "_writes" in found:
+        lines.append(_labelled("Overwrites", found["_writes"]))
+    if "_error" in found:
+        lines.append(line(*_label("Raised"), (found["_error"], "error")))
+    return lines
+
+
+def gradient_lines(graph: Graph, node: Node) -> list[Line]:
+    """The ops that compute the gradients of a forward op."""
+    found = _gradients_of(graph).get(node.name, []) if "_phase" in node.attributes else []
+    if not found:
+        return []
+    lines = [line(), line(f"  {len(found)} gradient op(s):")]
+    for name in found:
+        op_type = Span(f"[{graph.nodes[name].op_type}] ", "op_type")
+        lines.append(line("      ", op_type, Span(name, "link", Link(f"ni {quoted(name)}"))))
+    return lines
+
+
+def forward_of(graph: Graph, node: Node) -> Node | None:
+    """The forward op whose gradient a node computes; ``None``: it computes none."""
+    return graph.nodes.get(node.attributes.get("_forward_node", ""))
+
+
+def stack_label(graph: Graph, node: Node) -> str:
+    """What the innermost frame of a node is, in a word or two."""
+    if "_phase" not in node.attributes:
+        return "Made at"
+    if forward_of(graph, node) is not None and "/hook/" not in node.name:
+        return "Forward op called at"
+    return "Called at"
+
+
+def stack_heading(graph: Graph, node: Node) -> list[Line]:
+    """The lines above the frames of a node; empty for nodes that were not called."""
+    if "_phase" not in node.attributes:
+        return []
+    forward = forward_of(graph, node)
+    called = node if forward is None or _OWN in node.attributes else forward
+    if forward is not None and "/hook/" not in node.name and _OWN not in node.attributes:
+        head = [
+            Span("Made by the forward op "),
+            _node(graph, forward.name),
+            Span(", called at:"),
+        ]
+    elif _OWN in node.attributes:
+        head = [Span("Traceback of the call in the function's own backward:", "heading")]
+    elif node.attributes["_phase"] == "backward" and "/hook/" not in node.name:
+        head = [Span("Made by a backward pass, called at:", "heading")]
+    else:
+        head = [Span("Traceback of the call:", "heading")]
+    lines = [line(), line(*head)]
+    stack = called.attributes.get("_module_stack") or called.attributes.get("_module", "")
+    api = called.attributes.get("_api", "")
+    text = " > ".join(part for part in (stack, api) if part)
+    return [*lines, line(("  " + text, "info"))] if text else lines
+
+
+def call_lines(dump: Dump, graph: Graph, node: Node) -> list[Line]:
+    """What a node's frames don't say: where the backward pass was called, or the forward op."""
+    forward = forward_of(graph, node)
+    if forward is None and "/hook/" not in node.name:
+        return []
+    if forward is not None and _OWN in node.attributes:
+        frame = own_frame(forward.frames or ())
+        if frame is None:
+            return []
+        head = [Span("Gradient of "), _node(graph, forward.name), Span(", called at:")]
+        return [line(), line(*head), *_place(dump, frame.file, frame.line)]
+    text = node.attributes.get("_backward_called_at", "")
+    match = _PLACE.fullmatch(text)
+    if match is None:
+        return []
+    heading = line(("The backward pass was called at:", "heading"))
+    return [line(), heading, *_place(dump, match["file"], int(match["line"]))]
+
+
+def _place(dump: Dump, file: str, number: int) -> list[Line]:
+    """A line of the program, and its text where that is known."""
+    is_known = dump.sources().lines(file) is not None
+    link = Link(f"ps {quoted(file)} -b {number}") if is_known else None
+    source = dump.sources().line(file, number)
+    lines = [line("  ", Span(f"{file}:{number}", "link" if link else "", link))]
+    return [*lines, line("  Text:     ", (source, "source"))] if source else lines
+
+
+def _label(text: str) -> tuple[Span, ...]:
+    return (Span(f"  {text}: "),)
+
+
+def _labelled(label: str, text: str) -> Line:
+    return line(*_label(label), text)
+
+
+def _node(graph: Graph, name: str) -> Span:
+    link = Link(f"ni {quoted(name)}") if name in graph else None
+    return Span(name, "link" if link else "", link)
+
+
+def _update(node: Node) -> tuple[str, str]:
+    """Optimizer and parameter of ``optimizer/Adam/fc1.weight/add_``; empty for other phases."""
+    if node.attributes["_phase"] != "optimizer":
+        return "", ""
+    parts = node.name.split("/")
+    return (parts[1] if len(parts) > 2 else ""), (parts[2] if len(parts) > 3 else "")
+
+
+def _gradients_of(graph: Graph) -> dict[str, list[str]]:
+    found = _gradients.get(graph)
+    if found is None:
+        found = {}
+        for node in _backward_nodes(graph):
+            forward = node.attributes.get("_forward_node")
+            if forward:
+                found.setdefault(forward, []).append(node.name)
+        _gradients[graph] = found
+    return found
+
+
+def _backward_nodes(graph: Graph) -> Iterable[Node]:
+    """Those that may have a forward op: their attributes are made, and kept, by asking."""
+    return (node for node in graph.nodes.values() if node.name.startswith("gradients/"))

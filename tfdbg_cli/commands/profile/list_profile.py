@@ -1,0 +1,335 @@
+"""``lp``: how long each operation of a timed run took, device by device."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tfdbg_cli.commands.context import PROFILE_MODES, Context
+from tfdbg_cli.commands.graph.phases import PHASES, Phase, phases_of
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
+from tfdbg_cli.commands.profile.filters import (
+    DEVICE_ARGUMENT,
+    NODE_ARGUMENT,
+    OP_TYPE_ARGUMENT,
+    TIME_UNIT_ARGUMENT,
+    Selected,
+    filters_of,
+    options_text,
+    select,
+)
+from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.intervals import parse_time_interval, time_text
+from tfdbg_cli.common.documents import (
+    ChainDocument,
+    Document,
+    LazyDocument,
+    Line,
+    Link,
+    MenuItem,
+    Span,
+    TextDocument,
+    line,
+)
+from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.profile import Profile, ProfileEntry
+
+__all__ = ["COMMANDS"]
+
+# A profile in a damaged folder must not push its timings off the screen.
+_WARNINGS = 6
+
+
+def _line_of(entry: ProfileEntry) -> tuple[str, int, str]:
+    return entry.place or ("", 0, "")
+
+
+_SORT_KEYS: Mapping[str, Callable[[ProfileEntry], Any]] = {
+    "node": lambda entry: entry.node,
+    "op_type": lambda entry: (entry.op_type, entry.kernel),
+    "start_time": lambda entry: entry.start,
+    "op_time": lambda entry: entry.op_time,
+    "exec_time": lambda entry: entry.exec_time,
+    "line": _line_of,
+}
+
+
+class _Table:
+    """One device's rows, formatted one by one when somebody looks."""
+
+    def __init__(
+        self, dump: Dump, selected: Selected, arguments: argparse.Namespace, width: int
+    ) -> None:
+        self._dump = dump
+        self._entries = selected.entries
+        self._arguments = arguments
+        self._unit = unit = arguments.time_unit
+        entries = selected.entries
+        self._totals = (
+            time_text(sum(entry.op_time for entry in entries), unit),
+            time_text(sum(entry.exec_time for entry in entries), unit),
+        )
+        #: Head, sort key, and width; numbers (a negative width) stand at the right.
+        self._columns = (
+            ("Node", "node", max(len(_TOTAL), *(len(entry.node) for entry in entries))),
+            ("Op Type", "op_type", max(7, *(len(_type_text(entry)) for entry in entries))),
+            self._number(f"Start Time ({unit})", "start_time", time_text(entries[-1].start, unit)),
+            self._number(f"Op Time ({unit})", "op_time", self._totals[0]),
+            self._number(f"Exec Time ({unit})", "exec_time", self._totals[1]),
+            ("Filename:Lineno(function)", "line", 0),
+        )
+        self._order = list(range(len(self._columns)))
+        taken = sum(abs(column[2]) + 2 for column in self._columns)
+        if taken > width and self._columns[0][2] > _LONG_NAME:
+            self._order = [3, 4, 1, 0, 2, 5]  # the times come first, the names push only the rest
+        key = _SORT_KEYS[arguments.sort_by]
+        entries.sort(key=key, reverse=arguments.reverse)
+
+    @staticmethod
+    def _number(head: str, key: str, widest: str) -> tuple[str, str, int]:
+        return head, key, -max(len(head), len(widest))
+
+    def _line(self, cells: list[Span]) -> Line:
+        spans: list[Span | str] = []
+        gap = ""
+        for at in self._order:
+            cell, width = cells[at], self._columns[at][2]
+            pad = " " * (abs(width) - len(cell.text))
+            if cell.text:
+                spans += [gap, cell] if width >= 0 else [gap + pad, cell]
+                gap = ""
+            gap += f"{pad if width > 0 or not cell.text else ''}  "
+        return line(*spans)
+
+    def heads(self) -> Line:
+        """The heads: each sorts the same list by its column, or turns it round."""
+        arguments = self._arguments
+        again = f"lp{options_text(arguments)}"
+        cells = []
+        for head, key, _ in self._columns:
+            turn = " -r" if key == arguments.sort_by and not arguments.reverse else ""
+            cells.append(Span(head, "heading", Link(f"{again} -s {key}{turn}")))
+        return self._line(cells)
+
+    def row(self, number: int) -> Line:
+        """One execution of an op."""
+        entry = self._entries[number]
+        unit = self._unit
+        return self._line(
+            [
+                self._node(entry.node),
+                Span(_type_text(entry), "op_type"),
+                Span(time_text(entry.start, unit), "dim"),
+                Span(time_text(entry.op_time, unit), "number"),
+                Span(time_text(entry.exec_time, unit), "number"),
+                self._place(entry),
+            ]
+        )
+
+    def _node(self, name: str) -> Span:
+        graph = self._dump.graph()
+        is_known = graph is not None and name in graph
+        link = Link(f"ni -a -d -t {quoted(name)}") if is_known else None
+        return Span(name, "link" if link else "", link)
+
+    def _place(self, entry: ProfileEntry) -> Span:
+        place = entry.place
+        if place is None:
+            return Span("")
+        if self._dump.sources().lines(place.file) is None:
+            return Span(str(place), "dim")
+        parts = [f"ps {quoted(place.file)} --init_line {place.line}"]
+        for flag, value, _ in filters_of(self._arguments):
+            if flag in ("-d", "-n", "-t"):
+                parts.append(f"{flag} {quoted(value)}")
+        return Span(str(place), "link", Link(" ".join(parts)))
+
+    def total(self) -> Line:
+        """The sums of what is listed."""
+        op_time, exec_time = self._totals
+        return self._line(
+            [
+                Span(_TOTAL, "bold"),
+                *(Span(""), Span("")),
+                *(Span(op_time, "bold"), Span(exec_time, "bold")),
+                Span(""),
+            ]
+        )
+
+
+class _Rows(LazyDocument):
+    """The heads and rows of one device."""
+
+    def __init__(self, table: _Table, count: int) -> None:
+        super().__init__(count + 1, lambda number: table.row(number - 1))
+        self._heads = table.heads()
+
+    @property
+    def tables(self) -> Sequence[tuple[int, int]]:
+        """It is one."""
+        return ((0, self.line_count),)
+
+    def lines(self, start: int, stop: int) -> list[Line]:
+        """The lines ``start`` to ``stop - 1``."""
+        heads = [self._heads] if start <= 0 < stop else []
+        return heads + super().lines(max(start, 1), stop)
+
+
+_TOTAL = "Device Total"
+# Names that are longer come last where the screen is too narrow for all columns.
+_LONG_NAME = 40
+
+
+def _type_text(entry: ProfileEntry) -> str:
+    """``MatMul``, or ``Relu (_FusedMatMul)`` where another op was executed for it."""
+    return f"{entry.op_type} ({entry.kernel})" if entry.kernel else entry.op_type
+
+
+def _json(chosen: list[Selected]) -> Document:
+    rows = [(one.device, entry) for one in chosen for entry in one.entries]
+
+    def item(number: int) -> dict[str, Any]:
+        device, entry = rows[number]
+        file, line_number, function = _line_of(entry)
+        return {
+            "device": device,
+            "node": entry.node,
+            "op_type": entry.op_type,
+            "kernel": entry.kernel or entry.op_type,
+            "runtime_name": entry.runtime_name or entry.node,
+            "start_time_us": round(entry.start, 3),
+            "op_time_us": round(entry.op_time, 3),
+            "exec_time_us": round(entry.exec_time, 3),
+            "file": file or None,
+            "line": line_number or None,
+            "function": function or None,
+        }
+
+    return json_document(len(rows), item)
+
+
+def _by_phase(dump: Dump, chosen: list[Selected], unit: str) -> list[Line]:
+    """How long the parts of a training step took, where there are parts."""
+    entries = [entry for one in chosen for entry in one.entries]
+    phases = phases_of(dump, {entry.node for entry in entries})
+    times: dict[Phase, float] = {}
+    for entry in entries if phases else ():
+        phase = phases[entry.node]
+        times[phase] = times.get(phase, 0.0) + entry.exec_time
+    parts = (f"{each.name} {time_text(times[each], unit)}" for each in PHASES if each in times)
+    return [line(f"By phase: {', '.join(parts)}")] if times else []
+
+
+def _header(
+    context: Context, profile: Profile, chosen: list[Selected], arguments: argparse.Namespace
+) -> list[Line]:
+    dump = context.need_dump()
+    count = sum(len(one.entries) for one in chosen)
+    lines = context.take_notes()
+    filters = filters_of(arguments)
+    passing = f"{count} of {len(profile)}" if filters else str(count)
+    devices = len(profile.devices)
+    lines.append(line((f"{passing} op execution(s) on {devices} device(s):", "bold")))
+    lines += [line(f'{caption}: "{value}"') for _, value, caption in filters]
+    lines += _by_phase(dump, chosen, arguments.time_unit)
+    lines += [line((f"Warning: {text}", "warning")) for text in dump.warnings[:_WARNINGS]]
+    left = len(dump.warnings) - _WARNINGS
+    if left > 0:
+        lines.append(line((f"Warning: {left} more like these", "warning")))
+    if not len(profile):
+        lines.append(line(("There are no op timings of this run.", "dim")))
+    return lines
+
+
+def _list_profile(context: Context, arguments: argparse.Namespace) -> Result:
+    dump = context.need_dump()
+    profile: Profile = dump.profile() or Profile()
+    chosen = select(profile, arguments)
+    if arguments.json:
+        for one in chosen:
+            one.entries.sort(key=_SORT_KEYS[arguments.sort_by], reverse=arguments.reverse)
+        return _json(chosen)
+    parts: list[Document] = [TextDocument(_header(context, profile, chosen, arguments))]
+    for one in chosen if len(profile) else ():
+        name = f"Device {one.number} of {len(profile.devices)}: {one.device}"
+        head = [line(), line((name, "bold")), line()]
+        if not one.entries:
+            parts.append(TextDocument([*head, line(("No op execution passes.", "dim"))]))
+            continue
+        table = _Table(dump, one, arguments, context.width)
+        parts += [TextDocument(head), _Rows(table, len(one.entries))]
+        parts.append(TextDocument([line(), table.total()]))
+    return ChainDocument(
+        parts,
+        menu=(
+            MenuItem("list_profile", "lp", enabled=bool(filters_of(arguments))),
+            MenuItem("run_info", "run_info"),
+            MenuItem("help", "help"),
+        ),
+    )
+
+
+LIST_PROFILE = Command(
+    "list_profile",
+    ("lp",),
+    "profile",
+    "List how long each op of this run took, in the order in which they began.",
+    _list_profile,
+    (
+        DEVICE_ARGUMENT,
+        NODE_ARGUMENT,
+        OP_TYPE_ARGUMENT,
+        Argument(
+            ("-f", "--file_path_filter"),
+            "only ops that were made in a file whose path matches",
+            "REGEX",
+            default="",
+            complete=completers.source_files,
+        ),
+        Argument(("--min_lineno",), "only ops made on this line or below; -1: any", "N", -1, int),
+        Argument(("--max_lineno",), "only ops made above this line; -1: any", "N", -1, int),
+        Argument(
+            ("-e", "--execution_time"),
+            "only ops that took so long in all, e.g. >100us, <=1ms or [10us,1ms)",
+            "INTERVAL",
+            kind=parse_time_interval,
+        ),
+        Argument(
+            ("-o", "--op_time"),
+            "only ops that computed so long, e.g. >100us, <=1ms or [10us,1ms)",
+            "INTERVAL",
+            kind=parse_time_interval,
+        ),
+        Argument(
+            ("-s", "--sort_by"),
+            "the column to sort by",
+            "KEY",
+            default="start_time",
+            choices=tuple(_SORT_KEYS),
+        ),
+        Argument(("-r", "--reverse"), "in descending order"),
+        TIME_UNIT_ARGUMENT,
+        JSON_ARGUMENT,
+    ),
+    modes=PROFILE_MODES,
+    examples=(
+        ("lp", "every op, the first one on top"),
+        ("lp -s exec_time -r", "the slowest first"),
+        ("lp -t MatMul -e >100us", "matrix products that took more than 0.1 ms"),
+        ("lp -f train.py --min_lineno 40 --max_lineno 60", "what lines 40 to 59 made"),
+        ("lp --time_unit ms -o [1ms,10ms)", "in milliseconds"),
+    ),
+    details="Op time is the time that the op's kernel computed. Exec time also counts getting "
+    "ready and handing on the results. Start times count from the first op of the run. An op "
+    "that the runtime fused, rewrote or made itself is listed under the node it comes from, with "
+    "what was executed in parentheses. The line is the innermost one outside libraries that made "
+    "the node.\n\n"
+    "PyTorch: the time of an op on the CPU is that of its call. On a GPU op time is what the op "
+    "took there, and exec time the same, or the time of the call if that is longer. Ops of a "
+    "backward pass count for the line of their forward op.",
+)
+
+COMMANDS = (LIST_PROFILE,)

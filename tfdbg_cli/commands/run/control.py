@@ -1,0 +1,403 @@
+"""Run control: what the next run does, and what this one was asked for."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field
+
+from tfdbg_cli.commands.context import (
+    ALL_MODES,
+    DUMP_MODES,
+    LIVE_MODES,
+    STEPPER_MODES,
+    Context,
+    compile_regex,
+)
+from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.reply import Choice, Leave, Question
+from tfdbg_cli.commands.run.error_screen import error_document, list_item
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.common.documents import Line, MenuItem, TextDocument, line
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.version import __version__
+from tfdbg_cli.dumps.dump import RunInfo
+
+__all__ = ["COMMANDS", "ExitChoice", "RunChoice", "describe_run"]
+
+
+@dataclass(frozen=True)
+class RunChoice:
+    """What `run` asks of the session.
+
+    Attributes:
+        times: the run that counts is the N-th from now; those before it go undebugged.
+        is_debug: whether that run is debugged; if not, the next stop is the run-start after it.
+        filter_name: debug run after run until a tensor passes this filter; empty: no filter.
+        exclude: nodes whose name this is found in don't count for the filter.
+        node_name, op_type, tensor_dtype: which tensors to watch; ``None``: all.
+        is_profile: whether that run is timed op by op; no tensors are kept then.
+        kind: only runs whose kind begins with this count; empty: all.
+        is_stepper: whether that run is stepped through.
+    """
+
+    times: int = 1
+    is_debug: bool = True
+    filter_name: str = ""
+    exclude: str = ""
+    node_name: str | None = None
+    op_type: str | None = None
+    tensor_dtype: str | None = None
+    is_profile: bool = False
+    kind: str = ""
+    is_stepper: bool = False
+
+
+@dataclass(frozen=True)
+class ExitChoice:
+    """What `exit` asks of the session: to let the program go on, or to end it."""
+
+    ends_program: bool = False
+    extra: dict[str, str] = field(default_factory=dict)
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+_positive.__name__ = "number of runs (1 or more)"
+
+
+def _check_profile(arguments: argparse.Namespace) -> None:
+    """Refuse what `run -p` can't be combined with."""
+    if arguments.no_debug:
+        raise UserError("-n runs without the debugger, so it can't time the run as -p does.")
+    if arguments.till_filter_pass or arguments.filter_exclude_node_names:
+        raise UserError(
+            "-p keeps no tensors, so the filter of -f would see nothing.",
+            "Use run -f to find the run, or run -p to time one.",
+        )
+    for option in ("node_name_filter", "op_type_filter", "tensor_dtype_filter"):
+        if getattr(arguments, option) is not None:
+            raise UserError(
+                f"-p keeps no tensors, so --{option} has nothing to choose from.",
+                "run -p times every op; the options of lp choose among them.",
+            )
+
+
+def _run(context: Context, arguments: argparse.Namespace) -> Result:
+    if arguments.kind and context.run_info.kind == "run":
+        raise UserError("Runs of this program are all of one kind.", "Leave --kind out.")
+    if arguments.profile:
+        _check_profile(arguments)
+        return Leave(RunChoice(arguments.times, is_profile=True, kind=arguments.kind or ""))
+    if arguments.no_debug and arguments.till_filter_pass:
+        raise UserError(
+            "-n runs without the debugger, so the filter of -f would see nothing.",
+            "Use -t N with -f to skip runs first.",
+        )
+    if arguments.filter_exclude_node_names and not arguments.till_filter_pass:
+        raise UserError("-fenn is valid only together with -f FILTER.")
+    watch = (
+        ("--node_name_filter", arguments.node_name_filter),
+        ("--op_type_filter", arguments.op_type_filter),
+        ("--tensor_dtype_filter", arguments.tensor_dtype_filter),
+        ("-fenn", arguments.filter_exclude_node_names or None),
+    )
+    for option, regex in watch:
+        if regex is not None:
+            compile_regex(regex, option)
+            if arguments.no_debug:
+                raise UserError(f"{option} has no effect together with -n.")
+    if arguments.till_filter_pass:
+        context.filters.get(arguments.till_filter_pass)
+    return Leave(
+        RunChoice(
+            times=arguments.times,
+            is_debug=not arguments.no_debug,
+            filter_name=arguments.till_filter_pass,
+            exclude=arguments.filter_exclude_node_names,
+            node_name=arguments.node_name_filter,
+            op_type=arguments.op_type_filter,
+            tensor_dtype=arguments.tensor_dtype_filter,
+            kind=arguments.kind or "",
+        )
+    )
+
+
+def _invoke_stepper(context: Context, arguments: argparse.Namespace) -> Result:
+    if arguments.kind and context.run_info.kind == "run":
+        raise UserError("Runs of this program are all of one kind.", "Leave --kind out.")
+    return Leave(RunChoice(arguments.times, kind=arguments.kind or "", is_stepper=True))
+
+
+def _plural(count: int, word: str, many: str | None = None) -> str:
+    return f"{count} {word if count == 1 else many or word + 's'}"
+
+
+def describe_run(context: Context) -> str:
+    """A run in a few words: ``run #2: 1 fetch (train/Adam); 2 feeds``."""
+    info = context.run_info
+    number = info.number or info.call_count
+    head = f"{info.kind} #{number}: " if number else ""
+    if info.runner:
+        return head + info.runner
+    fetches = _plural(len(info.fetches), "fetch", "fetches")
+    if len(info.fetches) == 1:
+        fetches += f" ({info.fetches[0]})"
+    feeds = _plural(len(info.feeds), "feed")
+    if len(info.feeds) == 1:
+        feeds += f" ({next(iter(info.feeds))})"
+    return f"{head}{fetches}; {feeds}"
+
+
+def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
+    info = context.run_info
+    bar = "=" * 38
+    told = [line(bar), *(_session_run(info) if info.kind == "run" else _program_run(info))]
+    if info.error is not None:
+        how = "The program failed after the run: " if info.error.is_late else "The run failed: "
+        told += [line(), line((how, "error"), info.error.message)]
+    told.append(line(bar))
+    lines: list[Line] = context.take_notes()
+    if not context.is_live:
+        lines += [*told, line(), line("For all commands, see ", ("help", "link", "help"), ".")]
+    elif context.mode == "run-start":  # whoever sees this for the first time wants to go on
+        lines += [*_ways_on(context), line(), *told, line(), *_more_ways(context)]
+    else:
+        lines += [*told, line(), *_ways_on(context), line(), *_more_ways(context)]
+    if context.is_first_stop:  # below all else: it takes no room that something needs
+        lines += [line(), *(line((text, "logo")) for text in _LOGO.splitlines())]
+        lines.append(line((f"tfdbg_cli {__version__}", "dim")))
+    menu = [MenuItem("run", "run"), MenuItem("exit", "exit")] if context.is_live else []
+    if context.dump is not None:
+        menu.insert(0, list_item(context))
+    return TextDocument(lines, menu=menu)
+
+
+def _ways_on(context: Context) -> list[Line]:
+    """What to type, a line each: seven lines of 48 columns are all that a small screen has."""
+    filter_name = "has_inf_or_nan" if context.run_info.kind == "run" else "origin_of_nonfinite"
+    ways = (
+        ("run", "watch its tensors"),
+        (f"run -f {filter_name}", "until NaN or inf"),
+        ("run -n", "don't watch it"),
+        ("run -p", "time its ops"),
+        ("invoke_stepper", "step by step"),
+        ("help", "all commands"),
+    )
+    width = max(len(command) for command, _ in ways) + 2
+    lines = [line("Select one of the following commands to proceed:")]
+    for command, text in ways:
+        pad = " " * (width - len(command))
+        lines.append(line("  ", (command, "link", command), pad, text))
+    return lines
+
+
+def _more_ways(context: Context) -> list[Line]:
+    """The commands that take a number or a name."""
+    lines = [
+        line("  ", ("run -t <T>", "bold")),
+        line("    Execute T-1 runs without the debugger, then one with it"),
+        line("  ", ("run -f <filter_name>", "bold")),
+        line("    Keep executing runs until a dumped tensor passes a filter."),
+        line("    Registered filter(s):"),
+    ]
+    for name in context.filters.names():
+        lines.append(line("      * ", (f"run -f {name}", "link", f"run -f {quoted(name)}")))
+    return lines
+
+
+def _session_run(info: RunInfo) -> list[Line]:
+    """What a run of a session was asked for, in the original's words."""
+    lines = []
+    if info.call_count:
+        lines.append(line((f"Session.run() call #{info.call_count}:", "bold")))
+    if info.runner:
+        return [*lines, line(), line(f"  {info.runner}")]
+    lines += [line(), line("Fetch(es):")]
+    lines += [line(f"  {name}") for name in info.fetches] or [line("  (None)")]
+    return [*lines, line(), line("Feed dict:"), *_feeds(info)]
+
+
+def _program_run(info: RunInfo) -> list[Line]:
+    """What is known of a run that is a stretch of the program."""
+    head = info.kind[:1].upper() + info.kind[1:]
+    lines = [line((f"{head} #{info.number or info.call_count}: ", "bold"), info.runner), line()]
+    details = [*info.details]
+    if info.number and info.call_count != info.number:
+        details.append(("Run", f"{info.call_count} of the program"))
+    width = max((len(label) for label, _ in details), default=0) + 2
+    for label, text in details:
+        lines.append(line((f"{label + ':':{width}}", "dim"), text))
+    lines += [line(), line("Inputs:"), *_feeds(info)]
+    if info.outputs:
+        lines += [line(), line("Outputs:")]
+        for name, tensor in info.outputs.items():
+            lines.append(line(f"  {name} = ", (tensor, "link", f"pt {quoted(tensor)}")))
+    return lines
+
+
+def _feeds(info: RunInfo) -> list[Line]:
+    """A line for each feed, with its shape where that is known without asking."""
+    shapes = getattr(info.feeds, "shapes", {})
+    lines = []
+    for name in info.feeds:
+        shape = shapes.get(name, "")
+        lines.append(line("  ", (name, "link", f"pf {quoted(name)}"), f"  {shape}" * bool(shape)))
+    return lines or [line("  (Empty)")]
+
+
+def _show_error(context: Context, arguments: argparse.Namespace) -> Result:
+    if context.run_info.error is None:
+        raise UserError("This run did not fail.")
+    return error_document(context)
+
+
+def _exit(context: Context, arguments: argparse.Namespace) -> Result:
+    if not context.is_live:
+        return Leave(ExitChoice())
+    if arguments.end:
+        return Leave(ExitChoice(ends_program=True))
+    if arguments.detach:
+        return Leave(ExitChoice())
+    return Question(
+        "Leave the debugger?",
+        (
+            Choice("c", "continue the program without the debugger", "exit --detach"),
+            Choice("e", "end the program", "exit --end"),
+            Choice("s", "stay", ""),
+        ),
+    )
+
+
+KIND = Argument(
+    ("--kind",),
+    "PyTorch: only runs of this kind count",
+    "KIND",
+    choices=("training", "inference", "gradient", "block"),
+)
+
+RUN = Command(
+    "run",
+    ("r",),
+    "run control",
+    "Execute this run, or the next ones, with or without watching tensors.",
+    _run,
+    (
+        Argument(
+            ("-t", "--times"), "stop after the N-th run from now", "N", default=1, kind=_positive
+        ),
+        Argument(("-n", "--no_debug"), "execute the run without the debugger"),
+        Argument(
+            ("-f", "--till_filter_pass"),
+            "execute runs until a tensor passes this filter",
+            "FILTER",
+            default="",
+            complete=completers.filters,
+        ),
+        Argument(
+            ("-fenn", "--filter_exclude_node_names"),
+            "with -f: nodes whose name matches this regex don't count",
+            "REGEX",
+            default="",
+            complete=completers.node_patterns,
+        ),
+        Argument(("-p", "--profile"), "time the ops of the run instead of keeping its tensors"),
+        KIND,
+        Argument(
+            ("--node_name_filter",),
+            "watch only nodes whose name matches",
+            "REGEX",
+            complete=completers.node_patterns,
+        ),
+        Argument(
+            ("--op_type_filter",),
+            "watch only ops whose type matches",
+            "REGEX",
+            complete=completers.op_types,
+        ),
+        Argument(
+            ("--tensor_dtype_filter",),
+            "watch only tensors whose dtype matches",
+            "REGEX",
+            complete=completers.dtypes,
+        ),
+    ),
+    modes=LIVE_MODES,
+    examples=(
+        ("run", "execute the run and look at its tensors"),
+        ("run -f has_inf_or_nan", "go on until something becomes nan or infinite"),
+        ("run -t 10", "nine runs undebugged, then one with the debugger"),
+        ("run -n", "execute the run undebugged and stop before the next one"),
+        ("run -p", "time every op of the run: lp lists them, ps shows them in the source"),
+        ("run --node_name_filter hidden", "watch only the nodes of one scope"),
+        ("run -t 10 --kind training", "PyTorch: the tenth optimizer step from now"),
+    ),
+)
+
+RUN_INFO = Command(
+    "run_info",
+    ("ri",),
+    "run control",
+    "Show what this run was asked for, and how to go on.",
+    _run_info,
+    examples=(("ri", "what was asked of this run"),),
+)
+
+ERROR = Command(
+    "error",
+    ("err",),
+    "run control",
+    "Show the error of this run again.",
+    _show_error,
+    modes=DUMP_MODES - STEPPER_MODES,
+    examples=(("error", "the failing op, its error and where to look"),),
+)
+
+EXIT = Command(
+    "exit",
+    ("quit", "q"),
+    "run control",
+    "Leave the debugger: let the program go on without it, or end the program.",
+    _exit,
+    (
+        Argument(("-d", "--detach"), "let the program go on without the debugger"),
+        Argument(("--end",), "end the program (exit status 1)"),
+    ),
+    modes=ALL_MODES - STEPPER_MODES,
+    examples=(
+        ("exit", "asks whether the program should go on or end"),
+        ("exit --detach", "let the program go on without further stops"),
+    ),
+)
+
+INVOKE_STEPPER = Command(
+    "invoke_stepper",
+    ("s",),
+    "run control",
+    "Step through this run, or the next one: stop at its nodes, change values, go back.",
+    _invoke_stepper,
+    (
+        Argument(
+            ("-t", "--times"), "step through the N-th run from now", "N", default=1, kind=_positive
+        ),
+        KIND,
+    ),
+    modes=LIVE_MODES,
+    examples=(
+        ("s", "stop before the first node of the run"),
+        ("s -t 10", "nine runs undebugged, then step through one"),
+    ),
+)
+
+COMMANDS = (RUN, RUN_INFO, ERROR, INVOKE_STEPPER, EXIT)
+
+_LOGO = r"""TTTTTT FFFF DDD  BBBB   GGG
+  TT   F    D  D B   B G
+  TT   FFF  D  D BBBB  G  GG
+  TT   F    D  D B   B G   G
+  TT   F    DDD  BBBB   GGG"""

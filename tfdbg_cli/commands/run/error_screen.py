@@ -1,0 +1,175 @@
+"""The screen after a run that failed: which op, what it was given, the line, what it said."""
+
+from __future__ import annotations
+
+import ast
+
+from tfdbg_cli.commands.context import PROFILE_MODES, Context
+from tfdbg_cli.commands.graph.node_origin import forward_of
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.common.documents import Line, Link, MenuItem, Span, TextDocument, line
+from tfdbg_cli.dumps.dump import Dump, RunError
+from tfdbg_cli.dumps.graph import Graph, Node, node_name_of, parse_tensor_name
+from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
+
+__all__ = ["error_document", "list_item"]
+
+# An op of more inputs (a fused optimizer's step) is better looked at with li.
+_MOST_INPUTS = 12
+_WHEN = {False: "occurred during the run", True: "was raised by the program after the run"}
+
+
+def list_item(context: Context) -> MenuItem:
+    """The menu item for what a run has left: its timings, or its tensors."""
+    name = "list_profile" if context.mode in PROFILE_MODES else "list_tensors"
+    return MenuItem(name, name, enabled=context.dump is not None)
+
+
+def error_document(context: Context) -> TextDocument:
+    """The screen after a run that failed."""
+    error = context.run_info.error
+    assert error is not None
+    dump = context.dump
+    graph = dump.graph() if dump is not None else None
+    node = graph.nodes.get(error.op_name) if graph is not None else None
+    lister = "lp" if context.mode in PROFILE_MODES else "lt"
+    lines = [
+        line((f"!!! An error {_WHEN[error.is_late]} !!!", "error")),
+        line(),
+        line("The error is raised in the program when you leave this stop with run or exit."),
+        line(),
+        *_ways(context, error, node, lister),
+        line(),
+    ]
+    if not error.is_late:
+        lines.append(line("Op name:    ", (error.op_name or "(unknown)", "bold")))
+    if dump is not None and graph is not None and node is not None and node.inputs:
+        lines += _inputs(dump, graph, node)
+    lines.append(line("Error type: ", (error.type_name, "bold")))
+    lines += _places(dump, error, node)
+    lines += [line(), line("Details:")]
+    lines += [line(f"  {text}") for text in error.message.splitlines() or [""]]
+    return TextDocument(
+        lines,
+        title=f"An error occurred: {error.type_name}",
+        title_role="error",
+        menu=[list_item(context)._replace(command=lister), MenuItem("run_info", "run_info")],
+    )
+
+
+def _ways(context: Context, error: RunError, node: Node | None, lister: str) -> list[Line]:
+    """What to look at next."""
+    what = "op timings" if lister == "lp" else "tensors"
+    dump = context.dump
+    if dump is None:
+        return [line(("This run was not debugged, so its tensors are not known.", "warning"))]
+    if node is None:
+        if context.run_info.kind != "run" and not dump.node_names():
+            text = "This run was not debugged, so its ops and tensors are not known."
+            return [line((text, "warning")), line(*_again(context))]
+        head = Span("The error names no op that the graph has.", "warning")
+        if error.is_late:
+            head = Span("The run itself was done.")
+        lines = [line(head, " ", (lister, "link", lister), f" lists the {what}.")]
+        if error.is_late and context.run_info.filter_name:
+            name = context.run_info.filter_name
+            command = f"lt -f {quoted(name)}"
+            lines.append(line("  * ", (command, "link", command), f"  what passed {name}"))
+        if error.file and dump.sources().lines(error.file) is not None:
+            command = f"ps {quoted(error.file)} -b {error.line}"
+            lines.append(line("  * ", (command, "link", command), "  the line that raised it"))
+        return lines
+    op = quoted(error.op_name)
+    ways = [
+        (f"ni -a -d -t {op}", "information about the failing op, where it was made"),
+        (f"li -r {op}", "its inputs, recursively"),
+        (lister, f"the {what.removeprefix('op ')} that were computed before"),
+    ]
+    if lister == "lp":
+        ways[-1] = (lister, "the ops that were computed before")
+    place = _line_of(error, node)
+    if place is not None and dump.sources().lines(place[0]) is not None:
+        ways.insert(2, (f"ps {quoted(place[0])} -b {place[1]}", "the line that made it"))
+    return [
+        line("You may use the following commands to find out more:"),
+        *(line("  * ", (command, "link", command), f"  {text}") for command, text in ways),
+    ]
+
+
+def _again(context: Context) -> list[str]:
+    count = context.run_info.call_count
+    how = f"run -t {count}" if count > 1 else "run"
+    return [f"{how} at the program's first stop debugs it."]
+
+
+def _line_of(error: RunError, node: Node | None) -> tuple[str, int] | None:
+    """The user's line that made the failing op, or else where the error was raised."""
+    for frame in reversed((node.frames if node is not None else None) or ()):
+        if not is_library_path(frame.file) and not is_debugger_path(frame.file):
+            return frame.file, frame.line
+    return (error.file, error.line) if error.file else None
+
+
+def _places(dump: Dump | None, error: RunError, node: Node | None) -> list[Line]:
+    """The user's line that raised the error, where the engine tells it.
+
+    An op of a backward pass was made by the line of its forward op: that is another one.
+    """
+    if not error.file:
+        return []
+    raised, made = (error.file, error.line), _line_of(error, node)
+    graph = dump.graph() if dump is not None else None
+    if made == raised and node is not None and graph is not None:
+        forward = forward_of(graph, node)  # in a backward of the program's own
+        made = _line_of(error, forward) if forward is not None else made
+    lines = _place("Line:", dump, raised)
+    return lines if made is None or made == raised else [*lines, *_place("Made at:", dump, made)]
+
+
+def _place(label: str, dump: Dump | None, place: tuple[str, int]) -> list[Line]:
+    file, number = place
+    sources = dump.sources() if dump is not None else None
+    is_known = sources is not None and sources.lines(file) is not None
+    link = Link(f"ps {quoted(file)} -b {number}") if is_known else None
+    head: list[Span] = [Span(f"{file}:{number}", "link" if link else "", link)]
+    text = sources.line(file, number) if sources is not None else ""
+    return [
+        line(f"{label:<12}", *head),
+        *([line("            ", (text, "source"))] if text else []),
+    ]
+
+
+def _inputs(dump: Dump, graph: Graph, node: Node) -> list[Line]:
+    """What the op was given, with dtypes and shapes as far as they are known."""
+    lines: list[Line] = []
+    width = max(len(tensor) for tensor in node.inputs[:_MOST_INPUTS])
+    for tensor in node.inputs[:_MOST_INPUTS]:
+        data = dump.by_tensor(tensor)
+        link = Link(f"pt {quoted(tensor)}") if data else Link(f"ni {quoted(tensor)}")
+        head = "Inputs:     " if not lines else " " * 12
+        if node_name_of(tensor) not in graph:
+            lines.append(line(head, tensor))
+            continue
+        pad = " " * (width - len(tensor) + 2)
+        lines.append(line(head, Span(tensor, "link", link), pad, _type_of(dump, graph, tensor)))
+    if len(node.inputs) > _MOST_INPUTS:
+        left = len(node.inputs) - _MOST_INPUTS
+        command = f"li {quoted(node.name)}"
+        lines.append(line(" " * 12, (f"and {left} more: ", "dim"), (command, "link", command)))
+    return lines
+
+
+def _type_of(dump: Dump, graph: Graph, tensor: str) -> str:
+    """``float32 (5, 8)`` of a tensor; of one that wasn't kept, as its node says."""
+    data = dump.by_tensor(tensor)
+    if data:
+        shape = data[-1].shape
+        return f"{data[-1].dtype} {shape if shape is not None else ''}".strip()
+    node, slot = parse_tensor_name(tensor)
+    found = graph.nodes[node].attributes
+    try:
+        shape = ast.literal_eval(found.get("_output_shapes", ""))[slot or 0]
+    except (SyntaxError, ValueError, IndexError, TypeError):
+        return ""
+    known = f" {tuple(shape)}" if isinstance(shape, list) else ""
+    return found.get("T", "") + known if not slot else known.strip()

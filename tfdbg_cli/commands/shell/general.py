@@ -1,0 +1,242 @@
+"""Help, settings, the version, and what only a UI can do."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+
+import numpy as np
+
+from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.reply import Toast, UiRequest
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.common.documents import Line, TextDocument, line
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.version import __version__
+
+__all__ = ["COMMANDS", "LANGUAGE", "command_help"]
+
+_FRAMEWORKS = (("tensorflow", "TensorFlow"), ("torch", "PyTorch"), ("jax", "JAX"))
+
+
+def command_help(command: Command) -> list[Line]:
+    """The help of one command."""
+    names = [command.name, *command.aliases]
+    lines = [
+        line((command.name, "bold"), "  ", (command.summary, "")),
+        line(f"Aliases: {', '.join(names[1:]) or '(none)'}"),
+        line(),
+        line("Usage: ", (command.usage, "bold")),
+    ]
+    if command.arguments:
+        lines.append(line())
+    heads = []
+    for argument in command.arguments:
+        head = ", ".join(argument.flags) if argument.is_option else ""
+        if argument.metavar:
+            head = f"{head} {argument.metavar}".strip()
+        heads.append(head or argument.flags[0])
+    width = min(max((len(head) for head in heads), default=0), 44)
+    for head, argument in zip(heads, command.arguments, strict=True):
+        default = argument.default
+        shown = argument.metavar and argument.is_option and default not in (None, "", False)
+        note = f" (default: {default})" if shown else ""
+        lines.append(line((f"  {head:<{width}}", "bold"), f"  {argument.summary}{note}"))
+    if command.details:
+        lines += [line(), *(line(text) for text in command.details.splitlines())]
+    if command.examples:
+        lines += [line(), line(("Examples:", "heading"))]
+        lines += [
+            line("  ", (text, "link", f"help {command.name}"), f"    {what}")
+            if "<" in text
+            else line("  ", (text, "bold"), f"    {what}")
+            for text, what in command.examples
+        ]
+    return lines
+
+
+def _help(context: Context, arguments: argparse.Namespace) -> Result:
+    if arguments.command:
+        wanted = arguments.command
+        found = context.registry.lookup(wanted, context.mode)
+        if found is None:
+            if wanted in context.settings.aliases:
+                return Toast(f"{wanted} is an alias of: {context.settings.aliases[wanted]}")
+            found = context.registry.get(wanted, context.mode)  # says what is wrong
+        return TextDocument(command_help(found), title=f"help: {found.name}")
+    lines = [
+        line(("tfdbg_cli", "bold"), f" {__version__}: find the operation that made the first NaN"),
+        line(),
+    ]
+    groups: dict[str, list[Command]] = {}
+    for command in context.registry.available(context.mode):
+        groups.setdefault(command.group, []).append(command)
+    for group, commands in groups.items():
+        lines.append(line((group.capitalize(), "heading")))
+        for command in commands:
+            names = ", ".join([command.name, *command.aliases])
+            lines.append(
+                line(
+                    "  ",
+                    (names, "link", f"help {command.name}"),
+                    " " * max(1, 24 - len(names)),
+                    command.summary,
+                )
+            )
+        lines.append(line())
+    lines += [
+        line(("Also", "heading")),
+        *(line(f"  {what:<23} {text}") for what, text in LANGUAGE),
+        line(),
+        line("help COMMAND says more, with examples. Tab completes commands, options and names."),
+    ]
+    return TextDocument(lines, title="help")
+
+
+#: What a command line may hold besides commands, with a few words on it.
+LANGUAGE = (
+    ("/REGEX", "Search the screen; / alone: the next match."),
+    ("&REGEX", "Show only the matching lines; & alone: all of them."),
+    ("@[10,0]", "Scroll to an element of the tensor on the screen."),
+    ("COMMAND > FILE", "Write the output to a file; >> appends to it."),
+    ("COMMAND | PROGRAM", "Send the output through a command of the shell."),
+    ("COMMAND; COMMAND", "Several commands; the first error ends the line."),
+    ("# COMMENT", "Nothing."),
+    ("!!  !12  !lt", "The last command again, the one with a number, with a beginning."),
+)
+
+
+def _config(context: Context, arguments: argparse.Namespace) -> Result:
+    words = arguments.words
+    changed = ""
+    if words and words[0] == "set":
+        if len(words) != 3:
+            raise UserError("config set takes a name and a value.", "config set mouse_mode off")
+        context.settings.set(words[1], words[2])
+        changed = words[1]
+    elif words and words != ["show"]:
+        raise UserError(f'config has no "{words[0]}".', "Use config show or config set NAME VALUE.")
+    lines = [line(("Command-line configuration:", "bold")), line()]
+    for item, value in context.settings.items():
+        shown = f"{item.name}: {value}"
+        choices = f" One of {', '.join(item.choices)}." if item.choices else ""
+        role = "bold" if item.name == changed else ""
+        lines.append(line("  ", (f"{shown:<28}", role), (f"{item.summary}{choices}", "dim")))
+    lines += [line(), line((f"Kept in {context.settings.path}", "dim"))]
+    if context.settings.warning:
+        lines.append(line((context.settings.warning, "warning")))
+    return TextDocument(lines, title="config")
+
+
+def _version(context: Context, arguments: argparse.Namespace) -> Result:
+    lines = [line(f"tfdbg_cli {__version__}"), line(f"NumPy {np.__version__}")]
+    for name, label in _FRAMEWORKS:
+        # Only what the program has imported: a debugger must not import a framework.
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if version is not None:
+            lines.append(line(f"{label} {version}"))
+    lines.append(line(f"Python {platform.python_version()}"))
+    return TextDocument(lines, title="version")
+
+
+def _mouse(context: Context, arguments: argparse.Namespace) -> Result:
+    return UiRequest("mouse", arguments.mode or "")
+
+
+def _prev(context: Context, arguments: argparse.Namespace) -> Result:
+    return UiRequest("prev")
+
+
+def _next(context: Context, arguments: argparse.Namespace) -> Result:
+    return UiRequest("next")
+
+
+def _link(context: Context, arguments: argparse.Namespace) -> Result:
+    return UiRequest("link", "" if arguments.number is None else str(arguments.number))
+
+
+HELP = Command(
+    "help",
+    ("h",),
+    "general",
+    "Show all commands, or one.",
+    _help,
+    (Argument(("command",), "a command", "COMMAND", nargs="?", complete=completers.commands),),
+    examples=(("help", "all commands"), ("help pt", "one command, with examples")),
+)
+
+CONFIG = Command(
+    "config",
+    ("cfg",),
+    "general",
+    "Show the settings, or change one; changes are kept.",
+    _config,
+    (
+        Argument(
+            ("words",),
+            "show, or set NAME VALUE",
+            "show | set NAME VALUE",
+            nargs="*",
+            complete=completers.settings,
+        ),
+    ),
+    examples=(
+        ("config", "all settings"),
+        ("config set graph_recursion_depth 5", "li -r goes five levels deep"),
+    ),
+)
+
+VERSION = Command(
+    "version",
+    ("ver",),
+    "general",
+    "Show the versions of the debugger, NumPy and the program's framework.",
+    _version,
+    examples=(("version", "what to write in a bug report"),),
+)
+
+MOUSE = Command(
+    "mouse",
+    ("m",),
+    "screen",
+    "Show or set whether the full screen takes the mouse.",
+    _mouse,
+    (Argument(("mode",), "on or off", "on | off", nargs="?", choices=("on", "off")),),
+    examples=(("mouse off", "select text with the terminal's own mouse"),),
+)
+
+PREV = Command(
+    "prev",
+    (),
+    "screen",
+    "Go back to the previous screen.",
+    _prev,
+    examples=(("prev", "Backspace on the page does the same"),),
+)
+NEXT = Command(
+    "next",
+    (),
+    "screen",
+    "Go forward to the next screen.",
+    _next,
+    examples=(("next", "after prev"),),
+)
+
+LINK = Command(
+    "link",
+    ("links",),
+    "screen",
+    "List the links of the last output with numbers, or follow one.",
+    _link,
+    (Argument(("number",), "which link to follow", "N", nargs="?", kind=int),),
+    examples=(
+        ("link", "what the underlined words of the last output lead to"),
+        ("link 3", "follow the third"),
+    ),
+    details="For the line UI and the others that print. On the full screen Tab goes from link to\n"
+    "link and Enter follows one.",
+)
+
+COMMANDS = (HELP, CONFIG, VERSION, MOUSE, PREV, NEXT, LINK)

@@ -1,0 +1,155 @@
+"""What was typed, kept between sessions."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import platformdirs
+
+from tfdbg_cli.common.errors import UserError
+
+__all__ = ["History", "default_history_path"]
+
+# Commands that a saved session must not play again.
+_NOT_PLAYED = frozenset({"save", "record", "history", "hist"})
+
+
+def default_history_path() -> Path:
+    """Where the history file lives, after the customs of the platform."""
+    return Path(platformdirs.user_state_dir("tfdbg_cli", appauthor=False)) / "history"
+
+
+class History:
+    """Command lines, oldest first.
+
+    A file that can't be read or written is no error: history is then kept in memory alone.
+
+    Args:
+        path: one command per line; ``None``: no file.
+        limit: how many are kept in the file.
+    """
+
+    def __init__(self, path: Path | None = None, limit: int = 1000) -> None:
+        self.path = path
+        self.limit = limit
+        self.items: list[str] = []
+        #: What was run since the program began and didn't fail, for `save`: typed, queued or by a
+        #: link.
+        self.session: list[str] = []
+        self._recent: list[str] = []
+        self._begun = ""
+        #: The file of `record`: each command line is written to it at once.
+        self.recorder: Path | None = None
+        if path is not None:
+            with contextlib.suppress(OSError, ValueError):
+                lines = path.read_text(encoding="utf-8").splitlines()
+                self.items = [text for text in lines if text][-limit:]
+                if len(lines) > 2 * limit:
+                    self._rewrite()
+
+    def _rewrite(self) -> None:
+        assert self.path is not None
+        temporary = self.path.with_name(self.path.name + f".{os.getpid()}")
+        temporary.write_text("\n".join(self.items) + "\n", encoding="utf-8")
+        temporary.replace(self.path)
+
+    def add(self, text: str) -> str:
+        """Remember a command line that a person typed; a repetition of the last one is dropped.
+
+        Args:
+            text: what was typed; ``!…`` is remembered as what it stands for.
+
+        Returns:
+            The command line to run: ``text``, or what its ``!…`` stands for.
+        """
+        if text.lstrip().startswith("!"):
+            try:
+                text = self.expand(text.strip())
+            except UserError:
+                return text  # running it tells the user
+        plain = self._begin(text)
+        if plain and (not self.items or self.items[-1] != plain):
+            self.items.append(plain)
+            self._append(self.path, plain)
+        return text
+
+    def play(self, text: str) -> str:
+        """Note a command line that was not typed: of a queue, a pipe, a link.
+
+        Returns:
+            The command line to run; ``!…`` means one of this process's.
+        """
+        if text.lstrip().startswith("!"):
+            try:
+                text = self.expand(text.strip(), self._recent)
+            except UserError:
+                return text
+        self._begin(text)
+        return text
+
+    def _begin(self, text: str) -> str:
+        plain = " ".join(text.splitlines()).strip()
+        self._begun = plain
+        if plain:
+            self._recent.append(plain)
+        return plain
+
+    def done(self, failed: bool) -> None:
+        """The command line noted last was run: a script is to play it again, unless it failed."""
+        text, self._begun = self._begun, ""
+        if text and not failed and text.split(maxsplit=1)[0] not in _NOT_PLAYED:
+            self.session.append(text)
+            self._append(self.recorder, text)
+
+    @staticmethod
+    def _append(path: Path | None, text: str) -> None:
+        if path is not None:
+            with contextlib.suppress(OSError):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("a", encoding="utf-8") as file:
+                    file.write(text + "\n")
+
+    def expand(self, text: str, items: Sequence[str] | None = None) -> str:
+        """What ``!!``, ``!12``, ``!-2``, ``!lt`` or ``!?Relu`` stands for; other text as it is.
+
+        Words behind the event are appended: ``!lt -r``. A number is the one that `history` shows,
+        a word the beginning of the most recent command that has it, ``?`` a part of it.
+
+        Args:
+            text: a command line.
+            items: the commands it may mean, oldest first; default: those that `history` shows.
+
+        Raises:
+            UserError: there is no such command.
+        """
+        if not text.startswith("!"):
+            return text
+        items = self.items if items is None else items
+        event, blank, rest = text[1:].partition(" ")
+        found: str | None = None
+        if event == "!":
+            found = items[-1] if items else None
+        elif event.lstrip("-").isdecimal():
+            number = int(event)
+            at = number - 1 if number > 0 else len(items) + number
+            found = items[at] if number and 0 <= at < len(items) else None
+        elif event:
+            part = event.removeprefix("?")
+            found = next(
+                (
+                    item
+                    for item in reversed(items)
+                    if (part in item if event.startswith("?") else item.startswith(part))
+                ),
+                None,
+            )
+        if found is None:
+            raise UserError(f'The history has no "{text[: len(event) + 1]}".', "history shows it.")
+        return found + blank + rest
+
+    def matching(self, prefix: str) -> list[str]:
+        """The distinct command lines that begin with ``prefix``, most recent first."""
+        return list(dict.fromkeys(text for text in reversed(self.items) if text.startswith(prefix)))

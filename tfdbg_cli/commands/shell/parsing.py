@@ -1,0 +1,198 @@
+"""The grammar of a command line: words, quotes, brackets, backticks; ``;``, ``#``, ``>``, ``|``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from tfdbg_cli.common.errors import UserError
+
+__all__ = [
+    "Output",
+    "Word",
+    "last_command",
+    "quoted",
+    "split_command",
+    "split_output",
+    "split_words",
+    "tokenize",
+]
+
+_INTERVAL = re.compile(r">=?\s*(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*(us|ms|s|[kMGT]?B?)\Z")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?\Z")
+_BRACKETS = {"[": "]", "(": ")"}
+_QUOTES = "'\"`"
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word of a command line.
+
+    Attributes:
+        text: without the quotes around it.
+        start, stop: its place in the line, quotes included.
+        is_quoted: whether quotes surrounded it.
+    """
+
+    text: str
+    start: int
+    stop: int
+    is_quoted: bool
+
+
+@lru_cache(maxsize=32)
+def _groups(line: str) -> dict[int, int]:
+    """Where the quoted and bracketed groups of a line begin, and the places behind them.
+
+    Brackets nest and may hold quotes; a group that is never closed is none.
+    """
+    found: dict[int, int] = {}
+    opened: list[int] = []
+    at = 0
+    while at < len(line):
+        char = line[at]
+        if char in _QUOTES:
+            end = line.find(char, at + 1)
+            if end > 0:
+                found[at] = end + 1
+                at = end
+        elif char in _BRACKETS:
+            opened.append(at)
+        elif opened and char == _BRACKETS[line[opened[-1]]]:
+            found[opened.pop()] = at + 1
+        elif char == "]":
+            # An open parenthesis, as in a regular expression, doesn't hold a bracket open.
+            while opened and line[opened[-1]] != "[":
+                opened.pop()
+            if opened:
+                found[opened.pop()] = at + 1
+        at += 1
+    return found
+
+
+def _skip(line: str, at: int) -> int:
+    """The place behind a quoted or bracketed group, or behind one character."""
+    return _groups(line).get(at, at + 1)
+
+
+def tokenize(line: str) -> list[Word]:
+    """Split a line at blanks outside quotes, backticks and brackets.
+
+    A pair of quotes around a whole word is removed; quotes inside a word stay.
+    """
+    words: list[Word] = []
+    at = 0
+    while at < len(line):
+        if line[at].isspace():
+            at += 1
+            continue
+        start = at
+        while at < len(line) and not line[at].isspace():
+            at = _skip(line, at)
+        raw = line[start:at]
+        is_quoted = len(raw) >= 2 and raw[0] in "'\"" and _skip(raw, 0) == len(raw)
+        words.append(Word(raw[1:-1] if is_quoted else raw, start, at, is_quoted))
+    return words
+
+
+def split_words(line: str) -> list[str]:
+    """The texts of the words of a line."""
+    return [word.text for word in tokenize(line)]
+
+
+def split_command(line: str) -> tuple[str, str]:
+    """The first command of a line, and what stands behind its ``;``.
+
+    A ``#`` at the beginning of a word, outside quotes, backticks and brackets, makes the rest of
+    the line a comment.
+    """
+    at = 0
+    while at < len(line):
+        if line[at] == ";":
+            return line[:at].strip(), line[at + 1 :].strip()
+        if line[at] == "#" and (at == 0 or line[at - 1].isspace()):
+            return line[:at].strip(), ""
+        at = _skip(line, at)
+    return line.strip(), ""
+
+
+def last_command(line: str) -> str:
+    """What is typed of the last command of a line, or of the comment behind it."""
+    start = at = 0
+    while at < len(line):
+        if line[at] == "#" and (at == 0 or line[at - 1].isspace()):
+            return line[at:]
+        at, before = _skip(line, at), at
+        if line[before] == ";":
+            start = at
+    return line[start:].lstrip()
+
+
+class Output(NamedTuple):
+    """Where the output of a command goes.
+
+    Attributes:
+        kind: ``>`` (a new file), ``>>`` (the end of a file) or ``|`` (a shell command).
+        target: the path, or the shell command.
+    """
+
+    kind: str
+    target: str
+
+
+def split_output(line: str) -> tuple[str, Output | None]:
+    """Split ``lt -n a > out.txt`` or ``lt | grep Relu`` into the command and its `Output`.
+
+    ``>``, ``>>`` and ``|`` count outside quotes, backticks and brackets, with a blank on one side
+    at least. Exactly one word that is no number must follow a ``>``; the value of an option
+    (``-e >100us``) is no redirection. Everything behind a ``|`` belongs to the shell.
+
+    Raises:
+        UserError: nothing follows.
+    """
+    place, at = -1, 0
+    while at < len(line):
+        if line[at] == "|" and _is_apart(line, at, at + 1):
+            if not line[at + 1 :].strip():
+                raise UserError("There is no command behind the |.", "Write: lt | grep Relu")
+            before, output = split_output(line[:at].rstrip())
+            if output is not None:
+                raise UserError("A command's output goes to a file or to a command, not both.")
+            return before, Output("|", line[at + 1 :].strip())
+        if line[at] == ">":
+            place = at
+        at = _skip(line, at)
+    if place < 0:
+        return line, None
+    start = place - 1 if place and line[place - 1] == ">" else place
+    before, after = line[:start], line[place + 1 :]
+    if not _is_apart(line, start, place + 1):
+        return line, None
+    if before.split() and before.split()[-1].startswith("-") and _INTERVAL.match(line[start:]):
+        return line, None
+    words = split_words(after)
+    if not words:
+        raise UserError("The redirect file path is empty.", "Write for example: lt > tensors.txt")
+    if len(words) > 1 or _NUMBER.match(words[0]):
+        return line, None
+    return before.rstrip(), Output(line[start : place + 1], words[0])
+
+
+def _is_apart(line: str, start: int, stop: int) -> bool:
+    """Whether a piece of a line has a blank, or the line's end, on one side at least."""
+    return not line[:start] or line[start - 1].isspace() or not line[stop:] or line[stop].isspace()
+
+
+def quoted(text: str) -> str:
+    """A word as it must be written so that it is read back as this text.
+
+    Only a text with both kinds of quotes can't be written.
+    """
+    # What stands behind the word must not be drawn into it by a quote or bracket left open.
+    is_whole = split_words(f"{text} ]'\"`")[:1] == [text]
+    is_plain = text and text[0] not in "-#!|" and not text.endswith("|")
+    if is_plain and is_whole and ">" not in text and ";" not in text:
+        return text
+    return f'"{text}"' if '"' not in text else f"'{text}'"

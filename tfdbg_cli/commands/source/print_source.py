@@ -1,0 +1,273 @@
+"""``ls`` and ``ps``: the source files that made nodes, and a file with its nodes at each line."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+from tfdbg_cli.commands.context import DUMP_MODES, TENSOR_MODES, Context, compile_regex
+from tfdbg_cli.commands.graph.node_info import need_graph
+from tfdbg_cli.commands.graph.phases import PHASES, Phase, phases_of
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
+from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.source.index import (
+    NO_STACKS,
+    SourceFile,
+    resolve_source,
+    source_files,
+    user_files,
+)
+from tfdbg_cli.commands.source.listing import SourceListing
+from tfdbg_cli.common.documents import (
+    ChainDocument,
+    Document,
+    LazyDocument,
+    Line,
+    Link,
+    Span,
+    TextDocument,
+    line,
+)
+from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.sources import is_library_path
+
+__all__ = ["COMMANDS", "SourceFile", "resolve_source", "source_files", "user_files"]
+
+_NOTHING = "[No source file information.]"
+
+
+class _Counts:
+    """How many tensors and dumps the nodes of a file have."""
+
+    def __init__(self, dump: Dump) -> None:
+        self._dumps: dict[str, int] = {}
+        self._tensors: dict[str, int] = {}
+        for datum in dump.data():
+            self._dumps[datum.node_name] = self._dumps.get(datum.node_name, 0) + 1
+        for name in dump.tensor_names():
+            node = name.rpartition(":")[0]
+            self._tensors[node] = self._tensors.get(node, 0) + 1
+        self._phases = phases_of(dump, dump.node_names())
+        found = set(self._phases.values())
+        #: The phases of the run, where there are several.
+        self.phases = [phase for phase in PHASES if phase in found]
+
+    def of(self, entry: SourceFile) -> tuple[int, int]:
+        """Tensors and dumps."""
+        tensors = sum(self._tensors.get(name, 0) for name in entry.nodes)
+        return tensors, sum(self._dumps.get(name, 0) for name in entry.nodes)
+
+    def of_phase(self, entry: SourceFile, phase: Phase) -> int:
+        """Nodes of one phase."""
+        return sum(self._phases.get(name) is phase for name in entry.nodes)
+
+
+def _table(dump: Dump, files: list[SourceFile], counts: _Counts, role: str) -> Document:
+    if not files:
+        return TextDocument([line(("  [No files.]", "dim"))])
+    width = max(len("Source file path"), *(len(entry.path) for entry in files))
+    head = f"{'Source file path':<{width}}  {'#(nodes)':>8}  {'#(tensors)':>10}  "
+    phases = counts.phases
+    # Where there are phases each tensor has one dump.
+    head += "  ".join(f"#({phase.name})" for phase in phases) or "#(tensor dumps)"
+
+    def row(at: int) -> Line:
+        entry = files[at]
+        tensors, dumps = counts.of(entry)
+        has_source = dump.sources().lines(entry.path) is not None
+        link = Link(f"ps {quoted(entry.path)} -b {entry.first_line}") if has_source else None
+        shares = [f"{counts.of_phase(entry, each):>{len(each.name) + 3}}" for each in phases]
+        return line(
+            Span(entry.path, role if link is None else (role or "link"), link),
+            " " * (width - len(entry.path)),
+            f"  {len(entry.nodes):>8}  {tensors:>10}  {'  '.join(shares) or f'{dumps:>14}'}",
+        )
+
+    return ChainDocument([TextDocument([line((head, "heading"))]), LazyDocument(len(files), row)])
+
+
+def _filtered(
+    dump: Dump, arguments: argparse.Namespace, notes: list[Line]
+) -> dict[str, SourceFile]:
+    """The files that pass the filters, with the nodes that do; what was filtered by is noted."""
+    files = source_files(dump)
+    if arguments.path_filter:
+        pattern = compile_regex(arguments.path_filter, "-p")
+        files = {path: entry for path, entry in files.items() if pattern.search(path)}
+        notes.append(line(f'File path regex filter: "{arguments.path_filter}"'))
+    if arguments.node_name_filter:
+        pattern = compile_regex(arguments.node_name_filter, "-n")
+        names = {name for entry in files.values() for name in entry.nodes}
+        wanted = {name for name in names if pattern.search(name)}
+        notes.append(line(f'Node name regex filter: "{arguments.node_name_filter}"'))
+        passing = {
+            path: replace(entry, nodes=[name for name in entry.nodes if name in wanted])
+            for path, entry in files.items()
+        }
+        files = {path: entry for path, entry in passing.items() if entry.nodes}
+    return files
+
+
+def _list_source(context: Context, arguments: argparse.Namespace) -> Result:
+    dump = context.need_dump()
+    head = [line(("List of source files that created nodes in this run", "bold"))]
+    files = _filtered(dump, arguments, head)
+    counts = _Counts(dump)
+    own = [entry for entry in files.values() if not is_library_path(entry.path)]
+    library = [entry for entry in files.values() if is_library_path(entry.path)]
+    if arguments.json:
+        entries = [*own, *library]
+
+        def item(at: int) -> dict[str, object]:
+            entry = entries[at]
+            tensors, dumps = counts.of(entry)
+            return {
+                "path": entry.path,
+                "nodes": len(entry.nodes),
+                "tensors": tensors,
+                "dumps": dumps,
+                **{each.name: counts.of_phase(entry, each) for each in counts.phases},
+                "first_line": entry.first_line,
+                "library": at >= len(own),
+                "text_known": dump.sources().lines(entry.path) is not None,
+            }
+
+        return json_document(len(entries), item)
+    if not files:
+        why = [] if source_files(dump) else [line((NO_STACKS, "dim"))]
+        return TextDocument([*head, line(), line(_NOTHING), *why])
+    return ChainDocument(
+        [
+            TextDocument([*head, line(), line(("Your file(s):", "heading"))]),
+            _table(dump, own, counts, ""),
+            TextDocument([line(), line(("Library file(s):", "heading"))]),
+            _table(dump, library, counts, "dim"),
+        ]
+    )
+
+
+def _text_of(dump: Dump, path: str, entry: SourceFile | None) -> tuple[dict[int, str], list[Line]]:
+    """Line number -> text, and what must be said of it.
+
+    Of a file that nobody can read only the lines that made nodes are there, with the text that
+    their frames kept.
+    """
+    sources = dump.sources()
+    lines = sources.lines(path)
+    if lines is not None:
+        note = sources.note(path)
+        # A form feed moves a printer's paper; on a screen it would be a control character.
+        text = {at: item.replace("\f", " ") for at, item in enumerate(lines, 1)}
+        return text, [line((f"({note})", "warning"))] if note else []
+    graph, text = need_graph(dump), {}
+    assert entry is not None  # resolve_source found it
+    for number, names in sorted(entry.lines.items()):
+        frames = graph.nodes[names[0]].frames or ()
+        texts = (f.text for f in frames if f.file == path and f.line == number)
+        text[number] = next(texts, "") or "(unknown)"
+    note = "the text of this file isn't known here: these are its lines that made nodes"
+    return text, [line((f"({note})", "warning"))]
+
+
+def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
+    dump = context.need_dump()
+    files = source_files(dump)
+    path = resolve_source(dump, files, arguments.source_file_path)
+    entry = files.get(path)
+    text, notes = _text_of(dump, path, entry)
+    listing = SourceListing(
+        dump,
+        path,
+        entry,
+        text,
+        tensors=arguments.tensors,
+        limit=arguments.max_elements_per_line,
+    )
+    initial = 0
+    if arguments.line_begin > 1 and arguments.line_begin in text:
+        initial = len(notes) + listing.place(arguments.line_begin)
+    parts: list[Document] = [TextDocument(notes), LazyDocument(len(listing), listing.row)]
+    if entry is not None:
+        parts.append(TextDocument([line(), listing.legend()]))
+    return ChainDocument(parts, title=f"source: {path}", initial_line=initial)
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+_count.__name__ = "number (1 or more)"
+
+LIST_SOURCE = Command(
+    "list_source",
+    ("ls",),
+    "source",
+    "List the source files that created nodes.",
+    _list_source,
+    (
+        Argument(
+            ("-p", "--path_filter"),
+            "only files whose path matches",
+            "REGEX",
+            default="",
+            complete=completers.source_files,
+        ),
+        Argument(
+            ("-n", "--node_name_filter"),
+            "count only nodes whose name matches",
+            "REGEX",
+            default="",
+            complete=completers.node_patterns,
+        ),
+        JSON_ARGUMENT,
+    ),
+    modes=DUMP_MODES,
+    examples=(
+        ("ls", "your files first, then the library's"),
+        ("ls -p model", "by any part of the path"),
+        ("ls -n ^hidden/", "only what made the nodes of a scope"),
+        ("ls -n ^gradients/", "PyTorch: the files of the forward ops that have gradients"),
+    ),
+)
+
+PRINT_SOURCE = Command(
+    "print_source",
+    ("ps",),
+    "source",
+    "Show a source file with the nodes that each line created.",
+    _print_source,
+    (
+        Argument(
+            ("source_file_path",),
+            "path, or its last part",
+            "FILE",
+            complete=completers.source_files,
+        ),
+        Argument(("-t", "--tensors"), "name the dumped tensors instead of the nodes"),
+        Argument(
+            ("-m", "--max_elements_per_line"),
+            "how many names under a line, of each phase",
+            "N",
+            default=10,
+            kind=_count,
+        ),
+        Argument(("-b", "--line_begin"), "scroll to this line", "N", default=1, kind=_count),
+    ),
+    modes=TENSOR_MODES,
+    examples=(
+        ("ps debug_mnist.py", "the file with its nodes"),
+        ("ps -t -b 40 train.py", "with its tensors, line 40 on top"),
+    ),
+    details="Lines of which this run computed a node are marked with *, lines that only created "
+    "nodes with -. After a training step of PyTorch the marks are F (forward), B (backward) and O "
+    "(optimizer), and the names are grouped so: gradients stand at the line of their forward op. "
+    "The text is the one that ran, as far as it was seen before it was edited; "
+    "otherwise a note says so.",
+)
+
+COMMANDS = (LIST_SOURCE, PRINT_SOURCE)

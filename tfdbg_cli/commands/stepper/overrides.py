@@ -1,0 +1,314 @@
+"""Changing the values of a run that is stepped through: ``inject_value``, ``restore``, ``diff``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tfdbg_cli.commands.context import STEPPER_MODES, Context
+from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.reply import Candidate
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.stepper.screens import moved_document, need_walk
+from tfdbg_cli.commands.tensors.expressions import evaluate
+from tfdbg_cli.common.documents import Document, LazyDocument, Line, Span, TextDocument, line
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.stepping.stepper import Step
+from tfdbg_cli.stepping.walk import Halt, Walk
+from tfdbg_cli.tensors.statistics import measure
+
+__all__ = ["COMMANDS"]
+
+
+def _tensors(context: Context, typed: str) -> Iterable[Candidate]:
+    """What can be overridden, computed or not."""
+    walk = context.walk
+    if walk is None:
+        return []
+    names = (name for step in walk.stepper.steps if not step.unfit for name in step.outputs)
+    return [Candidate(name) for name in names if name.startswith(typed)][:400]
+
+
+def _full_name(walk: Walk, name: str) -> str:
+    """``node:0`` of ``node``."""
+    node, _, slot = name.rpartition(":")
+    return name if node and slot.isdigit() else f"{name}:0"
+
+
+def _override(context: Context, arguments: argparse.Namespace) -> Result:
+    walk = need_walk(context)
+    name, expression = arguments.tensor, " ".join(arguments.expression).strip()
+    if not name:
+        return _overridden(walk)
+    if not expression:
+        raise UserError(
+            f"There is no value for {name}.", f"override {name} np.clip(`{name}`, 0, 1)"
+        )
+    name = _full_name(walk, name)
+    value = _filled(context, name, evaluate(context, expression))
+    is_to_come = not walk.stepper.has(name) and _is_to_come(walk, name)
+    if np.ndim(value) == 0 and _is_number(value) and not walk.stepper.has(name):
+        if is_to_come:
+            walk.fills[name] = value
+            return moved_document(context, Halt(f"{name} will be full of it when it is computed."))
+        value = np.full(walk.stepper.shape(name) or (), value)
+    undone = walk.override(name, value)
+    why = f"{name} is overridden{' as soon as it is computed' if is_to_come else ''}."
+    if undone:
+        nodes = ", ".join(step.node for step in undone[:4]) + ("…" if len(undone) > 4 else "")
+        why += f" Went back before what had read it: {len(undone)} node(s) ({nodes})."
+    return moved_document(context, Halt(why))
+
+
+def _is_to_come(walk: Walk, name: str) -> bool:
+    """Whether a tensor without a value will have one; of a run that has failed not all have."""
+    place = walk.find(name)
+    if place is not None and place < walk.stepper.position:
+        return False
+    return place != walk.stepper.position or name not in walk.stepper.mendable()
+
+
+def _filled(context: Context, name: str, value: Any) -> Any:
+    """A number as a whole tensor of it, where the shape of the tensor is known."""
+    if np.ndim(value) or not _is_number(value):
+        return value
+    found = context.need_dump().by_tensor(name)
+    shape = found[-1].shape if found else None
+    return np.full(shape, value) if shape else value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | complex | np.generic | np.ndarray)
+
+
+def _overridden(walk: Walk) -> Document:
+    names = [*walk.stepper.overrides, *walk.fills]
+    if not names:
+        return TextDocument(
+            [
+                line("Nothing is overridden."),
+                line(("override TENSOR EXPRESSION changes a value.", "dim")),
+            ]
+        )
+    return TextDocument(
+        [
+            line(f"{len(names)} tensor(s) are overridden:"),
+            *(line("  ", (name, "link", f"pt {quoted(name)}")) for name in names),
+        ]
+    )
+
+
+def _restore(context: Context, arguments: argparse.Namespace) -> Result:
+    walk = need_walk(context)
+    stepper = walk.stepper
+    filled, overridden, variables = _to_restore(walk, arguments.names)
+    for name in filled:
+        del walk.fills[name]
+    undone: list[Step] = []
+    for name in overridden:
+        readers = walk.readers(name)
+        if readers and not stepper.is_open_ended:
+            undone += walk.rewind(readers[0])
+        stepper.take_back(name)
+    variables = [name for name in variables if name in stepper.updated]  # else it was undone
+    restored = list(stepper.restore(variables)) if variables else []
+    parts = [f"{', '.join([*filled, *overridden])} as computed"] if filled or overridden else []
+    parts += [f"{', '.join(restored)} as at the beginning"] if restored else []
+    back = f" Went back {len(undone)} node(s)." if undone else ""
+    return moved_document(context, Halt(f"Restored: {'; '.join(parts)}.{back}"))
+
+
+def _to_restore(walk: Walk, names: list[str]) -> tuple[list[str], list[str], list[str]]:
+    """Fills, overridden tensors and updated variables of these names; without names, all.
+
+    Raises:
+        UserError: there is nothing of a name, or nothing at all.
+    """
+    stepper = walk.stepper
+    if not names:
+        found = (list(walk.fills), list(stepper.overrides), list(stepper.updated))
+        if not any(found):
+            raise UserError("Nothing was overridden or updated.")
+        return found
+    filled, overridden, variables = [], [], []
+    for name in names:
+        full = _full_name(walk, name)
+        if full in walk.fills:
+            filled.append(full)
+        elif full in stepper.overrides:
+            overridden.append(full)
+        elif name.removesuffix(":0") in stepper.updated:
+            variables.append(name.removesuffix(":0"))
+        else:
+            raise UserError(f'"{name}" was neither overridden nor updated.')
+    return filled, overridden, variables
+
+
+def _diff(context: Context, arguments: argparse.Namespace) -> Result:
+    walk = need_walk(context)
+    stepper = walk.stepper
+    if not stepper.overrides:
+        raise UserError("Nothing is overridden.", "override TENSOR EXPRESSION changes a value.")
+    touched = _downstream(walk)
+    if not touched:
+        raise UserError("Nothing computed so far depends on what was overridden.", "step or cont.")
+    head = line(
+        (f"{'Largest change':>16}  {'Health before':<16} {'after':<16} Tensor", "bold"),
+    )
+    made: dict[int, Line] = {}
+
+    def row(number: int) -> Line:
+        if number == 0:
+            return head
+        if number not in made:
+            made[number] = _difference(walk, touched[number - 1])
+        return made[number]
+
+    return LazyDocument(len(touched) + 1, row)
+
+
+def _downstream(walk: Walk) -> list[str]:
+    """The overridden tensors and those computed from them, in the order of the run."""
+    stepper = walk.stepper
+    changed = set(stepper.overrides)
+    order = [name for name in stepper.overrides if walk.index(name) is None]
+    for step in stepper.steps[: stepper.position]:
+        if not changed.isdisjoint(step.inputs):
+            changed.update(step.outputs)
+        order += [name for name in step.outputs if name in changed and stepper.has(name)]
+    return order
+
+
+def _difference(walk: Walk, name: str) -> Line:
+    """One tensor, as it would be and as it is."""
+    after = _array(walk.stepper.value(name)) if walk.stepper.has(name) else None
+    before = _array(walk.stepper.original(name))
+    shapes = ""
+    if before is None or after is None:
+        change = "not known"
+    elif before.shape != after.shape:
+        change = "other shape"
+        shapes = f"  {list(before.shape)} -> {list(after.shape)}"
+    else:
+        change = _change(before, after)
+    overridden = "  (overridden)" if name in walk.stepper.overrides else ""
+    role = "dim" if change in ("none", "not known") else "bold"
+    return line(
+        Span(f"{change:>16}  ", role),
+        Span(f"{_health(before):<16} "),
+        Span(f"{_health(after):<16} "),
+        (name, "link", f"pt {quoted(name)}"),
+        Span(shapes, "warning"),
+        Span(overridden, "warning"),
+    )
+
+
+def _array(value: Any) -> np.ndarray[Any, Any] | None:
+    """A value as an array; ``None`` where it can't be one."""
+    if value is None:
+        return None
+    detach = getattr(value, "detach", None)  # a tensor of PyTorch; NumPy knows no bfloat16
+    try:
+        if detach is not None:
+            value = detach().cpu()
+            return np.asarray(value.float() if str(value.dtype) == "torch.bfloat16" else value)
+        return np.asarray(value)
+    except Exception:
+        return None
+
+
+def _change(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> str:
+    """The largest absolute change of an element; of those that are bad in one, how many."""
+    if before.dtype.kind not in "fciub":
+        return "none" if bool(np.array_equal(before, after)) else "changed"
+    wide = np.complex128 if before.dtype.kind == "c" else np.float64
+    left, right = before.astype(wide), after.astype(wide)
+    same = (left == right) | (np.isnan(left) & np.isnan(right))
+    if bool(same.all()):
+        return "none"
+    both = np.isfinite(left) & np.isfinite(right) & ~same
+    if not bool(both.any()):
+        return f"{int((~same).sum())} of {same.size}"
+    return f"{float(np.abs(left[both] - right[both]).max()):.6g}"
+
+
+def _health(array: np.ndarray[Any, Any] | None) -> str:
+    if array is None:
+        return "?"
+    health = measure(array).health
+    if health is None:
+        return "-"
+    counts = ((health.nan, "nan"), (health.neg_inf, "-inf"), (health.pos_inf, "+inf"))
+    return ", ".join(f"{count} {label}" for count, label in counts if count) or "ok"
+
+
+INJECT = Command(
+    "inject_value",
+    ("inject", "override_value", "override"),
+    "stepper",
+    "Replace the value of a tensor for the rest of the run by that of an expression.",
+    _override,
+    (
+        Argument(
+            ("tensor",),
+            "a tensor of the run; nothing: list what is overridden",
+            "TENSOR",
+            nargs="?",
+            default="",
+            complete=_tensors,
+        ),
+        Argument(
+            ("expression",),
+            "its value, as eval takes it; quote it if it has blanks outside of brackets",
+            "EXPRESSION",
+            nargs="*",
+            complete=completers.expression,
+        ),
+    ),
+    modes=STEPPER_MODES,
+    examples=(
+        ("override Softmax:0 np.clip(`Softmax:0`, 1e-8, 1)", "clip what was computed"),
+        ("override hidden/Relu:0 0", "a number fills the tensor"),
+        ("override", "what is overridden"),
+    ),
+    details=(
+        "If nodes have read the tensor already, the stepper first goes back to before them. "
+        "On PyTorch the program can't go back: override before it is read, or before it is "
+        "computed (the value is put in its place then)."
+    ),
+)
+
+RESTORE = Command(
+    "restore",
+    (),
+    "stepper",
+    "Take overrides back, and give variables the values they had before the run.",
+    _restore,
+    (
+        Argument(
+            ("names",),
+            "tensors or variables; nothing: all",
+            "NAME",
+            nargs="*",
+            complete=completers.tensors,
+        ),
+    ),
+    modes=STEPPER_MODES,
+    examples=(("restore Softmax:0", "as it was computed"), ("restore", "everything")),
+)
+
+DIFF = Command(
+    "diff",
+    (),
+    "stepper",
+    "Show what the overrides have changed: shape, health, largest change.",
+    _diff,
+    modes=STEPPER_MODES,
+    examples=(("diff", "every tensor that depends on an override"),),
+)
+
+COMMANDS = (INJECT, RESTORE, DIFF)

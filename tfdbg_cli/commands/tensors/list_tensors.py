@@ -1,0 +1,321 @@
+"""``lt``: the dumped tensors of a run, one a line, in time order."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
+from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.columns import (
+    COLUMNS,
+    WIDE,
+    column,
+    columns,
+    complete_column,
+    complete_columns,
+)
+from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.commands.tensors.table import TensorTable
+from tfdbg_cli.common.documents import ChainDocument, Line, Link, MenuItem, Span, TextDocument, line
+from tfdbg_cli.common.errors import DumpError, UserError, one_line
+from tfdbg_cli.dumps.dump import Datum, Dump, bound
+from tfdbg_cli.filters.origins import left_out
+
+__all__ = ["COMMANDS"]
+
+# A dump with hundreds of damaged files must not push its good tensors off the screen.
+_WARNINGS = 6
+
+
+class _Selection(NamedTuple):
+    """What passes the filters.
+
+    Attributes:
+        found: the tensors.
+        hidden: how many views there are besides, whether or not they pass the tensor filter.
+        failures: one line for each tensor that a filter choked on.
+    """
+
+    found: list[Datum]
+    hidden: int
+    failures: list[str]
+
+
+def _select(context: Context, arguments: argparse.Namespace) -> _Selection:
+    """The tensors that pass every filter."""
+    dump = context.need_dump()
+    if arguments.filter_exclude_node_names and not arguments.tensor_filter:
+        raise UserError("-fenn is valid only together with -f FILTER.")
+    node = _regex(arguments.node_name_filter, "-n")
+    op = _regex(arguments.op_type_filter, "-t")
+    dtype = _regex(arguments.dtype, "--dtype")
+    exclude = _regex(arguments.filter_exclude_node_names, "-fenn")
+    predicate = None
+    if arguments.tensor_filter:
+        predicate = bound(context.filters.predicate(arguments.tensor_filter), dump)
+    data = dump.data()
+    found: list[Datum] = []
+    failures: list[str] = []
+    if not any((node, op, dtype, predicate)):
+        found = data if arguments.views else [datum for datum in data if not datum.is_view]
+        return _Selection(found, len(data) - len(found), failures)
+    hidden = 0
+    for datum in data:
+        if node is not None and not node.search(datum.node_name):
+            continue
+        if exclude is not None and exclude.search(datum.node_name):
+            continue
+        if op is not None and not op.search(dump.op_type(datum.node_name)):
+            continue
+        try:
+            if dtype is not None and not dtype.search(datum.dtype):
+                continue
+            if datum.is_view and not arguments.views:
+                hidden += 1
+                continue
+            if predicate is not None and not predicate(datum, dump.value(datum)):
+                continue
+        except DumpError as error:
+            if not dump.warnings:  # most dumps have said it themselves
+                failures.append(f"{datum.tensor_name}: {error}")
+            continue
+        except Exception as error:
+            failures.append(f"{datum.tensor_name}: {one_line(error)}")
+            continue
+        found.append(datum)
+    return _Selection(found, hidden, failures)
+
+
+def _regex(text: str, what: str) -> re.Pattern[str] | None:
+    return compile_regex(text, what) if text else None
+
+
+def _sort(facts: TensorFacts, found: list[Datum], name: str, reverse: bool) -> list[Datum]:
+    """The tensors by a column; those that it says nothing of come last in either direction."""
+    if name == "time":
+        return found[::-1] if reverse else found
+    read = column(name).key
+    keys = [(read(facts, datum), datum) for datum in found]
+    known = [pair for pair in keys if pair[0] is not None]
+    known.sort(key=lambda pair: pair[0], reverse=reverse)
+    return [datum for _, datum in known] + [datum for key, datum in keys if key is None]
+
+
+def _again(arguments: argparse.Namespace) -> str:
+    """This list as a command without its order, for the links that sort it anew."""
+    parts = ["lt"]
+    for flag, value in (
+        ("-f", arguments.tensor_filter),
+        ("-fenn", arguments.filter_exclude_node_names),
+        ("-n", arguments.node_name_filter),
+        ("-t", arguments.op_type_filter),
+        ("--dtype", arguments.dtype),
+        ("-o", arguments.columns),
+    ):
+        if value:
+            parts += [flag, quoted(value)]
+    return " ".join(parts + ["--views"] * arguments.views)
+
+
+def _header(dump: Dump, arguments: argparse.Namespace, selection: _Selection) -> list[Line]:
+    passing = f' passing filter "{arguments.tensor_filter}"' if arguments.tensor_filter else ""
+    count = len(selection.found)
+    header = [line((f"{count} dumped tensor(s){passing}:", "bold"))]
+    failures = selection.failures
+    if selection.hidden and not arguments.tensor_filter:
+        views = "1 view" if selection.hidden == 1 else f"{selection.hidden} views"
+        again = f"{_again(arguments)} --views"
+        header[0] = line((header[0].text, "bold"), " ", (f"({views} hidden)", "dim", again))
+    for what, regex in (
+        ("Op type", arguments.op_type_filter),
+        ("Node name", arguments.node_name_filter),
+        ("Dtype", arguments.dtype),
+    ):
+        if regex:
+            header.append(line(f'{what} regex filter: "{regex}"'))
+    warnings = dump.warnings[:_WARNINGS]
+    if len(dump.warnings) > _WARNINGS:
+        warnings.append(f"{len(dump.warnings) - _WARNINGS} more like these")
+    if failures:
+        what = "the filter raised for" if arguments.tensor_filter else "the values can't be read of"
+        warnings.append(f"{what} {len(failures)} tensor(s): {failures[0]}")
+    header += [line((f"Warning: {text}", "warning")) for text in warnings]
+    header += _left_out(dump, arguments)
+    if not dump.data():
+        header.append(line(("This run dumped nothing.", "dim")))
+    return header
+
+
+def _left_out(dump: Dump, arguments: argparse.Namespace) -> list[Line]:
+    """What `origin_of_nonfinite` passes over though it went bad; told of whole lists only."""
+    rest = (
+        arguments.node_name_filter,
+        arguments.op_type_filter,
+        arguments.dtype,
+        arguments.filter_exclude_node_names,
+    )
+    if arguments.tensor_filter != "origin_of_nonfinite" or any(rest):
+        return []
+    found = left_out(dump)
+    if not found:
+        return []
+    name = found[0].tensor_name
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    text = f"{more} went bad and stayed local: no result or state of the run has it from there."
+    link = f"li --to-first-bad {quoted(name)}"
+    return [line(Span(name, "link", Link(link)), (text, "dim"))]
+
+
+def _record(facts: TensorFacts, datum: Datum) -> Mapping[str, Any]:
+    """A tensor for ``--json``."""
+    found = facts.measured(datum)
+    row = facts.facts(datum, found)
+    return {
+        "tensor": datum.tensor_name,
+        "node": datum.node_name,
+        "slot": datum.output_slot,
+        "debug_op": datum.debug_op,
+        "execution": datum.execution,
+        "device": datum.device_name,
+        "time_ms": row.milliseconds,
+        "op_type": row.op_type,
+        "dtype": row.dtype,
+        "shape": None if row.shape is None else list(row.shape),
+        "bytes": row.nbytes,
+        "health": None if found.health is None else found.health._asdict(),
+        "min": found.minimum,
+        "max": found.maximum,
+        "mean": found.mean,
+        "error": found.error or None,
+    }
+
+
+def _list_tensors(context: Context, arguments: argparse.Namespace) -> Result:
+    dump = context.need_dump()
+    sort_by = column(arguments.sort_by).name
+    facts = TensorFacts(dump)
+    selection = _select(context, arguments)
+    found = _sort(facts, selection.found, sort_by, arguments.reverse)
+    if arguments.columns:
+        columns(arguments.columns)  # says what is wrong with them
+    if arguments.json:
+        return json_document(len(found), lambda number: _record(facts, found[number]))
+    table = TensorTable(
+        facts,
+        found,
+        max(context.width, WIDE - 1) if context.is_printed else context.width,
+        chosen=arguments.columns,
+        again=_again(arguments),
+        sort_by=sort_by,
+        reverse=arguments.reverse,
+    )
+    header = [*context.take_notes(), *_header(dump, arguments, selection), line()]
+    return ChainDocument(
+        [TextDocument(header), table],
+        menu=(
+            MenuItem("list_tensors", "lt", enabled=bool(arguments.tensor_filter)),
+            MenuItem("run_info", "run_info"),
+            MenuItem("help", "help"),
+        ),
+    )
+
+
+_DETAILS = "\n".join(
+    [
+        "Columns, for -o and -s:",
+        *(f"  {item.name:<8} {item.summary}" for item in COLUMNS),
+        "",
+        "min, max and mean are shown on screens of 120 columns and more, or with -o.",
+        "The tensor's name comes last unless -o places it.",
+        "",
+        "Health, min, max and mean are computed while you look: … is still to come,",
+        "? can't be read, - is what a tensor of this type doesn't have.",
+        "Sorting by one of them computes it for every tensor of the list.",
+        "",
+        "PyTorch: tensors that share the elements of another one (x.t(), x.view(-1)) are left out",
+        "without --views. The nodes are there in any case: li and lo pass through them.",
+        "",
+        "The original's keys timestamp, dump_size and tensor_name mean time, size and name.",
+    ]
+)
+
+LIST_TENSORS = Command(
+    "list_tensors",
+    ("lt",),
+    "tensors",
+    "List the tensors of this run in the order in which they were computed.",
+    _list_tensors,
+    (
+        Argument(
+            ("-f", "--tensor_filter"),
+            "only tensors that pass this filter",
+            "FILTER",
+            default="",
+            complete=completers.filters,
+        ),
+        Argument(
+            ("-fenn", "--filter_exclude_node_names"),
+            "with -f: leave out nodes whose name matches",
+            "REGEX",
+            default="",
+            complete=completers.node_patterns,
+        ),
+        Argument(
+            ("-n", "--node_name_filter"),
+            "only nodes whose name matches",
+            "REGEX",
+            default="",
+            complete=completers.node_patterns,
+        ),
+        Argument(
+            ("-t", "--op_type_filter"),
+            "only ops whose type matches",
+            "REGEX",
+            default="",
+            complete=completers.op_types,
+        ),
+        Argument(
+            ("--dtype",),
+            "only tensors whose element type matches",
+            "REGEX",
+            default="",
+            complete=completers.dtypes,
+        ),
+        Argument(
+            ("-o", "--columns"),
+            "what to show, with commas between: time,health,mean",
+            "COLUMNS",
+            default="",
+            complete=complete_columns,
+        ),
+        Argument(
+            ("-s", "--sort_by"),
+            "the column to sort by",
+            "COLUMN",
+            default="time",
+            complete=complete_column,
+        ),
+        Argument(("-r", "--reverse"), "in descending order"),
+        Argument(("--views",), "PyTorch: also what shares the elements of another tensor"),
+        JSON_ARGUMENT,
+    ),
+    modes=TENSOR_MODES,
+    examples=(
+        ("lt", "every tensor, the first one on top"),
+        ("lt -f has_inf_or_nan", "only those with a nan or an infinity"),
+        ("lt -n hidden -t MatMul", "regexes match anywhere in the name"),
+        ("lt -s size -r", "the largest first"),
+        ("lt -s health -r -o health,min,max", "those with the most bad elements first"),
+        ("lt -n ^gradients/ -o phase,module,health", "PyTorch: by phase and module"),
+        ("lt --dtype ^float16 --json", "for other programs"),
+    ),
+    details=_DETAILS,
+)
+
+COMMANDS = (LIST_TENSORS,)

@@ -1,0 +1,178 @@
+"""``pt``: the value of a dumped tensor."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+
+from tfdbg_cli.commands.context import TENSOR_MODES, Context
+from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.program_names import is_own_name, meant, own_names_of
+from tfdbg_cli.commands.tensors.values import (
+    check_number,
+    option_words,
+    result_document,
+    value_arguments,
+    value_document,
+)
+from tfdbg_cli.commands.units import node_menu
+from tfdbg_cli.common.documents import Document, Line, TextDocument, line
+from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.graph import parse_tensor_name
+from tfdbg_cli.tensors.slicing import split_slice
+
+__all__ = ["COMMANDS"]
+
+
+def _of_watch_key(dump: Dump, name: str) -> list[Datum]:
+    """The dumps of ``node:slot:DebugOp``."""
+    tensor, _, debug_op = name.rpartition(":")
+    return [datum for datum in dump.by_tensor(tensor) if datum.debug_op == debug_op]
+
+
+def _is_dumped(dump: Dump, name: str) -> bool:
+    return bool(dump.by_tensor(name) or dump.by_node(name) or _of_watch_key(dump, name))
+
+
+def _dumps_of(dump: Dump, name: str, own: Iterable[str]) -> list[Datum]:
+    """The dumps of a tensor or a watch key; for a node name without a slot, of all its slots."""
+    node, slot = parse_tensor_name(name)
+    if slot is not None:
+        return dump.tensor(name)
+    found = dump.by_node(node) or _of_watch_key(dump, name)
+    if found:
+        return found
+    graph = dump.graph()
+    if graph is not None and node in graph:
+        raise UserError(f'Node "{node}" did not generate any dumps.', dump.why_absent(node))
+    raise UserError(
+        f'Node "{node}" does not exist in the graph.',
+        did_you_mean(node, [*own, *dump.tensor_names()]),
+    )
+
+
+def _notes(context: Context, datum: Datum) -> tuple[Line, ...]:
+    """What the program calls the tensor, and what its array doesn't tell."""
+    own = own_names_of(context, datum.node_name, datum.output_slot)
+    texts = [f"the program calls it {', '.join(own)}"] if own else []
+    texts += [datum.note] if datum.note else []
+    return tuple(line((f"({text})", "dim")) for text in texts)
+
+
+def _choose_slot(
+    dump: Dump, node: str, slots: list[int], slicing: str, arguments: argparse.Namespace
+) -> Document:
+    lines = [
+        line(f'Node "{node}" generated debug dumps from {len(slots)} output slots:'),
+        line("Please specify the output slot:"),
+    ]
+    number = "" if arguments.number is None else f" -n {arguments.number}"
+    for slot in slots:
+        tensor = f"{node}:{slot}"
+        command = f"pt {quoted(tensor + slicing)}{number}{option_words(arguments)}"
+        lines.append(line("  ", (tensor, "link", command)))
+    return TextDocument(lines, menu=node_menu(dump, node, "print_tensor"))
+
+
+def _choose_dump(
+    dump: Dump, name: str, data: list[Datum], arguments: argparse.Namespace
+) -> Document:
+    shown, t0 = data[0].tensor_name, dump.t0()
+    lines = [line(f'Tensor "{shown}" generated {len(data)} dumps:')]
+    for number, datum in enumerate(data):
+        when = f"{(datum.timestamp - t0) / 1000:.3f} ms"
+        command = f"print_tensor {quoted(name)} -n {number}{option_words(arguments)}"
+        lines.append(line(f"#{number} [{when}] ", (datum.watch_key, "link", command)))
+    lines += [
+        line(),
+        line("You can use the -n (--number) flag to specify which dump to print."),
+        line(f"For example: print_tensor {quoted(name)} -n 0"),
+    ]
+    return TextDocument(lines, menu=node_menu(dump, data[0].node_name, "print_tensor"))
+
+
+def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
+    dump, names = context.need_dump(), context.names
+    name, slicing = split_slice(
+        arguments.tensor_name,
+        lambda text: _is_dumped(dump, text) or is_own_name(context, text) or text in names,
+    )
+    asked, name = name, meant(context, name)
+    if asked in names and not _is_dumped(dump, name):
+        check_number(arguments.number, 1, f"result {name}", "is one value")
+        return result_document(
+            context, names[name], arguments, name=name, slicing=slicing, key=name
+        )
+    found = _dumps_of(dump, name, context.run_info.outputs)
+    slots = sorted({datum.output_slot for datum in found})
+    if len(slots) > 1:
+        return _choose_slot(dump, found[0].node_name, slots, slicing, arguments)
+    if arguments.number is None and len(found) > 1:
+        return _choose_dump(dump, name + slicing, found, arguments)
+    tensor = f"tensor {found[0].tensor_name}"
+    datum = found[check_number(arguments.number, len(found), tensor, "generated one dump")]
+    return value_document(
+        context,
+        dump.value(datum),
+        arguments,
+        name=datum.tensor_name,
+        suffix=f":{datum.debug_op}",
+        which=f" (dump #{found.index(datum)} of {len(found)})" if len(found) > 1 else "",
+        slicing=slicing,
+        dtype=datum.dtype,
+        notes=_notes(context, datum),
+        menu=node_menu(dump, datum.node_name, "print_tensor"),
+    )
+
+
+PRINT_TENSOR = Command(
+    "print_tensor",
+    ("pt",),
+    "tensors",
+    "Print the value of a dumped tensor.",
+    _print_tensor,
+    (
+        Argument(
+            ("tensor_name",),
+            "node:slot, with a slice if you like: hidden/Relu:0[0:5, -1]",
+            "TENSOR[SLICE]",
+            complete=completers.tensors,
+        ),
+        *value_arguments("which dump of a tensor that was dumped several times, from 0; -1: last"),
+    ),
+    modes=TENSOR_MODES,
+    examples=(
+        ("pt hidden/Relu:0", "the value; big ones with ellipses"),
+        ("pt hidden/Relu:0[0:5, ::-1]", "a slice, as in NumPy"),
+        (
+            "pt hidden/Relu:0[_ > 3]",
+            "the elements for which an expression is true; _ is the tensor",
+        ),
+        ("pt hidden/Relu:0 -s", "with counts of nan and inf, statistics, quantiles, a histogram"),
+        ("pt hidden/Relu:0 -r [-1,1]", "with the elements in a range highlighted"),
+        ("pt hidden/Relu:0 --bad", "where nan and inf are; n and N step through them"),
+        ("pt hidden/Relu:0 --sort-by-magnitude", "the largest elements first"),
+        ("pt loop/body:0 -n 3", "the fourth of several dumps"),
+        ("pt loss", "PyTorch: by the name of the program's variable"),
+        ("pt hidden/Relu:0 -w relu.npy", "and save it"),
+    ),
+    details=(
+        "A slice holds numbers, start:stop:step, ..., newaxis and lists of numbers, as in NumPy. "
+        "Anything else between the brackets is a Python expression: _ is the tensor, np is NumPy, "
+        "other tensors stand in backticks, and results of eval -o by their names. Names with "
+        "blanks or brackets are quoted.\n\n"
+        "PyTorch: what the program's variables held at the end of the run goes by their names, as "
+        "far as no node is called so; run_info lists them.\n\n"
+        "-w saves as .npy (also without an extension), .npz under the tensor's name, .safetensors "
+        "or .csv (one or two dimensions). Nothing is pickled: strings in .npy and .npz become "
+        "NumPy strings of fixed width, bfloat16 and float8 there exact float32.\n\n"
+        "Elements that are bytes and UTF-8 are written with their characters: b'größer'.\n\n"
+        "Quantiles and histogram of more than 16 million elements are those of a random sample, "
+        "and say so."
+    ),
+)
+
+COMMANDS = (PRINT_TENSOR,)

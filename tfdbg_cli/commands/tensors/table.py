@@ -1,0 +1,247 @@
+"""The table of ``lt`` as a Document that never waits for a statistic."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+
+from tfdbg_cli.commands.tensors.columns import (
+    STATISTICS,
+    WIDE,
+    Column,
+    columns,
+    default_columns,
+)
+from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.common.documents import Document, Line, Link, Span
+from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.tensors.measurements import Background
+from tfdbg_cli.tensors.search import words_in
+from tfdbg_cli.tensors.statistics import Statistics
+
+__all__ = ["TensorTable"]
+
+# Making lines takes about so long at most, however many small tensors still are to be measured.
+_BUDGET_SECONDS = 0.005
+
+# Bytes of a tensor that is measured on the spot.
+_SMALL = 1 << 16
+
+# So many rows, spread over the list, tell how wide its names are.
+_SAMPLE = 1000
+
+# How wide columns may grow when rows need it.
+_WIDEST = {"size": 9, "op_type": 24, "dtype": 15, "shape": 20, "health": 16, "name": 60}
+_WIDEST |= dict.fromkeys(("min", "max", "mean"), 12)
+_WIDEST["module"] = 40
+
+# What the cells are written with that hold no names.
+_NUMBERS = frozenset("0123456789.,+-e nainfok?-…()[]#kMGTB")
+
+# Columns of names, and the share of the screen that each may take.
+_NAMES = {"op_type": 0.2, "name": 0.4}
+
+
+class TensorTable(Document):
+    """The heads of the columns, then one row a tensor.
+
+    Rows show the statistics that are known; small tensors are measured when their row is made, as
+    far as a few milliseconds reach, and the others in the background, with a placeholder until
+    then.
+
+    Args:
+        facts: where the rows look up what they show.
+        found: the tensors, in the order of the rows.
+        width: of the screen; the default columns depend on it.
+        chosen: the columns of ``-o``; empty: the default ones.
+        again: the command of this list without its order, for the links of the heads.
+        sort_by: the name of the column that the list is sorted by.
+        reverse: whether it is in descending order.
+    """
+
+    def __init__(
+        self,
+        facts: TensorFacts,
+        found: Sequence[Datum],
+        width: int,
+        *,
+        chosen: str = "",
+        again: str = "lt",
+        sort_by: str = "time",
+        reverse: bool = False,
+    ) -> None:
+        self._facts = facts
+        self._found = found
+        self._width = width
+        self._chosen = chosen
+        self._again = again
+        self._sort_by = sort_by
+        self._reverse = reverse
+        if chosen:
+            self._columns = columns(chosen)
+        else:
+            self._columns = default_columns(width, self._longest(), sort_by)
+        needs = [STATISTICS[column.name] for column in self._columns if column.name in STATISTICS]
+        self._has_statistics, self._has_numbers = bool(needs), any(needs)
+        self._background = Background(facts.measurements)
+        self._places = self._layout()
+
+    def _sample(self) -> Sequence[Datum]:
+        return self._found[:: max(len(self._found) // _SAMPLE, 1)]
+
+    def _longest(self) -> int:
+        return max((len(datum.tensor_name) for datum in self._sample()), default=0)
+
+    def _layout(self) -> list[int]:
+        """Where each column begins. The widths of names are those of a sample, within bounds."""
+        sample = self._sample()
+        places, place = [], 0
+        for column in self._columns:
+            places.append(place)
+            is_wide = self._width >= WIDE and column.wide
+            width = max(
+                column.wide if is_wide else column.width, len(column.head + self._arrow(column))
+            )
+            if column.name == "time" and self._found:
+                last = self._facts.dump.data()[-1]
+                width = max(width, len(f"[{self._facts.milliseconds(last):.3f}]"))
+            elif column.name in _NAMES and column is not self._columns[-1]:
+                longest = max((len(column.key(self._facts, d)) for d in sample), default=0)
+                share = 2 * _NAMES[column.name] if self._chosen else _NAMES[column.name]
+                width = max(width, min(longest, int(self._width * share)))
+            place += width + 1
+        return places
+
+    @property
+    def line_count(self) -> int:
+        """The heads and the rows."""
+        return len(self._found) + 1
+
+    @property
+    def tables(self) -> Sequence[tuple[int, int]]:
+        """It is one."""
+        return ((0, self.line_count),)
+
+    def lines(self, start: int, stop: int) -> list[Line]:
+        """The lines ``start`` to ``stop - 1``; unknown statistics are asked for, not waited for."""
+        start, stop = max(start, 0), min(stop, self.line_count)
+        deadline = time.perf_counter() + _BUDGET_SECONDS
+        rows: list[list[tuple[Span, ...]]] = []
+        unknown: list[Datum] = []
+        for datum in self._found[max(start - 1, 0) : max(stop - 1, 0)]:
+            statistics = self._known(datum)
+            if statistics is None:
+                if time.perf_counter() < deadline and _is_small(datum):
+                    statistics = self._facts.measured(datum)
+                else:
+                    unknown.append(datum)
+            facts = self._facts.facts(datum, statistics)
+            rows.append([column.cell(facts) for column in self._columns])
+        if unknown:
+            self._background.want(unknown)
+        self._widen(rows)
+        heads = [self._heads()] if start == 0 < stop else []
+        return heads + [self._aligned(row) for row in rows]
+
+    def _widen(self, rows: Sequence[Sequence[Sequence[Span]]]) -> None:
+        """Give columns the room that these rows need, within bounds; none shrinks again."""
+        for at, column in enumerate(self._columns[:-1]):
+            limit = _WIDEST.get(column.name, column.width)
+            widest = max((sum(len(span.text) for span in row[at]) for row in rows), default=0)
+            missing = min(widest, limit) + 1 - (self._places[at + 1] - self._places[at])
+            if missing > 0:
+                self._places[at + 1 :] = [place + missing for place in self._places[at + 1 :]]
+
+    def _known(self, datum: Datum) -> Statistics | None:
+        if not self._has_statistics:
+            return Statistics()
+        return self._facts.measurements.peek(datum, numbers=self._has_numbers)
+
+    @property
+    def pending(self) -> bool:
+        """Whether some row that was made waits for its statistics; asking keeps them coming."""
+        return self._background.is_pending
+
+    def settle(self, start: int, stop: int) -> None:
+        """Measure what these lines show."""
+        if not self._has_statistics:
+            return
+        found = self._found[max(start - 1, 0) : max(stop - 1, 0)]
+        for datum in found:
+            self._facts.measured(datum, numbers=self._has_numbers)
+        self._background.drop(found)
+
+    def matches(self, pattern: re.Pattern[str], start: int, stop: int) -> list[int]:
+        """Which lines match. What can only be in a name is looked for there, not in values."""
+        words = [word for word in words_in(pattern) if not _NUMBERS.issuperset(word)]
+        if not words:
+            return super().matches(pattern, start, stop)
+        names = [column for column in self._columns if column.is_name]
+        found: list[int] = []
+        rows = self._found[max(start - 1, 0) : max(stop - 1, 0)]
+        for number, datum in enumerate(rows, max(start, 1)):
+            if all(self._may_hold(word, names, datum) for word in words):
+                found += super().matches(pattern, number, number + 1)
+        return super().matches(pattern, 0, 1) + found if start <= 0 < stop else found
+
+    def _may_hold(self, word: str, names: Sequence[Column], datum: Datum) -> bool:
+        """Whether one of the names that a row shows has a word in it, as far as they are known."""
+        if word in datum.watch_key:
+            return True
+        for column in names:
+            key = column.key(self._facts, datum)
+            # What has no type may be damaged, and its row says so.
+            if word in key if key is not None else column.name == "dtype":
+                return True
+        return False
+
+    def resized(self, width: int) -> Document:
+        """The table for another screen, which may have room for more columns."""
+        if width == self._width:
+            return self
+        return TensorTable(
+            self._facts,
+            self._found,
+            width,
+            chosen=self._chosen,
+            again=self._again,
+            sort_by=self._sort_by,
+            reverse=self._reverse,
+        )
+
+    def _heads(self) -> Line:
+        return self._aligned([self._head(column) for column in self._columns])
+
+    def _head(self, column: Column) -> list[Span]:
+        is_key = column.name == self._sort_by
+        turn = " -r" if is_key and not self._reverse else ""
+        link = Link(f"{self._again} -s {column.name}{turn}")
+        spans = [Span(column.head, "heading", link)]
+        return [*spans, Span(arrow, "heading", link)] if (arrow := self._arrow(column)) else spans
+
+    def _arrow(self, column: Column) -> str:
+        """Stands behind the head that the list is sorted by, if not in the order of time."""
+        if column.name != self._sort_by or (column.name == "time" and not self._reverse):
+            return ""
+        return "↓" if self._reverse else "↑"
+
+    def _aligned(self, cells: Sequence[Sequence[Span]]) -> Line:
+        """Cells at their columns' places; behind one that is too long, the next ones catch up."""
+        spans: list[Span] = []
+        place = 0
+        for start, cell in zip(self._places, cells, strict=True):
+            if spans:
+                pad = max(start - place, 1)
+                spans.append(Span(" " * pad))
+                place += pad
+            spans += cell
+            place += sum(len(span.text) for span in cell)
+        return Line(spans)
+
+
+def _is_small(datum: Datum) -> bool:
+    try:
+        return datum.nbytes <= _SMALL
+    except Exception:  # it fails to load: quickly
+        return True

@@ -1,0 +1,547 @@
+"""What a command returns: a Document, which is a view of lines and not a text.
+
+A Document knows how many lines it has and makes them when somebody looks. Spans carry *roles*
+(what a piece of text is), never colours: the themes of the UIs turn roles into attributes.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Self
+
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.printable import printable, printed
+
+__all__ = [
+    "ROLES",
+    "Cell",
+    "ChainDocument",
+    "Document",
+    "LazyDocument",
+    "Line",
+    "Link",
+    "MenuItem",
+    "Span",
+    "Step",
+    "TextDocument",
+    "line",
+    "write_text",
+]
+
+#: Every role a span may have. A theme gives each an attribute in colour and in monochrome.
+ROLES = (
+    "",  # plain text
+    "bold",  # a name the screen is about
+    "heading",  # column heads and section titles
+    "dim",  # framework files, line numbers, hints
+    "error",
+    "warning",
+    "info",
+    "success",
+    "link",  # a span with a link but no role of its own
+    "highlight",  # elements inside the ranges of pt -r
+    "match",  # what /regex found
+    "nan",
+    "inf",
+    "op_type",
+    "number",
+    "string",
+    "source",  # the user's own source line
+    "logo",
+)
+
+
+@printed
+class Link(NamedTuple):
+    """A debugger command that runs when the span is clicked or opened by keyboard."""
+
+    command: str
+
+
+class _Span(NamedTuple):
+    text: str
+    role: str = ""
+    link: Link | None = None
+
+
+class Span(_Span):
+    """A piece of text with one role and at most one link. The text is made `printable`."""
+
+    __slots__ = ()
+
+    def __new__(cls, text: str, role: str = "", link: Link | None = None) -> Self:
+        """As `printed` does it, in the time that a hundred thousand rows allow."""
+        return super().__new__(cls, printable(text), role, link)
+
+
+class Line:
+    """One line of a Document: spans, and for tensors the range of element indices it shows.
+
+    Attributes:
+        spans: the pieces, left to right.
+        indices: ``(first, last)`` element indices on the line, each a tuple of int, or ``None``.
+    """
+
+    __slots__ = ("indices", "spans")
+
+    def __init__(
+        self,
+        spans: Iterable[Span] = (),
+        indices: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
+    ) -> None:
+        self.spans: tuple[Span, ...] = tuple(spans)
+        self.indices = indices
+
+    @property
+    def text(self) -> str:
+        """The plain text of the line."""
+        return "".join(span.text for span in self.spans)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Line):
+            return NotImplemented
+        return self.spans == other.spans and self.indices == other.indices
+
+    def __hash__(self) -> int:
+        return hash((self.spans, self.indices))
+
+    def __repr__(self) -> str:
+        return f"Line({self.text!r})"
+
+
+def line(*parts: str | Span | tuple[str, str] | tuple[str, str, str]) -> Line:
+    """Build a line from strings, spans, ``(text, role)`` or ``(text, role, command)`` tuples."""
+    spans = []
+    for part in parts:
+        if isinstance(part, str):
+            span = Span(part)
+        elif isinstance(part, Span):
+            span = part
+        elif len(part) == 2:
+            span = Span(part[0], part[1])
+        else:
+            span = Span(part[0], part[1], Link(part[2]))
+        if span.text:
+            spans.append(span)
+    return Line(spans)
+
+
+class Cell(NamedTuple):
+    """One element of a tensor where a line shows it.
+
+    Attributes:
+        start, stop: its characters in the line's text.
+        indices: of the element.
+    """
+
+    start: int
+    stop: int
+    indices: tuple[int, ...]
+
+
+class Step(NamedTuple):
+    """One of the elements that a Document is about, e.g. the bad ones, and which of them it is.
+
+    Attributes:
+        line: where it is shown; ``None``: an ellipsis or a filter hides it.
+        indices: of the element.
+        number: 1 for the first in the order of the elements.
+        total: how many there are.
+        wrapped: whether the search for it went on at the other end.
+    """
+
+    line: int | None
+    indices: tuple[int, ...]
+    number: int
+    total: int
+    wrapped: bool = False
+
+
+@printed
+class MenuItem(NamedTuple):
+    """An entry of a screen's menu: a caption and the command it runs."""
+
+    caption: str
+    command: str
+    enabled: bool = True
+
+
+class Document(ABC):
+    """Lines that are made on demand.
+
+    Attributes:
+        title: one line of text for the title bar, made `printable`; empty: the UI keeps its own.
+        title_role: ``""`` or ``"error"`` (an alert: something bad was found).
+        menu: what a user most likely does next.
+        initial_line: the line that should be on top when the Document is opened.
+        initial_search: a regex that a UI searches for at once, so that its keys for the next and
+            the previous match work from the first moment; empty: none.
+        steps: what one of the elements is called, e.g. ``bad element``, that the keys for the next
+            and the previous match go to instead, see `step`; empty: there are none.
+        printed: what is printed or written to a file instead, where a screen shows more than
+            anybody wants to have on paper; ``None``: the Document itself.
+        is_data: the lines are for other programs: where nobody reads along, a UI prints them and
+            nothing else.
+    """
+
+    _title = ""
+    title_role: str = ""
+    menu: tuple[MenuItem, ...] = ()
+    initial_line: int = 0
+    initial_search: str = ""
+    steps: str = ""
+    is_data: bool = False
+    printed: Document | None = None
+
+    @property
+    def title(self) -> str:
+        """One line of text for the title bar."""
+        return self._title
+
+    @title.setter
+    def title(self, text: str) -> None:
+        self._title = printable(text)
+
+    @property
+    def tables(self) -> Sequence[tuple[int, int]]:
+        """The tables: the line of the heads of their columns, and the line behind the last row."""
+        return ()
+
+    def heads(self, number: int) -> Line | None:
+        """The heads above a line of a table, which a screen keeps in sight; ``None``: none."""
+        for first, behind in self.tables:
+            if first < number < behind:
+                return self.lines(first, first + 1)[0]
+        return None
+
+    @property
+    @abstractmethod
+    def line_count(self) -> int:
+        """How many lines there are. Cheap: no line is formatted to know it."""
+
+    @abstractmethod
+    def lines(self, start: int, stop: int) -> list[Line]:
+        """The lines ``start`` to ``stop - 1``, clipped to what exists. Formats only those."""
+
+    def find(
+        self, pattern: re.Pattern[str], start: int, direction: int = 1, stop: int | None = None
+    ) -> int | None:
+        """The nearest line that matches.
+
+        Args:
+            pattern: searched (not matched at the start) in the text of each line.
+            start: the first line to look at.
+            direction: 1 downwards, -1 upwards.
+            stop: the line where to give up (exclusive); default: the end in that direction. A
+                caller with a clock of its own searches in slices with it.
+
+        Returns:
+            A line number, or ``None``.
+        """
+        count = self.line_count
+        block = 256
+        if direction > 0:
+            end = count if stop is None else min(stop, count)
+            for at in range(max(start, 0), end, block):
+                found = self.matches(pattern, at, min(at + block, end))
+                if found:
+                    return found[0]
+        else:
+            end = -1 if stop is None else max(stop, -1)
+            for at in range(min(start, count - 1), end, -block):
+                found = self.matches(pattern, max(at - block, end) + 1, at + 1)
+                if found:
+                    return found[-1]
+        return None
+
+    def matches(self, pattern: re.Pattern[str], start: int, stop: int) -> list[int]:
+        """Which of the lines ``start`` to ``stop - 1`` match, as for `find`.
+
+        A Document that knows without making them which lines can't match does better than this.
+        """
+        self.settle(start, stop)
+        made = enumerate(self.lines(start, stop), max(start, 0))
+        return [number for number, found in made if pattern.search(found.text)]
+
+    @property
+    def pending(self) -> bool:
+        """Whether some line that was made holds a placeholder for what is still computed.
+
+        A UI that can redraw asks for the visible lines again now and then, until it is false.
+        """
+        return False
+
+    def settle(self, start: int, stop: int) -> None:
+        """Wait until the lines ``start`` to ``stop - 1`` need no placeholder any more.
+
+        Whoever takes lines for good (a file, a pipe, a search) calls it; a screen never does.
+        """
+
+    def locate(self, indices: Sequence[int]) -> int:
+        """The line that shows a tensor element.
+
+        Raises:
+            UserError: the Document shows no tensor, or not that element.
+        """
+        raise UserError("This screen shows no tensor.", "Use @[i,j] after print_tensor.")
+
+    def cells(self, number: int) -> list[Cell]:
+        """The elements on a line, from left to right; empty where it shows none."""
+        return []
+
+    def element(self, indices: Sequence[int]) -> Document | None:
+        """All about one element; its first line is the value in full. ``None``: there is none."""
+        return None
+
+    def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
+        """The next of the elements that the Document is about; beyond the last comes the first.
+
+        Args:
+            indices: the element to go on from; ``None``: from the beginning, or the end.
+            direction: 1 for the next one, -1 for the one before.
+
+        Returns:
+            ``None`` if it is about none.
+        """
+        return None
+
+    def status(self, start: int, stop: int) -> str:
+        """What the status line says of the visible lines, e.g. ``[0,0]-[9,0]``; may be empty."""
+        return ""
+
+    def resized(self, width: int) -> Document:
+        """The same view for another terminal width (columns); itself where width doesn't matter."""
+        return self
+
+    def __iter__(self) -> Iterator[Line]:
+        return self.iterate()
+
+    def iterate(self, start: int = 0, block: int = 1024) -> Iterator[Line]:
+        """The lines from ``start`` on, settled, made so many at a time."""
+        at, count = start, self.line_count
+        while at < count:
+            upto = min(at + block, count)
+            self.settle(at, upto)
+            yield from self.lines(at, upto)
+            at = upto
+
+    @property
+    def text(self) -> str:
+        """The whole text. For tests and small Documents: it formats every line."""
+        return "\n".join(made.text for made in self)
+
+
+class TextDocument(Document):
+    """A Document over lines that exist already."""
+
+    def __init__(
+        self,
+        lines: Iterable[Line | str] = (),
+        title: str = "",
+        menu: Iterable[MenuItem] = (),
+        title_role: str = "",
+        initial_line: int = 0,
+    ) -> None:
+        self._lines = [item if isinstance(item, Line) else line(item) for item in lines]
+        self.title = title
+        self.title_role = title_role
+        self.menu = tuple(menu)
+        self.initial_line = initial_line
+
+    @property
+    def line_count(self) -> int:
+        """How many lines there are."""
+        return len(self._lines)
+
+    def lines(self, start: int, stop: int) -> list[Line]:
+        """The lines ``start`` to ``stop - 1``."""
+        return self._lines[max(start, 0) : max(stop, 0)]
+
+
+class LazyDocument(Document):
+    """A Document whose lines come from a function of the line number."""
+
+    def __init__(
+        self,
+        count: int,
+        make: Callable[[int], Line],
+        title: str = "",
+        menu: Iterable[MenuItem] = (),
+        title_role: str = "",
+        initial_line: int = 0,
+    ) -> None:
+        self._count = count
+        self._make = make
+        self.title = title
+        self.title_role = title_role
+        self.menu = tuple(menu)
+        self.initial_line = initial_line
+
+    @property
+    def line_count(self) -> int:
+        """How many lines there are."""
+        return self._count
+
+    def lines(self, start: int, stop: int) -> list[Line]:
+        """The lines ``start`` to ``stop - 1``, made now."""
+        return [self._make(i) for i in range(max(start, 0), min(stop, self._count))]
+
+
+class ChainDocument(Document):
+    """Several Documents one below the other, e.g. a header over a lazy table."""
+
+    def __init__(
+        self,
+        parts: Iterable[Document],
+        title: str = "",
+        menu: Iterable[MenuItem] = (),
+        title_role: str = "",
+        initial_line: int = 0,
+    ) -> None:
+        self.parts = list(parts)
+        self.title = title
+        self.title_role = title_role
+        self.menu = tuple(menu)
+        self.initial_line = initial_line
+        self._starts = [0]
+        for part in self.parts:
+            self._starts.append(self._starts[-1] + part.line_count)
+
+    @property
+    def line_count(self) -> int:
+        """How many lines there are in all parts."""
+        return self._starts[-1]
+
+    def lines(self, start: int, stop: int) -> list[Line]:
+        """The lines ``start`` to ``stop - 1``; only the parts they fall in are asked."""
+        start, stop = max(start, 0), min(stop, self.line_count)
+        made: list[Line] = []
+        at = bisect_right(self._starts, start) - 1
+        while start < stop and at < len(self.parts):
+            first = self._starts[at]
+            upto = min(stop, self._starts[at + 1])
+            if upto > start:
+                made.extend(self.parts[at].lines(start - first, upto - first))
+                start = upto
+            at += 1
+        return made
+
+    @property
+    def tables(self) -> Sequence[tuple[int, int]]:
+        """Those of all parts."""
+        parts = zip(self._starts, self.parts, strict=False)
+        return [(at + first, at + last) for at, part in parts for first, last in part.tables]
+
+    def find(
+        self, pattern: re.Pattern[str], start: int, direction: int = 1, stop: int | None = None
+    ) -> int | None:
+        """The nearest line that matches; each part searches its own lines as it knows best."""
+        ends = list(zip(self._starts, self._starts[1:], self.parts, strict=False))
+        for first, last, part in ends if direction > 0 else reversed(ends):
+            if first == last or (start >= last if direction > 0 else start < first):
+                continue
+            if stop is not None and (stop <= first if direction > 0 else stop >= last - 1):
+                return None
+            found = part.find(
+                pattern, start - first, direction, None if stop is None else stop - first
+            )
+            if found is not None:
+                return first + found
+        return None
+
+    def matches(self, pattern: re.Pattern[str], start: int, stop: int) -> list[int]:
+        """Those of each part."""
+        found: list[int] = []
+        for first, last, part in zip(self._starts, self._starts[1:], self.parts, strict=False):
+            if first < stop and last > start:
+                low, high = max(start - first, 0), min(stop, last) - first
+                found += [first + number for number in part.matches(pattern, low, high)]
+        return found
+
+    @property
+    def pending(self) -> bool:
+        """Whether some part waits for something."""
+        return any(part.pending for part in self.parts)
+
+    def settle(self, start: int, stop: int) -> None:
+        """Settle what falls into each part."""
+        for first, part in zip(self._starts, self.parts, strict=False):
+            if first < stop and first + part.line_count > start:
+                part.settle(max(start - first, 0), min(stop - first, part.line_count))
+
+    def locate(self, indices: Sequence[int]) -> int:
+        """The line that shows a tensor element, asked of each part in turn."""
+        error: UserError | None = None
+        for first, part in zip(self._starts, self.parts, strict=False):
+            if type(part).locate is Document.locate:
+                continue
+            try:
+                return first + part.locate(indices)
+            except UserError as err:
+                error = err
+        if error is not None:
+            raise error
+        return super().locate(indices)
+
+    def cells(self, number: int) -> list[Cell]:
+        """Those of the part that the line is in."""
+        if not 0 <= number < self.line_count:
+            return []
+        at = bisect_right(self._starts, number) - 1
+        while self._starts[at + 1] <= number:
+            at += 1
+        return self.parts[at].cells(number - self._starts[at])
+
+    def element(self, indices: Sequence[int]) -> Document | None:
+        """The first part's that has it."""
+        for part in self.parts:
+            found = part.element(indices)
+            if found is not None:
+                return found
+        return None
+
+    def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
+        """The step of the first part that has any."""
+        for first, part in zip(self._starts, self.parts, strict=False):
+            found = part.step(indices, direction)
+            if found is not None:
+                return found if found.line is None else found._replace(line=first + found.line)
+        return None
+
+    def status(self, start: int, stop: int) -> str:
+        """The first non-empty status among the visible parts."""
+        for first, part in zip(self._starts, self.parts, strict=False):
+            if first < stop and first + part.line_count > start:
+                text = part.status(max(start - first, 0), min(stop - first, part.line_count))
+                if text:
+                    return text
+        return ""
+
+    def resized(self, width: int) -> Document:
+        """The chain of the resized parts."""
+        parts = [part.resized(width) for part in self.parts]
+        if all(new is old for new, old in zip(parts, self.parts, strict=True)):
+            return self
+        made = ChainDocument(parts, self.title, self.menu, self.title_role, self.initial_line)
+        made.initial_search, made.steps = self.initial_search, self.steps
+        return made
+
+
+def write_text(document: Document, write: Callable[[str], object]) -> int:
+    """Stream a Document as plain text.
+
+    Args:
+        document: what to write; its lines are made a block at a time.
+        write: called with each line and its line feed.
+
+    Returns:
+        The number of lines written.
+    """
+    count = 0
+    for made in document:
+        write(made.text + "\n")
+        count += 1
+    return count

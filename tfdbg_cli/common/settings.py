@@ -1,0 +1,338 @@
+"""The settings that `config` shows, sets and keeps in a file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
+from tfdbg_cli.common.files import replacing
+
+__all__ = ["FIELDS", "Field", "Settings", "default_config_path"]
+
+# The entries of the file that hold the aliases and the user's own keys.
+_ALIASES = "aliases"
+_KEYS = "keys"
+
+_TRUE = {"1", "true", "t", "yes", "y", "on"}
+_FALSE = {"0", "false", "f", "no", "n", "off"}
+
+
+def _to_bool(text: str) -> bool:
+    lowered = text.strip().lower()
+    if lowered in _TRUE:
+        return True
+    if lowered in _FALSE:
+        return False
+    raise ValueError("expected on or off")
+
+
+def _to_ratio(text: str) -> float:
+    value = float(text)
+    if not value >= 1:
+        raise ValueError("expected a ratio from 1 on")
+    return value
+
+
+def _to_positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise ValueError("expected a number above 0")
+    return value
+
+
+def _to_share(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1:
+        raise ValueError("expected a share between 0 and 1")
+    return value
+
+
+def _to_regex(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"it is no regex ({error})") from None
+    return text
+
+
+def _to_function(text: str) -> str:
+    if text and not all(part.isidentifier() for part in text.split(".")):
+        raise ValueError("expected module.function")
+    return text
+
+
+def _to_count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError("expected a number from 1 on")
+    return value
+
+
+@dataclass(frozen=True)
+class Field:
+    """One setting.
+
+    Attributes:
+        name: as `config set` takes it.
+        default: its value when nobody set it.
+        parse: text to value; raises ValueError.
+        summary: one line for `config` and the docs.
+        choices: the only values allowed, if any.
+    """
+
+    name: str
+    default: Any
+    parse: Callable[[str], Any]
+    summary: str
+    choices: tuple[str, ...] = ()
+
+
+FIELDS = (
+    Field("graph_recursion_depth", 20, _to_count, "How deep li and lo -r go without -d."),
+    Field("mouse_mode", True, _to_bool, "Whether the full screen takes the mouse."),
+    Field("max_elements", 1000, _to_count, "pt shows tensors beyond this size with ellipses."),
+    Field(
+        "innermost_first",
+        False,
+        _to_bool,
+        "Whether ni -t lists the innermost frame first.",
+    ),
+    Field(
+        "theme",
+        "auto",
+        str,
+        "Colours of the full screen and the line UI.",
+        ("auto", "dark", "light", "colorblind", "colorblind-light", "mono"),
+    ),
+    Field(
+        "exploding_above",
+        1e4,
+        _to_positive,
+        "The filter exploding: the magnitude above which an element counts.",
+    ),
+    Field(
+        "vanishing_below",
+        1e-8,
+        _to_positive,
+        "The filter vanishing: the magnitude below which all of a gradient must be.",
+    ),
+    Field(
+        "overflow_share",
+        0.25,
+        _to_share,
+        "The filter overflow_risk: the share of its dtype's range that an element may take.",
+    ),
+    Field(
+        "exact",
+        False,
+        _to_bool,
+        "TensorFlow: whether debugged runs fetch only what can't be computed a second time.",
+    ),
+    Field(
+        "overhead",
+        1.5,
+        _to_ratio,
+        "PyTorch: how much slower run -f may make runs before it looks at less.",
+    ),
+    Field(
+        "guard",
+        False,
+        _to_bool,
+        "PyTorch: whether run -f may run the lines of a bad step once more to look at it.",
+    ),
+    Field(
+        "run_end",
+        "",
+        _to_function,
+        "PyTorch: module.function whose return ends a training run; empty: the optimizer step.",
+    ),
+    Field(
+        "threads",
+        "MainThread",
+        _to_regex,
+        "PyTorch: runs begin on threads whose whole name matches this regex.",
+    ),
+    Field(
+        "compiled",
+        "eager",
+        str,
+        "PyTorch: whether a debugged run does compiled regions op by op, or as they are.",
+        ("eager", "opaque"),
+    ),
+    Field(
+        "rank_patience",
+        10.0,
+        _to_positive,
+        "Programs of several processes: seconds after which a run that goes on is told of.",
+    ),
+    Field("expand", False, _to_bool, "PyTorch: whether fused kernels are run as their parts."),
+    Field(
+        "keep",
+        "reference",
+        str,
+        "PyTorch: whether values are kept by reference, or cloned at once.",
+        ("reference", "clone"),
+    ),
+)
+
+
+def default_config_path() -> Path:
+    """Where the settings file lives, after the customs of the platform."""
+    return Path(platformdirs.user_config_dir("tfdbg_cli", appauthor=False)) / "config.json"
+
+
+class Settings:
+    """The values of all `FIELDS`.
+
+    A file that can't be read or written is no error: the defaults, or what was set, hold for this
+    session. A damaged file is left as it is until something is set.
+
+    Args:
+        path: a JSON object of names and values; ``None``: no file.
+
+    Attributes:
+        warning: what in the file is not used, and why; empty: all is well.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self._fields = {field.name: field for field in FIELDS}
+        self._values: dict[str, Any] = {}
+        self._aliases: dict[str, str] = {}
+        self._keys: dict[str, str] = {}
+        self._listeners: list[Callable[[str, Any], None]] = []
+        self.warning = ""
+        if path is not None and path.exists():
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        """Take what the file says; what can't be used is left out, and said."""
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            self.warn(f"Settings file {path} is not used: {one_line(error)}.")
+            return
+        if not isinstance(stored, dict):
+            self.warn(f"Settings file {path} is not used: it holds no JSON object.")
+            return
+        for name in self._fields:
+            if name in stored:
+                try:
+                    self._values[name] = self._parse(name, str(stored[name]))
+                except UserError as error:
+                    self.warn(f"In {path}: {error}")
+        aliases = stored.get(_ALIASES, {})
+        if isinstance(aliases, dict):
+            self._aliases = {str(name): str(text) for name, text in aliases.items()}
+        else:
+            self.warn(f'In {path}: "aliases" is no object of NAME: COMMANDS.')
+        self._read_keys(stored.get(_KEYS, {}))
+
+    def _read_keys(self, stored: Any) -> None:
+        if isinstance(stored, dict):
+            self._keys = {str(key): str(action) for key, action in stored.items()}
+        else:
+            self.warn('"keys" in the settings file is not used: it is no object of KEY: ACTION.')
+
+    def warn(self, text: str) -> None:
+        """Something in the file is not used; `config` and the first stop say so on one line."""
+        if text not in self.warning:
+            self.warning = f"{self.warning} {text}".strip()
+
+    def _parse(self, name: str, text: str) -> Any:
+        found = self._fields.get(name)
+        if found is None:
+            raise UserError(
+                f'There is no setting named "{name}".',
+                did_you_mean(name, self._fields) or f"There are {', '.join(self._fields)}.",
+            )
+        try:
+            value = found.parse(text)
+        except ValueError as error:
+            raise UserError(f'"{text}" is no value for {name}: {error}.') from None
+        if found.choices and value not in found.choices:
+            raise UserError(
+                f'"{text}" is no value for {name}.', f"It can be {', '.join(found.choices)}."
+            )
+        return value
+
+    def get(self, name: str) -> Any:
+        """The value of a setting."""
+        return self._values.get(name, self._fields[name].default)
+
+    def override(self, name: str, value: Any) -> None:
+        """Set a value for this process only (from the command line)."""
+        self._values[name] = value
+        for listener in self._listeners:
+            listener(name, value)
+
+    def set(self, name: str, text: str) -> Any:
+        """Set a value from text, tell the listeners, and keep it in the file.
+
+        Raises:
+            UserError: no such setting, or no such value.
+        """
+        value = self._parse(name, text)
+        self.override(name, value)
+        self._keep(name, value)
+        return value
+
+    def _keep(self, name: str, value: Any) -> None:
+        """Write one entry of the file; the others stay as they are there now."""
+        if self.path is None:
+            return
+        stored: Any = {}
+        try:
+            stored = json.loads(self.path.read_text(encoding="utf-8"))
+        except OSError:
+            pass  # there is none yet
+        except ValueError:
+            stored = None
+        if not isinstance(stored, dict):
+            # Somebody's work may be in it.
+            with contextlib.suppress(OSError):
+                self.path.replace(self.path.with_name(self.path.name + ".damaged"))
+            stored = {}
+        stored[name] = value
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(str(self.path)) as file:
+                file.write((json.dumps(stored, indent=2) + "\n").encode())
+        except OSError as error:
+            why = error.strerror or error
+            self.warn(f"{self.path} can't be written: {why}; settings hold for this session only.")
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """The user's own commands: name -> command line."""
+        return self._aliases
+
+    @property
+    def keys(self) -> Mapping[str, str]:
+        """The user's own keys of the full screen: ``"KEY"`` or ``"PLACE: KEY"`` -> action."""
+        return self._keys
+
+    def set_alias(self, name: str, text: str) -> None:
+        """Make, change or (with an empty text) remove an alias, and keep that in the file."""
+        self._aliases.pop(name, None)
+        if text:
+            self._aliases[name] = text
+        self._keep(_ALIASES, self._aliases)
+
+    def on_change(self, listener: Callable[[str, Any], None]) -> None:
+        """Call ``listener(name, value)`` after each change."""
+        self._listeners.append(listener)
+
+    def items(self) -> Iterator[tuple[Field, Any]]:
+        """Every field with its value."""
+        for found in FIELDS:
+            yield found, self.get(found.name)

@@ -1,0 +1,172 @@
+"""The tensors of a run folder: what the index says of each, and where its value is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.dumps.dtypes import decode, dtype_by_name
+from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
+from tfdbg_cli.dumps.files import read_file
+from tfdbg_cli.dumps.run_folder.json_fields import Fields, fail
+from tfdbg_cli.dumps.run_folder.strings_part import decode_strings
+from tfdbg_cli.dumps.run_folder.view_places import view_in
+
+__all__ = ["Record", "RunFolderDatum", "Stored"]
+
+#: A line of the index, as it was parsed.
+Record = dict[str, Any]
+
+
+class RunFolderDatum(Datum):
+    """One tensor of a run folder.
+
+    Attributes:
+        op_type: of its node, as the index has it.
+        health: how many elements are NaN, minus infinity and plus infinity; ``None`` where they
+            weren't counted.
+    """
+
+    __slots__ = ("_report", "_stored", "health", "op_type")
+
+    def __init__(self, stored: Stored, record: Record, report: Callable[[str], None]) -> None:
+        found = Fields(record, fail)
+        if "node" not in found or "slot" not in found:
+            raise ValueError("it doesn't say which tensor it is")
+        super().__init__(
+            found.text("node"),
+            found.size("slot"),
+            stored.load,
+            debug_op=found.text("debug_op") or "DebugIdentity",
+            timestamp=found.number("time"),
+            device_name=found.text("device"),
+            dtype=stored.dtype,
+            shape=stored.shape,
+            nbytes=found.size("bytes"),
+            is_view=found.flag("view"),
+            note=found.text("note"),
+        )
+        self.op_type = found.text("op_type")
+        self.health: tuple[int, int, int] | None = None
+        if "nan" in found:
+            self.health = found.size("nan"), found.size("neg_inf"), found.size("pos_inf")
+        self._stored = stored
+        self._report = report
+
+    @property
+    def file_path(self) -> str:
+        """The file that holds the value; empty if none does."""
+        return self._stored.path
+
+    def get_tensor(self) -> Any:
+        """The value: an ndarray, or an `InconvertibleTensorProto`.
+
+        Raises:
+            DumpError: the value wasn't stored, or its file is missing or damaged.
+        """
+        try:
+            return self._stored.load()
+        except DumpError as error:
+            if not self._stored.missing:
+                self._report(error.message)
+            raise
+
+
+class Stored:
+    """Where a value is and how to read it.
+
+    Args:
+        root: the folder.
+        record: what the index says.
+
+    Attributes:
+        base: of a view: whose elements it shows.
+
+    Raises:
+        ValueError: the record is damaged.
+    """
+
+    __slots__ = (
+        "as_text",
+        "base",
+        "dtype",
+        "end",
+        "given",
+        "missing",
+        "path",
+        "place",
+        "root",
+        "shape",
+        "start",
+    )
+
+    def __init__(self, root: str, record: Record) -> None:
+        found = Fields(record, fail)
+        self.shape = found.sizes("shape")
+        self.dtype = found.text("dtype")
+        self.missing = found.text("missing")
+        self.as_text = found.flag("text")
+        self.given: InconvertibleTensorProto | None = None
+        self.root = root
+        self.path = ""
+        self.place: Record | None = record if "of" in found else None
+        self.base: Stored | None = None
+        self.start, self.end = found.size("start"), found.size("end")
+        if "description" in found:
+            is_initialized = found.flag("initialized", True)
+            self.given = InconvertibleTensorProto(found.text("description"), is_initialized)
+        elif not self.missing and self.place is None:
+            file = found.text("file")
+            if not file or os.path.basename(file) != file or self.end < self.start:
+                raise ValueError(f"{file!r} is no place in this folder")
+            self.path = os.path.join(root, file)
+
+    def load(self) -> Any:
+        """The value.
+
+        Raises:
+            DumpError: it wasn't stored, or its file is missing or damaged.
+        """
+        if self.given is not None:
+            return self.given
+        if self.missing:
+            raise DumpError(f"The dump has no value of this tensor. {self.missing}")
+        if self.place is not None:
+            return self._view(self.place)
+        data = self._data()
+        try:
+            if self.dtype == "string":
+                return decode_strings(bytes(data), self.as_text)
+            dtype = dtype_by_name(self.dtype)
+            if dtype is None or not dtype.raw:
+                return InconvertibleTensorProto(f"Tensor of the unknown type {self.dtype}")
+            return decode(np.frombuffer(data, dtype.raw).reshape(self.shape or ()), dtype)
+        except (ValueError, TypeError, OverflowError, MemoryError) as error:
+            raise DumpError(f"{self.path} is damaged: {error}.") from None
+        except DumpError as error:
+            raise DumpError(f"{self.path} is damaged: {error.message}") from None
+
+    def _view(self, place: Record) -> Any:
+        base = self.base
+        dtype = dtype_by_name(self.dtype)
+        if base is None or not base.path or dtype is None or not dtype.raw:
+            raise DumpError("The dump has no value of the tensor that this one is a view of.")
+        try:
+            raw = view_in(base._data(), place, self.shape or (), np.dtype(dtype.raw))
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise DumpError(f"{base.path} is damaged: {error}.") from None
+        return decode(raw, dtype)
+
+    def _data(self) -> memoryview:
+        """The bytes of the elements."""
+        data = read_file(self.path, self.root)
+        if self.end > len(data):
+            raise DumpError(
+                f"{self.path} is damaged: it ends at byte {len(data)}, but the tensor at "
+                f"{self.end}."
+            )
+        return data[self.start : self.end]

@@ -1,0 +1,464 @@
+"""Writes the run folder; docs/dump-formats.md describes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from tfdbg_cli.common.errors import DumpError, one_line
+from tfdbg_cli.dumps.dtypes import count_bad
+from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto, RunInfo
+from tfdbg_cli.dumps.feeds import as_tensor, is_text
+from tfdbg_cli.dumps.files import Chunk, make_folder, write_error, write_file
+from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.profile import Profile
+from tfdbg_cli.dumps.proto.graph_def import graph_chunks, node_def_of
+from tfdbg_cli.dumps.run_folder.profile_file import PROFILE_FILE, profile_lines
+from tfdbg_cli.dumps.run_folder.safetensors_part import PartWriter, storage_of
+from tfdbg_cli.dumps.run_folder.strings_part import encode_strings
+from tfdbg_cli.dumps.run_folder.view_places import ViewPlaces
+from tfdbg_cli.dumps.sources import Frame, Sources, is_library_path
+from tfdbg_cli.dumps.tfdbg_dir.writer import check_new_folder
+
+__all__ = [
+    "FORMAT",
+    "FRAMES_FILE",
+    "GRAPH_FILE",
+    "INDEX_FILE",
+    "RUN_FILE",
+    "SOURCES_FOLDER",
+    "VERSION",
+    "RunFolderWriter",
+    "write_run_folder",
+]
+
+FORMAT = "tfdbg_cli run folder"
+VERSION = 1
+
+RUN_FILE = "run.json"
+INDEX_FILE = "tensors.jsonl"
+GRAPH_FILE = "graph.pb"
+FRAMES_FILE = "frames.json"
+SOURCES_FOLDER = "sources"
+
+# A view's elements are those of another tensor. Where they aren't found there, a copy of so many
+# bytes is stored; of a larger one only this.
+_SMALL_VIEW = 1 << 20
+_IS_VIEW = "It is a view of another tensor; li names that one."
+
+# So much is held in memory before it is written, and so much may be lost by a kill.
+_PART_BYTES = 1 << 26
+_PART_TENSORS = 4096
+
+
+def _size_text(size: float) -> str:
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if size < 1024 or unit == "GB":
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+
+
+class RunFolderWriter:
+    """Writes one run, tensor by tensor.
+
+    Values are collected by reference and written in parts. Each part appears whole, and only then
+    do its lines join the index: what a kill leaves is a folder whose index names nothing that
+    isn't there. ``run.json`` is written last and says that nothing is missing; `begin` writes what
+    is known of the run before.
+
+    Args:
+        path: a new or empty folder.
+        limit: bytes of values to store. A tensor beyond it is listed with its type, shape and
+            counts, but without its value, and a warning in the folder says so.
+
+    Attributes:
+        path: the folder.
+        warnings: one line for each thing that couldn't be stored.
+
+    Raises:
+        UserError: the folder isn't empty or can't be written to.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], limit: int | None = None) -> None:
+        self.path = Path(path).expanduser()
+        self.warnings: list[str] = []
+        self._limit = limit
+        self._stored = 0
+        self._omitted = 0
+        self._count = 0
+        self._parts = 0
+        self._keys: set[str] = set()
+        self._feeds: list[str] = []
+        self._sizes: dict[str, int] = {}
+        self._is_finished = False
+        check_new_folder(self.path)
+        self._begin_part()
+        self._append_to_index([{"format": FORMAT, "version": VERSION}])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.finish()
+
+    def _begin_part(self) -> None:
+        self._numbers = PartWriter()
+        self._small_floats = PartWriter()
+        self._strings: list[bytes] = []
+        self._waiting: list[dict[str, Any]] = []
+
+    def _write(self, name: str, chunks: Iterable[Chunk]) -> None:
+        self._sizes[name] = write_file(self.path / name, chunks)
+
+    def _append_to_index(self, records: Iterable[Mapping[str, Any]]) -> None:
+        lines = [json.dumps(record, separators=(",", ":")) + "\n" for record in records]
+        path = self.path / INDEX_FILE
+        try:
+            with open(path, "ab") as file:
+                file.write("".join(lines).encode())
+        except OSError as error:
+            raise write_error(path, error) from error
+
+    def add(
+        self,
+        datum: Datum,
+        value: Any = None,
+        op_type: str = "",
+        place: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Add a tensor; tensors are listed in the order in which they were added.
+
+        Args:
+            datum: what it is.
+            value: its value; read from the datum if not given. It must not change until the part
+                is written.
+            op_type: of the node.
+            place: of a view: where its elements are, as `ViewPlaces` finds it. Without one only
+                small views have a value.
+
+        Returns:
+            Whether the value is stored; ``False`` once the limit is reached, and for a value that
+            can't be read.
+
+        Raises:
+            UserError: the disk is full or can't be written to.
+        """
+        record: dict[str, Any] = {
+            "n": self._count,
+            "node": datum.node_name,
+            "slot": datum.output_slot,
+            "op_type": op_type,
+            "debug_op": datum.debug_op,
+            "device": datum.device_name,
+            "time": datum.timestamp,
+        }
+        self._count += 1
+        if datum.is_view:
+            record["view"] = True
+            size = datum.nbytes  # which makes its type known, too
+            if place is not None or size > _SMALL_VIEW:
+                missing = {"missing": _IS_VIEW} if place is None else place
+                self._waiting.append(record | _kind_of(datum) | {"bytes": size, **missing})
+                return place is not None
+        if datum.note:
+            record["note"] = datum.note
+        dtype = datum._dtype or ""
+        if value is None:
+            try:
+                value = datum.get_tensor()
+                dtype = datum.dtype
+            except Exception as error:  # also one of the framework's: the others are there
+                text = error.message if isinstance(error, DumpError) else one_line(error)
+                self.warnings.append(f"{datum.tensor_name} has no value: {text}")
+                record.update(_kind_of(datum), missing=text)
+                self._waiting.append(record)
+                return False
+        is_array = isinstance(value, np.ndarray | np.generic)
+        shape = None if is_array else datum.shape
+        return self._put(record, datum.tensor_name, value, dtype, shape)
+
+    def add_feed(self, name: str, value: Any) -> bool:
+        """Add what was fed to a tensor. As `add`, but it is no dump of the run."""
+        self._feeds.append(name)
+        return self._put({"feed": name}, f"feed/{name}", as_tensor(value), "", None)
+
+    def _put(
+        self,
+        record: dict[str, Any],
+        key: str,
+        value: Any,
+        dtype: str,
+        shape: tuple[int, ...] | None,
+    ) -> bool:
+        self._waiting.append(record)
+        if isinstance(value, InconvertibleTensorProto):
+            record.update(
+                dtype=dtype,
+                shape=None if shape is None else list(shape),
+                bytes=0,
+                description=str(getattr(value, "description", value)),
+                initialized=value.initialized,
+            )
+            return True
+        try:
+            is_stored = self._put_array(record, self._unique(key), np.asarray(value), dtype)
+        except DumpError as error:
+            self.warnings.append(f"{key} has no value: {error.message}")
+            record.update(dtype=dtype, shape=list(np.shape(value)), bytes=0, missing=error.message)
+            is_stored = False
+        held = self._numbers.nbytes + self._small_floats.nbytes
+        if held >= _PART_BYTES or len(self._waiting) >= _PART_TENSORS:
+            self.flush()
+        return is_stored
+
+    def _unique(self, key: str) -> str:
+        found, number = key, 0
+        while found in self._keys:
+            number += 1
+            found = f"{key}#{number}"
+        self._keys.add(found)
+        return found
+
+    def _put_array(
+        self, record: dict[str, Any], key: str, array: np.ndarray[Any, Any], dtype: str
+    ) -> bool:
+        record["key"] = key
+        if array.dtype.kind in "OSUT":
+            line, size = encode_strings(key, array)
+            record.update(dtype="string", shape=list(array.shape), bytes=size)
+            if is_text(array):
+                record["text"] = True
+            if self._exceeds(record, len(line)):
+                return False
+            record["stored"] = "strings"
+            self._strings.append(line + b"\n")
+            return True
+        kind, stored, raw = storage_of(array, dtype)
+        nan, minus, plus = count_bad(array)
+        record.update(dtype=kind.name, shape=list(array.shape), bytes=raw.nbytes)
+        record.update(nan=nan, neg_inf=minus, pos_inf=plus)
+        if self._exceeds(record, raw.nbytes):
+            return False
+        record["stored"] = stored
+        # Readers that know only NumPy's types refuse a file with any other.
+        part = self._small_floats if kind.is_small_float else self._numbers
+        part.add(key, stored, raw)
+        return True
+
+    def _exceeds(self, record: dict[str, Any], size: int) -> bool:
+        if self._limit is None or self._stored + size <= self._limit:
+            self._stored += size
+            return False
+        self._omitted += 1
+        record["missing"] = f"It is beyond the limit of {_size_text(self._limit)} for this dump."
+        return True
+
+    def flush(self) -> None:
+        """Write what was collected so far.
+
+        Raises:
+            UserError: the disk is full or can't be written to.
+        """
+        if not self._waiting:
+            return
+        number = self._parts
+        self._parts += 1
+        places: dict[str, dict[str, Any]] = {}
+        for part, label in ((self._numbers, "tensors"), (self._small_floats, "tensors-small")):
+            if len(part):
+                file = f"{label}-{number:05d}.safetensors"
+                entries, self._sizes[file] = part.write(self.path / file)
+                for key, entry in entries.items():
+                    places[key] = {"file": file, "start": entry.start, "end": entry.end}
+        if self._strings:
+            file = f"strings-{number:05d}.jsonl"
+            self._write(file, self._strings)
+            lines = iter(self._strings)
+            at = 0
+            for record in self._waiting:
+                if record.get("stored") == "strings":
+                    end = at + len(next(lines))
+                    places[record["key"]] = {"file": file, "start": at, "end": end}
+                    at = end
+        for record in self._waiting:
+            record.update(places.get(record.get("key", ""), {}))
+        self._append_to_index(self._waiting)
+        self._begin_part()
+
+    def begin(self, run_info: RunInfo | None) -> None:
+        """Write what is known of the run, so that a kill leaves it, too.
+
+        Raises:
+            UserError: the disk is full or can't be written to.
+        """
+        feeds = list(run_info.feeds) if run_info is not None else []
+        self._write_run(run_info, feeds, {"unfinished": True})
+
+    def _write_run(self, info: RunInfo | None, feeds: list[str], more: Mapping[str, Any]) -> None:
+        run = None if info is None else _run_document(info, feeds)
+        document = {"format": FORMAT, "version": VERSION, "run": run, **more}
+        write_file(self.path / RUN_FILE, [json.dumps(document, indent=1).encode()])
+
+    def add_graph(self, graph: Graph | None, sources: Sources | None = None) -> None:
+        """Write the graph, the stacks that made its nodes, and the user's files among them.
+
+        Raises:
+            UserError: the disk is full or can't be written to.
+        """
+        sources = sources or Sources()
+        paths = dict.fromkeys(sources.paths())
+        if graph is not None:
+            nodes = graph.nodes.values()
+            self._write(GRAPH_FILE, graph_chunks(map(node_def_of, nodes)))
+            stacks = {node.name: node.frames for node in nodes}
+            found = {name: frames for name, frames in stacks.items() if frames}
+            if found:
+                document = _frames_document(found, sources)
+                self._write(FRAMES_FILE, [json.dumps(document).encode()])
+                paths.update(dict.fromkeys(f.file for frames in found.values() for f in frames))
+        self._write_sources(sources, [path for path in paths if not is_library_path(path)])
+
+    def _write_sources(self, sources: Sources, paths: Iterable[str]) -> None:
+        index: dict[str, str] = {}
+        for path in paths:
+            lines = sources.lines(path)
+            if lines is None:
+                continue
+            base = re.sub(r"[^\w.-]", "_", os.path.basename(path.replace("\\", "/")))[-80:]
+            name = f"{len(index):03d}-{base}"
+            if not index:
+                make_folder(self.path / SOURCES_FOLDER)
+            text = "".join(f"{line}\n" for line in lines)
+            self._write(f"{SOURCES_FOLDER}/{name}", [text.encode("utf-8", "surrogatepass")])
+            index[path] = name
+        if index:
+            self._write(f"{SOURCES_FOLDER}/index.json", [json.dumps(index, indent=1).encode()])
+
+    def add_profile(self, profile: Profile) -> None:
+        """Write the timings of the run.
+
+        Raises:
+            UserError: the disk is full or can't be written to.
+        """
+        self._write(PROFILE_FILE, profile_lines(profile))
+
+    def finish(self, run_info: RunInfo | None = None, warnings: Iterable[str] = ()) -> None:
+        """Write what is left and ``run.json``. The writer is of no use after it.
+
+        Args:
+            run_info: fetches, error and the rest; its feeds are stored, unless `add_feed` was.
+            warnings: lines about the dump itself, to be shown again by whoever opens the folder.
+
+        Raises:
+            UserError: the disk is full or can't be written to.
+        """
+        if self._is_finished:
+            return
+        if run_info is not None and not self._feeds:
+            for name, value in run_info.feeds.items():
+                self.add_feed(name, value)
+        self.flush()
+        if self._omitted:
+            self.warnings.append(
+                f"The values of {self._omitted} tensors are not stored: they are beyond the limit "
+                f"of {_size_text(self._limit or 0)} for this dump."
+            )
+        counts = {"tensors": self._count, "bytes": self._stored, "files": self._sizes}
+        self._write_run(run_info, self._feeds, {**counts, "warnings": [*warnings, *self.warnings]})
+        self._is_finished = True
+
+
+def _kind_of(datum: Datum) -> dict[str, Any]:
+    """Type and shape of a datum whose value can't be read, as far as they are known."""
+    shape = datum._shape
+    return {
+        "dtype": datum._dtype or "",
+        "shape": None if shape is None else list(shape),
+        "bytes": 0,
+    }
+
+
+def _run_document(info: RunInfo, feeds: list[str]) -> dict[str, Any]:
+    error = info.error
+    return {
+        "engine": info.engine,
+        "kind": info.kind,
+        "call_count": info.call_count,
+        "runner": info.runner,
+        "filter": info.filter_name,
+        "fetches": [str(name) for name in info.fetches],
+        "feeds": feeds,
+        "number": info.number,
+        "details": [[label, text] for label, text in info.details],
+        "outputs": {str(name): tensor for name, tensor in info.outputs.items()},
+        "results": None if info.results is None else dict(info.results),
+        "error": None
+        if error is None
+        else {
+            "type": error.type_name,
+            "message": error.message,
+            "op": error.op_name,
+            "file": error.file,
+            "line": error.line,
+            "late": error.is_late,
+        },
+    }
+
+
+def _frames_document(
+    stacks: Mapping[str, tuple[Frame, ...]], sources: Sources
+) -> dict[str, list[Any] | dict[str, int]]:
+    """Frames, stacks of frames, and the stack of each node; each frame and stack is there once."""
+    frames: dict[tuple[str, int, str], int] = {}
+    texts: list[list[Any]] = []
+    numbers: dict[tuple[int, ...], int] = {}
+    nodes: dict[str, int] = {}
+    for name, stack in stacks.items():
+        line: list[int] = []
+        for frame in stack:
+            key = (frame.file, frame.line, frame.function)
+            if key not in frames:
+                frames[key] = len(texts)
+                text = frame.text or sources.line(frame.file, frame.line)
+                texts.append([frame.file, frame.line, frame.function, text])
+            line.append(frames[key])
+        nodes[name] = numbers.setdefault(tuple(line), len(numbers))
+    return {"frames": texts, "stacks": [list(stack) for stack in numbers], "nodes": nodes}
+
+
+def write_run_folder(dump: Dump, path: str | os.PathLike[str], limit: int | None = None) -> None:
+    """Write a whole dump as a run folder.
+
+    Args:
+        dump: what to write.
+        path: a new or empty folder.
+        limit: as in `RunFolderWriter`.
+
+    Raises:
+        UserError: the folder isn't empty, the disk is full or can't be written to.
+    """
+    writer = RunFolderWriter(path, limit)
+    writer.begin(dump.run_info())
+    writer.add_graph(dump.graph(), dump.sources())
+    places = ViewPlaces(dump)
+    for datum in dump.data():
+        place = places.place(datum) if datum.is_view else None
+        writer.add(datum, op_type=dump.op_type(datum.node_name), place=place)
+    profile = dump.profile()
+    if profile is not None:
+        writer.add_profile(profile)
+    writer.finish(dump.run_info(), dump.warnings)

@@ -1,0 +1,109 @@
+"""Neural network ops: activations, softmax, and cross entropy computed stably."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfdbg_cli.engines.numpy.dtypes import Array, Shape, merge_shapes
+from tfdbg_cli.engines.numpy.graph import get_default_graph
+from tfdbg_cli.engines.numpy.nodes import Tensor
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor
+from tfdbg_cli.engines.numpy.ops.math_ops import sigmoid, tanh
+from tfdbg_cli.engines.numpy.registry import define, pure, same_shape
+
+__all__ = [
+    "log_softmax",
+    "relu",
+    "sigmoid",
+    "softmax",
+    "softmax_cross_entropy_with_logits",
+    "softmax_cross_entropy_with_logits_v2",
+    "tanh",
+]
+
+
+def _activation(op_type: str, x: Any, name: str | None) -> Tensor:
+    graph = get_default_graph()
+    with graph.name_scope(name or op_type) as scope:
+        tensor = as_tensor(x)
+        return graph.create_op(op_type, [tensor], [tensor.dtype], name=scope).outputs[0]
+
+
+def relu(features: Any, name: str | None = None) -> Tensor:
+    """``max(x, 0)``; NaN stays NaN."""
+    return _activation("Relu", features, name)
+
+
+def softmax(logits: Any, name: str | None = None) -> Tensor:
+    """``exp(x) / sum(exp(x))`` over the last dimension, without overflow."""
+    return _activation("Softmax", logits, name)
+
+
+def log_softmax(logits: Any, name: str | None = None) -> Tensor:
+    """The logarithm of `softmax`, finite for all finite logits."""
+    return _activation("LogSoftmax", logits, name)
+
+
+def softmax_cross_entropy_with_logits(
+    labels: Any = None, logits: Any = None, name: str | None = None
+) -> Tensor:
+    """``-sum(labels * log_softmax(logits))`` over the last dimension, finite for finite logits.
+
+    Args:
+        labels: probabilities, shape ``(n, classes)``.
+        logits: numbers, the same shape.
+        name: of the node.
+
+    Returns:
+        A tensor of shape ``(n,)``. The node's second output is the gradient by the logits.
+    """
+    graph = get_default_graph()
+    with graph.name_scope(name or "softmax_cross_entropy_with_logits") as scope:
+        logits = as_tensor(logits, name="logits")
+        labels = as_tensor(labels, logits.dtype, "labels")
+        return graph.create_op(
+            "SoftmaxCrossEntropyWithLogits",
+            [logits, labels],
+            [logits.dtype, logits.dtype],
+            name=scope,
+        ).outputs[0]
+
+
+#: The name under which TensorFlow 1 has the version that derives by the labels too.
+softmax_cross_entropy_with_logits_v2 = softmax_cross_entropy_with_logits
+
+
+def _shifted(logits: Array) -> Array:
+    return np.asarray(logits - np.max(logits, axis=-1, keepdims=True, initial=-np.inf))
+
+
+def _softmax(logits: Array) -> Array:
+    powers = np.exp(_shifted(logits))
+    return np.asarray(powers / np.sum(powers, axis=-1, keepdims=True))
+
+
+def _log_softmax(logits: Array) -> Array:
+    shifted = _shifted(logits)
+    return np.asarray(shifted - np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True)))
+
+
+def _cross_entropy(logits: Array, labels: Array) -> list[Array]:
+    if logits.shape != labels.shape or logits.ndim != 2:
+        raise ValueError("Logits and labels must be matrices of one shape")
+    loss = -np.sum(labels * _log_softmax(logits), axis=-1)
+    return [np.asarray(loss), np.asarray(_softmax(logits) - labels)]
+
+
+def _cross_entropy_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> list[Shape]:
+    both = merge_shapes(inputs[0].shape, inputs[1].shape)
+    return [None if both is None else both[:1], both]
+
+
+define("Relu", pure(lambda x: np.maximum(x, x.dtype.type(0))), same_shape)
+define("ReluGrad", pure(lambda grad, features: grad * (features > 0)), same_shape)
+define("Softmax", pure(_softmax), same_shape)
+define("LogSoftmax", pure(_log_softmax), same_shape)
+define("SoftmaxCrossEntropyWithLogits", pure(_cross_entropy), _cross_entropy_shape)

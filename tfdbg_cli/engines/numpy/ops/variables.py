@@ -1,0 +1,223 @@
+"""Variables: values that a session keeps from run to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfdbg_cli.engines.numpy.dtypes import Array, DType, Shape, as_dtype, bool_, compatible
+from tfdbg_cli.engines.numpy.graph import Graph, control_dependencies, get_default_graph
+from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
+from tfdbg_cli.engines.numpy.ops.array_ops import identity
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor
+from tfdbg_cli.engines.numpy.registry import define, no_gradient, same_shape, scalar_shape
+
+if TYPE_CHECKING:
+    from tfdbg_cli.engines.numpy.executor import Step, VariableRef
+
+__all__ = [
+    "Variable",
+    "assign",
+    "assign_add",
+    "assign_sub",
+    "global_variables",
+    "global_variables_initializer",
+    "group",
+    "is_variable_initialized",
+    "no_op",
+    "trainable_variables",
+    "variables_initializer",
+]
+
+
+class Variable(Operand):
+    """A value that a session keeps from run to run. It has none before its initializer was run.
+
+    Its nodes are those of TensorFlow 1: ``name`` (the variable), ``name/initial_value``,
+    ``name/Assign`` and ``name/read``.
+
+    Args:
+        initial_value: a value, a tensor, or a function that makes one.
+        trainable: whether optimizers change it.
+        name: of the variable node.
+        dtype: element type; default: that of the initial value.
+
+    Attributes:
+        op: the variable node.
+        initializer: the operation that gives it its initial value.
+        initial_value: that value, a tensor.
+        trainable: whether optimizers change it.
+    """
+
+    def __init__(
+        self,
+        initial_value: Any | Callable[[], Any],
+        trainable: bool = True,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        graph = get_default_graph()
+        if graph.current_context is not None:
+            raise ValueError(
+                "A variable can't be made inside a loop or branch; make it before and use it there."
+            )
+        wanted = None if dtype is None else as_dtype(dtype)
+        with control_dependencies(None), graph.name_scope(name or "Variable") as scope:
+            given = initial_value() if callable(initial_value) else initial_value
+            self.initial_value = as_tensor(given, wanted, "initial_value")
+            static = self.initial_value.shape
+            self.op = graph.create_op(
+                "VariableV2", [], [self.initial_value.dtype], {"shape": static}, scope, [static]
+            )
+            self._ref = self.op.outputs[0]
+            self.initializer = _update("Assign", self._ref, self.initial_value, "Assign").op
+            self._read = identity(self._ref, name="read")
+        self.trainable = trainable
+        graph.variables.append(self)
+
+    @property
+    def name(self) -> str:
+        """``node:0``."""
+        return self._ref.name
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self._ref.dtype
+
+    @property
+    def shape(self) -> Shape:
+        """Static shape."""
+        return self._ref.shape
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that it belongs to."""
+        return self.op.graph
+
+    def value(self) -> Tensor:
+        """The tensor that other nodes use when they use the variable: ``name/read``."""
+        return self._read
+
+    def read_value(self) -> Tensor:
+        """A new read, e.g. one that waits for an assignment (``control_dependencies``)."""
+        return identity(self._ref, name="read")
+
+    def as_graph_element(self) -> Tensor:
+        """What fetching the variable fetches."""
+        return self._ref
+
+    def assign(self, value: Any, name: str | None = None) -> Tensor:
+        """A tensor that, when computed, replaces the value and gives the new one."""
+        return _update("Assign", self._ref, value, name)
+
+    def assign_add(self, delta: Any, name: str | None = None) -> Tensor:
+        """A tensor that, when computed, adds to the value and gives the new one."""
+        return _update("AssignAdd", self._ref, delta, name)
+
+    def assign_sub(self, delta: Any, name: str | None = None) -> Tensor:
+        """A tensor that, when computed, subtracts from the value and gives the new one."""
+        return _update("AssignSub", self._ref, delta, name)
+
+    def eval(self, session: Any = None) -> Any:
+        """The value in the default session or in the one given."""
+        return self._read.eval(session=session)
+
+    def __repr__(self) -> str:
+        return f"<Variable {self.name!r} shape={self.shape} dtype={self.dtype}>"
+
+
+def _update(op_type: str, ref: Tensor, value: Any, name: str | None) -> Tensor:
+    graph = get_default_graph()
+    with graph.name_scope(name or op_type) as scope:
+        value = as_tensor(value, ref.dtype, "value")
+        return graph.create_op(op_type, [ref, value], [ref.dtype], name=scope).outputs[0]
+
+
+def assign(ref: Variable, value: Any, name: str | None = None) -> Tensor:
+    """`Variable.assign`."""
+    return ref.assign(value, name)
+
+
+def assign_add(ref: Variable, value: Any, name: str | None = None) -> Tensor:
+    """`Variable.assign_add`."""
+    return ref.assign_add(value, name)
+
+
+def assign_sub(ref: Variable, value: Any, name: str | None = None) -> Tensor:
+    """`Variable.assign_sub`."""
+    return ref.assign_sub(value, name)
+
+
+def is_variable_initialized(ref: Variable, name: str | None = None) -> Tensor:
+    """A boolean scalar: whether the variable has a value."""
+    graph = get_default_graph()
+    return graph.create_op(
+        "IsVariableInitialized", [ref.as_graph_element()], [bool_], name=name
+    ).outputs[0]
+
+
+def global_variables() -> list[Variable]:
+    """Every variable of the default graph."""
+    return list(get_default_graph().variables)
+
+
+def trainable_variables() -> list[Variable]:
+    """The variables of the default graph that optimizers change."""
+    return [variable for variable in get_default_graph().variables if variable.trainable]
+
+
+def no_op(name: str | None = None) -> Operation:
+    """An operation that does nothing but wait for its control inputs."""
+    return get_default_graph().create_op("NoOp", [], [], name=name)
+
+
+def group(*inputs: Any, name: str | None = None) -> Operation:
+    """An operation that is done when all the given tensors and operations are."""
+    with control_dependencies(inputs):
+        return no_op(name or "group_deps")
+
+
+def variables_initializer(variables: Iterable[Variable], name: str = "init") -> Operation:
+    """An operation that gives variables their initial values."""
+    return group(*(variable.initializer for variable in variables), name=name)
+
+
+def global_variables_initializer() -> Operation:
+    """An operation that gives every variable made so far its initial value."""
+    return variables_initializer(global_variables())
+
+
+def _variable_kernel(step: Step, op: Operation, inputs: list[Any]) -> VariableRef:
+    return step.variable(op)
+
+
+def _updater(compute: Callable[[Array, Array], Array]) -> Callable[..., VariableRef]:
+    def kernel(step: Step, op: Operation, inputs: list[Any]) -> VariableRef:
+        ref: VariableRef = inputs[0]
+        return ref.write(np.asarray(compute(ref.read(op), inputs[1])))
+
+    return kernel
+
+
+def _assign_kernel(step: Step, op: Operation, inputs: list[Any]) -> VariableRef:
+    ref: VariableRef = inputs[0]
+    value: Array = inputs[1]
+    if not compatible(op.inputs[0].shape, value.shape):
+        raise ValueError(f"A value of shape {value.shape} can't be assigned to {op.inputs[0]!r}")
+    return ref.write(value)
+
+
+def _is_initialized_kernel(step: Step, op: Operation, inputs: list[Any]) -> Array:
+    return np.asarray(inputs[0].is_initialized())
+
+
+define("VariableV2", _variable_kernel)
+define("Assign", _assign_kernel, same_shape, ref_inputs=1)
+define("AssignAdd", _updater(np.add), same_shape, ref_inputs=1)
+define("AssignSub", _updater(np.subtract), same_shape, ref_inputs=1)
+define("IsVariableInitialized", _is_initialized_kernel, scalar_shape, ref_inputs=1)
+define("NoOp", lambda step, op, inputs: ())
+no_gradient("IsVariableInitialized")

@@ -1,0 +1,318 @@
+"""What a run computes and how each of its tensors can be kept: fetched, watched, or known."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
+from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.tensorflow.bodies.functions import Inner
+from tfdbg_cli.engines.tensorflow.capture.liveness import Liveness
+from tfdbg_cli.engines.tensorflow.capture.topology import Buffers, order, walk
+from tfdbg_cli.engines.tensorflow.capture.values import Constant, base_dtype_name, holdable
+from tfdbg_cli.engines.tensorflow.sessions.requests import Request
+
+__all__ = ["Entry", "Matcher", "Plan", "PlanCache", "make_plan"]
+
+# Handles are made anew by each fetch (and deleted with it), queues by name are references.
+_NEVER = frozenset({"GetSessionHandle", "GetSessionHandleV2", "VarHandleOp", "VarHandlesOp"})
+# The optimizer inlines these, unless somebody fetches what they return.
+_INLINED = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+# A program has a handful of distinct runs; more come from graphs that grow with each.
+_KEPT = 64
+
+
+class Entry(NamedTuple):
+    """One tensor that a run will list.
+
+    Attributes:
+        node: the name of its operation.
+        slot: the output of the operation.
+        position: its place in the topological order of the run.
+        fetch: its index in `Plan.extra`, or -1.
+        copied: the program holds the fetched array too.
+        constant: its value, where no run is needed to know it.
+        device: what the graph asks for, mostly nothing.
+    """
+
+    node: str
+    slot: int
+    position: int
+    fetch: int
+    copied: bool
+    constant: Constant | None
+    device: str
+
+
+@dataclass
+class Plan:
+    """How to debug the runs of one request on one version of the graph.
+
+    Attributes:
+        ops: every operation the run computes, producers first.
+        extra: the tensors to fetch besides the user's.
+        entries: the tensors whose values are fetched or known, in the order they are listed.
+        watched: ``(node, slot)`` of the tensors that only a debug watch can see.
+        unwatched: the nodes that a watch would change the run by.
+        places: node name -> position in the order, for the watched and the functional nodes.
+        functional: the operations whose bodies need the wildcard watch, by name.
+        matcher: the filters of the watch.
+        fed: ``(operation, slot)`` of the fed tensors.
+        debug_options: the ``DebugOptions`` made so far, by URL.
+        everything: whether the wildcard watch is needed and can be used.
+        inner: runtime name -> the operation of a function body, as far as they were looked up.
+        returned: ``(operation, slot)`` of function calls whose results aren't fetched: they are
+            the tensors that the inlined bodies return.
+        request: the names of what was asked for and fed.
+    """
+
+    ops: list[Any] = field(default_factory=list)
+    extra: list[Any] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    watched: list[tuple[str, int]] = field(default_factory=list)
+    unwatched: list[str] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
+    functional: dict[str, Any] = field(default_factory=dict)
+    matcher: Matcher = field(default_factory=lambda: Matcher(Watch()))
+    fed: frozenset[tuple[Any, int]] = frozenset()
+    debug_options: dict[str, Any] = field(default_factory=dict)
+    everything: bool = False
+    inner: dict[str, Inner | None] = field(default_factory=dict)
+    returned: list[tuple[Any, int]] = field(default_factory=list)
+    request: tuple[Any, ...] = ()
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """What the runtime makes an executor for: plans with equal ones run the same graph."""
+        return (
+            self.request,
+            tuple(tensor.name for tensor in self.extra),
+            tuple(self.watched),
+            self.everything,
+        )
+
+    def without(self, unwanted: Callable[[Entry], bool]) -> Plan:
+        """The same plan with fewer tensors to fetch."""
+        kept = [entry for entry in self.entries if entry.fetch < 0 or not unwanted(entry)]
+        extra: list[Any] = []
+        entries = []
+        for entry in kept:
+            if entry.fetch < 0:
+                entries.append(entry)
+            else:
+                entries.append(entry._replace(fetch=len(extra)))
+                extra.append(self.extra[entry.fetch])
+        return replace(self, extra=extra, entries=entries)
+
+    def sparing(self, unwanted: Callable[[str, int], bool]) -> Plan:
+        """The same plan, keeping fewer tensors than it can; what is asked for is fetched anyway.
+
+        Args:
+            unwanted: says it of a node's output.
+        """
+        fewer = self.without(
+            lambda entry: (
+                entry.position >= 0 and not entry.copied and unwanted(entry.node, entry.slot)
+            )
+        )
+        watched = [key for key in self.watched if not unwanted(*key)]
+        return replace(fewer, watched=watched, debug_options={})
+
+
+class PlanCache:
+    """The plans of one session's latest runs, for those that run again. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._plans: OrderedDict[Hashable, Plan] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], Plan]) -> Plan:
+        """The plan with a key, made now if there is none; that may take its time."""
+        with self._lock:
+            plan = self._plans.get(key)
+            if plan is not None:
+                self._plans.move_to_end(key)
+                return plan
+        plan = make()
+        with self._lock:
+            self._plans[key] = plan
+            while len(self._plans) > _KEPT:
+                self._plans.popitem(last=False)
+        return plan
+
+    def replace(self, old: Plan, new: Plan) -> None:
+        """Keep another plan under the key of one that is kept."""
+        with self._lock:
+            for key, plan in self._plans.items():
+                if plan is old:
+                    self._plans[key] = new
+                    return
+
+
+class Matcher:
+    """The three filters of a `Watch`, compiled; a regex is found anywhere in the name."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._node = re.compile(watch.node_name) if watch.node_name else None
+        self._op_type = re.compile(watch.op_type) if watch.op_type else None
+        self._dtype = re.compile(watch.tensor_dtype) if watch.tensor_dtype else None
+
+    def node(self, name: str, op_type: str) -> bool:
+        """Whether the tensors of a node are wanted, as far as its name and type say."""
+        return (self._node is None or self._node.search(name) is not None) and (
+            self._op_type is None or self._op_type.search(op_type) is not None
+        )
+
+    def dtype(self, name: str) -> bool:
+        """Whether tensors of a dtype are wanted: ``float32_ref`` is that of a reference."""
+        return self._dtype is None or self._dtype.search(name) is not None
+
+
+def make_plan(graph: Any, request: Request, watch: Watch, inline_calls: bool = False) -> Plan:
+    """Work out a plan.
+
+    Time and memory grow with the part of the graph that the run computes; nothing is recursive.
+
+    Args:
+        graph: the session's ``tf.Graph``.
+        request: the resolved fetches and feeds.
+        watch: which tensors are wanted.
+        inline_calls: don't fetch what function calls return: the runtime inlines only calls that
+            nobody fetches, and no watch sees into the others.
+    """
+    fed = frozenset((tensor.op, tensor.value_index) for tensor in request.feeds)
+    asked = {(tensor.op, tensor.value_index) for tensor in request.fetches}
+    roots = [op for op, slot in asked if (op, slot) not in fed] + list(request.targets)
+    edges = walk(roots, fed)
+    ops = order(edges, {})
+    alive = Liveness(edges, fed)
+    for op in ops:
+        alive.visit(op)
+    if alive.frames:
+        ops = order(edges, alive.frames)
+    plan = Plan(ops=ops, matcher=Matcher(watch), fed=fed, request=request.key())
+    buffers = Buffers(edges, ops, asked)
+    planner = _Planner(graph, plan, request, asked, alive, buffers)
+    planner.inlines = inline_calls
+    planner.fill()
+    return plan
+
+
+class _Planner:
+    """Decides tensor by tensor how it is kept."""
+
+    def __init__(
+        self,
+        graph: Any,
+        plan: Plan,
+        request: Request,
+        asked: set[tuple[Any, int]],
+        alive: Liveness,
+        buffers: Buffers,
+    ) -> None:
+        self._graph = graph
+        self._functions = getattr(graph, "_functions", {})
+        self._plan = plan
+        self._request = request
+        self._asked = asked
+        self._alive = alive
+        self._buffers = buffers
+        #: Whether the results of function calls are left to the watch of their bodies.
+        self.inlines = False
+
+    def fill(self) -> None:
+        """Work out everything but the operations."""
+        self._add_feeds()
+        for position, op in enumerate(self._plan.ops):
+            self._add(op, position)
+        self._share_unwritten()
+        if self._plan.watched:
+            self._place()
+
+    def _wanted(self, op: Any, tensor: Any) -> bool:
+        matcher = self._plan.matcher
+        return (
+            holdable(tensor.dtype)
+            and matcher.node(op.name, op.type)
+            and matcher.dtype(tensor.dtype.name)
+        )
+
+    def _add_feeds(self) -> None:
+        unreadable = {(tensor.op, tensor.value_index) for tensor in self._request.handles}
+        for tensor in self._request.feeds:
+            op, slot = tensor.op, tensor.value_index
+            if (op, slot) not in unreadable and self._wanted(op, tensor):
+                # Fetching a fed tensor runs nothing: it gives the fed value as an array.
+                self._fetch(op, slot, tensor, -1)
+
+    def _add(self, op: Any, position: int) -> None:
+        plan, name, kind = self._plan, op.name, op.type
+        if kind in FUNCTIONAL or kind in self._functions:
+            plan.functional[name] = op
+            plan.places[name] = position
+        outputs = op.outputs
+        if not outputs or kind in _NEVER:
+            return
+        certain = (
+            self._alive.always(op) and not self._alive.chooses(op) and self._graph.is_fetchable(op)
+        )
+        for slot, tensor in enumerate(outputs):
+            key = (op, slot)
+            if key in plan.fed or not self._wanted(op, tensor):
+                continue
+            by_reference = tensor.dtype._is_ref_dtype
+            if key in self._asked:
+                self._fetch(op, slot, tensor, position)
+            elif certain and kind == "Const":
+                plan.entries.append(Entry(name, slot, position, -1, False, Constant(op), op.device))
+            elif self.inlines and (kind in _INLINED or kind in self._functions):
+                plan.returned.append((op, slot))
+            elif certain and not by_reference and key not in self._buffers.changing:
+                self._fetch(op, slot, tensor, position)
+            elif key in self._buffers.late or self._alive.may_never_begin(op):
+                plan.unwatched.append(name)
+            elif kind not in FUNCTIONAL and not (by_reference and _is_text(tensor.dtype)):
+                plan.watched.append((name, slot))
+                plan.places[name] = position
+
+    def _fetch(self, op: Any, slot: int, tensor: Any, position: int) -> None:
+        plan = self._plan
+        held = (op, slot) in self._asked or (op, slot) in plan.fed
+        plan.entries.append(Entry(op.name, slot, position, len(plan.extra), held, None, op.device))
+        plan.extra.append(tensor)
+
+    def _share_unwritten(self) -> None:
+        """A reference variable that the run only reads has the value that was read of it."""
+        plan = self._plan
+        fetched = {(entry.node, entry.slot): entry for entry in plan.entries if entry.fetch >= 0}
+        shared = set()
+        for variable, reader in self._buffers.reads.items():
+            key = (variable.name, 0)
+            entry = fetched.get((reader.name, 0))
+            if entry is not None and variable.name in plan.places and key not in fetched:
+                shared.add(key)
+                plan.entries.append(
+                    entry._replace(node=variable.name, position=plan.places[variable.name])
+                )
+        if shared:
+            plan.watched = [key for key in plan.watched if key not in shared]
+            plan.entries.sort(key=lambda entry: entry.position)
+
+    def _place(self) -> None:
+        """The tensors of a loop stand all together, where it ends."""
+        plan, frames = self._plan, self._alive.frames
+        loops = {frames[op][0]: at for at, op in enumerate(plan.ops) if op in frames}
+        watched = {name for name, _ in plan.watched}
+        for op, frame in frames.items():
+            if op.name in watched:
+                plan.places[op.name] = loops[frame[0]]
+
+
+def _is_text(dtype: Any) -> bool:
+    """Whether a reference is to the name of a queue or table rather than to a variable."""
+    return base_dtype_name(dtype) == "string"

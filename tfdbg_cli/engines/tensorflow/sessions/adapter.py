@@ -1,0 +1,468 @@
+"""Sessions of TensorFlow as the wrapper session drives them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from itertools import chain
+from typing import Any
+
+from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.client import session as tf_session
+
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.dumps.dump import RunError
+from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.base import Capture, RunCall, SessionAdapter, Watch
+from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
+from tfdbg_cli.engines.tensorflow.capture.assembly import Assembly
+from tfdbg_cli.engines.tensorflow.capture.plan import Entry, Plan, PlanCache, make_plan
+from tfdbg_cli.engines.tensorflow.capture.profile import StepTimings, traced
+from tfdbg_cli.engines.tensorflow.capture.spool import Seen, borrow_folder, take
+from tfdbg_cli.engines.tensorflow.capture.watch import all_watchable, debug_options, with_debug
+from tfdbg_cli.engines.tensorflow.graph import GraphView
+from tfdbg_cli.engines.tensorflow.sessions import errors, guard, install, recovery
+from tfdbg_cli.engines.tensorflow.sessions.callables import Callables
+from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
+from tfdbg_cli.engines.tensorflow.sessions.partial import PartialRuns
+from tfdbg_cli.engines.tensorflow.sessions.requests import (
+    Kept,
+    Request,
+    feed_values,
+    fetch_labels,
+    resolve,
+)
+from tfdbg_cli.engines.tensorflow.stepping.stepper import TensorFlowStepper, make_stepper
+
+__all__ = ["TensorFlowAdapter"]
+
+_Run = Callable[[Any, Any, Any, Any], Any]
+
+_BRANCHES = frozenset({"Case", "If", "StatelessCase", "StatelessIf"})
+_LOOPS = frozenset({"StatelessWhile", "While"})
+
+
+class TensorFlowAdapter(SessionAdapter):
+    """A ``BaseSession``: ``Session``, ``InteractiveSession``, and what derives from them.
+
+    Args:
+        session: the session.
+        is_exact: whether debugged runs are to be equal to plain ones to the last bit: TensorFlow's
+            optimizer doesn't rewrite what is fetched.
+    """
+
+    engine_name = "tensorflow"
+
+    def __init__(self, session: Any, is_exact: Callable[[], bool] = lambda: False) -> None:
+        super().__init__(session)
+        self._is_exact = is_exact
+        self._view: GraphView | None = None
+        self._plans = PlanCache()
+        self._device: str | None = None
+        self._watching = True  # until a debug operation fails
+        self._callables = Callables(self)
+        self._partial_runs = PartialRuns(self)
+
+    @property
+    def framework_graph(self) -> Any:
+        """The session's ``tf.Graph``."""
+        return self.session.graph
+
+    def run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
+        """``Session.run``."""
+        run = guard.runner(self.session)
+        with guard.bypass():
+            return run(fetches, feed_dict, options, run_metadata)
+
+    def debug_run(
+        self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any, watch: Watch
+    ) -> Capture:
+        """``Session.run`` with the run's intermediate tensors among its fetches.
+
+        What can't be fetched (the inside of loops, branches and functions, variables by
+        reference) is watched by the runtime's debug operations in the same run.
+        """
+        is_chosen = watch.node_name or watch.op_type or watch.tensor_dtype or watch.debug_urls
+        if self._is_exact() and not is_chosen:
+            with contextlib.suppress(NotImplementedError):
+                return self.stepper(fetches, feed_dict, options, run_metadata).finish()
+        run = guard.runner(self.session)
+        with guard.bypass():
+            return self.debug_with(run, fetches, feed_dict, options, run_metadata, watch)
+
+    def debug_with(
+        self,
+        run: _Run,
+        fetches: Any,
+        feed_dict: Any,
+        options: Any,
+        run_metadata: Any,
+        watch: Watch,
+        unwanted: Callable[[str, int], bool] | None = None,
+    ) -> Capture:
+        """As `debug_run`, through a given ``run`` of the session.
+
+        Args:
+            run: ``Session.run``, or what stands for it.
+            fetches, feed_dict, options, run_metadata, watch: as for `debug_run`.
+            unwanted: says of a node's output that it needn't be kept; ``None``: all are.
+        """
+        try:
+            plan = self._plan(fetches, feed_dict, watch)
+            if unwanted is not None:
+                plan = plan.sparing(unwanted)
+        except Exception as unplanned:
+            pass_on(unplanned)
+            # Mostly the arguments are wrong; the run itself says best in what way.
+            value, error = attempt(lambda: run(fetches, feed_dict, options, run_metadata))
+            dump = MemoryDump(self.graph)
+            dump.warnings.append(f"The run was not watched: {one_line(unplanned)}")
+            return Capture(value, dump, error, run_metadata)
+        assembly = self.assembly(plan)
+        if watch.debug_urls or watch.debug_ops != ("DebugIdentity",):
+            capture = self._native_run(
+                lambda opts: run(fetches, feed_dict, opts, run_metadata), options, assembly, watch
+            )
+            capture.run_metadata = run_metadata
+            return capture
+        problems: list[str] = []
+        with ExitStack() as stack:
+            debugged, folder = options, ""
+            if self._watches(plan, options):
+                try:
+                    folder = stack.enter_context(borrow_folder())
+                    debugged = with_debug(options, self._debug_options(plan, folder))
+                except OSError as full:
+                    problems.append(f"Loops and functions were not watched: {one_line(full)}")
+            kept = Kept(plan.extra)
+            values, error, late = _attempt_late(
+                lambda: run([kept, fetches], feed_dict, debugged, run_metadata),
+                lambda: kept.has_come,
+            )
+            seen = take(folder, problems.append, assembly.ran) if folder else []
+        if error is None or kept.has_come:
+            dump = assembly.dump(plan.entries, kept.values or [], seen)
+            capture = Capture(values[1] if error is None else None, dump, error, late=late)
+        else:
+            capture = self._failed(
+                lambda: run(fetches, feed_dict, options, run_metadata),
+                lambda tensors: run(tensors, feed_dict, None, None),
+                assembly,
+                seen,
+                error,
+            )
+        capture.run_metadata = run_metadata
+        assert capture.dump is not None
+        capture.dump.warnings.extend(problems)
+        if capture.error is None and plan.functional and watch == Watch():
+            names = {datum.node_name for datum in capture.dump.data()}
+            for caller in plan.functional:
+                if not any(name.startswith(f"{caller}/") for name in names):
+                    capture.dump.warnings.append(
+                        f"The body of {caller} left no tensors: TensorFlow computed it ahead of "
+                        "the run (constant folding) or kept it as one op."
+                    )
+        if plan.functional and not plan.everything:
+            capture.dump.warnings.append(
+                "Function bodies aren't watched: that would change the run, or a node's name is "
+                "too long for a file."
+            )
+        if plan.unwatched:
+            first, count = ", ".join(plan.unwatched[:3]), len(plan.unwatched)
+            more = f" and {count - 3} more" if count > 3 else ""
+            capture.dump.warnings.append(
+                f"Not watched, for that would change the run: {first}{more} (a variable that is "
+                "read again after its update, or a loop in a branch)."
+            )
+        return capture
+
+    def _failed(
+        self,
+        again: Callable[[], Any],
+        fetch: Callable[[list[Any]], list[Any]],
+        assembly: Assembly,
+        seen: list[Seen],
+        error: BaseException,
+    ) -> Capture:
+        """The capture of a run that has raised an ``OpError``.
+
+        Args:
+            again: the plain run, once more.
+            fetch: other tensors with the feeds of the run.
+            assembly: makes the dump.
+            seen: what the watches saw before the failure.
+            error: what was raised.
+        """
+        plan, value, survived = assembly.plan, None, False
+        own_fault = errors.is_of_watch(error)
+        failed = "" if own_fault else errors.failed_op(error)
+        reason = errors.reason(error)
+        expected = errors.is_expected(error)
+        if not expected and not recovery.has_side_effects(plan):
+            # Was it one of the extra fetches? Without side effects the plain run can tell.
+            value, plain_error = attempt(again)
+            survived = plain_error is None
+            error = plain_error or error
+        entries: list[Entry] = []
+        extra: list[Any] = []
+        inner = None
+        if failed and failed not in (op.name for op in plan.ops):
+            inner = assembly.failed(failed, seen)  # the error names it as its function does
+            failed = inner.calls[0][1].name if inner is not None else failed
+        if (failed or own_fault) and not expected:
+            entries, extra = recovery.recompute(plan, fetch, {failed}, error)
+        dump = assembly.dump(entries, extra, seen)
+        if inner is not None and not survived:
+            errors.name_op(error, inner.name)
+        if own_fault:
+            self._watching = False
+            dump.warnings.append(f"Loops and functions aren't watched any more: {reason}")
+        if not survived:
+            if entries:
+                dump.warnings.append(
+                    "The run failed: tensors that depend neither on the failure nor on side "
+                    "effects were computed once more."
+                )
+            return Capture(None, dump, error)
+        if not own_fault:
+            kept = {(entry.node, entry.slot) for entry in entries}
+            fewer = plan.without(lambda entry: (entry.node, entry.slot) not in kept)
+            self._plans.replace(plan, fewer)
+            dump.warnings.append(f"Tensors that the run itself doesn't need are left out: {reason}")
+        return Capture(value, dump)
+
+    def _native_run(
+        self, run: Callable[[Any], Any], options: Any, assembly: Assembly, watch: Watch
+    ) -> Capture:
+        """Let the runtime's debug operations watch everything, as the original does."""
+        plan = assembly.plan
+        tensors = [(entry.node, entry.slot) for entry in plan.entries] + plan.watched
+        filtered = watch.node_name or watch.op_type or watch.tensor_dtype
+        everything = tensors[0][0] if tensors and not filtered else None
+        with ExitStack() as stack:
+            folder = "" if watch.debug_urls else stack.enter_context(borrow_folder())
+            debug = debug_options(
+                tensors,
+                everything,
+                watch.debug_urls or (f"file://{folder}",),
+                watch.debug_ops,
+                watch.tolerate_failures,
+            )
+            value, error = attempt(lambda: run(with_debug(options, debug)))
+            problems: list[str] = []
+            seen = take(folder, problems.append) if folder else []
+        dump = assembly.dump([], [], seen, everything=True)
+        dump.warnings.extend(problems)
+        return Capture(value, dump, error)
+
+    def profile_run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Capture:
+        """``Session.run`` with full tracing; the step stats are in `Capture.run_metadata`."""
+        run = guard.runner(self.session)
+        with guard.bypass():
+            return self.profile_with(run, fetches, feed_dict, options, run_metadata)
+
+    def profile_with(
+        self, run: _Run, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any
+    ) -> Capture:
+        """As `profile_run`, through a given ``run`` of the session."""
+        record = config_pb2.RunMetadata()
+        value, error, late = _attempt_late(
+            lambda: run(fetches, feed_dict, traced(options), record),
+            lambda: record.HasField("step_stats"),
+        )
+        if run_metadata is not None and error is None:
+            run_metadata.CopyFrom(record)
+            if options is None or not options.trace_level:
+                run_metadata.ClearField("step_stats")
+        timings = StepTimings(self.session.graph, self._graph_view(), record.step_stats)
+        dump = MemoryDump(timings.graph, profile=timings.profile)
+        if error is not None and late is None:
+            dump.warnings.append("TensorFlow gives no timings of a run that failed.")
+        return Capture(value, dump, error, record, late)
+
+    def stepper(
+        self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any
+    ) -> TensorFlowStepper:
+        """``Session.run``, made at once with all its tensors kept, to be gone through in steps."""
+        arguments = (fetches, feed_dict, options, run_metadata)
+        return make_stepper(self, self._graph_view().functions, arguments)
+
+    # Other ways to run.
+
+    def callable_call(
+        self, callable_options: Any, values: Sequence[Any], run_metadata: Any
+    ) -> RunCall:
+        """The run of a callable made of ``CallableOptions``."""
+        return self._callables.call(callable_options, values, run_metadata)
+
+    def make_callable(
+        self, fetches: Any, feed_list: Any, accept_options: bool
+    ) -> Callable[..., Any] | None:
+        """``Session.make_callable``; its runs go straight through."""
+        with guard.bypass():
+            plain = super().make_callable(fetches, feed_list, accept_options)
+        if plain is None:
+            return None
+        made = plain
+
+        @functools.wraps(plain)
+        def call(*values: Any, **kwargs: Any) -> Any:
+            with guard.bypass():
+                return made(*values, **kwargs)
+
+        return call
+
+    def partial_run_setup(self, fetches: Any, feeds: Any) -> Any:
+        """``Session.partial_run_setup``, for the intermediate tensors as well."""
+        return self._partial_runs.setup(fetches, feeds)
+
+    def partial_call(self, handle: Any, fetches: Any, feed_dict: Any) -> RunCall:
+        """One ``Session.partial_run``."""
+        return self._partial_runs.call(handle, fetches, feed_dict)
+
+    def next_run(self, fetches: Any, take: Callable[[RunCall], Any]) -> Callable[[], None]:
+        """The run that a monitored session is about to make of this one, hooks' fetches and all."""
+        doors = ExitStack()
+        doors.enter_context(install.open_doors())
+
+        def hand_over(
+            session: Any, plain: _Run, asked: Any, feeds: Any, opts: Any, metadata: Any
+        ) -> Any:
+            cancel()
+            arguments = (asked, feeds, opts, metadata)
+            call = RunCall(
+                self.fetch_names(fetches),
+                self.feeds(feeds),
+                run=lambda: plain(*arguments),
+                debug=lambda watch: self.debug_with(plain, *arguments, watch),
+                profile=lambda: self.profile_with(plain, *arguments),
+            )
+            return take(call)
+
+        withdraw = guard.intercept(guard.Interception(fetches, hand_over, self.session))
+
+        def cancel() -> None:
+            withdraw()
+            doors.close()
+
+        return cancel
+
+    # Plans.
+
+    def assembly(self, plan: Plan) -> Assembly:
+        """What makes the dump of a run that begins now."""
+        # A session below a monitored one is a weak proxy; what it stands for can be a key.
+        session = self.session.__init__.__self__
+        return Assembly(self._graph_view(), plan, self._device_name(), session)
+
+    def _plan(self, fetches: Any, feed_dict: Any, watch: Watch) -> Plan:
+        graph = self.session.graph
+        request = resolve(graph, fetches, feed_dict)
+        filters = (watch.node_name, watch.op_type, watch.tensor_dtype)
+        key = (graph.version, *request.key(), *filters)
+        return self._plans.get(key, lambda: self._make_plan(request, watch))
+
+    def _make_plan(self, request: Request, watch: Watch) -> Plan:
+        graph = self.session.graph
+        inlines = self._watching and not self.session.sess_str
+        plan = make_plan(graph, request, watch, inlines)
+        if plan.functional:
+            functions = self._graph_view().functions
+            inner = functions.names(plan.functional.values())
+            plan.everything = (
+                not plan.unwatched
+                and not _may_skip_a_loop(functions, plan.functional.values())
+                and all_watchable(chain((op.name for op in plan.ops), inner))
+            )
+            if plan.returned and not plan.everything:
+                plan = make_plan(graph, request, watch)
+        return plan
+
+    def _watches(self, plan: Plan, options: Any) -> bool:
+        """Whether the runtime's debug operations are needed and can be used."""
+        if not self._watching or not (plan.watched or plan.everything):
+            return False
+        if self.session.sess_str:  # a remote runtime writes to its own disk
+            return False
+        # Two watches of one tensor don't go together: the program's own come first.
+        return options is None or not options.debug_options.debug_tensor_watch_opts
+
+    def _debug_options(self, plan: Plan, folder: str) -> Any:
+        url = f"file://{folder}"
+        if url not in plan.debug_options:
+            everything = next(iter(plan.functional)) if plan.everything else None
+            plan.debug_options[url] = debug_options(plan.watched, everything, (url,))
+        return plan.debug_options[url]
+
+    def _device_name(self) -> str:
+        """The session's device where it has only one; else the graph says what it knows."""
+        if self._device is None:
+            try:
+                devices = self.session.list_devices()
+            except Exception:  # closed: the run will say so
+                return ""
+            self._device = str(devices[0].name) if len(devices) == 1 else ""
+        return self._device
+
+    # Names.
+
+    def fetch_names(self, fetches: Any) -> list[str]:
+        """The names of the fetches, as ``print_tensor`` takes them."""
+        return fetch_labels(fetches)
+
+    def feeds(self, feed_dict: Any) -> Mapping[str, Any]:
+        """The values of the feeds by the names of the tensors they go to."""
+        return feed_values(feed_dict)
+
+    def _graph_view(self) -> GraphView:
+        if self._view is None:
+            self._view = GraphView(self.session.graph)
+        return self._view
+
+    def graph(self) -> Graph:
+        """The session's graph as it is now."""
+        return self._graph_view().graph()
+
+    def describe_error(self, error: BaseException) -> RunError | None:
+        """Type, message and operation of a ``tf.errors.OpError``."""
+        return errors.describe(error)
+
+    def default_session(self, wrapper: Any) -> AbstractContextManager[Any]:
+        """A context in which ``tensor.eval()`` and ``op.run()`` go through ``wrapper``."""
+        context: AbstractContextManager[Any] = tf_session.BaseSession.as_default(wrapper)
+        return context
+
+
+def _attempt_late(
+    run: Callable[[], Any], is_done: Callable[[], bool]
+) -> tuple[Any, BaseException | None, RunError | None]:
+    """As `attempt`, where the program's own code may raise after the runtime's work.
+
+    Args:
+        run: the run.
+        is_done: whether the runtime has done its work.
+
+    Returns:
+        The value, the error and, if it is a late one, what to tell of it.
+    """
+    try:
+        value, error = attempt(run)
+    except BaseException as raised:
+        if not is_done():
+            raise
+        value, error = None, raised
+    return value, error, errors.late(error) if error is not None and is_done() else None
+
+
+def _may_skip_a_loop(functions: Functions, calls: Collection[Any]) -> bool:
+    """Whether a branch, in what these operations call, has a loop that may not be run.
+
+    A watch in it keeps the branch's result from having a value when it isn't.
+    """
+    inside = chain(calls, functions.operations(calls))
+    branches = [op for op in inside if op.type in _BRANCHES]
+    return any(op.type in _LOOPS for op in functions.operations(branches))

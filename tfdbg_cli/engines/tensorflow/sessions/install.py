@@ -1,0 +1,294 @@
+"""Doors in TensorFlow's session classes: the user's runs go to the debugger, the rest pass."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tensorflow.python.client import session as tf_session
+
+from tfdbg_cli.engines.base import WrapSession
+from tfdbg_cli.engines.tensorflow.sessions import guard
+from tfdbg_cli.engines.tensorflow.stacks import keep_code
+
+__all__ = ["install", "open_doors"]
+
+# Runs that these modules ask for are the framework's housekeeping: initializing, saving, feeding
+# queues, deleting handles. What a MonitoredSession runs for the user comes through its own door.
+_HOUSEKEEPING = (
+    "tensorflow.python.checkpoint.",
+    "tensorflow.python.client.session",
+    "tensorflow.python.debug.",
+    "tensorflow.python.framework.convert_to_constants",
+    "tensorflow.python.framework.graph_util",
+    "tensorflow.python.ops.session_ops",
+    "tensorflow.python.saved_model.",
+    "tensorflow.python.tools.",
+    "tensorflow.python.training.",
+    "tensorflow_estimator.",
+)
+# Keras reads and writes its variables through these.
+_KERAS_BACKENDS = frozenset(
+    {
+        "keras.backend",
+        "keras.src.backend",
+        "tensorflow.python.keras.backend",
+        "tf_keras.src.backend",
+    }
+)
+
+_lock = threading.RLock()
+_wraps: list[WrapSession] = []
+_open = 0
+_originals: dict[tuple[type, str], Any] = {}
+
+_MONITORED = "tensorflow.python.training.monitored_session"
+
+
+def _housekeeping(depth: int) -> bool:
+    """Whether the caller of a patched method is the framework itself."""
+    name = sys._getframe(depth + 1).f_globals.get("__name__", "")
+    return name.startswith(_HOUSEKEEPING) or name in _KERAS_BACKENDS
+
+
+def install(wrap: WrapSession) -> Callable[[], None]:
+    """Debug every session of the process, also those that exist already.
+
+    A ``MonitoredSession`` is debugged at its own ``run``: the user's fetches are the run's, hooks
+    are part of the run, and what the session does for itself passes.
+
+    Args:
+        wrap: gives the wrapper of a session.
+
+    Returns:
+        A function that undoes it; it may be called more than once.
+    """
+    with _lock:
+        _open_doors()
+        _wraps.append(wrap)
+    undone = False
+
+    def undo() -> None:
+        nonlocal undone
+        with _lock:
+            if not undone:
+                undone = True
+                _wraps.remove(wrap)
+                _close_doors()
+
+    return undo
+
+
+@contextmanager
+def open_doors() -> Iterator[None]:
+    """The patches are in place within, so that interceptions are seen."""
+    with _lock:
+        _open_doors()
+    try:
+        yield
+    finally:
+        with _lock:
+            _close_doors()
+
+
+def _wrap() -> WrapSession | None:
+    """What to do with a run of the user's; ``None``: let it pass."""
+    if guard.bypassed():
+        return None
+    with _lock:
+        return _wraps[-1] if _wraps else None
+
+
+def _open_doors() -> None:
+    global _open
+    _open += 1
+    if _open == 1:
+        base = tf_session.BaseSession
+        _patch(base, "run", _session_run)
+        _patch(base, "make_callable", _make_callable)
+        _patch(base, "_make_callable_from_options", _make_callable_from_options)
+        _patch(base, "partial_run_setup", _partial_run_setup)
+        _patch(base, "partial_run", _partial_run)
+        keep_code()
+    _patch_monitored()
+
+
+def _patch_monitored() -> None:
+    """Patch the monitored sessions once their module is there.
+
+    It is not imported for that: TensorFlow may be in the middle of its own import. A monitored
+    session runs its initialization through a plain session first, so this is in time.
+    """
+    owner = getattr(sys.modules.get(_MONITORED), "_MonitoredSession", None)
+    if owner is not None and (owner, "run") not in _originals:
+        with _lock:
+            if _open and (owner, "run") not in _originals:
+                _patch(owner, "run", _monitored_run)
+                _patch(owner, "run_step_fn", _run_step_fn)
+
+
+def _patch(owner: type, name: str, make: Callable[[Callable[..., Any]], Any]) -> None:
+    original = owner.__dict__[name]
+    _originals[owner, name] = (original, make(original))
+    setattr(owner, name, _originals[owner, name][1])
+
+
+def _close_doors() -> None:
+    global _open
+    _open -= 1
+    if _open == 0:
+        for (owner, name), (original, patched) in _originals.items():
+            # If somebody else has patched on top of it, ours stays below and lets all pass.
+            if owner.__dict__.get(name) is patched:
+                setattr(owner, name, original)
+        _originals.clear()
+
+
+def _session_run(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def run(
+        self: Any,
+        fetches: Any,
+        feed_dict: Any = None,
+        options: Any = None,
+        run_metadata: Any = None,
+    ) -> Any:
+        plain: Callable[..., Any] = functools.partial(original, self)
+        waiting = guard.interceptions(self, fetches)
+        if waiting:
+            for interception in reversed(waiting):
+                plain = functools.partial(interception.run, self, plain)
+            return plain(fetches, feed_dict, options, run_metadata)
+        _patch_monitored()
+        wrap = _wrap()
+        if wrap is None or _housekeeping(1):
+            return original(self, fetches, feed_dict, options, run_metadata)
+        with guard.entered(self, plain):
+            return wrap(self).run(fetches, feed_dict, options, run_metadata)
+
+    return run
+
+
+def _make_callable(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def make_callable(
+        self: Any, fetches: Any, feed_list: Any = None, accept_options: bool = False
+    ) -> Any:
+        plain = original(self, fetches, feed_list, accept_options)
+        if _wrap() is None or _housekeeping(1):
+            return plain
+
+        @functools.wraps(plain)
+        def call(*values: Any, **kwargs: Any) -> Any:
+            wrap = _wrap()
+            if wrap is None or (values and not feed_list) or not kwargs.keys() <= _OPTIONS:
+                return plain(*values, **kwargs)
+            if kwargs and not accept_options and not feed_list:
+                return plain(*values, **kwargs)
+            feed_dict = dict(zip(feed_list, values, strict=False)) if feed_list else None
+            return wrap(self).run(fetches, feed_dict, **kwargs)
+
+        return call
+
+    return make_callable
+
+
+_OPTIONS = {"options", "run_metadata"}
+
+
+def _make_callable_from_options(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def make_callable_from_options(self: Any, callable_options: Any) -> Any:
+        plain = original(self, callable_options)
+        if _wrap() is None or callable_options.tensor_connection:
+            return plain
+        copied = type(callable_options)()
+        copied.CopyFrom(callable_options)
+
+        def call(*values: Any, run_metadata: Any = None) -> Any:
+            wrap = _wrap()
+            is_empty = not (copied.fetch or copied.target)
+            if wrap is None or is_empty or len(values) != len(copied.feed):
+                return plain(*values, run_metadata=run_metadata)
+            return wrap(self).run(
+                run_metadata=run_metadata, callable_options=copied, callable_runner_args=values
+            )
+
+        return call
+
+    return make_callable_from_options
+
+
+def _partial_run_setup(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def partial_run_setup(self: Any, fetches: Any, feeds: Any = None) -> Any:
+        wrap = _wrap()
+        if wrap is None:
+            return original(self, fetches, feeds)
+        return wrap(self).partial_run_setup(fetches, feeds)
+
+    return partial_run_setup
+
+
+def _partial_run(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def partial_run(self: Any, handle: Any, fetches: Any, feed_dict: Any = None) -> Any:
+        wrap = _wrap()
+        if wrap is None:
+            return original(self, handle, fetches, feed_dict)
+        return wrap(self).partial_run(handle, fetches, feed_dict)
+
+    return partial_run
+
+
+def _monitored_run(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def run(
+        self: Any,
+        fetches: Any,
+        feed_dict: Any = None,
+        options: Any = None,
+        run_metadata: Any = None,
+    ) -> Any:
+        wrap = _wrap()
+        if wrap is None:
+            return original(self, fetches, feed_dict, options, run_metadata)
+        with guard.entered(self, functools.partial(original, self)):
+            return wrap(self).run(fetches, feed_dict, options, run_metadata)
+
+    return run
+
+
+def _run_step_fn(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def run_step_fn(self: Any, step_fn: Any) -> Any:
+        from tensorflow.python.util import function_utils
+
+        known = function_utils.fn_args(step_fn) in (("step_context",), ("self", "step_context"))
+        if _wrap() is None or not known:
+            return original(self, step_fn)
+
+        def debugged(step_context: Any) -> Any:
+            plain = step_context.run_with_hooks
+
+            def run_with_hooks(
+                fetches: Any,
+                feed_dict: Any = None,
+                options: Any = None,
+                run_metadata: Any = None,
+            ) -> Any:
+                wrap = _wrap()
+                if wrap is None:
+                    return plain(fetches, feed_dict, options, run_metadata)
+                with guard.entered(self, plain):
+                    return wrap(self).run(fetches, feed_dict, options, run_metadata)
+
+            return step_fn(type(step_context)(step_context.session, run_with_hooks))
+
+        return original(self, debugged)
+
+    return run_step_fn

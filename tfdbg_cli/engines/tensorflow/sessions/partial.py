@@ -1,0 +1,230 @@
+"""Partial runs: a run that is fed and fetched in several parts."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from tensorflow.python.client import session as tf_session
+
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.base import Capture, RunCall, Watch
+from tfdbg_cli.engines.tensorflow.capture.plan import Entry, Matcher, Plan, make_plan
+from tfdbg_cli.engines.tensorflow.capture.topology import walk
+from tfdbg_cli.engines.tensorflow.sessions import guard
+from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
+from tfdbg_cli.engines.tensorflow.sessions.requests import Request, resolve
+
+if TYPE_CHECKING:
+    from tfdbg_cli.engines.tensorflow.sessions.adapter import TensorFlowAdapter
+
+__all__ = ["PartialRuns"]
+
+# Programs may leave theirs unfinished.
+_MOST = 64
+
+_Key = tuple[Any, int]
+
+
+def _key(tensor: Any) -> _Key:
+    return (tensor.op, tensor.value_index)
+
+
+class _Partial:
+    """One partial run, from its setup to its last part.
+
+    Args:
+        request: what the program asked for at the setup.
+        plan: how the whole of it is watched.
+    """
+
+    def __init__(self, request: Request, plan: Plan) -> None:
+        self.plan = plan
+        asked = {_key(tensor) for tensor in request.fetches}
+        self.fetches = set(asked)
+        self.targets = set(request.targets)
+        self.feeds = {_key(tensor) for tensor in request.feeds}
+        #: What the debugged parts so far have found, shown again where a later one fails.
+        self.found: dict[_Key, Any] = {}
+        #: The intermediate tensors that no part has fetched yet: each can be fetched once.
+        self.left: dict[_Key, Any] = {
+            _key(tensor): tensor
+            for tensor in plan.extra
+            if _key(tensor) not in asked and _key(tensor) not in plan.fed
+        }
+
+    def take(self, request: Request, debugged: bool) -> list[Any]:
+        """What to fetch besides in a part; to be called once for each part.
+
+        A run is over when all that was set up is fetched and fed, so the last part takes all that
+        is left.
+        """
+        self.fetches -= {_key(tensor) for tensor in request.fetches}
+        self.targets -= set(request.targets)
+        self.feeds -= {_key(tensor) for tensor in request.feeds}
+        is_last = not (self.fetches or self.targets or self.feeds)
+        if is_last:
+            taken = list(self.left)
+        elif debugged:
+            reached = self.ancestors(request)
+            taken = [key for key in self.left if key[0] in reached]
+        else:
+            taken = []
+        return [self.left.pop(key) for key in taken]
+
+    def ancestors(self, request: Request) -> set[Any]:
+        """The operations that a part needs."""
+        roots = [
+            tensor.op for tensor in request.fetches if _key(tensor) not in self.plan.fed
+        ] + list(request.targets)
+        return set(walk(roots, self.plan.fed))
+
+
+class PartialRuns:
+    """The partial runs of one session.
+
+    Their setup asks for the intermediate tensors as well, since only what was set up can be
+    fetched; a debugged part fetches those that it computes. The runtime takes no debug watches
+    here, so the inside of loops, branches and functions stays unseen.
+
+    Args:
+        adapter: of the session.
+    """
+
+    def __init__(self, adapter: TensorFlowAdapter) -> None:
+        self._adapter = adapter
+        self._running: OrderedDict[Any, _Partial] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def setup(self, fetches: Any, feeds: Any) -> Any:
+        """``Session.partial_run_setup``; its handle."""
+        session = self._adapter.session
+        with guard.bypass():
+            try:
+                request = _resolve_setup(session.graph, fetches, feeds)
+                state = _Partial(request, make_plan(session.graph, request, Watch()))
+                handle = session.partial_run_setup([fetches, list(state.left.values())], feeds)
+            except Exception:
+                # Mostly the arguments are wrong; TensorFlow itself says best in what way.
+                return session.partial_run_setup(fetches, feeds)
+        with self._lock:
+            self._running[handle] = state
+            while len(self._running) > _MOST:
+                self._running.popitem(last=False)
+        return handle
+
+    def call(self, handle: Any, fetches: Any, feed_dict: Any) -> RunCall:
+        """One part of a partial run."""
+        adapter = self._adapter
+        return RunCall(
+            adapter.fetch_names(fetches),
+            adapter.feeds(feed_dict),
+            run=lambda: self._run(handle, fetches, feed_dict),
+            debug=lambda watch: self._debug(handle, fetches, feed_dict, watch),
+        )
+
+    def _part(self, handle: Any, fetches: Any, feed_dict: Any) -> tuple[_Partial, Request] | None:
+        """What is known of a part; ``None`` where TensorFlow will have something to say."""
+        state = self._running.get(handle)
+        if state is None:
+            return None
+        try:
+            return state, resolve(self._adapter.session.graph, fetches, feed_dict)
+        except Exception:
+            return None
+
+    def _run(self, handle: Any, fetches: Any, feed_dict: Any) -> Any:
+        part = self._part(handle, fetches, feed_dict)
+        run = self._adapter.session.partial_run
+        with guard.bypass():
+            if part is None:
+                return run(handle, fetches, feed_dict)
+            state, request = part
+            extra = state.take(request, debugged=False)
+            self._forget(handle, state)
+            return run(handle, [fetches, extra], feed_dict)[0]
+
+    def _debug(self, handle: Any, fetches: Any, feed_dict: Any, watch: Watch) -> Capture:
+        adapter, part = self._adapter, self._part(handle, fetches, feed_dict)
+        run = adapter.session.partial_run
+        if part is None:
+            with guard.bypass():
+                value, error = attempt(lambda: run(handle, fetches, feed_dict))
+            dump = MemoryDump(adapter.graph)
+            dump.warnings.append("The run was not watched: its setup isn't known.")
+            return Capture(value, dump, error)
+        state, request = part
+        extra = [*state.take(request, debugged=True), *request.fetches, *request.feeds]
+        self._forget(handle, state)
+        assembly = adapter.assembly(state.plan)
+        with guard.bypass():
+            values, error = attempt(lambda: run(handle, [fetches, extra], feed_dict))
+        if error is None:
+            found = {_key(tensor): value for tensor, value in zip(extra, values[1], strict=True)}
+            state.found.update(found)
+            listed = found
+        else:
+            # The runtime cancels the session with the run: nothing can be computed any more.
+            listed = state.found
+        reached = state.ancestors(request) if error is None else set(state.plan.ops)
+        entries, given = _listed(state.plan, listed, reached, Matcher(watch))
+        dump = assembly.dump(entries, given, [])
+        if error is not None:
+            dump.warnings.append(
+                "A part of the run failed: the tensors are those of earlier parts."
+            )
+            return Capture(None, dump, error)
+        if state.plan.watched or state.plan.functional:
+            dump.warnings.append(
+                "A partial run can't be watched from inside: tensors of loops, branches and "
+                "functions are missing."
+            )
+        return Capture(values[0], dump)
+
+    def _forget(self, handle: Any, state: _Partial) -> None:
+        if not (state.fetches or state.targets or state.feeds):
+            with self._lock:
+                self._running.pop(handle, None)
+
+
+def _listed(
+    plan: Plan, found: dict[_Key, Any], reached: set[Any], matcher: Matcher
+) -> tuple[list[Entry], list[Any]]:
+    """The entries of a plan that a part has values for, and the values at their places."""
+    names = {op.name: op for op in reached}
+    values: list[Any] = [None] * len(plan.extra)
+    entries = []
+    for entry in plan.entries:
+        if entry.fetch < 0:
+            op = names.get(entry.node)
+            tensor = op.outputs[entry.slot] if op is not None else None
+        else:
+            tensor = plan.extra[entry.fetch]
+            if _key(tensor) in found:
+                values[entry.fetch] = found[_key(tensor)]
+            else:
+                tensor = None
+        if (
+            tensor is not None
+            and matcher.node(entry.node, tensor.op.type)
+            and matcher.dtype(tensor.dtype.name)
+        ):
+            entries.append(entry)
+    return entries, values
+
+
+def _resolve_setup(graph: Any, fetches: Any, feeds: Any) -> Request:
+    """The tensors and operations of a setup, which has no values yet."""
+    request = resolve(graph, fetches, None)
+    keys = feeds if isinstance(feeds, list | tuple) else [] if feeds is None else [feeds]
+    tensors = []
+    for key in keys:
+        for kind, _, _, expand in tf_session._REGISTERED_EXPANSIONS:
+            if isinstance(key, kind):
+                for part in expand(key):
+                    tensors.append(
+                        graph.as_graph_element(part, allow_tensor=True, allow_operation=False)
+                    )
+                break
+    return Request(request.fetches, request.targets, tuple(tensors), ())

@@ -1,0 +1,127 @@
+"""After a failed run: what may be computed again without touching the program's state."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from tensorflow.python.framework import errors_impl
+
+from tfdbg_cli.engines.tensorflow.capture.plan import Entry, Plan
+from tfdbg_cli.engines.tensorflow.capture.topology import walk
+from tfdbg_cli.engines.tensorflow.sessions.errors import attempt, failed_op
+
+__all__ = ["has_side_effects", "recomputable", "recompute"]
+
+# How often the tensors before a failure are asked for, each time without what failed anew.
+_ATTEMPTS = 4
+
+_VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
+# Stateful by declaration, yet running them twice changes nothing.
+_HARMLESS = _VARIABLES | {
+    "Assert",
+    "IsVariableInitialized",
+    "Placeholder",
+    "ReadVariableOp",
+    "ResourceGather",
+    "ResourceGatherNd",
+    "VarIsInitializedOp",
+    "VariableShape",
+}
+_READERS = _HARMLESS | {"Identity", "Rank", "Shape", "Size"}
+
+
+def _harmless(op: Any) -> bool:
+    return op.type in _HARMLESS or not op.op_def.is_stateful
+
+
+def has_side_effects(plan: Plan) -> bool:
+    """Whether running a plan's operations once more could change variables, queues or streams."""
+    return not all(_harmless(op) for op in plan.ops)
+
+
+def recomputable(plan: Plan, failed: set[str], variables: bool = True) -> list[Entry]:
+    """The fetched tensors that can be computed again after a failure, with the same values.
+
+    Left out is what depends on an operation that failed, on one with side effects, or on a
+    variable that the failed run may have written.
+
+    Args:
+        plan: the plan of the run.
+        failed: names of the operations that failed.
+        variables: whether variables may be read.
+    """
+    edges = walk(plan.ops, plan.fed)
+    downstream: set[Any] = set()
+    for op in plan.ops:
+        data, control = edges[op]
+        if op.name in failed or any(
+            source in downstream for source in _sources(data, control, plan)
+        ):
+            downstream.add(op)
+    written = {
+        source
+        for op in plan.ops
+        if op not in downstream and op.type not in _READERS
+        for source, _ in edges[op].data
+        if source.type in _VARIABLES
+    }
+    lost = set(downstream)
+    for op in plan.ops:
+        data, control = edges[op]
+        touches = op if op.type in _VARIABLES else None
+        if (
+            not _harmless(op)
+            or (touches is not None and (touches in written or not variables))
+            or any(source in lost for source in _sources(data, control, plan))
+        ):
+            lost.add(op)
+    names = {op.name for op in lost}
+
+    def is_left(entry: Entry) -> bool:
+        # A variable by reference may be known by the value that was read of it.
+        fetched = plan.extra[entry.fetch].op.name if entry.fetch >= 0 else entry.node
+        return entry.node not in names and fetched not in names
+
+    return [entry for entry in plan.entries if entry.position < 0 or is_left(entry)]
+
+
+def recompute(
+    plan: Plan, fetch: Callable[[list[Any]], list[Any]], failed: set[str], error: BaseException
+) -> tuple[list[Entry], list[Any]]:
+    """Compute what came before a failure once more.
+
+    Args:
+        plan: the plan of the run that failed.
+        fetch: gives the values of tensors.
+        failed: the names of the operations that have no value.
+        error: the error of the run.
+
+    Returns:
+        The entries that have values, and the values at the places of `Plan.extra`.
+    """
+    lost = set(failed)
+    for _ in range(_ATTEMPTS):
+        # One variable is uninitialized, and another: most likely all of them are.
+        uninitialized = isinstance(error, errors_impl.FailedPreconditionError) and len(lost) > len(
+            failed
+        )
+        entries = recomputable(plan, lost, variables=not uninitialized)
+        places = sorted({entry.fetch for entry in entries if entry.fetch >= 0})
+        values, again = attempt(functools.partial(fetch, [plan.extra[place] for place in places]))
+        if again is None:
+            extra: list[Any] = [None] * len(plan.extra)
+            for place, value in zip(places, values, strict=True):
+                extra[place] = value
+            return entries, extra
+        name = failed_op(again)
+        if not name or name in lost:
+            break
+        lost.add(name)
+        error = again
+    return [], []
+
+
+def _sources(data: Any, control: Any, plan: Plan) -> list[Any]:
+    return [edge[0] for edge in data if edge not in plan.fed] + list(control)

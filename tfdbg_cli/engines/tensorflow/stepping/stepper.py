@@ -1,0 +1,509 @@
+"""A run of TensorFlow that is done step by step: made once as a whole, then gone through.
+
+A runtime that executes whole graphs can't be stopped between two operations. So the real run is
+made when the stepper is: its result is the plain run's, and whatever has state is executed once.
+Steps go through what is known of it (`step_worlds`). An override has what depends on it computed
+once more, in a graph and session of its own (`step_scratch`); the program's variables get the
+outcome when the run is finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from tensorflow.python.client import session as tf_session
+from tensorflow.python.framework import errors_impl as errors
+
+from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.base import Capture, SessionAdapter, SteppedRun
+from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
+from tfdbg_cli.engines.tensorflow.capture.values import holdable
+from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
+from tfdbg_cli.engines.tensorflow.sessions.requests import resolve
+from tfdbg_cli.engines.tensorflow.stepping.caveats import caveats_of, updated_already
+from tfdbg_cli.engines.tensorflow.stepping.changes import Changes
+from tfdbg_cli.engines.tensorflow.stepping.counterfactual import World, Worlds
+from tfdbg_cli.engines.tensorflow.stepping.dump import SteppedDump, in_order
+from tfdbg_cli.engines.tensorflow.stepping.layout import Layout, Unit, make_layout
+from tfdbg_cli.engines.tensorflow.stepping.record import Record
+from tfdbg_cli.engines.tensorflow.stepping.region import Region
+from tfdbg_cli.engines.tensorflow.stepping.session import SessionVariables
+from tfdbg_cli.engines.tensorflow.stepping.values import as_override, copied
+from tfdbg_cli.stepping.stepper import Outcome, Step
+
+__all__ = ["TensorFlowStepper", "make_stepper"]
+
+
+def make_stepper(
+    adapter: SessionAdapter, functions: Functions, arguments: tuple[Any, Any, Any, Any]
+) -> TensorFlowStepper:
+    """Make a run and the stepper that goes through it.
+
+    Args:
+        adapter: of the session.
+        functions: those of the session's graph.
+        arguments: fetches, feeds, options and metadata, as ``Session.run`` takes them.
+
+    Raises:
+        NotImplementedError: handles are fetched, which exist once.
+        Exception: what TensorFlow says of arguments that are wrong; nothing was run.
+    """
+    request = resolve(adapter.framework_graph, *arguments[:2])
+    for tensor in request.fetches:
+        if not holdable(tensor.dtype) or tensor.op.type.startswith("GetSessionHandle"):
+            raise NotImplementedError(f"{tensor.name} is a handle: its run can't be stepped.")
+    return TensorFlowStepper(adapter, make_layout(request, functions), arguments)
+
+
+class TensorFlowStepper(SteppedRun):
+    """A run that was made already, and the runs that it would have been with other values.
+
+    Args:
+        adapter: of the session.
+        layout: the steps.
+        arguments: those of the run.
+
+    Attributes:
+        returned: what of the fetched values goes to whoever asked for the run.
+    """
+
+    engine_name = "tensorflow"
+
+    def __init__(
+        self, adapter: SessionAdapter, layout: Layout, arguments: tuple[Any, Any, Any, Any]
+    ) -> None:
+        self._adapter, self._layout = adapter, layout
+        self._fetches = arguments[0]
+        self.returned: Callable[[Any], Any] = lambda value: value
+        self._worlds = worlds = Worlds(adapter, layout, arguments)
+        self._position = 0
+        self._changes = Changes(layout)
+        self._region: Region | None = None
+        self._made_world: World | None = None
+        self._dump: tuple[int, MemoryDump] | None = None
+        self._capture: Capture | None = None
+        self._variables = SessionVariables(worlds, bool(adapter.session.sess_str))
+        failed = None
+        if worlds.has_failed:
+            failed = self.steps[worlds.failed_at].node
+        self.caveats = tuple(caveats_of(layout, sorted(worlds.stuck, key=_name), failed))
+
+    # Going on and going back.
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """In the order in which they are done; feeds come first."""
+        return self._layout.steps
+
+    @property
+    def position(self) -> int:
+        """The index of the next step."""
+        return self._position
+
+    def advance(self, iteration: bool = False) -> Outcome:
+        """Do the next step; see `Stepper.advance`."""
+        del iteration
+        self._check_open()
+        if self._position >= len(self.steps):
+            raise UserError("The run is at its end.")
+        index = self._position
+        if self._is_changed(index):
+            world = self._world()
+            error, failed_at = world.error, world.failed_at
+        else:
+            error, failed_at = self._worlds.capture.error, self._worlds.failed_at
+        if error is not None and index == failed_at and not self._changes.replaces(index):
+            raise error
+        self._position += 1
+        names = tuple(variable.name for variable in self._written(self._layout.units[index]))
+        return Outcome(self.steps[index], names)
+
+    def back(self) -> Step:
+        """Undo the last step."""
+        self._check_open()
+        if not self._position:
+            raise UserError("No step was done yet.")
+        self._position -= 1
+        if self._changes.go_back(self._position):
+            self._use(self._changes)
+        return self.steps[self._position]
+
+    def _check_open(self) -> None:
+        if self._capture is not None:
+            raise UserError("This run is over.")
+
+    # What is different from the recorded run.
+
+    def _use(self, changes: Changes) -> None:
+        """Let the run be another one; if that isn't possible, what it was until now.
+
+        Raises:
+            UserError: it isn't.
+        """
+        before = self._changes, self._region, self._made_world
+        self._changes, self._region, self._made_world = changes, None, None
+        try:
+            if changes:
+                self._find_region()
+        except UserError:
+            self._changes, self._region, self._made_world = before
+            raise
+        self._dump = None
+
+    def _find_region(self) -> Region:
+        if self._region is None:
+            self._region = self._worlds.region(self._changes.change())
+        return self._region
+
+    def _is_changed(self, index: int) -> bool:
+        return bool(self._changes) and index in self._find_region().changed
+
+    def _world(self) -> World:
+        if self._made_world is None:
+            self._made_world = self._worlds.world(self._changes.change(), self._find_region())
+        return self._made_world
+
+    # Values.
+
+    def _source(self, place: int) -> Record:
+        return self._world().record if self._is_changed(place) else self._worlds.record
+
+    def _find(self, tensor_name: str) -> Record | None:
+        """Where the value of a tensor is found that was computed or fed."""
+        records = [self._worlds.record]
+        if self._changes and any(index < self._position for index in self._find_region().changed):
+            records.append(self._world().record)
+        for record in records:
+            place = record.place(tensor_name)
+            if place is None:
+                continue
+            source = self._source(place) if place >= 0 else record
+            if place < self._position and source.place(tensor_name) is not None:
+                return source
+        return None
+
+    def has(self, tensor_name: str) -> bool:
+        """Whether a tensor was computed, fed or overridden."""
+        return tensor_name in self._changes.overrides or self._find(tensor_name) is not None
+
+    def value(self, tensor_name: str) -> Any:
+        """A copy of the value of a tensor; of one inside a loop, that of its last iteration."""
+        return copied(self._get(tensor_name))
+
+    def _get(self, tensor_name: str) -> Any:
+        """The value of a tensor, whoever holds it."""
+        if tensor_name in self._changes.overrides:
+            return self._changes.overrides[tensor_name]
+        record = self._find(tensor_name)
+        if record is None:
+            raise KeyError(tensor_name)
+        return record.value(tensor_name)
+
+    def original(self, tensor_name: str) -> Any | None:
+        """What a tensor was in the run as it is without overrides; ``None``: it had no value."""
+        return copied(self._worlds.record.value(tensor_name))
+
+    def override(self, tensor_name: str, value: Any) -> None:
+        """Let a tensor have another value; see `Stepper.override`."""
+        self._check_open()
+        tensor = self._overridable(tensor_name)
+        array = as_override(tensor, value)
+        changes = self._changes.copy()
+        changes.set(tensor_name, array)
+        self._use(changes)
+
+    def _overridable(self, tensor_name: str) -> Any:
+        tensor = self._layout.tensors.get(tensor_name)
+        if tensor is None:
+            if self._worlds.record.place(tensor_name) is not None:
+                raise UserError(
+                    f"{tensor_name} is inside of a function that is called as one step.",
+                    "Override what goes into it or what comes out.",
+                )
+            raise UserError(
+                f"There is no tensor {tensor_name} in this run.",
+                did_you_mean(tensor_name, self._layout.tensors),
+            )
+        edge = _edge(tensor)
+        unit = self._layout.unit_of.get(edge[0])
+        if edge not in self._layout.fed and unit is not None:
+            self._check_fit(tensor, unit)
+        for reader in self._changes.readers(tensor_name):
+            if reader < self._position:
+                raise UserError(
+                    f"{self.steps[reader].node} has used {tensor_name} already.",
+                    "`step -b` goes back.",
+                )
+        return tensor
+
+    def _check_fit(self, tensor: Any, unit: Unit) -> None:
+        step, name = unit.step, tensor.name
+        if step.unfit:
+            raise UserError(step.unfit)
+        if name not in step.outputs:
+            raise UserError(
+                f"{name} is inside of {step.node}, which is done as one step.",
+                f"Override what goes into it, or what comes out: {', '.join(step.outputs)}.",
+            )
+        if tensor.dtype._is_ref_dtype or not holdable(tensor.dtype):
+            raise UserError(f"{name} is a handle, which no array can stand for.")
+        is_made = unit.index < self._position
+        if is_made and not self._layout.certain(*_edge(tensor)) and not self.has(name):
+            raise UserError(f"{name} has no value in this run: its side was not taken.")
+
+    def shape(self, tensor_name: str) -> tuple[int, ...] | None:
+        """The shape of a tensor, where the graph knows it."""
+        tensor = self._layout.tensors.get(tensor_name)
+        if tensor is None or not tensor.shape.is_fully_defined():
+            return None
+        return tuple(tensor.shape.as_list())
+
+    def mendable(self) -> Sequence[str]:
+        """Of the next step, which has failed: the tensors whose overrides let it be done."""
+        step = self.next
+        names = [*super().mendable(), *(step.outputs if step is not None else ())]
+        return [name for name in names if self._mends(name)]
+
+    def _mends(self, tensor_name: str) -> bool:
+        changes, at = self._changes.copy(), self._position
+        try:
+            self._overridable(tensor_name)
+            changes.set(tensor_name, None)
+            return at in self._worlds.region(changes.change()).changed or changes.replaces(at)
+        except UserError:
+            return False
+
+    def take_back(self, tensor_name: str) -> None:
+        """Remove an override."""
+        self._check_open()
+        if tensor_name not in self._changes.overrides:
+            raise UserError(
+                f"{tensor_name} is not overridden.",
+                did_you_mean(tensor_name, self._changes.overrides),
+            )
+        changes = self._changes.copy()
+        changes.take_back(tensor_name, self._position)
+        self._use(changes)
+
+    @property
+    def overrides(self) -> Mapping[str, Any]:
+        """The overridden tensors and their values; nobody can write to them."""
+        return MappingProxyType(self._changes.overrides)
+
+    # Variables.
+
+    def _written(self, unit: Unit) -> list[Any]:
+        """The variables that a unit writes, if it is executed."""
+        if not unit.writes or not self._runs(unit):
+            return []
+        return sorted(unit.writes, key=_name)
+
+    def _runs(self, unit: Unit) -> bool:
+        """Whether a unit of a branch is executed: what it reads has values."""
+        if self._layout.always(unit.ops[0]) or len(unit.ops) > 1:
+            return True
+        return all(
+            self._layout.certain(*_edge(tensor))
+            or not holdable(tensor.dtype)
+            or self._find(tensor.name) is not None
+            for tensor in unit.ops[0].inputs
+        )
+
+    @property
+    def updated(self) -> Sequence[str]:
+        """The variables that steps have written and that were not restored since."""
+        return [variable.name for variable in self._updated()]
+
+    def _updated(self) -> list[Any]:
+        found: dict[Any, None] = {}
+        for unit in self._layout.units[: self._position]:
+            for variable in self._written(unit):
+                if self._changes.counts(variable, unit.index):
+                    found[variable] = None
+        return list(found)
+
+    def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
+        """Give variables the value from before the first step, for all steps to come.
+
+        The session's variable gets it when the run is finished, updates to come included.
+        """
+        self._check_open()
+        changed = {variable.name: variable for variable in self._updated()}
+        names = [name.removesuffix(":0") for name in variables] or list(changed)
+        for name in names:
+            if name not in changed:
+                raise UserError(
+                    f"No step has changed a variable {name}.", did_you_mean(name, changed)
+                )
+            if changed[name] in self._worlds.stuck:
+                raise UserError(f"The graph has no operation to read or set {name}.")
+            if changed[name] not in self._worlds.initial:
+                raise UserError(f"{name} had no value before the first step.")
+        changes = self._changes.copy()
+        changes.restore([changed[name] for name in names], self._position)
+        self._use(changes)
+        return names
+
+    # What there is to see.
+
+    def graph(self) -> Graph | None:
+        """The graph, with the function bodies that the run has shown."""
+        assert self._worlds.capture.dump is not None
+        return self._worlds.capture.dump.graph()
+
+    def dump(self) -> MemoryDump:
+        """What was computed so far; overridden tensors that were not computed yet come last."""
+        if self._dump is None or self._dump[0] != self._position:
+            self._dump = self._position, self._dump_until(self._position)
+        return self._dump[1]
+
+    def _dump_until(self, end: int) -> MemoryDump:
+        recorded = self._worlds.capture.dump
+        assert recorded is not None
+        overrides, now, worlds = self._changes.overrides, recorded.t0(), self._worlds
+        changed = self._find_region().changed if self._changes else frozenset()
+        anew = self._world().record if any(index < end for index in changed) else None
+
+        def groups() -> Iterator[Sequence[Datum]]:
+            record = worlds.record
+            yield record.fed
+            for index in range(end):
+                yield (anew if anew is not None and index in changed else record).of(index)
+
+        dump = SteppedDump(self.graph, lambda: in_order(groups(), overrides, now))
+        dump.warnings, dump.absence = recorded.warnings, recorded.absence
+        return dump
+
+    def made(self, outcome: Outcome) -> Sequence[Datum]:
+        """The tensors of the last step."""
+        index = self._position - 1
+        overrides, worlds = self._changes.overrides, self._worlds
+        changed = self._find_region().changed if self._changes else frozenset()
+        record = self._world().record if index in changed else worlds.record
+        shown = {name: overrides[name] for name in outcome.step.outputs if name in overrides}
+        return list(in_order([record.of(index)], shown, 0))
+
+    # The ends.
+
+    @property
+    def real(self) -> Capture:
+        """The run that was made."""
+        return self._worlds.capture
+
+    def finish(self) -> Capture:
+        """Do the rest of the run; asked again, the same result."""
+        if self._capture is None:
+            worlds = self._worlds
+            error, end = worlds.capture.error, worlds.failed_at
+            if self._changes:
+                error, end = self._settle()
+            else:
+                self._write({})
+            self._position = end
+            value = None
+            if error is None and self._changes:
+                value, error = attempt(self._fetched)
+            elif error is None:
+                value = worlds.capture.value
+            if error is None:
+                value = self.returned(value)
+            worlds.settle()
+            dump = self._dump_until(end)
+            late = worlds.capture.late if error is worlds.capture.error else None
+            self._capture = Capture(value, dump, error, worlds.capture.run_metadata, late)
+        return self._capture
+
+    def withhold(self) -> None:
+        """Give the session its variables back until the run is finished."""
+        self._check_open()
+        left = self._variables.withhold()
+        if left:
+            self.caveats = (*self.caveats, updated_already(left))
+
+    def _settle(self) -> tuple[BaseException | None, int]:
+        """Let the session have what the overrides have led to; how that ended, and where."""
+        worlds, region, world = self._worlds, self._find_region(), self._world()
+        error, end = world.error, world.failed_at
+        failed_at = worlds.failed_at
+        if error is None and not (failed_at in region.changed or self._changes.replaces(failed_at)):
+            error, end = worlds.capture.error, worlds.failed_at
+        self._write(worlds.outcome(self._changes.change(), region, world))
+        return error, end
+
+    def _write(self, values: Mapping[Any, Any]) -> None:
+        """Set variables of the session."""
+        assert self._worlds.capture.dump is not None
+        for variable in self._variables.write(values):
+            self._worlds.capture.dump.warnings.append(
+                f"{variable.name} was set by others while this run was gone through; now it is "
+                "what the run has made of it."
+            )
+
+    def _fetched(self) -> Any:
+        """What the run returns: the fetches in the caller's own structure."""
+        handler = tf_session._FetchHandler(self._adapter.framework_graph, self._fetches, {})
+        values = []
+        for tensor in handler.fetches():
+            if not self.has(tensor.name):  # as the runtime says it
+                message = f"{tensor.name} does not have value: its side was not taken."
+                raise errors.InvalidArgumentError(tensor.op.node_def, tensor.op, message)
+            values.append(_returned(self._get(tensor.name)))
+        return handler.build_results(self._adapter.session, values)
+
+    def discard(self) -> Capture:
+        """The run as it is without overrides.
+
+        Variables are as that has left them; where they were withheld, as before the run.
+        """
+        self._variables.take_back()
+        self._use(Changes(self._layout))
+        self._capture = None
+        return self.finish()
+
+    def again(self) -> TensorFlowStepper:
+        """The same record from its beginning."""
+        self._capture = self._dump = None
+        self._position = 0
+        return self
+
+    def variable(self, name: str) -> Any:
+        """The value of a variable as the steps that were done have left it, if it has one."""
+        variable = self._layout.tensors[f"{name}:0"].op
+        values = self._worlds.left_by(self._changes.cut(self._position))
+        value = values.get(variable)
+        return _returned(value if value is not None else self._variables.after_run(variable))
+
+    def stop(self) -> None:
+        """End the run where it is: variables are as the steps that were done have left them."""
+        self._check_open()
+        worlds, change = self._worlds, self._changes.cut(self._position)
+        for variable in change.undone:
+            if variable in worlds.stuck or variable not in worlds.initial:
+                raise UserError(
+                    f"The run can't be ended here: {variable.name} can't be set to what it is "
+                    "without the steps to come.",
+                    "Let it go on to its end.",
+                )
+        self._write(worlds.left_by(change) if change.undone or self._changes else {})
+        worlds.settle()
+        self._capture = Capture(None, self._dump_until(self._position))
+
+
+def _returned(value: Any) -> Any:
+    """An array as ``Session.run`` returns it: scalars are no arrays."""
+    value = copied(value)
+    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+
+
+def _edge(tensor: Any) -> tuple[Any, int]:
+    return tensor.op, tensor.value_index
+
+
+def _name(op: Any) -> str:
+    return str(op.name)

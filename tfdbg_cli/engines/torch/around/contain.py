@@ -1,0 +1,73 @@
+"""Keeps failures of the debugger's own away from the program."""
+
+from __future__ import annotations
+
+import functools
+import traceback
+import weakref
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.streams import tell
+from tfdbg_cli.engines.torch.private import quiet
+from tfdbg_cli.engines.torch.record.capture_levels import Watcher
+
+__all__ = ["shelter", "sheltered", "tell_failure"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _GivesUp(Protocol):
+    def give_up(self, error: Exception) -> None: ...
+
+
+G = TypeVar("G", bound=_GivesUp)
+
+
+def sheltered(
+    method: Callable[Concatenate[G, P], None],
+) -> Callable[Concatenate[G, P], None]:
+    """A method whose failures are told to its object's ``give_up`` instead of the caller.
+
+    What it asks of tensors is seen by no function mode of the program.
+    """
+
+    @functools.wraps(method)
+    def call(self: G, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            with quiet():
+                method(self, *args, **kwargs)
+        except Exception as error:
+            pass_on(error)
+            self.give_up(error)
+
+    return call
+
+
+def shelter(watcher: Watcher, give_up: Callable[[Exception], None]) -> Watcher:
+    """A watcher whose failures while the program runs are told to ``give_up``."""
+    # It has what is made here: that must not keep it, with all the values of the run.
+    reference = weakref.ref(watcher)
+
+    def guarded(method: Callable[..., None]) -> Callable[..., None]:
+        def call(*args: Any) -> None:
+            try:
+                method(reference(), *args)
+            except Exception as error:
+                pass_on(error)
+                give_up(error)
+
+        return call
+
+    for name in ("start", "enter_module", "leave_module", "enter_phase", "leave_phase"):
+        setattr(watcher, name, guarded(getattr(type(watcher), name)))
+    return watcher
+
+
+def tell_failure(error: Exception) -> None:
+    """Say what went wrong with us, and that the program goes on."""
+    trace = "".join(traceback.format_exception(error))
+    tell(f"the debugger failed: {one_line(error)}; the program goes on without it.", trace)

@@ -1,0 +1,131 @@
+"""What is changed around a program while a run of it is recorded, and put back afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tfdbg_cli.common.settings import FIELDS
+from tfdbg_cli.engines.torch.around.compiled import (
+    CompiledCode,
+    OpaqueMode,
+    can_be_opaque,
+    is_guarded,
+)
+from tfdbg_cli.engines.torch.around.expanding import FUSED_MODULES, ExpandingMode
+from tfdbg_cli.engines.torch.private import insert_mode, is_inserted, remove_mode
+from tfdbg_cli.engines.torch.record.capture import ApiMode, CaptureMode
+from tfdbg_cli.engines.torch.record.freeing import Freeing
+from tfdbg_cli.engines.torch.record.thread_follower import Helpers
+
+if TYPE_CHECKING:
+    from tfdbg_cli.engines.torch.record.op_recorder import Ops
+    from tfdbg_cli.engines.torch.record.run_recorder import Recorder
+
+__all__ = ["SURROUNDINGS", "Surroundings"]
+
+_DEFAULTS = {field.name: field.default for field in FIELDS}
+
+
+class Surroundings:
+    """How the program runs while it is recorded: compiled code, fused kernels, threads.
+
+    All of it belongs to the process, so there is one.
+
+    Attributes:
+        setting: the value of a setting by its name.
+        helpers: the threads that runs start.
+    """
+
+    def __init__(self) -> None:
+        self.setting: Callable[[str], Any] = _DEFAULTS.__getitem__
+        self.helpers = Helpers()
+        self._compiled = CompiledCode()
+        self._freeing = Freeing()
+        self._recorder: Recorder | None = None
+        self._is_eager = False
+        self._placeholders: list[OpaqueMode] = []
+
+    # What recorders are made with.
+
+    @property
+    def clones(self) -> bool:
+        """Whether values are cloned at once."""
+        return bool(self.setting("keep") == "clone")
+
+    @property
+    def _is_opaque(self) -> bool:
+        return self.setting("compiled") == "opaque" and can_be_opaque()
+
+    def mode(self, ops: Ops) -> CaptureMode:
+        """What sees the ops."""
+        return OpaqueMode(ops) if self._is_opaque else CaptureMode(ops)
+
+    def api_mode(self, ops: Ops) -> ApiMode | None:
+        """What sees calls of the API; ``None``: nobody may, or code would be compiled anew."""
+        if self._is_opaque:
+            return None
+        return ExpandingMode(ops) if self.setting("expand") else ApiMode(ops)
+
+    # What is recorded.
+
+    def enter(self, recorder: Recorder) -> None:
+        """A run is recorded from now on, by one recorder at a time, on this thread."""
+        if self._recorder is not None:
+            self.leave(self._recorder)
+        self._recorder = recorder
+        self.helpers.own(recorder)
+        self.helpers.enter()
+        self._freeing.enter(recorder.holder)
+        self._is_eager = not self._is_opaque
+        if self._is_eager:
+            self._compiled.enter()
+
+    def keep_key(self) -> None:
+        """A mode is about to be taken off.
+
+        A compiled function that is being called will turn the dispatch key of modes on again when
+        it returns, if it was on at the beginning, and so does the end of ``inference_mode``; there
+        has to be a mode then.
+        """
+        if _will_be_restored() and not any(map(is_inserted, self._placeholders)):
+            mode = OpaqueMode(None)
+            insert_mode(mode)
+            self._placeholders.append(mode)
+
+    def settle(self) -> None:
+        """A run begins: what was left on for compiled functions to return is taken off."""
+        if self._placeholders and not _will_be_restored():
+            while self._placeholders:
+                remove_mode(self._placeholders.pop())
+
+    def leave(self, recorder: Recorder) -> None:
+        """It is not any more. May be called more than once."""
+        if self._recorder is not recorder:
+            return
+        self._recorder = None
+        self.helpers.leave()
+        self.helpers.own(None)
+        self._freeing.leave()
+        if self._is_eager:
+            if self._compiled.was_used:
+                recorder.note(
+                    "Compiled code ran op by op, as it was written: the numbers are those of eager "
+                    "mode (config compiled opaque leaves it compiled)."
+                )
+            self._compiled.leave()
+
+    def must_not_see(self, module: torch.nn.Module | None) -> bool:
+        """Whether a module would take another way if the calls of the API in it were seen."""
+        return isinstance(module, FUSED_MODULES) and not self.setting("expand")
+
+
+def _will_be_restored() -> bool:
+    """Whether dispatch keys are as somebody has set them who will put the earlier ones back."""
+    return is_guarded() or torch.is_inference_mode_enabled()
+
+
+#: The process's.
+SURROUNDINGS = Surroundings()

@@ -1,0 +1,136 @@
+"""The dispatch mode that sees every op, and the function mode that sees what the program calls."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tfdbg_cli.engines.torch.private import fake_classes, modes_below
+from tfdbg_cli.engines.torch.runs.updates_by_hand import begins_forward
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tfdbg_cli.engines.torch.record.op_recorder import Ops
+
+__all__ = ["ApiMode", "CaptureMode"]
+
+
+def _dispatch_of(kind: Any) -> Any:
+    return kind.__torch_dispatch__
+
+
+_PLAIN = _dispatch_of(torch.Tensor)
+
+
+class CaptureMode(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is Any to mypy
+    """Tells of every op that reaches it, and does it unchanged.
+
+    Args:
+        ops: is told; ``None``: nobody is.
+    """
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # True would import the compiler at the first op. It leaves this method alone without that:
+        # while a mode is on that doesn't ignore the insides of compiled code, none is used.
+        return False
+
+    def __init__(self, ops: Ops | None) -> None:
+        super().__init__()
+        self._ops = ops
+
+    def close(self) -> None:
+        """Tell nobody any more; threads may have the mode on for longer than the run takes."""
+        self._ops = None
+
+    def tell(self, ops: Ops) -> None:
+        """Tell others from now on."""
+        self._ops = ops
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """One op."""
+        if kwargs is None:
+            kwargs = {}
+        if types:
+            kinds = [kind for kind in types if _dispatch_of(kind) is not _PLAIN]
+            if kinds:
+                # Tensors without data are nobody's values. Others wrap tensors (nested ones,
+                # DTensor): they do their own work first, and what comes of it arrives here again.
+                if any(issubclass(kind, fake_classes()) for kind in kinds):
+                    return func(*args, **kwargs)
+                return NotImplemented
+        if modes_below():  # fake tensors or tracing: no values either
+            return func(*args, **kwargs)
+        ops = self._ops
+        if ops is not None and ops.awaits_forward is not None and begins_forward(args):
+            ops = ops.follow()
+        record = ops.begin(func, args, kwargs, sys._getframe(1)) if ops is not None else None
+        if ops is None or record is None:
+            return func(*args, **kwargs)
+        if ops.passage is not None:
+            try:
+                return ops.passage.perform(ops, record, func, args, kwargs)
+            finally:
+                del ops, record, args, kwargs  # a traceback may keep this frame
+        try:
+            # Without a frame of PyTorch's that no traceback of the program has.
+            result = getattr(func, "_op", func)(*args, **kwargs)
+        except Exception as error:
+            ops.failed(record, error)
+            del ops, record  # the traceback keeps this frame
+            raise
+        ops.end(record, result)
+        return result
+
+
+class ApiMode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is Any to mypy
+    """Notes which function of the API the program has called.
+
+    Args:
+        ops: is told.
+    """
+
+    def __init__(self, ops: Ops) -> None:
+        super().__init__()
+        self._ops: Ops | None = ops
+
+    def notes(self) -> list[str]:
+        """What is to be said of the run."""
+        return []
+
+    def close(self) -> None:
+        """Tell nobody any more."""
+        self._ops = None
+
+    def tell(self, ops: Ops) -> None:
+        """Tell others from now on."""
+        self._ops = ops
+
+    def __torch_function__(
+        self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """One call of the API."""
+        ops = self._ops
+        if ops is None:
+            return func(*args, **kwargs) if kwargs else func(*args)
+        state = ops.contexts.state()
+        outer = state.api
+        if outer is None:
+            state.api = func
+        try:
+            return func(*args, **kwargs) if kwargs else func(*args)
+        except Exception as error:
+            if self._ops is ops:  # else the run has ended with it
+                ops.call_failed(func, args, kwargs or {}, sys._getframe(1), error)
+            raise
+        finally:
+            state.api = outer

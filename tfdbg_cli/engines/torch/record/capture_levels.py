@@ -1,0 +1,344 @@
+"""What is done with the ops of a run that is debugged: the levels at which it may be watched."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.dumps.dump import bound
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.torch.record.op_record import Output, Record
+from tfdbg_cli.engines.torch.record.run_recorder import Names, Recorder
+from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_nonfinite
+from tfdbg_cli.engines.torch.runs.suspect_check import SumChecks
+
+__all__ = ["CHECKED", "FullWatcher", "RecordWatcher", "RecordingWatcher", "Watcher"]
+
+#: The filters that only a tensor with a nan or an infinity passes.
+CHECKED = frozenset({"has_inf_or_nan", "origin_of_nonfinite"})
+
+# Values that are kept where otherwise none is: of bad tensors, the first ones.
+_MOST_KEPT = 100
+# An op that is under way is among the last ones: others begin within it, or on other threads.
+_MOST_UNDER_WAY = 20
+
+
+class Watcher:
+    """Looks at one run; this one at nothing.
+
+    Attributes:
+        watch: what was asked for.
+        level: how closely it looks.
+        is_again: the program runs lines once more, for us: updates must not be made.
+        is_large: the values have not fitted in memory.
+        is_regular: nothing out of the ordinary was done that took time.
+        refusal: why lines could not be run once more.
+        seconds: how long the run has taken.
+    """
+
+    level = ""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.is_again = False
+        self.is_large = False
+        self.is_regular = True
+        self.refusal = ""
+        self.seconds = 0.0
+        self._began = 0.0
+
+    def start(self) -> None:
+        """Look from now on, on this thread."""
+
+    def stop(self) -> None:
+        """Look away; `start` may follow."""
+
+    def look_ahead(self) -> None:
+        """The run has not begun, and it may take long until it does."""
+
+    def begin_run(self) -> None:
+        """The run begins; what was seen before belongs to it only as far as it uses it."""
+        self._began = time.perf_counter()
+
+    def enter_module(self, module: Any, arguments: Any = None) -> None:
+        """A module is called, by the program or by another module."""
+
+    def arguments(self, arguments: Any) -> Any:
+        """What to call it with instead, positional arguments and others: if `is_again`."""
+        return arguments
+
+    def leave_module(self, module: Any, output: Any) -> None:
+        """The call returns, or (with ``None``) raises."""
+
+    def call_done(self, again: Callable[[], Any], arguments: Any, output: Any) -> None:
+        """The call that was the run is done; ``again`` would make it with the same arguments."""
+
+    def enter_phase(self, phase: str, owner: Any = None) -> None:
+        """A backward pass (of the tensors ``owner``) or a step of an optimizer begins."""
+
+    def leave_phase(self) -> None:
+        """It ends."""
+
+    def backward_done(self, is_grad: bool) -> None:
+        """A backward pass has gone well; ``is_grad``: it has returned gradients."""
+
+    def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
+        """What the user calls tensors that the run gets."""
+
+    def name_outputs(self, tensors: Mapping[str, Any]) -> None:
+        """What the user calls tensors at the end of the run."""
+
+    def tensor_name(self, tensor: Any) -> str:
+        """``node:slot`` of a tensor that the run has made; empty if it hasn't."""
+        return ""
+
+    def failed_op(self, error: BaseException) -> str:
+        """The node that raised an error; empty: none of this run."""
+        return ""
+
+    def progress(self) -> str:
+        """``in NODE`` or ``after NODE``, asked on another thread; empty: it isn't known."""
+        return ""
+
+    def finish(self, error: BaseException | None) -> Capture:
+        """What came of the run; the watcher is not used any more."""
+        self.seconds = time.perf_counter() - self._began
+        return Capture(None, None, error)
+
+    def discard(self) -> None:
+        """Nobody wants to know."""
+        self.stop()
+
+
+class RecordingWatcher(Watcher):
+    """Records every op."""
+
+    recorder: Recorder
+
+    def start(self) -> None:
+        """Record from now on, on this thread."""
+        self.recorder.start()
+
+    def stop(self) -> None:
+        """Don't record."""
+        self.recorder.stop()
+
+    def discard(self) -> None:
+        """Nobody wants to know."""
+        self.recorder.end()
+
+    def look_ahead(self) -> None:
+        """Only the latest part is kept."""
+        self.recorder.look_ahead()
+
+    def begin_run(self) -> None:
+        """What was recorded before is kept only as far as the run uses it."""
+        super().begin_run()
+        self.recorder.begin_run()
+
+    def enter_module(self, module: Any, arguments: Any = None) -> None:
+        """Names are under the module from now on."""
+        self.recorder.enter_module(module)
+
+    def leave_module(self, module: Any, output: Any) -> None:
+        """Names are under the caller again."""
+        self.recorder.leave_module(module, output)
+
+    def enter_phase(self, phase: str, owner: Any = None) -> None:
+        """Ops belong to a backward pass or an optimizer from now on."""
+        self.recorder.enter_phase(phase, owner)
+
+    def leave_phase(self) -> None:
+        """They don't any more."""
+        self.recorder.leave_phase()
+
+    def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
+        """These are ``input/NAME``."""
+        self.recorder.name_inputs(tensors())
+
+    def name_outputs(self, tensors: Mapping[str, Any]) -> None:
+        """These are told in the nodes' attributes."""
+        self.recorder.name_outputs(tensors)
+
+    def tensor_name(self, tensor: Any) -> str:
+        """``node:slot``."""
+        return self.recorder.tensor_name(tensor)
+
+    def failed_op(self, error: BaseException) -> str:
+        """The node that raised an error; it may since have been raised from or within another."""
+        failure = self.recorder.failure
+        current: BaseException | None = error
+        seen = 0
+        while failure is not None and current is not None and seen < 20:
+            if current is failure.exception:
+                return failure.node_name
+            current = current.__cause__ or current.__context__
+            seen += 1
+        return ""
+
+    def _gap(self) -> str:
+        """What couldn't be recorded, in a sentence; empty: everything could."""
+        troubles = self.recorder.ops.troubles
+        more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
+        return f"{troubles[0]}{more}" if troubles else ""
+
+    def progress(self) -> str:
+        """The op that has begun and not ended, or the last one."""
+        latest = [r for r in self.recorder.ops.records[-_MOST_UNDER_WAY:] if r.facts is not None]
+        for record in reversed(latest):
+            if not record.time:
+                return f"in {record.name}"
+        return f"after {latest[-1].name}" if latest else ""
+
+    def _excluded(self) -> Callable[[str], bool]:
+        pattern = re.compile(self.watch.exclude) if self.watch.exclude else None
+        return lambda name: pattern is not None and pattern.search(name) is not None
+
+    def _passes(self, dump: MemoryDump, names: set[str]) -> bool | None:
+        """Whether one of some tensors passes the filter; ``None``: it could not be asked."""
+        if self.watch.predicate is None:
+            return None
+        predicate, is_excluded = bound(self.watch.predicate, dump), self._excluded()
+        try:
+            return any(
+                predicate(datum, dump.value(datum))
+                for datum in dump.data()
+                if datum.tensor_name in names and not is_excluded(datum.node_name)
+            )
+        except Exception as error:  # whoever looks at the dump tells of it
+            pass_on(error)
+            return None
+
+
+class FullWatcher(RecordingWatcher):
+    """Records every op and holds the values.
+
+    Where only a tensor with a nan or an infinity passes the filter, a sum over each tells which
+    values have to be looked at: mostly none, and no dump is made.
+
+    Args:
+        names: what things are called.
+        recorder: another than one of all ops.
+
+    Attributes:
+        has_nonfinite: there was a nan or an infinity, whatever the filter says; known at the end.
+    """
+
+    level = "everything"
+
+    def __init__(self, watch: Watch, names: Names, recorder: Recorder | None = None) -> None:
+        super().__init__(watch)
+        self.has_nonfinite = False
+        self._checks: SumChecks[Record] | None = (
+            SumChecks() if watch.filter_name in CHECKED else None
+        )
+        self.recorder = recorder or Recorder(
+            watch, hold=True, limit=watch.limit, names=names, check=self._checks
+        )
+
+    def join(self, pairs: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        """Let tensors stand for others that are the same, and have been recorded."""
+        tracker = self.recorder.ops.tracker
+        for tensor, recorded in pairs:
+            output = tracker.find(recorded)
+            if output is not None and tensor is not recorded:
+                tracker.stand_for(tensor, output)
+
+    def finish(self, error: BaseException | None) -> Capture:
+        """The dump of the run; none if it is known that nothing in it passes."""
+        self.recorder.end()
+        passes, said = None, ""
+        dump: MemoryDump | None = None
+        if error is None and self._checks is not None:
+            found = self._nonfinite(self._checks)
+            self.has_nonfinite = bool(found)
+            passes, said = False, f"none of {self.recorder.op_count} ops"
+            if found:
+                dump = self.recorder.dump()
+                names = {output.name for output in found}
+                dump.suspects = frozenset(names)
+                passes = self._passes(dump, names)
+                if passes is False:
+                    dump = None
+        else:
+            dump = self.recorder.dump()
+        self.is_large = self.recorder.spilled_bytes > 0
+        self.seconds = time.perf_counter() - self._began
+        later = self.recorder.dump if dump is None else None
+        return Capture(None, dump, error, passes=passes, said=said, gap=self._gap(), later=later)
+
+    def _nonfinite(self, checks: SumChecks[Record]) -> list[Output]:
+        """The held values that are bad: suspects, looked at exactly."""
+        for record in self.recorder.ops.records:
+            # Inputs and parameters are made by no op; what others send comes after theirs.
+            is_unchecked = record.facts is None or record.facts.is_late
+            for output in record.outputs if is_unchecked else ():
+                held = output.held
+                for each in (held, *held.parts) if held is not None else ():
+                    if each.tensor is not None:
+                        checks.add(record, output.slot, each.tensor)
+        found = []
+        for record, slot in checks.suspects():
+            output = record.outputs[slot]
+            if not record.is_adopted or output.is_view or output.held is None:
+                continue
+            value = output.held.get()
+            if value is not None and is_nonfinite(value):
+                found.append(output)
+        return found
+
+
+class RecordWatcher(RecordingWatcher):
+    """Records every op and holds no values but the first bad ones, where those can be told."""
+
+    level = "op records"
+
+    def __init__(self, watch: Watch, names: Names) -> None:
+        super().__init__(watch)
+        self._verdicts: Verdicts[Record] = Verdicts(self._keep)
+        self._kept = 0
+        self.recorder = Recorder(watch, hold=False, names=names, check=self._verdicts)
+
+    def _keep(self, record: Record, slot: int, tensor: torch.Tensor) -> None:
+        if self._kept < _MOST_KEPT:
+            self._kept += 1
+            output = record.outputs[slot]
+            output.held = self.recorder.ops.holder.hold(tensor, output.key)
+
+    def finish(self, error: BaseException | None) -> Capture:
+        """The graph of the run and its bad values, if there are any."""
+        self.recorder.end()
+        bad = {record.outputs[slot].name for record, slot in self._bad()}
+        passes, dump, gap = None, None, self._gap()
+        if error is not None or bad or gap:
+            dump = self.recorder.dump()
+            dump.lists_only_bad = True
+            dump.suspects = frozenset(
+                record.outputs[slot].name
+                for record, slot in self._verdicts.bad()
+                if record.is_adopted
+            )
+            dump.warnings.append("Ops were recorded without values: only bad ones are here.")
+        if error is None:
+            passes = bool(bad)
+            if bad and dump is not None and self._kept:
+                passes = self._passes(dump, bad)
+            if passes is False and not gap:
+                dump = None
+        self.seconds = time.perf_counter() - self._began
+        said = f"none of {self.recorder.op_count} ops"
+        return Capture(None, dump, error, passes=passes, said=said, gap=gap)
+
+    def _bad(self) -> list[tuple[Record, int]]:
+        is_excluded = self._excluded()
+        return [
+            (record, slot)
+            for record, slot in self._verdicts.bad()
+            if record.is_adopted and not is_excluded(record.name)
+        ]

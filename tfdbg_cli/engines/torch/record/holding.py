@@ -1,0 +1,397 @@
+"""Keeps values as they were: by reference, copied only before they are overwritten."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import IO, Any
+
+import torch
+
+from tfdbg_cli.engines.torch.private import pin, storage_key, storage_uses, unobserved
+from tfdbg_cli.engines.torch.values.arrays import shared_array
+from tfdbg_cli.engines.torch.values.composites import Composite, taken_apart
+from tfdbg_cli.engines.torch.values.layouts import is_readable, undisturbed
+from tfdbg_cli.engines.torch.values.notes import note
+
+__all__ = ["Held", "Holder"]
+
+_FREED = "Its memory was given back since (parameters of FSDP are, between uses)."
+
+
+class Held:
+    """A value of one output.
+
+    Attributes:
+        tensor: the value, detached; ``None`` while it is on disk, when it is gone, and where it is
+            held by its parts.
+        key: of the storage that it shares with the program; 0: it shares none.
+        charge: bytes that count for the limit, once for all that share the storage.
+        place: where it is on disk.
+        note: why it is gone.
+        form: how it is made of its parts, where nobody but its class knows it as a whole.
+        parts: those.
+    """
+
+    __slots__ = ("charge", "form", "key", "note", "parts", "place", "tensor")
+
+    def __init__(self, tensor: torch.Tensor | None, key: int) -> None:
+        self.tensor = tensor
+        self.key = key
+        self.charge = 0
+        self.place: _Place | None = None
+        self.note = ""
+        self.form: Composite | None = None
+        self.parts: Sequence[Held] = ()
+
+    def get(self) -> torch.Tensor | None:
+        """The value, read from disk if it is there; ``None``: it is gone, see `note`."""
+        tensor, place = self.tensor, self.place
+        if tensor is None and place is not None:
+            return place.holder.load(place)
+        if self.form is not None:
+            parts = self._loaded()
+            with undisturbed():
+                return self.form.shown(parts) if parts else None
+        return tensor
+
+    def said(self) -> str:
+        """What the elements don't tell."""
+        if self.form is not None:
+            parts = self._loaded()
+            with undisturbed():
+                return self.form.note(parts) if parts else ""
+        tensor = self.get()
+        return note(tensor) if tensor is not None else ""
+
+    def _loaded(self) -> list[torch.Tensor]:
+        """The parts; none unless all are there."""
+        found = []
+        for part in self.parts:
+            tensor = part.get()
+            if tensor is None:
+                self.note = part.note
+                return []
+            found.append(tensor)
+        return found
+
+
+class _Place:
+    """Where a value is in the spill file, and how to make a tensor of it."""
+
+    __slots__ = ("dtype", "holder", "length", "offset", "shape")
+
+    def __init__(
+        self,
+        holder: Holder,
+        offset: int,
+        length: int,
+        dtype: torch.dtype | None = None,
+        shape: tuple[int, ...] = (),
+    ) -> None:
+        self.holder = holder
+        self.offset = offset
+        self.length = length
+        self.dtype = dtype
+        self.shape = shape
+
+
+class Holder:
+    """The values of one run.
+
+    Args:
+        limit: bytes in memory; the oldest values beyond it go to disk. ``None``: no limit.
+        spill_root: makes the folder for the file on disk; default: the system's for such files.
+        clones: values are copied at once, whether or not the program writes to them.
+
+    Attributes:
+        held_bytes: of the values in memory. What belongs to the program anyway (parameters, its
+            inputs) counts from the time at which a copy is made.
+        warnings: what could not be kept.
+    """
+
+    def __init__(
+        self,
+        limit: int | None = None,
+        spill_root: Callable[[], str] | None = None,
+        clones: bool = False,
+    ) -> None:
+        self._clones = clones
+        self.held_bytes = 0
+        self.warnings: list[str] = []
+        self._limit = limit
+        self._spill_root = spill_root
+        self._file: IO[bytes] | None = None
+        self._end = 0
+        self._lock = threading.RLock()
+        # Storage -> the values that are nothing but references to it.
+        self._shared: dict[int, Held | list[Held]] = {}
+        # Storage -> how many of them count for the limit, and its bytes when they began to.
+        self._charged: dict[int, tuple[int, int]] = {}
+        # What may go to disk, oldest first.
+        self._order: deque[Held] = deque()
+        self._pins: dict[int, object] = {}
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes of the values on disk."""
+        return self._end
+
+    def hold(self, tensor: torch.Tensor, key: int, *, is_owned: bool = False) -> Held:
+        """Keep a value as it is now.
+
+        Args:
+            tensor: of the program; it is not changed, and its autograd graph is not kept.
+            key: its `private.storage_key`.
+            is_owned: the program keeps it too, whether it is held or not.
+        """
+        form = taken_apart(tensor)
+        if form is not None:
+            return self._hold_parts(form, tensor, key, is_owned)
+        if (is_owned or not key or self._clones) and not is_readable(tensor):
+            return _gone(_FREED)
+        if not key or self._clones:  # nobody could tell when it is written to
+            held = Held(tensor.detach().clone(), 0)
+            self.reserve(tensor, key)
+            with self._lock:
+                self._charge(held, _size(tensor))
+            return held
+        held = Held(tensor.detach(), key)
+        with self._lock:
+            shared = self._shared.get(key)
+            if shared is None:
+                self._shared[key] = held
+            elif isinstance(shared, list):
+                shared.append(held)
+            else:
+                self._shared[key] = [shared, held]
+            if not is_owned:
+                count, size = self._charged.get(key, (0, 0))
+                if count:
+                    self._charged[key] = (count + 1, size)
+                    held.charge = 1
+                    self._order.append(held)
+                else:
+                    size = tensor.untyped_storage().nbytes()
+                    self._charged[key] = (1, size)
+                    self._charge(held, size)
+        return held
+
+    def _hold_parts(self, form: Composite, tensor: torch.Tensor, key: int, is_owned: bool) -> Held:
+        held = Held(None, 0)
+        held.form, held.note = form, form.problem
+        held.parts = [self.hold(part, storage_key(part), is_owned=is_owned) for part in form.parts]
+        form.parts = ()
+        self.reserve(tensor, key)
+        return held
+
+    def reserve(self, tensor: torch.Tensor, key: int) -> None:
+        """Make sure that no other storage gets this key, though the value isn't held."""
+        if key and key not in self._shared and key not in self._pins:
+            self._pins[key] = pin(tensor)
+
+    def before_write(self, key: int) -> None:
+        """The program is about to write to a storage: copy what refers to it."""
+        if key not in self._shared:
+            return
+        with self._lock:
+            for held in _each(self._shared.pop(key, None)):
+                self._copy(held)
+
+    def freed(self, key: int) -> None:
+        """The program is about to give the memory of a storage back: what refers to it is gone.
+
+        It isn't copied: the program may do so because there is no room for it.
+        """
+        with self._lock:
+            for held in _each(self._shared.get(key)):
+                self._release(held)
+                held.note = _FREED
+
+    def settle(self) -> None:
+        """Copy what the program could still write to, so that the values outlive the recording."""
+        with self._lock, unobserved():
+            for key, shared in list(self._shared.items()):
+                if storage_uses(key) > len(_each(shared)):
+                    self.before_write(key)
+
+    def drop(self, held: Held) -> None:
+        """A value is not wanted after all."""
+        with self._lock:
+            for each in (held, *held.parts):
+                self._release(each)
+                each.note = "It was not watched."
+
+    def get(self, held: Held) -> torch.Tensor | None:
+        """A value, read from disk if it is there; ``None``: it is gone, see its `Held.note`."""
+        return held.get()
+
+    def load(self, place: _Place) -> torch.Tensor | None:
+        """A value that is on disk; ``None``: the dump is closed."""
+        with self._lock:
+            file = self._file
+            if file is None:
+                return None
+            file.seek(place.offset)
+            data = bytearray(file.read(place.length))
+        with unobserved():
+            if place.dtype is None:
+                loaded: torch.Tensor = torch.load(io.BytesIO(data), weights_only=True)
+                return loaded
+            if not data:
+                return torch.empty(place.shape, dtype=place.dtype)
+            return torch.frombuffer(data, dtype=torch.uint8).view(place.dtype).reshape(place.shape)
+
+    def close(self) -> None:
+        """Let go of everything; values can't be read any more."""
+        with self._lock:
+            for shared in self._shared.values():
+                for held in _each(shared):
+                    held.tensor, held.note = None, "The dump is closed."
+            for held in self._order:
+                held.tensor, held.note = None, "The dump is closed."
+            self._shared.clear()
+            self._charged.clear()
+            self._order.clear()
+            self._pins.clear()
+            self.held_bytes = 0
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+    # With the lock held.
+
+    def _charge(self, held: Held, size: int) -> None:
+        held.charge = size or 1
+        self.held_bytes += size
+        self._order.append(held)
+        if self._limit is not None and self.held_bytes > self._limit:
+            self._spill(self._limit)
+
+    def _copy(self, held: Held) -> None:
+        """Give a value memory of its own."""
+        tensor = held.tensor
+        assert tensor is not None
+        key = held.key
+        self._discharge(held)
+        if key not in self._pins:
+            self._pins[key] = pin(tensor)
+        held.key = 0
+        if not is_readable(tensor):
+            held.tensor, held.note = None, _FREED
+            return
+        try:
+            held.tensor = tensor.clone()
+        except (RuntimeError, MemoryError) as error:  # above all: there is no memory for it
+            held.tensor, held.note = None, f"It was overwritten, and copying it failed: {error}"
+            self._warn("Some values that were overwritten could not be copied.")
+            return
+        was_listed = held.charge > 0
+        size = _size(held.tensor)
+        held.charge = size or 1
+        self.held_bytes += size
+        if not was_listed:
+            self._order.append(held)
+        if self._limit is not None and self.held_bytes > self._limit:
+            self._spill(self._limit)
+
+    def _discharge(self, held: Held) -> None:
+        """Its memory no longer counts."""
+        if not held.charge or held.tensor is None:
+            return
+        if not held.key:
+            self.held_bytes -= held.charge
+            return
+        count, size = self._charged[held.key]
+        if count > 1:
+            self._charged[held.key] = (count - 1, size)
+        else:
+            del self._charged[held.key]
+            self.held_bytes -= size
+
+    def _release(self, held: Held) -> None:
+        """Let go of the tensor in memory."""
+        tensor = held.tensor
+        if tensor is None:
+            return
+        self._discharge(held)
+        if held.key:
+            rest = [each for each in _each(self._shared.get(held.key)) if each is not held]
+            if rest:
+                self._shared[held.key] = rest
+            else:
+                self._shared.pop(held.key, None)
+            if held.key not in self._pins:
+                self._pins[held.key] = pin(tensor)
+        held.tensor = None
+
+    def _spill(self, limit: int) -> None:
+        """Write the oldest values to disk until the others fit."""
+        with unobserved():
+            while self.held_bytes > limit and self._order:
+                held = self._order.popleft()
+                if held.tensor is None:
+                    continue
+                if not is_readable(held.tensor):
+                    self._release(held)
+                    held.note = _FREED
+                    continue
+                try:
+                    held.place = self._write(held.tensor)
+                except (OSError, RuntimeError, MemoryError) as error:
+                    self._order.appendleft(held)
+                    self._limit = None
+                    self._warn(f"Values stay in memory, above the limit: {error}")
+                    return
+                self._release(held)
+
+    def _write(self, tensor: torch.Tensor) -> _Place:
+        if self._file is None:
+            folder = self._spill_root() if self._spill_root is not None else None
+            # Open for as long as the values are held.
+            self._file = tempfile.TemporaryFile(prefix="tfdbg_", dir=folder)  # noqa: SIM115
+        self._file.seek(self._end)
+        dtype: torch.dtype | None = None
+        shape: tuple[int, ...] = ()
+        data: Any
+        if tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_quantized:
+            dtype, shape = tensor.dtype, tuple(tensor.shape)
+            dense = tensor.resolve_conj().resolve_neg().contiguous().cpu()
+            data = shared_array(dense.reshape(-1).view(torch.uint8), "uint8").data
+        else:
+            buffer = io.BytesIO()
+            torch.save(tensor, buffer)
+            data = buffer.getbuffer()
+        length = self._file.write(data)
+        place = _Place(self, self._end, length, dtype, shape)
+        self._end += length
+        return place
+
+    def _warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+
+def _gone(why: str) -> Held:
+    held = Held(None, 0)
+    held.note = why
+    return held
+
+
+def _each(shared: Held | list[Held] | None) -> list[Held]:
+    if shared is None:
+        return []
+    return shared if isinstance(shared, list) else [shared]
+
+
+def _size(tensor: torch.Tensor) -> int:
+    """Bytes of the elements of a tensor of any layout."""
+    try:
+        if tensor.layout is torch.strided:
+            return int(tensor.numel() * tensor.element_size())
+        return int(tensor._nnz() * tensor.element_size())
+    except (RuntimeError, NotImplementedError):
+        return 0

@@ -1,0 +1,198 @@
+"""The record of one op: small, quick to make, and turned into words only when somebody looks."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import torch
+
+    from tfdbg_cli.engines.torch.names.scopes import ModuleName
+    from tfdbg_cli.engines.torch.names.stacks import Stack
+    from tfdbg_cli.engines.torch.record.holding import Held
+    from tfdbg_cli.engines.torch.record.schemas import OpFacts
+
+__all__ = [
+    "BACKWARD",
+    "FORWARD",
+    "OPTIMIZER",
+    "RECOMPUTE",
+    "OpFailure",
+    "Output",
+    "Record",
+]
+
+FORWARD = "forward"
+BACKWARD = "backward"
+OPTIMIZER = "optimizer"
+RECOMPUTE = "recompute"
+
+
+class Output:
+    """One output of an op: what it looked like, and its value if that is held.
+
+    It doesn't keep the record of its op, which has it: values are let go of as soon as a run is.
+
+    Attributes:
+        index: of the record of its op.
+        slot: which of its outputs.
+        reference: the tensor, as long as the program keeps it.
+        shape: ``None`` where it has none (nested tensors).
+        key: of its storage (`private.storage_key`).
+        offset, stride: where in the storage it lies.
+        is_view: it has no memory of its own.
+        is_result: the run hands it over: a model's output, what a backward pass begins with.
+        is_pending: what others wrote to its memory is in it, and nobody has read it yet: its value
+            is held as soon as somebody does.
+        held: the value; ``None``: nobody asked for it.
+    """
+
+    __slots__ = (
+        "_record",
+        "device",
+        "dtype",
+        "held",
+        "index",
+        "is_pending",
+        "is_result",
+        "is_view",
+        "key",
+        "offset",
+        "reference",
+        "shape",
+        "slot",
+        "stride",
+    )
+
+    def __init__(self, record: Record, slot: int, tensor: torch.Tensor, key: int) -> None:
+        self._record = weakref.ref(record)
+        self.index = record.index
+        self.slot = slot
+        self.is_view = False
+        self.is_pending = False
+        self.is_result = False
+        self.held: Held | None = None
+        self.place(tensor, key)
+
+    def place(self, tensor: torch.Tensor, key: int) -> None:
+        """It is this tensor, in this storage."""
+        self.key = key
+        self.reference = weakref.ref(tensor)
+        self.dtype = tensor.dtype
+        self.device = tensor.device
+        self.offset = 0
+        self.stride: tuple[int, ...] = ()
+        self.shape: tuple[int, ...] | None = None
+        try:
+            self.shape = tensor.shape
+            if key:
+                self.offset = tensor.storage_offset()
+                self.stride = tensor.stride()
+        except RuntimeError:  # of a nested tensor, which has several shapes
+            pass
+
+    @property
+    def record(self) -> Record:
+        """The op."""
+        found = self._record()
+        assert found is not None  # the run has all of them
+        return found
+
+    @property
+    def is_late(self) -> bool:
+        """Whether its value is there only when the program has waited for it."""
+        facts = self.record.facts
+        return facts is not None and facts.is_late
+
+    @property
+    def geometry(self) -> tuple[int, tuple[int, ...]] | None:
+        """Offset and strides in the storage; ``None`` where there is none."""
+        return (self.offset, self.stride) if self.key else None
+
+    @property
+    def name(self) -> str:
+        """``node:slot``."""
+        return f"{self.record.name}:{self.slot}"
+
+
+class Record:
+    """One op, or a tensor that was there before (a leaf).
+
+    Most attributes of most records have their default, which is the class's: thousands of these are
+    made in a second.
+
+    Attributes:
+        index: records are numbered in the order in which they were made.
+        op_type: ``addmm``, or ``Parameter``, ``Buffer``, ``Input``, ``State``, or ``written``: a
+            tensor after others that share its memory were written to (`written.make_written`).
+        facts: of the operator; ``None`` for leaves.
+        inputs: what it read.
+        outputs: what it made, what it wrote to included.
+        name: of the node.
+        base: the name without the number that makes it unique.
+        phase: ``forward``, ``backward``, ``optimizer`` or ``recompute``; empty for leaves.
+        prefix: of the name: all but the op.
+        scope: the prefix of the module, empty outside of modules.
+        module: that was being called.
+        owner: for ops of an optimizer: the parameter that is updated.
+        overwrites: what it overwrote, as it was before.
+        overwritten: the tensors, while the op runs.
+        constants: its arguments that are no tensors: position or name, value, and so on.
+        result: what it returned, where that is no tensor.
+        forward: for ops of a backward pass: the op whose gradient it computes.
+        stack: where it was called.
+        script: where TorchScript's interpreter was.
+        called_at: for ops of a backward pass: where that was called.
+        api: the function of PyTorch's API that the program called.
+        time: nanoseconds of the performance counter, when it was done.
+        error: what it raised.
+        aliases: what the program calls its outputs: slot and name.
+        is_adopted: it belongs to the run.
+    """
+
+    name = ""
+    base = ""
+    phase = ""
+    prefix = ""
+    scope = ""
+    module: ModuleName | None = None
+    owner = ""
+    overwrites: list[Output] | None = None
+    overwritten: list[torch.Tensor] | None = None
+    constants: tuple[Any, ...] = ()
+    result: Any = None
+    forward: Record | None = None
+    stack: Stack | None = None
+    script: Any = None
+    called_at: Stack | None = None
+    api: Any = None
+    time = 0
+    error = ""
+    aliases: list[tuple[int, str]] | None = None
+    is_adopted = True
+
+    def __init__(
+        self, index: int, op_type: str, facts: OpFacts | None, inputs: list[Output]
+    ) -> None:
+        self.index = index
+        self.op_type = op_type
+        self.facts = facts
+        self.inputs = inputs
+        self.outputs: list[Output] = []
+
+
+class OpFailure(NamedTuple):
+    """An op that raised.
+
+    Attributes:
+        exception: what it raised.
+        node_name: its node.
+        op_type: its type.
+        inputs: the tensors that it was given, as ``node:slot``.
+    """
+
+    exception: BaseException
+    node_name: str
+    op_type: str
+    inputs: tuple[str, ...]

@@ -1,0 +1,533 @@
+"""Makes the records of a run: inputs, outputs, names and values of each op."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
+from typing import Any
+
+import torch
+
+from tfdbg_cli.common.errors import message_of, one_line
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.engines.torch.names.contexts import Contexts, ThreadState
+from tfdbg_cli.engines.torch.names.leaves import Leaves
+from tfdbg_cli.engines.torch.names.numbering import Numbering
+from tfdbg_cli.engines.torch.names.scopes import Leaf, Names
+from tfdbg_cli.engines.torch.private import is_capturing, quiet, storage_key
+from tfdbg_cli.engines.torch.record.holding import Holder
+from tfdbg_cli.engines.torch.record.op_record import OPTIMIZER, OpFailure, Output, Record
+from tfdbg_cli.engines.torch.record.schemas import OpFacts, facts_of
+from tfdbg_cli.engines.torch.record.tracking import Tracker
+from tfdbg_cli.engines.torch.record.watch_matcher import Wanted
+from tfdbg_cli.engines.torch.record.written import make_written
+from tfdbg_cli.engines.torch.runs.failures import is_framework_error
+
+__all__ = ["Ops"]
+
+_Tensor = torch.Tensor
+_ACCUMULATE = "AccumulateGrad/"
+# Leaves that are checked though they aren't held: not the many bytes of a model.
+_JUDGED = frozenset(["Buffer", "Input"])
+# What is recorded before a run begins, which may never come.
+_MOST_AHEAD = 20_000
+_MOST_BYTES_AHEAD = 1 << 30
+
+
+class Ops:
+    """The ops of one run.
+
+    Args:
+        names: of modules, parameters and optimizers.
+        wanted: which values are held.
+        holder: holds them; ``None``: nobody does.
+        check: is told of every output as it is made.
+
+    Attributes:
+        records: in the order in which they were begun.
+        contexts: the calls that are open.
+        failure: the last op that raised.
+        troubles: what went wrong in here.
+        awaits_forward: gives those that are to be told of the next forward pass; ``None``: these.
+        passage: lets ops pass one by one; ``None``: they pass as they come.
+    """
+
+    def __init__(
+        self, names: Names, wanted: Wanted, holder: Holder | None, check: Any = None
+    ) -> None:
+        self.records: list[Record] = []
+        self.failure: OpFailure | None = None
+        self.troubles: list[str] = []
+        self.passage: Any = None
+        self.awaits_forward: Callable[[], Ops | None] | None = None
+        self.tracker = Tracker()
+        self.holder = holder if holder is not None else Holder()
+        # Neither of these keeps what keeps it: memory is let go of as soon as a run is.
+        self._name_of = functools.partial(Ops._leaf_name, weakref.proxy(self))
+        self.contexts = Contexts(self._name_of)
+        self._holds = holder is not None
+        self._wanted = wanted
+        self._check = check
+        self._names = names
+        self._leaves = Leaves(names, self._name_of)
+        self._numbering = Numbering()
+        self._indices = itertools.count()
+        # Records with a lower index are from before the run.
+        self._begins_at = 0
+        self._is_ahead = False
+        self._is_over = False
+        self._kept: list[Output] = []  # at the end
+        self._has_pending = False
+
+    # What the modes call. None of it raises.
+
+    def begin(
+        self, op: Any, args: Any, kwargs: Mapping[str, Any], frame: FrameType | None
+    ) -> Record | None:
+        """An op is about to be done.
+
+        Args:
+            op: the overload, or higher-order operator.
+            args, kwargs: of the call.
+            frame: of the call.
+
+        Returns:
+            Its record so far; ``None``: it is not recorded.
+        """
+        state = self.contexts.state()
+        if state.is_busy:
+            return None
+        try:
+            with quiet():
+                return self._begin(state, op, args, kwargs, frame)
+        except Exception as error:
+            self._trouble(error)
+            return None
+
+    def end(self, record: Record, result: Any) -> None:
+        """It is done."""
+        try:
+            with quiet():
+                self._end(record, result)
+        except Exception as error:
+            self._trouble(error)
+
+    def failed(self, record: Record, error: Exception) -> None:
+        """It has raised."""
+        record.time = time.perf_counter_ns()
+        record.error = f"{type(error).__name__}: {message_of(error)}"
+        inputs = tuple(output.name for output in record.inputs)
+        self.failure = OpFailure(error, record.name, record.op_type, inputs)
+
+    def call_failed(
+        self,
+        function: Any,
+        args: Any,
+        kwargs: Mapping[str, Any],
+        frame: FrameType | None,
+        error: Exception,
+    ) -> None:
+        """A function of the API has raised, maybe before it came to any op."""
+        known = self.failure is not None and self.failure.exception is error
+        if known or not is_framework_error(error):
+            return
+        record = self.begin(function, args, kwargs, frame)
+        if record is not None:
+            self.failed(record, error)
+
+    def follow(self) -> Ops:
+        """Who is to be told of the forward pass that begins now."""
+        find, self.awaits_forward = self.awaits_forward, None
+        try:
+            return (find() if find is not None else None) or self
+        except Exception as error:
+            self._trouble(error)
+            return self
+
+    def _trouble(self, error: Exception) -> None:
+        pass_on(error)
+        text = f"An op could not be recorded: {one_line(error)}"
+        if text not in self.troubles:
+            self.troubles.append(text)
+
+    # The two halves of an op.
+
+    def _begin(
+        self,
+        state: ThreadState,
+        op: Any,
+        args: Any,
+        kwargs: Mapping[str, Any],
+        frame: FrameType | None,
+    ) -> Record | None:
+        facts = facts_of(op)
+        if facts.is_ignored:
+            return None
+        if self._is_ahead and self._is_too_much():
+            self._start_over()
+        inputs: list[Output] = []
+        constants: list[Any] = []
+        has_list = False
+        if not facts.is_source:
+            known, writes = self.tracker.known, self.tracker.writes
+            for place, value in (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args):
+                if isinstance(value, _Tensor):
+                    output = known.get(id(value))
+                    if (
+                        output is None
+                        or output.reference() is not value
+                        or output.index < self._begins_at
+                        or output.key in writes
+                    ):
+                        output = self._input(state, value, frame)
+                    inputs.append(output)
+                elif type(value) is list or type(value) is tuple:
+                    if value and self._list(state, value, inputs, frame):
+                        has_list = True
+                    else:
+                        constants += (place, value)
+                elif value is not None:
+                    constants += (place, value)
+        if is_capturing():
+            return None
+        if self._has_pending and not facts.may_alias:  # making a view reads nothing
+            for output in inputs:
+                if output.is_pending and not (facts.is_collective and output.is_late):
+                    self._read(output)
+        record = Record(next(self._indices), facts.op_type, facts, inputs)
+        if constants:
+            record.constants = (*constants,)
+        if state.api is not None:
+            record.api = state.api
+        self.contexts.place(state, record, frame)
+        if record.phase == OPTIMIZER and not has_list:
+            owner = self._owner(state, record, args)
+            if owner:
+                record.owner = owner
+                record.prefix = f"{record.prefix}{owner}/"
+        record.base = record.prefix + facts.op_type
+        record.name = self._numbering.name(record.base)
+        if facts.writes or facts.out:
+            self._before_write(facts, record, args, kwargs)
+        state.made(record)
+        self.records.append(record)
+        return record
+
+    def _end(self, record: Record, result: Any) -> None:
+        record.time = time.perf_counter_ns()
+        if isinstance(result, _Tensor):
+            self._output(record, result)
+        elif type(result) is tuple or type(result) is list:
+            for tensor in _flat(result):
+                self._output(record, tensor)
+        else:
+            record.result = result
+        if record.overwritten is not None:
+            self._after_write(record, record.overwritten, result)
+            record.overwritten = None
+
+    # Inputs.
+
+    def _input(self, state: ThreadState, tensor: torch.Tensor, frame: FrameType | None) -> Output:
+        output = self.tracker.find(tensor)
+        if output is None:
+            output = self._discover(state, tensor, frame)
+        elif not output.record.is_adopted:
+            found = self._known_leaf(state, tensor)
+            if found is not None and found[0] is tensor:
+                # A parameter is one, though it may have been made just before the first run.
+                return self._leaf(tensor, found[1])
+            output = self._current(tensor, output)
+            if not output.record.is_adopted:
+                self._adopt(output.record)
+            return output
+        return self._current(tensor, output)
+
+    def _current(self, tensor: torch.Tensor, output: Output) -> Output:
+        """What a tensor is after what was written to its memory through others."""
+        if output.key not in self.tracker.writes or self._is_over:
+            return output
+        sources = self.tracker.sources(tensor, output)
+        if len(sources) == 1:
+            if sources[0] is not output:
+                self.tracker.stand_for(tensor, sources[0])
+            return sources[0]
+        for each in sources:
+            if not each.record.is_adopted:
+                self._adopt(each.record)
+        record = make_written(next(self._indices), tensor, sources)
+        record.name = self._numbering.name(record.base)
+        (output,) = record.outputs
+        self.tracker.add(tensor, output)
+        self.records.append(record)
+        self.holder.reserve(tensor, output.key)
+        self._has_pending = True
+        return output
+
+    def _read(self, output: Output) -> None:
+        """The value of an output that waits for this is going to be used."""
+        tensor = output.reference()
+        if tensor is None:
+            return
+        output.is_pending = False
+        is_held = self._holds and not tensor.is_meta
+        if is_held and self._wanted.wants(output.record, output.dtype):
+            output.held = self.holder.hold(tensor, output.key)
+
+    def _list(
+        self, state: ThreadState, values: Any, inputs: list[Output], frame: FrameType | None
+    ) -> bool:
+        """Add the tensors of a list; whether it is one of tensors."""
+        found = False
+        for value in values:
+            if isinstance(value, _Tensor):
+                inputs.append(self._input(state, value, frame))
+                found = True
+            elif type(value) is list or type(value) is tuple:
+                found = self._list(state, value, inputs, frame) or found
+            elif value is not None and not found:
+                return False
+        return found
+
+    def _before_write(
+        self, facts: OpFacts, record: Record, args: Any, kwargs: Mapping[str, Any]
+    ) -> None:
+        if facts.writes == (0,) and not facts.out and args and isinstance(args[0], _Tensor):
+            record.overwritten = [args[0]]
+            record.overwrites = record.inputs[:1]
+            if not facts.keeps_elements:
+                self.holder.before_write(storage_key(args[0]))
+            return
+        tensors = list(_flat(facts.written(args, kwargs)))
+        record.overwritten = tensors
+        find, before_write = self.tracker.find, self.holder.before_write
+        overwrites = []
+        for tensor in tensors:
+            output = find(tensor)
+            if output is not None:
+                overwrites.append(output)
+            if not facts.keeps_elements:
+                before_write(storage_key(tensor))
+        record.overwrites = overwrites
+
+    def _after_write(self, record: Record, overwritten: list[torch.Tensor], result: Any) -> None:
+        returned = {id(tensor) for tensor in _flat((result,))}
+        for tensor in overwritten:
+            if id(tensor) not in returned:
+                self._output(record, tensor)
+        assert record.facts is not None
+        if record.facts.keeps_elements:
+            return
+        addresses = {id(tensor) for tensor in overwritten}
+        for output in record.outputs:
+            if id(output.reference()) in addresses:
+                self.tracker.written(output)
+
+    # Outputs.
+
+    def _output(self, record: Record, tensor: torch.Tensor) -> None:
+        key = storage_key(tensor)
+        output = Output(record, len(record.outputs), tensor, key)
+        record.outputs.append(output)
+        self.tracker.add(tensor, output)
+        facts = record.facts
+        assert facts is not None
+        if key and (facts.may_alias or facts.keeps_elements):
+            is_gradient = record.prefix.endswith(_ACCUMULATE)
+            output.is_view = not is_gradient and any(each.key == key for each in record.inputs)
+        if facts.is_late:
+            output.is_pending = self._has_pending = True
+            self.holder.reserve(tensor, key)
+            return
+        has_value = not facts.is_uninitialized and output.device.type != "meta"
+        if has_value and not output.is_view and self._check is not None:
+            self._check.add(record, output.slot, tensor)
+        is_watched = self._holds and has_value and (not output.is_view or self._wanted.names_views)
+        if is_watched and self._wanted.wants(record, output.dtype):
+            output.held = self.holder.hold(tensor, key)
+        else:
+            self.holder.reserve(tensor, key)
+            if output.is_view and self._has_pending:
+                output.is_pending = any(e.is_pending and e.key == key for e in record.inputs)
+
+    # Leaves.
+
+    def _discover(
+        self, state: ThreadState, tensor: torch.Tensor, frame: FrameType | None
+    ) -> Output:
+        """The record of a tensor that nobody has made."""
+        found = self._known_leaf(state, tensor)
+        if found is not None:
+            origin, leaf = found
+            if origin is not tensor:
+                known = self.tracker.find(origin)
+                if known is None:
+                    self._leaf(origin, leaf)
+                output = self.tracker.find(tensor)
+                if output is not None:
+                    return output
+            return self._leaf(tensor, leaf)
+        name = self._leaves.variable(tensor, frame) or self._numbering.unnamed()
+        return self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
+
+    def _known_leaf(
+        self, state: ThreadState, tensor: torch.Tensor
+    ) -> tuple[torch.Tensor, Leaf] | None:
+        """The tensor of a model or of the optimizer at work that a tensor is a part of."""
+        context = next((each for each in reversed(state.contexts) if each.updates), None)
+        updates, prefix = (context.updates, context.prefix) if context else (None, "")
+        return self._leaves.leaf(tensor, updates, prefix)
+
+    def _leaf(self, tensor: torch.Tensor, leaf: Leaf) -> Output:
+        record = Record(next(self._indices), leaf.op_type, None, [])
+        record.time = time.perf_counter_ns()
+        record.base = leaf.name
+        record.owner = leaf.owner
+        record.name = self._numbering.name(record.base)
+        output = Output(record, 0, tensor, storage_key(tensor))
+        record.outputs.append(output)
+        self.tracker.add(tensor, output)
+        self.records.append(record)
+        is_held = self._holds and not tensor.is_meta and self._wanted.wants(record, output.dtype)
+        if is_held:
+            output.held = self.holder.hold(tensor, output.key, is_owned=True)
+        else:
+            self.holder.reserve(tensor, output.key)
+            if self._check is not None and leaf.op_type in _JUDGED and not tensor.is_meta:
+                self._check.add(record, 0, tensor)
+        return output
+
+    def _leaf_name(self, tensor: torch.Tensor) -> str:
+        output = self.tracker.find(tensor)
+        if output is not None and output.record.facts is None:
+            return output.record.name
+        found = self._leaves.plain_name(tensor)
+        if found:
+            return found
+        if output is None:
+            output = self._discover(self.contexts.state(), tensor, None)
+        return output.record.name
+
+    # Names.
+
+    def _owner(self, state: ThreadState, record: Record, args: Any) -> str:
+        """The parameter that an op of an optimizer is about; empty: several, or none."""
+        updates = state.top.updates if state.top is not None else None
+        if updates is None:
+            return ""
+        for output in record.inputs:
+            if output.record.owner:
+                return output.record.owner
+        tensors = [value for value in args if isinstance(value, _Tensor)]
+        while True:
+            for tensor in tensors:
+                parameter = updates.owner(tensor)
+                if parameter is not None:
+                    return self._leaf_name(parameter).removeprefix("input/")
+            if not tensors or not updates.find():
+                return ""
+
+    # The beginning of the run.
+
+    def look_ahead(self) -> None:
+        """No run has begun: of what is recorded now only the latest part is kept."""
+        self._is_ahead = True
+
+    def _is_too_much(self) -> bool:
+        return len(self.records) > _MOST_AHEAD or self.holder.held_bytes > _MOST_BYTES_AHEAD
+
+    def _start_over(self) -> None:
+        """Forget all that was recorded: hardly any of it is going to be used by a run."""
+        self.records.clear()
+        self.holder.close()
+        self.tracker = Tracker()
+        self._leaves = Leaves(self._names, self._name_of)
+        self._numbering.clear()
+        self.contexts.forget()
+
+    def begin_run(self) -> None:
+        """What was recorded so far belongs to the run only as far as the run uses it."""
+        self._is_ahead = False
+        for record in self.records:
+            record.is_adopted = False
+        self._begins_at = next(self._indices)
+        self._numbering.clear()
+
+    def _adopt(self, record: Record) -> None:
+        """The run uses an op from before: it and all that it depends on belong to it."""
+        found: dict[int, Record] = {}
+        pending = [record]
+        while pending:
+            current = pending.pop()
+            if current.is_adopted or current.index in found:
+                continue
+            found[current.index] = current
+            pending += [output.record for output in current.inputs]
+        for index in sorted(found):
+            current = found[index]
+            current.is_adopted = True
+            current.name = self._numbering.name(current.base)
+            if not self._wanted.wants_name(current.name):
+                for output in current.outputs:
+                    if output.held is not None:
+                        self.holder.drop(output.held)
+                        output.held = None
+
+    # What the recorder asks.
+
+    def find(self, tensor: torch.Tensor) -> Output | None:
+        """The output that a tensor is now; ``None``: nobody has made it."""
+        output = self.tracker.find(tensor)
+        if output is not None:
+            output = self._current(tensor, output)
+            if output.is_pending and not self._is_over:
+                self._read(output)
+        return output
+
+    def finish(self) -> None:
+        """The run is over: what was written to and not read since is shown as it is now."""
+        for tensor, made in list(self.tracker.living()):
+            if not made.record.is_adopted:
+                continue
+            has_changed = made.is_pending or made.key in self.tracker.writes
+            output = self.find(tensor) if has_changed else made
+            if output is not None and output.record.facts is not None:
+                self._kept.append(output)
+        self._is_over = True
+
+    def results(self) -> dict[str, bool]:
+        """What the run leaves behind, see `RunInfo.results`; after `finish`."""
+        found = {output.name: False for output in self._kept}
+        for record in self.records:
+            is_gradient = record.prefix.endswith(_ACCUMULATE)
+            for output in record.outputs if record.is_adopted else ():
+                if output.is_result or is_gradient:
+                    found[output.name] = True
+        return found
+
+    def name_input(self, name: str, tensor: torch.Tensor) -> None:
+        """A tensor that the run gets."""
+        state = self.contexts.state()
+        output = self.find(tensor)
+        if output is not None:
+            if not output.record.is_adopted:
+                self._adopt(output.record)
+            return
+        found = self._leaves.leaf(tensor, None, "")
+        if found is not None:
+            self._discover(state, tensor, None)
+        else:
+            self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
+
+
+def _flat(values: Any) -> Iterator[torch.Tensor]:
+    """The tensors of nested lists."""
+    for value in values:
+        if isinstance(value, _Tensor):
+            yield value
+        elif type(value) is list or type(value) is tuple:
+            yield from _flat(value)

@@ -1,0 +1,381 @@
+"""Records the ops of one run of a PyTorch program, and the values they make."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.torch.around.process_patches import SURROUNDINGS
+from tfdbg_cli.engines.torch.names.contexts import Context, ThreadState
+from tfdbg_cli.engines.torch.names.leaves import named_tensors
+from tfdbg_cli.engines.torch.names.optimizers import Updates
+from tfdbg_cli.engines.torch.names.scopes import Names
+from tfdbg_cli.engines.torch.private import (
+    current_node,
+    insert_function_mode,
+    insert_mode,
+    is_inserted,
+    quiet,
+    remove_function_mode,
+    remove_mode,
+    renew_mode,
+    unobserved,
+)
+from tfdbg_cli.engines.torch.record.assembly import assemble
+from tfdbg_cli.engines.torch.record.generated import know_graph
+from tfdbg_cli.engines.torch.record.holding import Holder
+from tfdbg_cli.engines.torch.record.op_record import (
+    BACKWARD,
+    FORWARD,
+    OPTIMIZER,
+    RECOMPUTE,
+    OpFailure,
+    Record,
+)
+from tfdbg_cli.engines.torch.record.op_recorder import Ops
+from tfdbg_cli.engines.torch.record.watch_matcher import Wanted
+
+__all__ = ["Names", "Recorder"]
+
+
+class Recorder:
+    """Records the ops of one run.
+
+    What the program writes behind PyTorch's back, through ``tensor.numpy()`` or a pointer, is not
+    seen: a value that is held by reference then shows what was written.
+
+    Args:
+        watch: which values are held; every op is recorded whatever it says.
+        hold: whether values are held at all.
+        limit: bytes of held values in memory; beyond it the oldest go to disk. ``None``: no limit.
+        spill_root: makes the folder in which they are kept there; default: a temporary one. They
+            are removed when the dump is closed.
+        names: what things are called, which outlives runs.
+        check: has ``add(record, slot, tensor)``, called for each output as it is made.
+        make_ops: the class of `ops`.
+
+    Attributes:
+        ops: what was recorded.
+        is_on: between `start` and `stop`.
+    """
+
+    def __init__(
+        self,
+        watch: Watch,
+        hold: bool = True,
+        limit: int | None = None,
+        spill_root: Callable[[], str] | None = None,
+        names: Names | None = None,
+        check: Any = None,
+        make_ops: type[Ops] = Ops,
+    ) -> None:
+        self._names = names if names is not None else Names()
+        self._holder = Holder(limit, spill_root, clones=SURROUNDINGS.clones)
+        wanted = Wanted(watch)
+        # Views that were asked for are held like the rest.
+        self._has_views = not wanted.names_views
+        self.ops = make_ops(self._names, wanted, self._holder if hold else None, check)
+        self._mode = SURROUNDINGS.mode(self.ops)
+        self._api_mode = SURROUNDINGS.api_mode(self.ops)
+        self._guests: list[ThreadState] = []
+        self._notes: list[str] = []
+        self.is_on = False
+        self._thread = threading.get_ident()
+        self._calls: dict[str, int] = {}
+        self._aliases: dict[str, str] = {}
+        # From the performance counter to the time of day, in nanoseconds.
+        self._epoch = time.time_ns() - time.perf_counter_ns()
+
+    @property
+    def holder(self) -> Holder:
+        """Of the values."""
+        return self._holder
+
+    @property
+    def failure(self) -> OpFailure | None:
+        """The last op that raised."""
+        return self.ops.failure
+
+    @property
+    def op_count(self) -> int:
+        """How many records there are."""
+        return len(self.ops.records)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the values in memory."""
+        return self._holder.held_bytes
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes of the values on disk."""
+        return self._holder.spilled_bytes
+
+    # When it looks.
+
+    def start(self) -> None:
+        """Record what this thread does; modes of the program go on above."""
+        self.is_on = True
+        self._thread = threading.get_ident()
+        for guest in self._guests:
+            guest.is_busy = False
+        SURROUNDINGS.enter(self)
+        self.ops.contexts.state().begin()
+        self._insert()
+
+    def stop(self) -> None:
+        """Don't record any more. `start` may follow, unless it was called on another thread."""
+        self.is_on = False
+        if threading.get_ident() != self._thread:
+            self._close_modes()  # nobody takes them off there
+        for guest in self._guests:
+            guest.is_busy = True
+        self._remove()
+        SURROUNDINGS.leave(self)
+
+    def end(self) -> None:
+        """Don't record any more, for good.
+
+        A thread that the program has started may have the mode on for as long as it lives, and must
+        not be the last to have what was recorded: it would let go of tensors at its end, which
+        aborts the process if the interpreter is ending, too.
+        """
+        self.stop()
+        self._close_modes()
+
+    def _close_modes(self) -> None:
+        self._mode.close()
+        if self._api_mode is not None:
+            self._api_mode.close()
+
+    def _insert(self) -> None:
+        if self._api_mode is not None:
+            insert_function_mode(self._api_mode)
+        insert_mode(self._mode)
+
+    def _remove(self) -> None:
+        if is_inserted(self._mode):
+            SURROUNDINGS.keep_key()
+            remove_mode(self._mode)
+        if self._api_mode is not None:
+            remove_function_mode(self._api_mode)
+
+    def hand_over(self, other: Recorder) -> None:
+        """Another one is told of what comes, though it hasn't been started."""
+        other.ops.contexts.state().begin()
+        self._mode.tell(other.ops)
+        if self._api_mode is not None:
+            self._api_mode.tell(other.ops)
+
+    def has_written(self, start: int) -> bool:
+        """Whether an op has written to memory since there were so many."""
+        return any(record.overwrites for record in self.ops.records[start:])
+
+    @contextlib.contextmanager
+    def on_thread(self) -> Iterator[None]:
+        """Record what another thread does, the calling one."""
+        leave = self.join()
+        try:
+            yield
+        finally:
+            leave()
+
+    def join(self, place: Context | None = None) -> Callable[[], None]:
+        """As `on_thread`, until what it returns is called; that doesn't keep the recorder.
+
+        Args:
+            place: what `here` gave on the thread that started this one.
+        """
+        if is_inserted(self._mode):
+            return lambda: None
+        state = self.ops.contexts.state()
+        state.begin()
+        if place is not None:
+            state.push(place)
+        self._guests.append(state)
+        self._insert()
+        mode, api_mode = self._mode, self._api_mode
+
+        def leave() -> None:
+            remove_mode(mode)
+            if api_mode is not None:
+                remove_function_mode(api_mode)
+
+        return leave
+
+    def here(self) -> Context | None:
+        """Where this thread is, for another thread that works for it."""
+        state = self.ops.contexts.state()
+        top = state.top
+        if top is None:
+            return None
+        context = Context(top.phase, top.prefix, None, top.outer, -1)
+        context.module = top.module
+        return context
+
+    def note(self, text: str) -> None:
+        """Something about the run that is to be said with its dump."""
+        if text not in self._notes:
+            self._notes.append(text)
+
+    def look_ahead(self) -> None:
+        """No run has begun yet: of a long time before it only the latest part is kept."""
+        self.ops.look_ahead()
+
+    def begin_run(self) -> None:
+        """The run begins here: of what was recorded before, only what it uses belongs to it."""
+        self._calls.clear()
+        self.ops.begin_run()
+
+    # What the program does.
+
+    def enter_module(self, module: torch.nn.Module) -> None:
+        """A module is called."""
+        renew_mode(self._mode)
+        know_graph(module)
+        contexts = self.ops.contexts
+        state = contexts.state()
+        caller = next((each.module for each in reversed(state.contexts) if each.module), None)
+        name = self._names.module(module, sys._getframe(1), caller)
+        name.called_by(caller)
+        phase = RECOMPUTE if self._is_again(state) else FORWARD
+        start = "recompute/" if phase == RECOMPUTE else ""
+        path = name.path
+        if not name.is_wrapper:
+            count = self._calls.get(start + path, 0)
+            self._calls[start + path] = count + 1
+            if count and path:
+                path = f"{path}-{count}"
+        context = contexts.open(
+            state, phase, f"{start}{path}/" if path else start, sys._getframe(1)
+        )
+        context.module = name
+        state.push(context)
+        if self._api_mode is not None and SURROUNDINGS.must_not_see(module):
+            remove_function_mode(self._api_mode)
+
+    def _is_again(self, state: ThreadState) -> bool:
+        """Whether a module is called by a backward pass: what a checkpoint computes again."""
+        if current_node() is None:
+            return False
+        return not any(each.updates is not None for each in state.contexts)
+
+    def leave_module(self, module: torch.nn.Module, output: Any = None) -> None:
+        """The call returns, or (with ``None``) raises."""
+        state = self.ops.contexts.state()
+        if any(_is_of(context, module) for context in state.contexts):
+            while (left := state.pop()) is not None and not _is_of(left, module):
+                pass
+            if not state.contexts:
+                self._hand_over(output)
+        if self._api_mode is not None and self.is_on and SURROUNDINGS.must_not_see(module):
+            modules = (each.module.reference() for each in state.contexts if each.module)
+            if not any(map(SURROUNDINGS.must_not_see, modules)):
+                insert_function_mode(self._api_mode)
+
+    def enter_phase(self, phase: str, owner: Any = None) -> None:
+        """A backward pass or a step begins.
+
+        Args:
+            phase: ``backward``, ``optimizer``, ``step``.
+            owner: the optimizer, or what else makes the step; the tensors that a backward pass
+                begins with.
+        """
+        renew_mode(self._mode)
+        contexts = self.ops.contexts
+        state = contexts.state()
+        frame = sys._getframe(1)
+        if phase == BACKWARD:
+            self._hand_over(owner)
+            state.push(contexts.open(state, BACKWARD, "gradients/", frame))
+            return
+        name = self._names.optimizer(owner) if owner is not None else phase
+        context = contexts.open(state, OPTIMIZER, f"optimizer/{name}/", frame)
+        with quiet():
+            context.updates = Updates(owner)
+        state.push(context)
+
+    def _hand_over(self, value: Any) -> None:
+        """The tensors in a value are results of the run, whatever the program does with them."""
+        for _, tensor in named_tensors("", value):
+            output = self.ops.tracker.find(tensor)
+            if output is not None:
+                output.is_result = True
+
+    def leave_phase(self) -> None:
+        """It ends."""
+        state = self.ops.contexts.state()
+        while (left := state.pop()) is not None and left.module is not None:
+            pass
+
+    def name_inputs(self, tensors: Mapping[str, Any]) -> None:
+        """Say what the arguments of the run are called.
+
+        Args:
+            tensors: name -> tensor, or nested lists and dictionaries of them.
+        """
+        with unobserved():
+            for name, value in tensors.items():
+                for full, tensor in named_tensors(name, value):
+                    self.ops.name_input(full, tensor)
+
+    def name_outputs(self, tensors: Mapping[str, Any]) -> None:
+        """Say what the program calls tensors at the end of the run."""
+        for name, value in tensors.items():
+            for full, tensor in named_tensors(name, value):
+                output = self.ops.find(tensor)
+                if output is not None:
+                    record = output.record
+                    record.aliases = [*(record.aliases or ()), (output.slot, full)]
+                    self._aliases[full] = output.name
+
+    def aliases(self) -> dict[str, str]:
+        """What `name_outputs` was told: variable -> ``node:slot``."""
+        return dict(self._aliases)
+
+    def tensor_name(self, tensor: torch.Tensor) -> str:
+        """``node:slot`` of a tensor; empty if the run doesn't know it."""
+        with unobserved():
+            output = self.ops.find(tensor)
+        return output.name if output is not None else ""
+
+    # What came of it.
+
+    def so_far(self, is_left_out: Callable[[Record], bool]) -> MemoryDump:
+        """What was recorded up to now, as a dump that stays as it is; values are shared.
+
+        Args:
+            is_left_out: of a record: whether it is not to be there.
+        """
+        records = [record for record in self.ops.records if not is_left_out(record)]
+        troubles = [*self._notes, *self.ops.troubles]
+        return assemble(
+            records, self._holder, self._epoch, troubles, has_views=self._has_views, is_part=True
+        )
+
+    def dump(self) -> MemoryDump:
+        """The run as a dump; after `stop`."""
+        self.ops.contexts.clear()
+        if self._api_mode is not None:
+            self._notes += self._api_mode.notes()
+        self._close_modes()
+        ops = self.ops
+        with unobserved():
+            ops.finish()
+        troubles = [*self._notes, *ops.troubles]
+        dump = assemble(ops.records, self._holder, self._epoch, troubles, has_views=self._has_views)
+        dump.set_run_info(RunInfo(results=ops.results()))
+        return dump
+
+
+def _is_of(context: Context, module: torch.nn.Module) -> bool:
+    return context.module is not None and context.module.reference() is module

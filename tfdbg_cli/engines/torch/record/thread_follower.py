@@ -1,0 +1,151 @@
+"""Threads that a recorded run starts, whose ops belong to it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfdbg_cli.engines.torch.record.run_recorder import Recorder
+
+__all__ = ["Helpers"]
+
+_NOTHING = contextlib.nullcontext()
+
+
+class Helpers:
+    """While it is on, threads that a recorded thread starts are recorded as well.
+
+    The same holds for what a recorded thread gives to a pool of threads. Threads may live for
+    longer than anybody looks at the run: nothing here keeps it.
+    """
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+        self._undo: list[Callable[[], None]] = []
+
+    # What threads do.
+
+    def own(self, recorder: Recorder | None) -> None:
+        """The calling thread is recorded from now on; ``None``: it isn't."""
+        self._local.recorder = weakref.ref(recorder) if recorder is not None else None
+        self._local.is_helper = False
+
+    def module(self, module: Any) -> contextlib.AbstractContextManager[None]:
+        """A module is called, maybe by a thread that a run has started."""
+        recorder = self._helped()
+        return _module(recorder, module) if recorder is not None else _NOTHING
+
+    def phase(self, phase: str, owner: Any = None) -> contextlib.AbstractContextManager[None]:
+        """A backward pass or a step, maybe of a thread that a run has started."""
+        recorder = self._helped()
+        return _phase(recorder, phase, owner) if recorder is not None else _NOTHING
+
+    def _helped(self) -> Recorder | None:
+        return self._recorder() if getattr(self._local, "is_helper", False) else None
+
+    def _recorder(self) -> Recorder | None:
+        """Who records the calling thread."""
+        reference = getattr(self._local, "recorder", None)
+        recorder: Recorder | None = reference() if reference is not None else None
+        return recorder if recorder is not None and recorder.is_on else None
+
+    # What threads are started.
+
+    def enter(self) -> None:
+        """Look at the threads that are started."""
+        self._undo = [
+            _replace(threading.Thread, "start", self._starting),
+            _replace(ThreadPoolExecutor, "submit", self._submitting),
+        ]
+
+    def leave(self) -> None:
+        """Don't."""
+        while self._undo:
+            self._undo.pop()()
+
+    def _starting(self, original: Any) -> Any:
+        def start(thread: threading.Thread) -> None:
+            recorder = self._recorder()
+            if recorder is None or getattr(self._local, "is_pool", False):
+                original(thread)
+                return
+            run = self._recorded(recorder, thread.run)
+
+            def once() -> None:
+                with contextlib.suppress(AttributeError):
+                    del thread.run
+                run()
+
+            thread.run = once  # type: ignore[method-assign]  # of this thread alone
+            original(thread)
+
+        return start
+
+    def _submitting(self, original: Any) -> Any:
+        def submit(pool: ThreadPoolExecutor, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+            recorder = self._recorder()
+            if recorder is None:
+                return original(pool, fn, *args, **kwargs)
+            self._local.is_pool = True  # its threads are not this run's, only the task is
+            try:
+                return original(pool, self._recorded(recorder, fn), *args, **kwargs)
+            finally:
+                self._local.is_pool = False
+
+        return submit
+
+    def _recorded(self, recorder: Recorder, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that another thread is to call, as a part of the run of this one."""
+        place = recorder.here()
+        reference = weakref.ref(recorder)
+        del recorder
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._local.recorder, self._local.is_helper = reference, True
+            recorder = self._recorder()
+            leave = recorder.join(place) if recorder is not None else None
+            del recorder
+            try:
+                return function(*args, **kwargs)
+            finally:
+                if leave is not None:
+                    leave()
+                self.own(None)
+
+        return call
+
+
+@contextlib.contextmanager
+def _module(recorder: Recorder, module: Any) -> Iterator[None]:
+    recorder.enter_module(module)
+    try:
+        yield
+    finally:
+        recorder.leave_module(module, None)
+
+
+@contextlib.contextmanager
+def _phase(recorder: Recorder, phase: str, owner: Any) -> Iterator[None]:
+    recorder.enter_phase(phase, owner)
+    try:
+        yield
+    finally:
+        recorder.leave_phase()
+
+
+def _replace(owner: Any, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:
+    """Replace a method; returns the way back."""
+    original = getattr(owner, name)
+    ours = make(original)
+    setattr(owner, name, ours)
+
+    def undo() -> None:
+        if vars(owner).get(name) is ours:
+            setattr(owner, name, original)
+
+    return undo

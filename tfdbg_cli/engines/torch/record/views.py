@@ -1,0 +1,90 @@
+"""Values of views, computed from the value whose elements they share when somebody looks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import torch
+
+from tfdbg_cli.engines.torch.private import unobserved
+from tfdbg_cli.engines.torch.record.holding import Held
+from tfdbg_cli.engines.torch.record.op_record import Output
+
+__all__ = ["ViewFinder"]
+
+# Views may conjugate complex elements without a trace in shape and strides; those of quantized
+# tensors have scales of their own.
+_NUMBERS = frozenset(
+    dtype
+    for dtype in vars(torch).values()
+    if isinstance(dtype, torch.dtype)
+    and (dtype.is_floating_point or dtype is torch.bool or "int" in str(dtype))
+    and not str(dtype).startswith("torch.q")
+)
+
+
+class ViewFinder:
+    """Tells how to compute the views of one run.
+
+    The outputs must be told of in the order in which they were made. A view is computed from the
+    last value that was made in its memory, if that covers it whole.
+    """
+
+    def __init__(self) -> None:
+        # Storage -> what was made or written in it, oldest first.
+        self._made: dict[int, list[Output]] = {}
+
+    def add(self, output: Output) -> None:
+        """An output that is no view."""
+        if output.key:
+            self._made.setdefault(output.key, []).append(output)
+
+    def load(self, view: Output) -> Callable[[], torch.Tensor | None] | None:
+        """A function that computes a view; ``None``: nothing that is held covers it."""
+        if view.dtype not in _NUMBERS or not view.key:
+            return None
+        first, end = _span(view)
+        for base in reversed(self._made.get(view.key, ())):
+            start, stop = _span(base)
+            if end <= start or stop <= first:
+                continue  # it is beside the view
+            covers = start <= first and end <= stop and _is_dense(base)
+            if not covers or base.held is None or base.dtype is not view.dtype:
+                return None
+            return functools.partial(_view, base.held, base, view)
+        return None
+
+
+def _span(output: Output) -> tuple[int, int]:
+    """The first element of a tensor in its storage, and the one after its last."""
+    shape = output.shape or ()
+    if 0 in shape:
+        return output.offset, output.offset
+    reach = sum((size - 1) * stride for size, stride in zip(shape, output.stride, strict=True))
+    return output.offset, output.offset + reach + 1
+
+
+def _is_dense(output: Output) -> bool:
+    """Whether a tensor fills its part of the storage, each element once."""
+    sizes = zip(output.stride, output.shape or (), strict=True)
+    expected = 1
+    for stride, size in sorted((stride, size) for stride, size in sizes if size != 1):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def _view(held: Held, base: Output, view: Output) -> torch.Tensor | None:
+    value = held.get()
+    if value is None:
+        return None
+    with unobserved():
+        if value.stride() != base.stride:  # it was copied since, and lies in another order
+            again = torch.empty_strided(
+                value.shape, base.stride, dtype=value.dtype, device=value.device
+            )
+            value = again.copy_(value)
+        place = value.storage_offset() + view.offset - base.offset
+        return value.as_strided(tuple(view.shape or ()), view.stride, place)

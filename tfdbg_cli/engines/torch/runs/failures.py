@@ -1,0 +1,91 @@
+"""Errors of a program: whether they are PyTorch's, and where in the user's code they come from."""
+
+from __future__ import annotations
+
+import dis
+from types import FrameType, TracebackType
+
+import torch
+
+from tfdbg_cli.common.errors import related, with_frames
+from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
+from tfdbg_cli.engines.torch.names.sites import user_frame
+
+__all__ = ["is_framework_error", "place_of_error", "show_program_only", "with_callers"]
+
+_PYTORCH = torch.__path__[0]
+# What PyTorch's C++ code and the checks in its Python code raise; `OutOfMemoryError` and
+# `NotImplementedError` are among them.
+_KINDS = (RuntimeError, IndexError, ValueError, TypeError, AssertionError)
+
+
+def is_framework_error(error: BaseException) -> bool:
+    """Whether PyTorch itself raised an error: C++ code, or a check in its Python code."""
+    if not isinstance(error, _KINDS):
+        return False
+    last = _last(error)
+    if last is None:  # as a function of the API is left that has no frame of its own
+        return True
+    if last.tb_frame.f_code.co_filename.startswith(_PYTORCH):
+        return True
+    # A call that raised without a frame of its own went to C++; the others are statements.
+    return isinstance(error, RuntimeError) and not _is_raise(last)
+
+
+def place_of_error(error: BaseException) -> tuple[str, int]:
+    """File and line of the innermost frame of the user's own code; empty and 0: there is none.
+
+    The error may still be on its way: the frames that it has not left yet count as well.
+    """
+    trace = error.__traceback__
+    outer = user_frame(trace.tb_frame) if trace is not None else None
+    found = (outer.f_code.co_filename, outer.f_lineno) if outer is not None else ("", 0)
+    while trace is not None:
+        path = trace.tb_frame.f_code.co_filename
+        if not is_library_path(path) and not is_debugger_path(path):
+            found = path, trace.tb_lineno
+        trace = trace.tb_next
+    return found
+
+
+def with_callers(trace: TracebackType | None, frame: FrameType | None) -> TracebackType | None:
+    """The traceback that an error would have had it left all frames of the program.
+
+    Args:
+        trace: its traceback so far.
+        frame: where it has been caught; this one and what has called it are added.
+    """
+    made = _without_ours(trace)
+    while frame is not None:
+        if not is_debugger_path(frame.f_code.co_filename):
+            made = TracebackType(made, frame, frame.f_lasti, frame.f_lineno)
+        frame = frame.f_back
+    return made
+
+
+def show_program_only(error: BaseException) -> None:
+    """Take the debugger's frames out of the tracebacks of an error and of what has led to it."""
+    for each in related(error):
+        each.__traceback__ = _without_ours(each.__traceback__)
+
+
+def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+    return with_frames(trace, lambda frame: not is_debugger_path(frame.f_code.co_filename))
+
+
+def _last(error: BaseException) -> TracebackType | None:
+    """The innermost frame that isn't ours."""
+    found = None
+    trace = error.__traceback__
+    while trace is not None:
+        if not is_debugger_path(trace.tb_frame.f_code.co_filename):
+            found = trace
+        trace = trace.tb_next
+    return found
+
+
+def _is_raise(trace: TracebackType) -> bool:
+    """Whether a frame is at a ``raise`` statement."""
+    code = trace.tb_frame.f_code.co_code
+    name = dis.opname[code[trace.tb_lasti]] if 0 <= trace.tb_lasti < len(code) else ""
+    return name in ("RAISE_VARARGS", "RERAISE")

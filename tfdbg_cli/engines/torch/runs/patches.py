@@ -1,0 +1,360 @@
+"""Sees module calls, backward passes and optimizer steps of an unmodified program."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import importlib
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch.optim import Optimizer
+
+from tfdbg_cli.engines.torch.around.compiled import (
+    aside,
+    is_inside,
+    is_product,
+    keep_out,
+    know_call,
+)
+from tfdbg_cli.engines.torch.runs.keras_steps import KerasSteps
+
+if TYPE_CHECKING:
+    from tfdbg_cli.engines.torch.runs.runs import Runs
+
+__all__ = ["Around", "Optimizers", "Patches"]
+
+_is_compiling: Callable[[], bool] = torch.compiler.is_compiling
+
+
+class Optimizers:
+    """The optimizers that are alive, and which parameters they own."""
+
+    def __init__(self) -> None:
+        self._alive: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+        self._owned: dict[int, tuple[tuple[tuple[int, int], ...], frozenset[int]]] = {}
+
+    def __iter__(self) -> Iterator[Optimizer]:
+        return iter(list(self._alive))
+
+    def __bool__(self) -> bool:
+        return bool(self._alive)
+
+    def add(self, optimizer: Optimizer) -> None:
+        """One was made."""
+        self._alive.add(optimizer)
+
+    def find(self) -> None:
+        """Add those that were made before anybody watched."""
+        for found in gc.get_objects():
+            if issubclass(type(found), Optimizer):  # isinstance would wake lazy modules
+                self.add(found)
+
+    def own(self, module: torch.nn.Module) -> bool:
+        """Whether one of them updates a parameter of a module."""
+        sets = [self._parameters(optimizer) for optimizer in self]
+        return any(any(id(p) in owned for owned in sets) for p in module.parameters())
+
+    def _parameters(self, optimizer: Optimizer) -> frozenset[int]:
+        groups = getattr(optimizer, "param_groups", ())
+        state = tuple((id(group["params"]), len(group["params"])) for group in groups)
+        known = self._owned.get(id(optimizer))
+        if known is None or known[0] != state:
+            ids = frozenset(id(p) for group in groups for p in group["params"])
+            known = self._owned[id(optimizer)] = (state, ids)
+            weakref.finalize(optimizer, self._owned.pop, id(optimizer), None)
+        return known[1]
+
+
+#: What makes a call, its positional arguments and its keyword arguments -> what the call returns.
+Around = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+
+
+class _Interception:
+    """A module whose calls go through a function.
+
+    Args:
+        module: this very one.
+        around: the function.
+    """
+
+    def __init__(self, module: torch.nn.Module, around: Around) -> None:
+        self._module = weakref.ref(module)
+        self._around = around
+        self._local = threading.local()
+
+    def takes(self, module: torch.nn.Module) -> bool:
+        """Whether a call of a module goes through it: one that isn't made by such a call."""
+        return self._module() is module and not getattr(self._local, "is_inside", False)
+
+    def call(
+        self, plain: Callable[..., Any], module: torch.nn.Module, args: Any, kwargs: Any
+    ) -> Any:
+        """The call."""
+
+        def original(*own: Any, **named: Any) -> Any:
+            if not own and not named:
+                own, named = args, kwargs
+            return plain(module, own, named)
+
+        original.__self__ = module  # type: ignore[attr-defined]  # as a bound method has it
+        self._local.is_inside = True
+        try:
+            return self._around(original, args, kwargs)
+        finally:
+            self._local.is_inside = False
+
+
+class Visitor(Protocol):
+    """Sees the module calls of a piece of the program, and makes them."""
+
+    def takes(self) -> bool:
+        """Whether a call that is made now belongs to that piece."""
+
+    def call(
+        self, original: Callable[..., Any], module: torch.nn.Module, args: Any, kwargs: Any
+    ) -> Any:
+        """The call; ``original`` is ``Module.__call__``."""
+
+
+class Patches:
+    """Replaces the few functions of PyTorch through which every run passes.
+
+    Under a tracing compiler each replacement is the original.
+
+    Args:
+        runs: what is told.
+
+    Attributes:
+        keras: the steps of Keras, which may be imported later.
+    """
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._undo: list[Callable[[], None]] = []
+        self._undo_calls: list[Callable[[], None]] = []
+        self._forks = False
+        self._run_end = ""
+        self._intercepted: list[_Interception] = []
+        self._visitors: list[Visitor] = []
+        self._no_grad: Callable[[], None] = lambda: None  # takes back what `watch_no_grad` does
+        self.keras = KerasSteps(runs, self._replace)
+
+    def install(self) -> None:
+        """Put them in place, unless they are."""
+        self.install_calls()
+        if self._undo:
+            return
+        runs = self._runs
+        # Around the hooks for functions of the API, which would otherwise be around the run.
+        self._replace(torch.Tensor, "backward", self._backward)
+        self._replace(torch.autograd, "backward", self._backward)
+        self._replace(torch.autograd, "grad", self._grad)
+        self._replace(Optimizer, "_patch_step_function", self._noticing)
+        self._replace(Optimizer, "profile_hook_step", self._hooking)
+        self._wrap_known_steps()
+        scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
+        if scaler is not None:
+            self._replace(scaler, "step", self._step)
+        if not self._forks and hasattr(os, "register_at_fork"):
+            self._forks = True
+            os.register_at_fork(after_in_child=runs.abandon)
+
+    def install_calls(self) -> None:
+        """Put in place what sees the calls of modules, unless it is."""
+        if self._undo_calls:
+            return
+        call = torch.nn.Module.__call__
+        self._undo_calls.append(self._replaced(torch.nn.Module, "__call__", self._module_call))
+        ours = torch.nn.Module.__call__
+        know_call(call, ours)
+        self._undo_calls.append(lambda: know_call(ours, call))
+
+    def undo(self) -> None:
+        """Put back what is still ours."""
+        for undo in (self._undo, self._undo_calls):
+            while undo:
+                undo.pop()()
+        self._run_end = ""
+        self.keras.forget()
+
+    def watch_end(self, path: str) -> None:
+        """Let the return of a function end training runs (``config run_end``).
+
+        A module that isn't imported yet is tried again at the next run.
+        """
+        if path == self._run_end or not path:
+            return
+        owner, name = _resolve(path)
+        if owner is not None:
+            self._run_end = path
+            self._replace(owner, name, self._end_call)
+
+    def intercept(self, module: torch.nn.Module, around: Around) -> Callable[[], None]:
+        """Let outermost calls of a module go through a function; returns the way back."""
+        found = _Interception(module, around)
+        self._intercepted.insert(0, found)
+        return lambda: self._intercepted.remove(found)
+
+    def visit(self, visitor: Visitor) -> Callable[[], None]:
+        """Let a piece of the program's module calls go through an object; returns the way back."""
+        self._visitors.append(visitor)
+        return lambda: self._visitors.remove(visitor)
+
+    def watch_no_grad(self, left: Callable[[FrameType | None], None]) -> None:
+        """Tell of each ``with torch.no_grad()`` that is left so that gradients are on again.
+
+        Args:
+            left: is told, with the frame that leaves it; until `leave_no_grad`.
+        """
+        self.leave_no_grad()
+
+        def make(original: Any) -> Any:
+            def __exit__(block: Any, *error: Any) -> Any:
+                value = original(block, *error)
+                if error[:1] == (None,) and torch.is_grad_enabled() and not _is_compiling():
+                    left(sys._getframe(1))
+                return value
+
+            return __exit__
+
+        before = len(self._undo)
+        self._replace(torch.no_grad, "__exit__", make)
+        self._no_grad = self._undo[before]
+
+    def leave_no_grad(self) -> None:
+        """Don't any more."""
+        if self._no_grad in self._undo:
+            self._undo.remove(self._no_grad)
+            self._no_grad()
+
+    def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        self._undo.append(self._replaced(owner, name, make))
+
+    def _replaced(self, owner: Any, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:
+        """Replace something; returns the way back."""
+        is_static = isinstance(vars(owner).get(name), staticmethod)
+        original = getattr(owner, name)
+        ours: Any = functools.wraps(original)(make(original))
+        keep_out(ours)
+        value = staticmethod(ours) if is_static else ours
+        setattr(owner, name, value)
+
+        def undo() -> None:
+            if vars(owner).get(name) is value:  # else somebody has put something on top
+                setattr(owner, name, staticmethod(original) if is_static else original)
+
+        return undo
+
+    def _wrap_known_steps(self) -> None:
+        """Step methods that PyTorch has hooked before anybody watched."""
+        pending: list[Any] = [Optimizer]
+        while pending:
+            kind = pending.pop()
+            pending += kind.__subclasses__()
+            step = vars(kind).get("step")
+            if getattr(step, "hooked", False):
+                self._replace(kind, "step", self._step)
+                vars(kind)["step"].hooked = True
+
+    # The replacements.
+
+    def _module_call(self, original: Any) -> Any:
+        around, intercepted = self._runs.around_module, self._intercepted
+        visitors = self._visitors
+
+        def visited(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+            for visitor in visitors:
+                if visitor.takes():
+                    return visitor.call(original, module, args, kwargs)
+            return around(original, module, args, kwargs)
+
+        def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if _is_compiling() or is_inside() or is_product(self, sys._getframe(1)):
+                return original(self, *args, **kwargs)
+            for found in intercepted:
+                if found.takes(self):
+                    return found.call(visited, self, args, kwargs)
+            return visited(self, args, kwargs)
+
+        return call
+
+    def _backward(self, original: Any) -> Any:
+        around = aside(self._runs.around_backward)
+
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            if _is_compiling():
+                return original(*args, **kwargs)
+            return around(original, args, kwargs, is_grad=False)
+
+        return backward
+
+    def _grad(self, original: Any) -> Any:
+        around = aside(self._runs.around_backward)
+
+        def grad(*args: Any, **kwargs: Any) -> Any:
+            if _is_compiling():
+                return original(*args, **kwargs)
+            return around(original, args, kwargs, is_grad=True)
+
+        return grad
+
+    def _step(self, original: Any) -> Any:
+        around = aside(self._runs.around_step)
+
+        def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if _is_compiling():
+                return original(self, *args, **kwargs)
+            return around(original, self, args, kwargs)
+
+        return step
+
+    def _noticing(self, original: Any) -> Any:
+        optimizers = self._runs.optimizers
+
+        def _patch_step_function(self: Optimizer) -> None:
+            optimizers.add(self)
+            original(self)
+
+        return _patch_step_function
+
+    def _hooking(self, original: Any) -> Any:
+        def profile_hook_step(step: Any) -> Any:
+            hooked = original(step)
+            return functools.wraps(hooked)(self._step(hooked))
+
+        return profile_hook_step
+
+    def _end_call(self, original: Any) -> Any:
+        around = aside(self._runs.around_end)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if _is_compiling():
+                return original(*args, **kwargs)
+            return around(original, args, kwargs)
+
+        return call
+
+
+def _resolve(path: str) -> tuple[Any, str]:
+    """The object that holds a dotted name, and the last part of it; ``None``: not there yet."""
+    parts = path.split(".")
+    for count in range(len(parts) - 1, 0, -1):
+        module = sys.modules.get(".".join(parts[:count]))
+        if module is None and count == len(parts) - 1 and parts[0] in sys.modules:
+            try:
+                module = importlib.import_module(".".join(parts[:count]))
+            except ImportError:
+                module = None
+        if module is not None:
+            owner: Any = module
+            for part in parts[count:-1]:
+                owner = getattr(owner, part, None)
+            return (owner, parts[-1]) if callable(getattr(owner, parts[-1], None)) else (None, "")
+    return None, ""

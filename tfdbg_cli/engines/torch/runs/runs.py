@@ -1,0 +1,477 @@
+"""Where the runs of a PyTorch program begin and end, told by what it calls.
+
+Four kinds of events: F, the outermost call of a module; B, the outermost backward pass; S, the
+outermost step of an optimizer or a gradient scaler; X, a block that the user marks. A training run
+is everything up to the end of S, an inference run is one F, a gradient run one B, and a marked
+block is a run of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.engines.torch.around.contain import sheltered
+from tfdbg_cli.engines.torch.around.process_patches import SURROUNDINGS
+from tfdbg_cli.engines.torch.names.sites import user_frame
+from tfdbg_cli.engines.torch.private import current_node
+from tfdbg_cli.engines.torch.runs.description import (
+    BLOCK,
+    GRADIENT,
+    INFERENCE,
+    TRAINING,
+)
+from tfdbg_cli.engines.torch.runs.forwards import Forwards, is_differentiating
+from tfdbg_cli.engines.torch.runs.keras_steps import variables_of
+from tfdbg_cli.engines.torch.runs.lifecycle import Lifecycle, Run
+from tfdbg_cli.engines.torch.runs.updates_by_hand import updates_follow
+
+if TYPE_CHECKING:
+    from tfdbg_cli.engines.torch.program import Program
+
+__all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "Place", "Runs"]
+
+
+class Place(NamedTuple):
+    """Where a piece of the program is.
+
+    Attributes:
+        run: that is open.
+        is_busy: what happens is no part of the program.
+        depths: in how many calls: of all kinds, modules, backward passes, steps.
+    """
+
+    run: Run | None = None
+    is_busy: bool = False
+    depths: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+
+class Runs(Lifecycle):
+    """The state machine; all runs are on one thread at a time.
+
+    Args:
+        program: whose runs they are.
+    """
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self._depth = 0
+        self._module_depth = 0
+        self._backward_depth = 0
+        self._step_depth = 0
+        # Optimizers whose steps follow each other with nothing in between: one run.
+        self._together: dict[int, int] = {}
+        self._last_stepped: int | None = None
+
+    # The events. Each is seen around the original.
+
+    def around_module(
+        self, original: Any, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        """A call of a module."""
+        if self._is_idle():
+            return original(module, *args, **kwargs)
+        if not self._is_here():
+            with SURROUNDINGS.helpers.module(module):
+                return original(module, *args, **kwargs)
+        if self._depth:
+            watcher = self._watcher
+            if watcher is None:
+                return original(module, *args, **kwargs)
+            if not self._module_depth and not self._backward_depth:
+                self._note("F")  # called by an optimizer
+            if watcher.is_again:
+                args, kwargs = watcher.arguments((args, kwargs))
+            watcher.enter_module(module, (args, kwargs))
+            self._module_depth += 1
+            output = None
+            try:
+                output = original(module, *args, **kwargs)
+            finally:
+                self._module_depth -= 1
+                watcher.leave_module(module, output)
+            return output
+        if self._program.patches.keras.look((args, kwargs)):
+            with self._busy():  # shapes are worked out: nothing is computed
+                return original(module, *args, **kwargs)
+        frame = user_frame(sys._getframe(2))
+        self._root_called(module, args, kwargs, frame)
+        watcher = self._watcher
+        if watcher is not None:
+            watcher.enter_module(module, (args, kwargs))
+        output = None
+        with self._boundary("F"):
+            self._module_depth += 1
+            try:
+                output = original(module, *args, **kwargs)
+            finally:
+                self._module_depth -= 1
+                if watcher is not None:
+                    watcher.leave_module(module, output)
+        run = self._run
+        if run is not None and run.forwards is not None and _has_parameters(module):
+            self._remember(run.forwards, module, output)
+        if run is not None and run.closes_on == "F":
+            if watcher is not None:
+                again = functools.partial(original, module, *args, **kwargs)
+                self._look(watcher.call_done, again, (args, kwargs), output)
+            self._close(frame=frame, output=output)
+        return output
+
+    def around_backward(
+        self, original: Any, args: tuple[Any, ...], kwargs: Any, *, is_grad: bool
+    ) -> Any:
+        """``torch.autograd.backward`` or ``grad``."""
+        if self._is_idle():
+            return original(*args, **kwargs)
+        if not self._is_here():
+            with SURROUNDINGS.helpers.phase("backward"):
+                return original(*args, **kwargs)
+        if self._backward_depth and current_node() is None:
+            return original(*args, **kwargs)  # `Tensor.backward` calls `torch.autograd.backward`
+        is_outermost = not self._depth
+        frame = user_frame(sys._getframe(2)) if is_outermost else None
+        if is_outermost:
+            self._settle_steps()
+            self._settle_forwards(frame)
+            if self._run is None:
+                owned = bool(self.optimizers or self._program.setting("run_end")) and not is_grad
+                kind, closes_on = (TRAINING, "S") if owned else (GRADIENT, "B")
+                self._open(kind, closes_on, frame, title="grad()" if is_grad else "backward()")
+        if not self._module_depth and not self._backward_depth:
+            self._note("B")
+        watcher = self._watcher
+        if watcher is not None:
+            watcher.enter_phase("backward", args[0] if args else None)
+        self._backward_depth += 1
+        try:
+            with self._boundary("B"):
+                value = original(*args, **kwargs)
+        finally:
+            self._backward_depth -= 1
+            if watcher is not None:
+                watcher.leave_phase()
+        if watcher is not None:
+            self._look(watcher.backward_done, is_grad)
+        run = self._run
+        if is_outermost and run is not None:
+            self._trains(run)
+            if run.closes_on == "B" and updates_follow(frame):
+                self._await_update(run, frame)
+            elif run.closes_on == "B" or (run.stepped and run.closes_on == "S"):
+                self._close(frame=frame)
+        return value
+
+    def around_step(self, original: Any, owner: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+        """``Optimizer.step`` or ``GradScaler.step``."""
+        if self._is_idle():
+            return original(owner, *args, **kwargs)
+        if not self._is_here():
+            with SURROUNDINGS.helpers.phase("optimizer", owner):
+                return original(owner, *args, **kwargs)
+        if self._is_again():
+            return None  # lines are run once more: the update is still to come, once
+        is_outermost = not self._step_depth and (not self._depth or self._backward_depth > 0)
+        frame = user_frame(sys._getframe(2)) if is_outermost else None
+        key = id(args[0]) if args and isinstance(args[0], torch.optim.Optimizer) else id(owner)
+        if is_outermost and not self._depth:
+            self._settle_update()
+            self._settle_forwards(frame)
+        if is_outermost and not self._depth and self._run is None:
+            if self._last_stepped is not None and self._last_stepped != key:
+                self._together[self._last_stepped] = key
+            self._last_stepped = None
+            self._open(TRAINING, "S", frame, title=f"{type(owner).__name__}.step()")
+        if is_outermost:
+            self._note("S")
+        watcher = self._watcher
+        if watcher is not None:
+            is_optimizer = isinstance(owner, torch.optim.Optimizer)
+            watcher.enter_phase("optimizer" if is_optimizer else "scaler", owner)
+        self._step_depth += 1
+        try:
+            with self._boundary("S"):
+                value = original(owner, *args, **kwargs)
+        finally:
+            self._step_depth -= 1
+            if watcher is not None:
+                watcher.leave_phase()
+        run = self._run
+        if is_outermost and run is not None:
+            run.stepped.append(key)
+            self._trains(run)
+            if run.closes_on == "S" and not self._backward_depth and not self._another(run, key):
+                self._close(frame=frame)
+                self._last_stepped = key
+        return value
+
+    def around_end(self, original: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+        """The function of ``config run_end``."""
+        if self._is_here() and self._is_again():
+            return None
+        if not self._is_here() or self._depth:
+            return original(*args, **kwargs)
+        frame = user_frame(sys._getframe(2))
+        if self._run is None:
+            self._open(TRAINING, "E", frame, title=f"{self._program.setting('run_end')}()")
+        with self._boundary("S"):
+            value = original(*args, **kwargs)
+        run = self._run
+        if run is not None and run.closes_on == "E":
+            self._close(frame=frame)
+        return value
+
+    def around_unit(
+        self, kind: str, title: str, model: Any, original: Any, args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        """A function of a framework's that is one run, whatever happens in it.
+
+        Args:
+            kind: of the run.
+            title: what to call it.
+            model: whose variables are named by their paths.
+            original, args, kwargs: the function and what it is given.
+        """
+        if self._is_idle() or not self._is_here() or self._depth or self._is_block():
+            return original(*args, **kwargs)
+        self.names.name_all(variables_of(model))
+        with self._unit(kind, title, user_frame(sys._getframe(2))):
+            return original(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def block(self, name: str = "") -> Iterator[None]:
+        """A run that the user marks; what happens in it opens no other."""
+        if not self._is_here() or self._depth or self._is_block():
+            yield  # inside a module, another block, or a thread that isn't watched
+            return
+        with self._unit(BLOCK, name, user_frame(sys._getframe(1))):
+            yield
+
+    @contextlib.contextmanager
+    def _unit(self, kind: str, title: str, frame: FrameType | None) -> Iterator[None]:
+        self._settle_steps()
+        if self._run is not None:
+            self._close(frame=frame)
+        self._open(kind, "X", frame, title=title)
+        try:
+            yield
+        except Exception as error:
+            self._fail(error)
+            if self._is_block() and self._run is not None:
+                self._run.cut_short = f"the program raised {one_line(error)}"
+            raise
+        finally:
+            if self._is_block():
+                self._close(frame=frame)
+
+    # A call that somebody makes step by step, in turns with what it does itself.
+
+    def place(self) -> Place:
+        """Where the program is: in which run, and in how many calls of each kind."""
+        return Place(
+            self._run,
+            self._is_busy,
+            (self._depth, self._module_depth, self._backward_depth, self._step_depth),
+        )
+
+    def go_to(self, place: Place) -> None:
+        """Another piece of the program goes on."""
+        self._run, self._is_busy, depths = place
+        self._depth, self._module_depth, self._backward_depth, self._step_depth = depths
+
+    def set_aside(self) -> Callable[[], None]:
+        """A call is about to be made step by step: what is open is closed, or looks away.
+
+        Returns:
+            To be called after it.
+        """
+        SURROUNDINGS.settle()
+        self._discard_ahead()
+        if not self._depth and self._run is not None and self._is_here():
+            self._settle_steps()
+            if self._run is not None:
+                self._close()
+        place, watcher = self.place(), self._watcher
+        if watcher is not None:
+            watcher.stop()
+        self._discard_ahead()
+        self._is_busy = True
+
+        def go_back() -> None:
+            self.go_to(place)
+            if watcher is not None and self._watcher is watcher:
+                watcher.start()
+            elif self._run is None:
+                self.begin()
+
+        return go_back
+
+    # Opening and closing.
+
+    @sheltered
+    def _root_called(
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any, frame: FrameType | None
+    ) -> None:
+        """F begins: it belongs to the run that is open, or opens one."""
+        self._settle_steps()
+        evaluates = not module.training
+        has_parameters = _has_parameters(module)
+        if has_parameters:  # names are given in the order of the program, whatever is watched
+            self.names.module(module, frame, None)
+            # (A module without parameters, a loss, say, is no new forward pass.)
+            self._settle_forwards(frame, module)
+        run = self._run
+        if run is None:
+            trains = torch.is_grad_enabled() and self._is_trained(module)
+            kind = TRAINING if trains and not evaluates else INFERENCE
+            closes_on = "S" if trains else "F"
+            if is_differentiating():  # a part of the function that it differentiates
+                kind, closes_on = GRADIENT, "B"
+            self._open(kind, closes_on, frame, module, args, kwargs)
+            run = self._run
+            if run is not None and closes_on != "F":
+                run.only_evaluated = trains and evaluates and closes_on == "S"
+                run.forwards = Forwards()
+        elif not evaluates and has_parameters:
+            self._trains(run)
+        self._note("F")
+
+    def _trains(self, run: Run) -> None:
+        """What looked like an evaluation is a step after all."""
+        if run.only_evaluated:
+            run.only_evaluated = False
+            self._turns_out(run, TRAINING)
+
+    def _remember(self, forwards: Forwards, module: torch.nn.Module, output: Any) -> None:
+        """A forward pass is over that a backward pass may use, or not."""
+        if not self._is_again():
+            self._look(forwards.add, module, output)
+
+    def _settle_forwards(
+        self, frame: FrameType | None, module: torch.nn.Module | None = None
+    ) -> None:
+        """Something new comes: a run that has nothing but forward passes may be over.
+
+        It is one of an evaluation whose author forgot ``no_grad``, if all that came of them is
+        gone, or if the model is called in evaluation mode now.
+
+        Args:
+            frame: the user's.
+            module: that is called; ``None``: something other than a forward pass comes.
+        """
+        run = self._run
+        if run is None or run.closes_on not in "SEB" or run.forwards is None:
+            return
+        if set(run.events) != {"F"}:
+            return
+        is_over = run.forwards.are_forgotten()
+        if module is not None and is_over:
+            run.cut_short = run.forwards.error
+        if module is not None:
+            is_over = is_over or run.only_evaluated
+            is_over = is_over or (not module.training and run.forwards.has_trained(module))
+            # What a transform of `torch.func` differentiates goes on until it has.
+            is_over = is_over and not is_differentiating()
+        elif run.closes_on == "B":
+            is_over = False
+        if is_over:
+            self._evaluated(run)
+            self._close(frame=frame)
+
+    def _evaluated(self, run: Run) -> None:
+        """It was an evaluation, whatever it looked like."""
+        if run.kind != INFERENCE:
+            self._turns_out(run, INFERENCE)
+
+    def end(self) -> None:
+        """The program ends, or the debugger is taken off: what is open is closed."""
+        run = self._run
+        if run is not None and run.forwards is not None and set(run.events) == {"F"}:
+            run.is_complete = run.only_evaluated or run.forwards.are_forgotten()
+            if run.is_complete:
+                self._evaluated(run)
+        elif run is not None and run.closes_on == "U":
+            run.is_complete = True
+        super().end()
+
+    def _turns_out(self, run: Run, kind: str) -> None:
+        """A run is of another kind than it seemed to be when it began."""
+        self.counts[run.kind] -= 1
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        run.kind = run.description.kind = kind
+        run.description.number = self.counts[kind]
+
+    def _is_trained(self, module: torch.nn.Module) -> bool:
+        """Whether something updates parameters of a module, as far as one can tell."""
+        if self._program.setting("run_end"):
+            return any(parameter.requires_grad for parameter in module.parameters())
+        return self.optimizers.own(module)
+
+    # Small things.
+
+    def _is_block(self) -> bool:
+        return self._run is not None and self._run.closes_on == "X"
+
+    def _is_again(self) -> bool:
+        """Whether the program's lines are run once more, by us."""
+        return self._watcher is not None and self._watcher.is_again
+
+    def _look(self, done: Callable[..., None], *arguments: Any) -> None:
+        """Something is done; what the watcher then runs once more opens and closes no run."""
+        self._depth += 1
+        try:
+            done(*arguments)
+        except Exception as error:
+            pass_on(error)
+            self.give_up(error)
+        finally:
+            self._depth -= 1
+
+    def _note(self, event: str) -> None:
+        if self._run is not None and not self._is_again():
+            self._run.events += event
+
+    @contextlib.contextmanager
+    def _boundary(self, event: str) -> Iterator[None]:
+        """Inside the outermost call nothing opens or closes a run, but an error that leaves it."""
+        self._depth += 1
+        try:
+            yield
+        except Exception as error:
+            if self._depth == 1:
+                self._depth = 0
+                try:
+                    self._fail(error, "" if self._is_again() or self._is_block() else event)
+                finally:
+                    self._depth = 1
+            raise
+        finally:
+            self._depth -= 1
+
+    def _another(self, run: Run, key: int) -> bool:
+        """Whether another optimizer's step is known to follow this one's at once."""
+        following = self._together.get(key)
+        return following is not None and following not in run.stepped
+
+    @sheltered
+    def _settle_steps(self) -> None:
+        """Something other than a step comes: a run that waited for another step is over."""
+        self._settle_update()
+        run = self._run
+        self._last_stepped = None
+        if run is not None and run.stepped and run.closes_on == "S":
+            self._together.pop(run.stepped[-1], None)
+            self._close()
+
+
+def _has_parameters(module: torch.nn.Module) -> bool:
+    """Whether a module has any."""
+    return next(module.parameters(), None) is not None

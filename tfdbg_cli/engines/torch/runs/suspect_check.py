@@ -1,0 +1,194 @@
+"""A quick check of many tensors for nan and infinities: one sum each, and one look at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Generic, TypeVar
+
+import torch
+
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.engines.torch.private import is_capturing
+from tfdbg_cli.engines.torch.values.layouts import is_freed, is_plain, parts_of, undisturbed
+
+__all__ = ["SumChecks", "is_transformed"]
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Checked = tuple[Any, int, torch.Tensor | None]
+
+_SUMMED = frozenset({torch.float32, torch.float64, torch.complex64, torch.complex128})
+_HALVES = frozenset({torch.float16, torch.bfloat16})
+
+
+def _dtypes(*names: str) -> frozenset[torch.dtype]:
+    return frozenset(getattr(torch, name) for name in names if hasattr(torch, name))
+
+
+# The codes that are nan or infinite. As integers they are at an end of the range, signed or not:
+# OCP 8-bit Floating Point Specification, https://arxiv.org/abs/2209.05433 and 2206.02915.
+_E5M2 = _dtypes("float8_e5m2")  # 7c to 7f, fc to ff
+_E4M3FN = _dtypes("float8_e4m3fn")  # 7f, ff
+_FNUZ = _dtypes("float8_e4m3fnuz", "float8_e5m2fnuz")  # 80
+_SCALE = _dtypes("float8_e8m0fnu")  # ff
+_CODED = _E5M2 | _E4M3FN | _FNUZ | _SCALE
+_CHECKED = _SUMMED | _HALVES | _CODED | _dtypes("complex32")
+
+# What is on top of the stack of `torch.func`'s transforms.
+_peek: Callable[[], object] = getattr(
+    getattr(torch._C, "_functorch", None), "peek_interpreter_stack", lambda: None
+)
+
+
+class SumChecks(Generic[_Key]):
+    """Finds the tensors that may hold a nan or an infinity.
+
+    A sum shows them: it is finite only if all elements are. The other way round it is not so, as
+    finite elements may add up to more than their dtype can hold: what is found here are suspects,
+    each to be looked at. No bad tensor is overlooked.
+
+    The sums stay on their devices, and nothing waits for a device before `suspects`. Integers and
+    booleans cost nothing. Autograd, dispatch modes and random numbers are not touched, and no
+    tensor makes `add` raise: what can't be summed is a suspect.
+
+    Attributes:
+        count: how many tensors were checked.
+    """
+
+    def __init__(self) -> None:
+        # The sum, a boolean that says whether codes are bad, or None: nobody knows.
+        self._totals: list[_Checked] = []
+
+    @property
+    def count(self) -> int:
+        """How many tensors were checked; a tensor in several parts counts once for each."""
+        return len(self._totals)
+
+    def add(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
+        """Check a tensor as it is now.
+
+        Args:
+            key: what `suspects` calls it, with ``slot``.
+            slot: which output of its operator.
+            tensor: of any dtype and layout.
+        """
+        if torch._C._is_torch_function_mode_enabled():  # it would see every attribute that is read
+            with torch._C.DisableTorchFunction():
+                self._add(key, slot, tensor)
+        else:
+            self._add(key, slot, tensor)
+
+    def _add(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
+        try:
+            dtype = tensor.dtype
+            if dtype not in _CHECKED or tensor._is_zerotensor():  # those have no data
+                return
+            if not is_plain(tensor) or is_transformed():
+                self._add_parts(key, slot, tensor)
+            elif tensor.is_meta or is_freed(tensor) or _is_captured(tensor):
+                return
+            elif _is_unobserved(tensor):
+                total = tensor.sum() if dtype in _SUMMED else _total(tensor)
+                self._totals.append((key, slot, total))
+            else:
+                # The same as `undisturbed`, for tensors without a class: a tenth of its price.
+                with torch._C._DisableTorchDispatch(), torch._C._AutoDispatchBelowAutograd():
+                    self._totals.append((key, slot, _total(tensor)))
+        except Exception as error:  # an operator that a device doesn't have: the caller looks
+            pass_on(error)
+            self._totals.append((key, slot, None))
+
+    def _add_parts(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
+        with undisturbed():
+            for part in parts_of(tensor):
+                if part.dtype in _CHECKED and not _is_captured(part):
+                    self._totals.append((key, slot, _total(part)))
+
+    def suspects(self) -> list[tuple[_Key, int]]:
+        """The tensors that may be bad, in the order in which they were added, each once.
+
+        Waits for the devices that have something to sum.
+        """
+        checked = [*self._totals]  # another thread of the program may go on
+        places = dict.fromkeys(
+            (key, slot)
+            for (key, slot, _), is_bad in zip(checked, self._verdicts(checked), strict=True)
+            if is_bad
+        )
+        return list(places)
+
+    def _verdicts(self, checked: Sequence[_Checked]) -> list[bool]:
+        verdicts = [True] * len(checked)
+        with undisturbed():
+            for device, groups in self._groups(checked).items():
+                try:
+                    if device.type == "cuda":  # they may have been summed in several streams
+                        torch.cuda.synchronize(device)
+                    found = torch.cat([_are_bad(group) for _, group in groups]).tolist()
+                except Exception as error:  # everything on a device that fails is looked at
+                    pass_on(error)
+                    continue
+                for at, is_bad in zip((at for ats, _ in groups for at in ats), found, strict=True):
+                    verdicts[at] = is_bad
+        return verdicts
+
+    def _groups(
+        self, checked: Sequence[_Checked]
+    ) -> dict[torch.device, list[tuple[list[int], list[torch.Tensor]]]]:
+        """The totals that can be stacked, with their places, for each device."""
+        found: dict[tuple[torch.device, torch.dtype], tuple[list[int], list[torch.Tensor]]] = {}
+        for at, (_, _, total) in enumerate(checked):
+            if total is not None:
+                places, totals = found.setdefault((total.device, total.dtype), ([], []))
+                places.append(at)
+                totals.append(total)
+        devices: dict[torch.device, list[tuple[list[int], list[torch.Tensor]]]] = {}
+        for (device, _), group in found.items():
+            devices.setdefault(device, []).append(group)
+        return devices
+
+
+def _are_bad(totals: list[torch.Tensor]) -> torch.Tensor:
+    stacked = torch.stack(totals)
+    return stacked if stacked.dtype is torch.bool else ~torch.isfinite(stacked)
+
+
+def is_transformed() -> bool:
+    """Whether a transform of `torch.func` would take a sum for the program's."""
+    return _peek() is not None
+
+
+def _is_unobserved(tensor: torch.Tensor) -> bool:
+    """Whether neither autograd nor a dispatch mode would see that a tensor is summed."""
+    return not (
+        torch._C._len_torch_dispatch_stack() or (tensor.requires_grad and torch.is_grad_enabled())
+    )
+
+
+def _is_captured(tensor: torch.Tensor) -> bool:
+    """Whether a sum would become part of a CUDA graph that the program is recording."""
+    return tensor.is_cuda and is_capturing()
+
+
+def _total(tensor: torch.Tensor) -> torch.Tensor:
+    """What tells of a strided tensor whether it is bad, on its device."""
+    dtype = tensor.dtype
+    if dtype in _CODED:
+        return _has_bad_code(tensor)
+    if not dtype.is_complex and tensor.is_cuda and dtype in _HALVES:
+        # Costs nothing there, and no sum of finite elements overflows. On a CPU it makes a copy.
+        return tensor.sum(dtype=torch.float32)
+    if dtype not in _SUMMED and dtype not in _HALVES:  # complex32, which has no sum
+        tensor = torch.view_as_real(tensor.resolve_conj())
+    return tensor.sum()
+
+
+def _has_bad_code(tensor: torch.Tensor) -> torch.Tensor:
+    if not tensor.numel():
+        return torch.zeros((), dtype=torch.bool, device=tensor.device)
+    signed, unsigned = tensor.view(torch.int8), tensor.view(torch.uint8)
+    if tensor.dtype in _FNUZ:
+        return signed.min() == -0x80
+    if tensor.dtype in _SCALE:
+        return unsigned.max() == 0xFF
+    first = 0x7C if tensor.dtype in _E5M2 else 0x7F
+    return (signed.max() >= first) | (unsigned.max() >= first | 0x80)

@@ -1,0 +1,243 @@
+"""A call of a function that is made step by step."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.torch.around.contain import shelter
+from tfdbg_cli.engines.torch.names.scopes import Names
+from tfdbg_cli.engines.torch.names.sites import user_frame
+from tfdbg_cli.engines.torch.record.capture_levels import FullWatcher
+from tfdbg_cli.engines.torch.runs.description import BLOCK, Description
+from tfdbg_cli.engines.torch.runs.failures import show_program_only
+from tfdbg_cli.engines.torch.runs.lifecycle import Run
+from tfdbg_cli.engines.torch.runs.runs import Place
+from tfdbg_cli.engines.torch.stepping.modules import TorchModuleCalls
+from tfdbg_cli.engines.torch.stepping.op_gate import Ended, Passage
+from tfdbg_cli.engines.torch.stepping.prompted import away
+from tfdbg_cli.engines.torch.stepping.scopes import ScopedWatcher
+from tfdbg_cli.engines.torch.stepping.stepper import TorchStepper
+from tfdbg_cli.engines.torch.stepping.thread_state import apart
+from tfdbg_cli.stepping.coroutine import Strand
+
+if TYPE_CHECKING:
+    from tfdbg_cli.engines.torch.program import Program
+
+__all__ = ["SteppedCall"]
+
+
+class SteppedCall:
+    """A call of a function in a strand, recorded as a run of its own.
+
+    It begins when somebody wants to know of its first step. From then on until its end what the
+    caller does itself is no part of a run.
+
+    Args:
+        program: that the function belongs to.
+        function: a module, or any function.
+        args, kwargs: of the call.
+        scopes: of the ops that are recorded, see `ScopedWatcher`; ``None``: all are.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        scopes: frozenset[str] | None = None,
+    ) -> None:
+        self._program = program
+        self._runs = program.runs
+        self._call = function, tuple(args), dict(kwargs)
+        owner = function if isinstance(function, torch.nn.Module) else None
+        if owner is None and isinstance(getattr(function, "__self__", None), torch.nn.Module):
+            owner = function.__self__  # type: ignore[attr-defined]
+        self._module = owner
+        frame = user_frame(sys._getframe(2))
+        if owner is not None:
+            self._runs.names.module(owner, frame, None)
+        watcher, names = self._watch(owner, scopes)
+        self._watcher = watcher
+        self._sees_all = scopes is None
+        self._is_blind = scopes is not None and not scopes
+        self._strand = Strand(self._body)
+        self._passage = Passage(self._watcher.recorder.ops, self._pause)
+        self._modules = TorchModuleCalls(
+            self._passage,
+            self._strand,
+            owner,
+            names,
+            self._runs.around_module,
+            watcher.watches if isinstance(watcher, ScopedWatcher) else _always,
+        )
+        self._description = self._described(frame)
+        self._go_back: Callable[[], None] | None = None
+        self._place: Any = None
+        self._stepper: weakref.ref[TorchStepper] | None = None
+        self._unless_kept: weakref.finalize[..., TorchStepper] | None = None
+
+    def _watch(
+        self, owner: torch.nn.Module | None, scopes: frozenset[str] | None
+    ) -> tuple[FullWatcher, Callable[[], Names]]:
+        """What looks at the call, and the names of its modules."""
+        # What was called before in this process has no say in the names of this call.
+        names = Names()
+        is_named = owner is None
+
+        def named() -> Names:
+            nonlocal is_named
+            if not is_named and owner is not None:
+                names.add_main(owner)
+                is_named = True
+            return names
+
+        if scopes is None:
+            return FullWatcher(Watch(), named()), named
+        return ScopedWatcher(named() if scopes else names, scopes, owner), named
+
+    def _described(self, frame: FrameType | None) -> Description:
+        function, args, kwargs = self._call
+        module = self._module if function is self._module else None
+        title = "" if module is not None else getattr(function, "__qualname__", str(function))
+        if not self._sees_all:  # nobody is going to ask
+            return Description(BLOCK, 0, None, None, (), {}, title, self._runs.optimizers)
+        found = Description(BLOCK, 0, frame, module, args, kwargs, title, self._runs.optimizers)
+        found.leave_frame()
+        return found
+
+    def stepper(self) -> TorchStepper:
+        """What goes through it. If nobody has it any more, the call is given up."""
+        recorder = self._watcher.recorder
+        made = TorchStepper(
+            recorder,
+            self._passage,
+            self._tell,
+            self._conclude,
+            self.abandon,
+            sees_all=self._sees_all,
+        )
+        made.modules = self._modules
+        self._stepper = weakref.ref(made)
+        return made
+
+    # The caller's side.
+
+    def abandon(self) -> None:
+        """End the call where it is, unless it has ended; if it won't, let it do the rest."""
+        if self._go_back is not None:
+            self._passage.is_free, self._passage.is_watched = True, False
+            self._switch(self._strand.close)
+        elif not self._strand.is_started:
+            self._passage.release()
+            self._call = _nothing, (), {}
+            self._description.forget()
+
+    def _tell(self, command: str) -> Any:
+        if self._go_back is None:
+            self._begin()
+        return self._switch(lambda: self._strand.resume(command))
+
+    def _switch(self, switch: Callable[[], Any]) -> Any:
+        """Let the program go on, where it is."""
+        runs = self._runs
+        here = runs.place()
+        runs.go_to(self._place)
+        try:
+            with apart(fresh=self._strand.is_started):
+                return switch()
+        finally:
+            self._place = runs.place()
+            runs.go_to(here)
+            if self._strand.is_done:
+                self._end()
+
+    def _begin(self) -> None:
+        runs = self._runs
+        runs.counts[BLOCK] = self._description.number = runs.counts.get(BLOCK, 0) + 1
+        unpatch = self._program.watched(only_calls=self._is_blind)
+        leave = self._program.patches.visit(self._modules)
+        open_again = runs.set_aside()
+        run = Run(BLOCK, "X", self._description)
+        run.is_call = True
+        run.watcher = shelter(self._watcher, runs.give_up)
+        self._place = Place(run)
+
+        def go_back() -> None:
+            open_again()
+            leave()
+            unpatch()
+
+        self._go_back = go_back
+        made = self._stepper() if self._stepper is not None else None
+        if made is not None:
+            # It keeps the call, and what that refers to: only as long as there is one.
+            self._unless_kept = weakref.finalize(made, self.abandon)
+            self._unless_kept.atexit = False
+
+    def _end(self) -> None:
+        """The call is over: the caller's runs are looked at again."""
+        go_back, self._go_back = self._go_back, None
+        self._passage.release()
+        if self._unless_kept is not None:
+            self._unless_kept.detach()
+        if go_back is not None:
+            go_back()
+
+    def _conclude(self, ended: Ended, notes: Sequence[str]) -> Capture:
+        watcher = self._watcher
+        for note in notes:
+            watcher.recorder.note(note)
+        if not self._sees_all:
+            watcher.recorder.stop()
+            return Capture(ended.value, None, ended.error)
+        capture = watcher.finish(ended.error)
+        capture.value = ended.value
+        dump, description = capture.dump, self._description
+        if dump is not None:
+            info = description.info()
+            info.engine = "torch"
+            description.end(info, watcher, None, None, "")
+            description.take_feeds(info, dump)
+            dump.set_run_info(info)
+        return capture
+
+    # The program's side.
+
+    def _body(self) -> Ended:
+        function, args, kwargs = self._call
+        self._call = function, (), {}
+        self._passage.begin()
+        watcher = self._watcher
+        watcher.begin_run()
+        watcher.name_inputs(self._description.tensors)
+        watcher.recorder.ops.passage = self._passage
+        watcher.start()
+        try:
+            return Ended(function(*args, **kwargs))
+        except BaseException as error:
+            if not (isinstance(error, Exception) or self._passage.is_watched):
+                raise  # it is given up: this is what ends it
+            show_program_only(error)
+            return Ended(None, error)
+        finally:
+            watcher.stop()
+
+    def _pause(self, event: Any) -> str:
+        with away(self._watcher.recorder):
+            return str(self._strand.pause(event))
+
+
+def _always(module: Any) -> bool:
+    return True
+
+
+def _nothing() -> None:
+    pass

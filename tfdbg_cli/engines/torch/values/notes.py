@@ -1,0 +1,110 @@
+"""What the array of a tensor doesn't tell, in words."""
+
+from __future__ import annotations
+
+import torch
+
+from tfdbg_cli.dumps.dtypes import dtype_by_name
+from tfdbg_cli.engines.torch.values.arrays import NUMPY_HAS, fits_dense
+from tfdbg_cli.engines.torch.values.layouts import (
+    COMPRESSED,
+    QUANTIZED,
+    dequantizes,
+    dtype_name,
+    has_own_dispatch,
+    inner_of,
+    is_observed,
+    is_plain,
+    nested_shapes,
+    ragged_dim,
+    sparse_parts,
+    undisturbed,
+    why_no_data,
+)
+
+__all__ = ["nested_note", "note", "wrapper_note"]
+
+_MOST_PARTS = 6
+
+
+def note(tensor: torch.Tensor) -> str:
+    """What the array of `to_numpy` doesn't tell about a tensor, one line; empty: nothing.
+
+    The scale of quantized tensors, the sparsity of sparse ones, where the parts of nested ones
+    begin, what a shard is a shard of, and the class of a tensor that has its own.
+    """
+    if is_observed():
+        with torch._C.DisableTorchFunction():
+            return note(tensor)
+    if is_plain(tensor):
+        dtype = tensor.dtype
+        if dtype not in QUANTIZED and (dtype_name(dtype) in NUMPY_HAS or dtype is torch.bfloat16):
+            return ""
+    try:
+        with undisturbed():
+            return _note(tensor, 0)
+    except Exception:  # a word less
+        return ""
+
+
+def _note(tensor: torch.Tensor, depth: int) -> str:
+    if why_no_data(tensor):
+        return ""
+    if tensor.is_nested:
+        return nested_note(nested_shapes(tensor))
+    if tensor.layout is torch.sparse_coo or tensor.layout in COMPRESSED:
+        return _sparse_note(tensor)
+    if has_own_dispatch(tensor) and dequantizes(tensor):
+        return f"{type(tensor).__name__}, dequantized"
+    inner = inner_of(tensor, depth)
+    if inner is not None:
+        return "; ".join(filter(None, [wrapper_note(tensor), _note(inner, depth + 1)]))
+    return _dtype_note(tensor)
+
+
+def _dtype_note(tensor: torch.Tensor) -> str:
+    name = dtype_name(tensor.dtype)
+    if tensor.dtype in QUANTIZED:
+        return f"dequantized {name}, {_scales(tensor)}"
+    if name == "complex32":
+        return "complex32, shown as complex64"
+    if name == "float4_e2m1fn_x2":
+        return "each byte holds two numbers of type float4_e2m1fn; shown as bytes"
+    if name not in NUMPY_HAS and dtype_by_name(name) is None:
+        return f"{name}, shown as the bytes that it is stored in"
+    return ""
+
+
+def _scales(tensor: torch.Tensor) -> str:
+    if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        return f"scale {tensor.q_scale():g}, zero point {tensor.q_zero_point()}"
+    scales = tensor.q_per_channel_scales()
+    low, high = float(scales.min()), float(scales.max())
+    return f"scales {low:g} to {high:g} along dimension {tensor.q_per_channel_axis()}"
+
+
+def wrapper_note(tensor: torch.Tensor) -> str:
+    """What a tensor of a class of its own is besides what it holds."""
+    placements = getattr(tensor, "placements", None)
+    if placements is not None:  # DTensor
+        where = ", ".join(map(str, placements))
+        return f"this rank's shard of {list(tensor.shape)}, placed {where}"
+    return f"what a {type(tensor).__name__} holds" if has_own_dispatch(tensor) else ""
+
+
+def nested_note(shapes: list[tuple[int, ...]]) -> str:
+    """Where the parts of a nested tensor begin."""
+    dim = ragged_dim(shapes)
+    text = ", ".join(str(list(shape)) for shape in shapes[:_MOST_PARTS])
+    text += ", …" if len(shapes) > _MOST_PARTS else ""
+    how = "one after the other, flat" if dim is None else f"joined along dimension {dim}"
+    return f"nested, {len(shapes)} parts {how}: {text}"
+
+
+def _sparse_note(tensor: torch.Tensor) -> str:
+    values, _ = sparse_parts(tensor)
+    name = COMPRESSED.get(tensor.layout, "COO")
+    stored = f"sparse {name}, {values.numel()} of {tensor.numel()} elements stored"
+    if tensor.layout is torch.sparse_coo and not tensor.is_coalesced():
+        stored += " (indices may repeat)"
+    return stored if fits_dense(tensor) else f"{stored}, shown without their places"

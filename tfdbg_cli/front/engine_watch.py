@@ -1,0 +1,146 @@
+"""Puts the debugger on the frameworks that a program imports, and takes it off again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.streams import tell
+from tfdbg_cli.engines.registry import entries, load
+from tfdbg_cli.front.import_hook import ImportHook
+from tfdbg_cli.front.unseen import Unseen
+
+if TYPE_CHECKING:
+    from tfdbg_cli.sessions.debugger.debugger import Debugger
+
+__all__ = ["EngineWatch"]
+
+_UNUSED_SHOWN = 3
+
+
+class EngineWatch:
+    """Installs each engine when the program imports its framework, and undoes it at the end.
+
+    Args:
+        debugger: what the sessions of the program are wrapped with.
+        only: only debug these; ``None``: all that are known.
+
+    Attributes:
+        current: the one of this process that was started and has not finished.
+        debugger: see above.
+        program_started: whether a program runs that remarks may be made about.
+    """
+
+    current: ClassVar[EngineWatch | None] = None
+
+    def __init__(self, debugger: Debugger, only: Sequence[str] | None = None) -> None:
+        self.debugger = debugger
+        self._only = only
+        self._triggers = {
+            module: entry.name
+            for entry in entries()
+            if only is None or entry.name in only
+            for module in entry.modules
+        }
+        self._hook = ImportHook(tuple(self._triggers), self._imported)
+        self._seen: dict[str, None] = {}
+        self._unseen = Unseen()
+        self._undo: list[Callable[[], None]] = []
+        self._is_on = True
+        self._process = os.getpid()
+        self.program_started = False
+
+    def start(self) -> None:
+        """Watch the imports from now on; frameworks that are imported already count, too."""
+        EngineWatch.current = self
+        self._hook.install()
+        if self._only is None:  # else somebody knows what is to be seen
+            self._unseen.start()
+
+    def _imported(self, module: str) -> None:
+        name = self._triggers[module]
+        if name not in self._seen:
+            self._seen[name] = None
+            if self._is_on:
+                self._install(name)
+
+    def _install(self, name: str) -> None:
+        try:
+            engine = load(name)
+            engine.configure(self.debugger.settings.get)
+            self._undo.append(engine.install(self.debugger.wrap))
+            self.debugger.engines.add(name)
+        except Exception as error:
+            tell(f"the {name} engine can't be used, its runs go undebugged: {one_line(error)}")
+
+    def failed(self, error: BaseException) -> None:
+        """The program is about to end with an error that nobody caught: some engines want to know.
+
+        Raises:
+            SystemExit: the user ended the program at the stop that this led to.
+        """
+        if self._is_on and os.getpid() == self._process:
+            for name in self._seen:
+                load(name).failed(error)
+
+    def turn(self, on: bool) -> None:
+        """Take the engines off, so that runs cost nothing, or put them on again."""
+        if on == self._is_on:
+            return
+        self._is_on = on
+        if on:
+            for name in self._seen:
+                self._install(name)
+        else:
+            self.debugger.engines.clear()
+            while self._undo:
+                self._undo.pop()()
+
+    def finish(self) -> None:
+        """Uninstall, close the debugger, and say what didn't happen."""
+        if os.getpid() != self._process:
+            return  # A forked child ends; the debugger is its parent's.
+        EngineWatch.current = None
+        self._hook.uninstall()
+        self._unseen.finish()
+        try:
+            self.turn(False)
+            self.debugger.close()
+        except Exception as error:
+            tell(one_line(error))
+        if self.program_started:
+            for text in self._remarks():
+                tell(text)
+
+    def _remarks(self) -> Iterator[str]:
+        queue = self.debugger.queue
+        names = ", ".join(dict.fromkeys(self._triggers.values()))
+        only = "" if self._only is None else f" (only {names} was watched)"
+        if not self.debugger.run_count:
+            if self._unseen.told:
+                pass  # it was said at the first call
+            elif self._seen:
+                yield f"the program ended without a run to stop at{only}."
+            else:
+                known = only or f" (it knows {names}; what NumPy itself computes can't be seen)"
+                yield f"the program imported no framework that the debugger knows{known}."
+        elif not self.debugger.stops and not queue.batch and not self.debugger.is_detached:
+            yield f"the program's {self.debugger.run_count} run(s) gave no occasion to stop{only}."
+        choice = self.debugger.choice
+        if choice is not None and choice.filter_name:
+            yield (
+                f"no tensor passed {choice.filter_name} up to the program's end, "
+                f"run {self.debugger.run_count}."
+            )
+        elif choice is not None and choice.times > 1 and self.debugger.countdown > 0:
+            yield (
+                f"the program ended after run {self.debugger.run_count}, "
+                f"{self.debugger.countdown} before the one that run -t {choice.times} asked for."
+            )
+        unused = list(iter(queue.take, None))
+        if unused:
+            shown = "; ".join(unused[:_UNUSED_SHOWN])
+            more = "; …" if len(unused) > _UNUSED_SHOWN else ""
+            yield f"{len(unused)} command(s) were not run: {shown}{more}"

@@ -1,0 +1,330 @@
+"""Runs a script or module as python would, with the debugger on the frameworks it imports."""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import contextlib
+import importlib
+import io
+import os
+import pkgutil
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, SourcelessFileLoader
+from types import CodeType, ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from tfdbg_cli.common.errors import one_line, related
+from tfdbg_cli.common.streams import tell
+from tfdbg_cli.dumps.source_text import keep_source
+from tfdbg_cli.front import start
+from tfdbg_cli.front.engine_watch import EngineWatch
+from tfdbg_cli.front.import_hook import ImportHook
+
+if TYPE_CHECKING:
+    from tfdbg_cli.sessions.debugger.debugger import Debugger
+
+__all__ = ["CANNOT_OPEN", "remove_frames", "run_module", "run_script"]
+
+# They import nothing of the program's.
+_ROOMS = ("dumps", "tensors", "filters", "stepping", "commands", "ui", "sessions")
+
+#: Exit status when the script can't be opened, python's own.
+CANNOT_OPEN = 2
+
+
+def run_script(
+    path: str, args: Sequence[str], debugger: Debugger, engines: Sequence[str] | None = None
+) -> int:
+    """Run a file, or a directory or zip file with a ``__main__.py``, as ``python path args``.
+
+    Like python's, the process is the program's from here on: ``sys.argv``, ``sys.path`` and
+    ``__main__`` stay as the program left them. The engines are uninstalled and the debugger is
+    closed when the interpreter ends, after the program's threads and exit handlers.
+
+    Args:
+        path: as the user wrote it.
+        args: the program's arguments.
+        debugger: what the sessions of the program are wrapped with.
+        engines: only debug these; ``None``: all that are known.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        KeyboardInterrupt: the program ended with it, and its traceback has been printed.
+    """
+    from pkgutil import get_importer
+
+    sys.argv = [path, *args]
+    filename = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    if get_importer(filename) is not None:
+        # Python puts it in front even with -P, else its __main__ could not be found.
+        _set_path0(filename, insert=sys.flags.safe_path)
+        return _run(lambda: _find_module("__main__", in_path0=True), debugger, engines)
+
+    try:
+        with io.open_code(filename) as file:
+            source = b"" if filename.endswith(".pyc") else file.read()
+    except OSError as error:
+        tell(f"can't open file {filename!r}: [Errno {error.errno}] {error.strerror}")
+        return CANNOT_OPEN
+    keep_source(filename, source)
+    _set_path0(os.path.dirname(os.path.realpath(filename)))
+    return _run(lambda: _load_file(filename, source), debugger, engines)
+
+
+def run_module(
+    name: str, args: Sequence[str], debugger: Debugger, engines: Sequence[str] | None = None
+) -> int:
+    """Run a module or package as ``python -m name args``; otherwise as `run_script`."""
+    sys.argv = ["-m", *args]
+    _set_path0(os.getcwd())
+    return _run(lambda: _find_module(name), debugger, engines)
+
+
+# What python does before the program's first line.
+
+
+def _set_path0(directory: str, insert: bool = False) -> None:
+    """Replace the entry that python made for the debugger; with ``-P`` it has made none."""
+    if insert or start.IS_PATH_CLEAN:
+        sys.path.insert(0, directory)
+    elif not sys.flags.safe_path:
+        sys.path[:1] = [directory]
+    _uncover(directory)
+
+
+def _uncover(directory: str) -> None:
+    """Let the program import modules of its own whose names the debugger has used already."""
+    hidden = {
+        name
+        for name in sys.modules.keys() - start.AT_START
+        if "." not in name and name != _PACKAGE and _has_module(directory, name)
+    }
+    if not hidden:
+        return
+    # What we import later is to be the installation's, too.
+    for room in _ROOMS:
+        package = importlib.import_module(f"{_PACKAGE}.{room}")
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            with contextlib.suppress(ImportError):  # of another system
+                importlib.import_module(found.name)
+    for name in [name for name in sys.modules if name.partition(".")[0] in hidden]:
+        del sys.modules[name]
+
+
+def _has_module(directory: str, name: str) -> bool:
+    """Whether a folder has a module or a package (no mere folder) of a name, other than ours."""
+    spec = PathFinder.find_spec(name, [directory])
+    origin = spec.origin if spec is not None else None
+    return origin is not None and origin != getattr(sys.modules[name], "__file__", None)
+
+
+def _load_file(filename: str, source: bytes) -> tuple[CodeType, ModuleType]:
+    main = _new_main()
+    main.__file__ = filename
+    code: CodeType | None
+    if filename.endswith(".pyc"):
+        sourceless = SourcelessFileLoader("__main__", filename)
+        main.__loader__, code = sourceless, sourceless.get_code("__main__")
+    else:
+        main.__loader__ = SourceFileLoader("__main__", filename)
+        code = compile(source, filename, "exec", dont_inherit=True)
+    assert code is not None
+    return code, main
+
+
+class _NotFoundError(Exception):
+    """There is no such module, or it can't be run; the message is python's."""
+
+
+def _find_module(name: str, in_path0: bool = False) -> tuple[CodeType, ModuleType]:
+    # The two functions are what `python -m` itself and pdb use; with them the rules and the
+    # messages are those of the python that runs.
+    import runpy
+
+    main = _new_main()
+    if in_path0:
+        _, spec, code = runpy._get_main_module_details(_NotFoundError)  # type: ignore[attr-defined]
+    else:
+        _, spec, code = runpy._get_module_details(name, _NotFoundError)  # type: ignore[attr-defined]
+        sys.argv[0] = spec.origin
+    _describe(main, spec)
+    return code, main
+
+
+def _describe(main: ModuleType, spec: ModuleSpec) -> None:
+    main.__spec__ = spec
+    main.__loader__ = spec.loader
+    main.__package__ = spec.parent
+    main.__file__ = spec.origin
+    main.__dict__["__cached__"] = spec.cached
+
+
+def _new_main() -> ModuleType:
+    """An empty ``__main__``, with the names that python gives it, in its place."""
+    main = ModuleType("__main__")
+    names: dict[str, Any] = {"__builtins__": builtins, "__cached__": None}
+    if sys.version_info < (3, 14):
+        names["__annotations__"] = {}
+    main.__dict__.update(names)
+    sys.modules["__main__"] = main
+    return main
+
+
+# The run.
+
+
+def _run(
+    load: Callable[[], tuple[CodeType, ModuleType]],
+    debugger: Debugger,
+    engines: Sequence[str] | None,
+) -> int:
+    watch = EngineWatch(debugger, engines)
+    # Registered before the program can register anything, so it runs last.
+    atexit.register(watch.finish)
+    watch.start()
+    uncaught: BaseException | None = None
+    status = 0
+    try:
+        code, main = load()
+        watch.program_started = True
+        exec(code, main.__dict__)
+    except _NotFoundError as error:
+        print(f"{sys.executable}: {error}", file=sys.stderr)
+        return 1
+    except SystemExit as error:
+        status = _exit_status(error)
+        if status and not debugger.is_ended:
+            debugger.outcome = one_line(error)
+    except BaseException as error:
+        uncaught = error
+    if isinstance(uncaught, Exception):
+        try:
+            watch.failed(uncaught)
+        except SystemExit:
+            pass  # it ends anyway, with its own error
+        except Exception as error:
+            tell(one_line(error))
+    if uncaught is not None:
+        debugger.outcome = one_line(uncaught)
+        # Out here, what a hook of the program's raises doesn't get our context.
+        status = _print_uncaught(uncaught)
+        if isinstance(uncaught, KeyboardInterrupt) and status == 1:
+            raise uncaught
+    return status or _own_status(debugger)
+
+
+def _own_status(debugger: Debugger) -> int:
+    """1 if what was asked for could not be done.
+
+    A dump could not be kept; a command of a batch failed, or none was run for want of a stop.
+    """
+    queue = debugger.queue
+    if debugger.store.has_failed or not queue.batch:
+        return int(debugger.store.has_failed)
+    if queue and not debugger.stops:
+        for thread in threading.enumerate():  # python waits for them, too
+            if not thread.daemon and thread is not threading.current_thread():
+                thread.join()
+    return int(queue.failed or (bool(queue) and not debugger.stops))
+
+
+def _exit_status(error: SystemExit) -> int:
+    """What python makes of a SystemExit; a code that is no number is printed."""
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code
+    stream = sys.stderr
+    if stream is not None:
+        for text in (error.code, "\n"):
+            with contextlib.suppress(Exception):  # what can't be printed is left out, as by python
+                stream.write(str(text))
+                stream.flush()
+    return 1
+
+
+def _print_uncaught(error: BaseException) -> int:
+    """Print the end of the program through the hook that it may have set, as python does."""
+    remove_frames(error)
+    kind, trace = type(error), error.__traceback__
+    sys.last_type, sys.last_value, sys.last_traceback = kind, error, trace
+    if sys.version_info >= (3, 12):
+        sys.last_exc = error
+    if sys.stdout is not None:
+        try:
+            sys.stdout.flush()
+        except (OSError, ValueError):
+            pass
+    hook = getattr(sys, "excepthook", None)
+    if hook is None:
+        print("sys.excepthook is missing", file=sys.stderr)
+        hook = sys.__excepthook__
+    try:
+        hook(kind, error, trace)
+    except SystemExit as exit_:
+        return _exit_status(exit_)
+    except BaseException as second:
+        remove_frames(second)
+        print("Error in sys.excepthook:", file=sys.stderr)
+        sys.__excepthook__(type(second), second, second.__traceback__)
+        print("\nOriginal exception was:", file=sys.stderr)
+        sys.__excepthook__(kind, error, trace)
+    return 1
+
+
+# Tracebacks without the debugger.
+
+
+def remove_frames(error: BaseException) -> None:
+    """Take the debugger's frames out of an exception, its causes, contexts and group members."""
+    for each in related(error):
+        each.__traceback__ = _without_ours(each.__traceback__)
+
+
+def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+    kept: list[TracebackType] = []
+    in_launcher = was_ours = False
+    while trace is not None:
+        module = trace.tb_frame.f_globals.get("__name__")
+        if was_ours and _is_detour(kept, trace):
+            del kept[-2:]
+        was_ours = _is_ours(module)
+        # runpy is ours where it finds the module to run, and the program's where that calls it.
+        in_launcher = module == __name__ or (in_launcher and module == "runpy")
+        if not in_launcher and not _is_ours(module):
+            kept.append(trace)
+        elif module == ImportHook.__module__:
+            # Python hides the import machinery, but not where our hook divides it.
+            while kept and kept[-1].tb_frame.f_code.co_filename.startswith("<frozen importlib"):
+                kept.pop()
+        trace = trace.tb_next
+    following = None
+    for current in reversed(kept):
+        current.tb_next = following
+        following = current
+    return following
+
+
+def _is_detour(kept: list[TracebackType], trace: TracebackType) -> bool:
+    """Whether a function of PyTorch called us, only to be called by us a second time."""
+    if len(kept) < 2 or kept[-2].tb_frame.f_code is not trace.tb_frame.f_code:
+        return False
+    return kept[-1].tb_frame.f_globals.get("__name__") == "torch.overrides"
+
+
+_PACKAGE = __name__.partition(".")[0]
+_FRAMEWORK = f"{_PACKAGE}.engines.numpy"
+
+
+def _is_ours(module: Any) -> bool:
+    """Whether a module is the debugger's; the embedded NumPy framework is the program's."""
+    if not isinstance(module, str):
+        return False
+    if module == _FRAMEWORK or module.startswith(f"{_FRAMEWORK}."):
+        return module == f"{_FRAMEWORK}.debugging"
+    return module == _PACKAGE or module.startswith(f"{_PACKAGE}.")

@@ -1,0 +1,158 @@
+"""Says so when a program computes with something that the debugger can't see.
+
+It is said at the first call, and the program is left alone from then on: the patches that wait for
+that call take themselves off.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, NamedTuple
+
+from tfdbg_cli.common.streams import tell
+from tfdbg_cli.front.import_hook import ImportHook
+
+__all__ = ["SEEN", "UNSEEN", "Unseen"]
+
+#: What is debugged today, framework by framework.
+SEEN = (
+    ("PyTorch", "training steps, model calls, blocks, and what is made of them: the Hugging"),
+    ("", "Face Trainer, Accelerate, Lightning, Keras on the torch backend"),
+    ("TensorFlow", "runs of sessions: tf.compat.v1.Session, MonitoredSession and what uses them"),
+    ("NumPy engine", "runs of sessions of tfdbg_cli.engines.numpy"),
+)
+
+#: What isn't; it is said at the first call, as far as that can be noticed.
+UNSEEN = (
+    ("TensorFlow 2", "eager operations, tf.function, Keras on TensorFlow"),
+    ("JAX", "all of it, Keras on JAX included"),
+    ("ONNX Runtime", "all of it"),
+    ("NumPy", "the program's own computations; of these nothing can be noticed"),
+)
+
+_INSTEAD = "Seen are PyTorch and TensorFlow's sessions (tf.compat.v1.Session)."
+
+
+class _Door(NamedTuple):
+    """Functions that a framework's first call comes through.
+
+    Attributes:
+        module: once it is imported, the functions are there.
+        functions: module, class and name of each; a name alone is one of the module's.
+        text: what is said.
+        counts: whether a call is one of those that can't be seen.
+    """
+
+    module: str
+    functions: tuple[tuple[str, str], ...]
+    text: str
+    counts: Callable[[], bool] = lambda: True
+
+
+def _is_eager() -> bool:
+    """In a graph, a function or a constant becomes part of what a session runs."""
+    return bool(sys.modules["tensorflow.python.eager.context"].executing_eagerly())
+
+
+_DOORS = (
+    _Door(
+        "tensorflow",
+        (
+            (
+                "tensorflow.python.eager.polymorphic_function.polymorphic_function",
+                "Function.__call__",
+            ),
+            (
+                "tensorflow.python.eager.polymorphic_function.concrete_function",
+                "ConcreteFunction.__call__",
+            ),
+            ("tensorflow.python.framework.constant_op", "convert_to_eager_tensor"),
+            ("tensorflow.python.eager.backprop", "GradientTape.gradient"),
+        ),
+        "TensorFlow 2 (eager operations, tf.function, Keras on TensorFlow) is not debugged: no "
+        "stop and no filter sees what is computed",
+        _is_eager,
+    ),
+    _Door(
+        "jax",
+        (("jax._src.core", "Primitive.bind"),),
+        "JAX is not debugged: no stop and no filter sees what is computed",
+    ),
+    _Door(
+        "onnxruntime",
+        tuple(
+            ("onnxruntime.capi.onnxruntime_inference_collection", f"Session.{name}")
+            for name in ("run", "run_with_iobinding", "run_with_ort_values", "run_async")
+        ),
+        "ONNX Runtime is not debugged: no stop and no filter sees what a session computes",
+    ),
+)
+
+
+class Unseen:
+    """Waits for the first calls.
+
+    Attributes:
+        told: the frameworks that were told of.
+    """
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self._doors = {door.module: door for door in _DOORS}
+        self._hook = ImportHook(tuple(self._doors), self._imported)
+        self._patched: dict[str, list[tuple[Any, str, Any, Any]]] = {}
+
+    def start(self) -> None:
+        """Watch the imports from now on."""
+        self._hook.install()
+
+    def finish(self) -> None:
+        """Wait no longer."""
+        self._hook.uninstall()
+        for module in list(self._patched):
+            self._take_off(module)
+
+    def _imported(self, module: str) -> None:
+        door = self._doors[module]
+        for where, name in door.functions:
+            owner: Any = sys.modules.get(where)
+            *classes, function = name.split(".")
+            for part in classes:
+                owner = getattr(owner, part, None)
+            original = vars(owner).get(function) if owner is not None else None
+            if callable(original):  # another version has another door
+                waiting = self._waiting(door, original)
+                setattr(owner, function, waiting)
+                self._patched.setdefault(module, []).append((owner, function, waiting, original))
+
+    def _waiting(self, door: _Door, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def first(*args: Any, **kwargs: Any) -> Any:
+            if door.module in self._patched and door.counts():
+                self._take_off(door.module)
+                self.told.append(door.module)
+                tell(f"{door.text}{_place(sys._getframe(1))}. {_INSTEAD}")
+            return original(*args, **kwargs)
+
+        return first
+
+    def _take_off(self, module: str) -> None:
+        for owner, name, waiting, original in self._patched.pop(module, ()):
+            if vars(owner).get(name) is waiting:  # else somebody has patched it since
+                setattr(owner, name, original)
+
+
+def _place(frame: FrameType | None) -> str:
+    """The line of the program that made the call; empty: nobody knows."""
+    libraries = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep, "<frozen")
+    own = os.path.dirname(os.path.dirname(__file__))
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(own) and not any(part in file for part in libraries):
+            return f" (first at {os.path.basename(file)}:{frame.f_lineno})"
+        frame = frame.f_back
+    return ""

@@ -1,0 +1,151 @@
+"""Looking at the runs that other processes send, each at its end while its program waits."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tfdbg_cli.commands.context import Context, compile_regex
+from tfdbg_cli.commands.run.control import ExitChoice, RunChoice, describe_run
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.printable import printable
+from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo
+from tfdbg_cli.engines.tensorflow.grpc.stream import ReceivedRun, Receiver
+from tfdbg_cli.net.address import Address
+from tfdbg_cli.sessions.debugger.debugger import Debugger
+
+__all__ = ["look_at_runs"]
+
+
+class _Desk:
+    """The person at the receiver, and which run they wait for."""
+
+    def __init__(self, debugger: Debugger) -> None:
+        self._debugger = debugger
+        debugger.choice, debugger.countdown = RunChoice(), 1
+
+    def take(self, run: ReceivedRun) -> bool:
+        """Show a run if it is the one; whether there is to be another."""
+        debugger = self._debugger
+        choice = debugger.choice or RunChoice()
+        debugger.run_count += 1
+        debugger.waiting.run_started(debugger.run_count)
+        debugger.countdown -= 1
+        is_due = debugger.countdown <= 0
+        if not debugger.waiting.is_interrupted and not (is_due and choice.is_debug):
+            if is_due:
+                debugger.choice = None  # the run after the one that was not to be looked at
+            return True
+        dump = run.open()
+        try:
+            initial, role = self._first_screen(choice, dump)
+            if not initial:
+                return True
+            context = self._context(dump)
+            action = debugger.stop(
+                context,
+                title=f"run-end: {describe_run(context)} from {_name(run.peer)}",
+                title_role=role,
+                initial_command=initial,
+            )
+        finally:
+            dump.close()
+        if not isinstance(action, RunChoice):
+            if isinstance(action, ExitChoice) and action.ends_program:
+                _say("the program belongs to another process: it runs on, undebugged.")
+            return False
+        self._note_watch(action)
+        debugger.choose(action, debugger.run_count + 1)
+        return True
+
+    def _note_watch(self, choice: RunChoice) -> None:
+        if choice.is_profile or choice.node_name or choice.op_type or choice.tensor_dtype:
+            self._debugger.note(
+                "What is watched in a run is up to the program that sends it (watch_fn)."
+            )
+
+    def _first_screen(self, choice: RunChoice, dump: Dump) -> tuple[str, str]:
+        """The first command of the stop and its role; empty: the filter found nothing."""
+        if not choice.filter_name:
+            return "lt", "end"
+        debugger = self._debugger
+        failures: list[str] = []
+
+        def failed(datum: Datum, error: Exception) -> None:
+            failures.append(f"{datum.tensor_name}: {one_line(error)}")
+
+        exclude = compile_regex(choice.exclude, "-fenn") if choice.exclude else None
+        predicate = debugger.filters.predicate(choice.filter_name)
+        found = dump.find(predicate, first_n=1, exclude=exclude, on_error=failed)
+        if failures:
+            debugger.report_filter(choice.filter_name, "a run", failures)
+        if found:
+            without = f" -fenn {quoted(choice.exclude)}" if choice.exclude else ""
+            return f"lt -f {quoted(choice.filter_name)}{without}", "error"
+        if debugger.waiting.is_interrupted:
+            return "lt", "end"
+        debugger.waiting.say(f"none of {len(dump.data())} tensors")
+        return "", ""
+
+    def _context(self, dump: Dump) -> Context:
+        debugger = self._debugger
+        return Context(
+            "run-end",
+            debugger.registry,
+            debugger.filters,
+            debugger.settings,
+            dump.run_info() or RunInfo(),
+            dump,
+            names=debugger.names,
+        )
+
+
+def _name(peer: str) -> str:
+    """``ipv4:127.0.0.1:50712`` as people write it."""
+    return peer.partition(":")[2] or peer
+
+
+def look_at_runs(address: Address, debugger: Debugger) -> None:
+    """Receive runs and stop at the end of each, until the user leaves.
+
+    Args:
+        address: where to listen.
+        debugger: UI, filters and settings; with its ``keep``, the dumps stay.
+
+    Raises:
+        UserError: grpcio isn't installed, the port is taken, or there is no folder for the dumps.
+    """
+    if address.path:
+        raise UserError("--grpc listens at a port; TensorFlow knows no Unix sockets.")
+    store = debugger.store
+    root = store.root or ("tfdbg_dumps" if store.keep else None)
+    with tempfile.TemporaryDirectory(prefix="tfdbg_grpc_", ignore_cleanup_errors=True) as temporary:
+        folder = Path(root or temporary)
+        with Receiver(address, folder, limit=store.limit, holds=True) as receiver:
+            if not address.is_private:
+                _say("everybody who reaches this port can send runs here and make them wait.")
+            where = f"{address.host if not address.is_private else 'localhost'}:{receiver.port}"
+            _say(f"waiting for runs at grpc://{where}; Ctrl-C ends it.")
+            _receive(receiver, _Desk(debugger), store.keep)
+
+
+def _receive(receiver: Receiver, desk: _Desk, keep: bool) -> None:
+    goes_on = True
+    while goes_on:
+        run = None
+        try:
+            while run is None:
+                run = receiver.next(timeout=0.5)
+            goes_on = desk.take(run)
+        except KeyboardInterrupt:
+            goes_on = False
+        if not goes_on:
+            receiver.close()  # before the program goes on: it must not send another run
+        if run is not None:
+            run.release(keep=keep)
+
+
+def _say(text: str) -> None:
+    print(f"tfdbg: {printable(text)}", file=sys.stderr, flush=True)

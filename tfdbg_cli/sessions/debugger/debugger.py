@@ -1,0 +1,345 @@
+"""The debugger of one process: what all its debugged sessions share."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import traceback
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tfdbg_cli.commands.builtin import make_registry
+from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.registry import CommandRegistry
+from tfdbg_cli.commands.reply import Leave
+from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
+from tfdbg_cli.commands.service import CommandService
+from tfdbg_cli.commands.shell.history import History, default_history_path
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.program_signals import pass_on, with_program_signals
+from tfdbg_cli.common.settings import Settings, default_config_path
+from tfdbg_cli.common.streams import Streams, tell
+from tfdbg_cli.common.temporary import sweep
+from tfdbg_cli.filters.registry import FilterRegistry, load_filters
+from tfdbg_cli.net.tokens import remove_dead_tickets
+from tfdbg_cli.sessions.debugger.storage import DumpStore
+from tfdbg_cli.sessions.debugger.waiting import Waiting
+from tfdbg_cli.sessions.ranks.group import Team
+from tfdbg_cli.sessions.ranks.interface import Alone, Place
+from tfdbg_cli.tensors.measurements import halt as halt_measurements
+from tfdbg_cli.ui.base import CommandQueue, UserInterface
+from tfdbg_cli.ui.choose import make_ui
+
+if TYPE_CHECKING:
+    from tfdbg_cli.ui.remote.host import RemoteUI
+
+__all__ = ["Debugger"]
+
+# Seconds in which statistics that are being computed have to come to their end.
+_LAST_MEASUREMENTS = 10.0
+
+
+class Debugger:
+    """Settings, filters, queue, UI, and the choice that holds for the next runs.
+
+    Args:
+        ui: kind of UI, see `tfdbg_cli.ui.choose.KINDS`.
+        commands: the queue of ``-c``.
+        batch: nobody is there to ask.
+        color, mouse, theme: of the UI; ``None``: as the settings say.
+        dump_root: where dumps go; default: a temporary folder.
+        keep_dumps: the dumps of the runs that stopped stay, one run folder each.
+        dump_limit: bytes of tensors held in memory; a larger dump goes to a run folder.
+        filters: Python files with tensor filters.
+        config_path: settings file; ``None``: the user's own.
+        as_directory: dumps that stay are written in the original's format.
+        place: which of the ranks of a distributed program this is; ``None``: it is no such program.
+
+    Attributes:
+        ranks: the debuggers of the other ranks, as far as there are any.
+        is_off: the debugger is disabled: its sessions run as without it.
+        outcome: the error that the program ends with, on one line; empty: none is known.
+
+    Raises:
+        UserError: a filters file can't be used, or ``dump_root`` can't.
+    """
+
+    #: Whether the dump of the last stop is looked at while the program runs on.
+    looks_back: ClassVar[bool] = False
+
+    #: All that are in use in this process; more than one where sessions are wrapped by hand.
+    instances: ClassVar[weakref.WeakSet[Debugger]] = weakref.WeakSet()
+
+    def __init__(
+        self,
+        *,
+        ui: str = "auto",
+        commands: Sequence[str] = (),
+        batch: bool = False,
+        color: bool = True,
+        mouse: bool | None = None,
+        theme: str | None = None,
+        dump_root: str | None = None,
+        keep_dumps: bool = False,
+        dump_limit: int | None = None,
+        filters: Sequence[str] = (),
+        config_path: str | None = None,
+        place: Place | None = None,
+        as_directory: bool = False,
+    ) -> None:
+        self.settings = Settings(Path(config_path) if config_path else default_config_path())
+        #: Before the program has redirected them.
+        self.streams = Streams()
+        self.streams.take_messages()
+        self.history = History(None if batch else default_history_path())
+        from_stdin = batch and not commands and _stdin_is_a_script()
+        self.queue = CommandQueue(commands, batch=batch, reads_stdin=from_stdin)
+        self.registry = make_registry()
+        self.filters = FilterRegistry(self.settings)
+        for path in filters:
+            load_filters(path, self.filters)
+        if not Debugger.instances:
+            sweep()
+            remove_dead_tickets()
+        self.store = DumpStore(
+            dump_root,
+            keep_dumps,
+            dump_limit,
+            rank=place.rank if place is not None else None,
+            as_directory=as_directory,
+        )
+        #: What `eval -o` stored.
+        self.names: dict[str, Any] = {}
+        self.stops = 0
+        self.run_count = 0
+        self.session_count = 0
+        self.lock = threading.RLock()
+        self._ui_options: dict[str, Any] = {
+            "color": color,
+            "mouse": mouse,
+            "theme": theme,
+            "batch": batch,
+        }
+        self._ui_kind = ui
+        self._ui: UserInterface | None = None
+        self._notes: list[str] = []
+        self._reported_filters: set[str] = set()
+        self._reported_gaps: set[str] = set()
+        #: The choice that holds for the next runs; ``None``: stop at the next run-start.
+        self.choice: RunChoice | None = None
+        #: How many runs are still to pass before the one that the choice is about.
+        self.countdown = 0
+        self.is_detached = False
+        self.is_ended = False
+        self.waiting = Waiting()
+        self.ranks: Alone = Alone()
+        if place is not None:
+            self.ranks = Team(
+                place, self.store, self.settings, self.note, lambda: self.waiting.is_interrupted
+            )
+            if self.ranks.is_silent:
+                self.queue = CommandQueue(batch=batch)  # the leader runs the commands
+        self.is_off = False
+        self.outcome = ""
+        #: The engines whose patches send the program's runs here.
+        self.engines: set[str] = set()
+        self._remote: RemoteUI | None = None
+        Debugger.instances.add(self)
+
+    @classmethod
+    def listening(cls) -> Debugger | None:
+        """The debugger of this process that can be attached to, if there is one."""
+        return next((found for found in cls.instances if found._remote is not None), None)
+
+    def listen(self, address: str, *, wait: bool = True) -> str:
+        """Let people attach from other terminals; it is their UI that the stops ask from now on.
+
+        Args:
+            address: ``[HOST:]PORT`` or ``unix:PATH``; port 0 takes one that is free.
+            wait: whether a stop waits for the first client. Otherwise the program runs without
+                stops until somebody attaches.
+
+        Returns:
+            The command that attaches.
+
+        Raises:
+            UserError: it can't listen there, or it listens already.
+        """
+        from tfdbg_cli.ui.remote.detach import DETACH
+        from tfdbg_cli.ui.remote.host import RemoteUI
+
+        if self._remote is not None:
+            raise UserError(f"The program listens already: {self._remote.invitation}.")
+        ui = RemoteUI(
+            address,
+            self.settings,
+            waits=wait,
+            on_wish=self.request_stop,
+            on_lost=self._run_on,
+            on_fork=self._leave_child_alone,
+            how_ended=lambda: self.outcome,
+            streams=self.streams,
+        )
+        if self._ui is not None:
+            self.waiting.end()
+            self._ui.close()
+        self._ui = self._remote = ui
+        self.registry = CommandRegistry([*make_registry().commands, DETACH])
+        self.is_detached = not wait
+        return ui.invitation
+
+    def request_stop(self, *, waits: bool = False) -> None:
+        """Stop at the next end of a debugged run, or start of a run; also after a detach.
+
+        It only sets flags, so any thread and any signal handler may call it.
+
+        Args:
+            waits: where people attach from other terminals: wait for somebody there.
+        """
+        self.waiting.is_interrupted = True
+        self.is_detached = False
+        if waits and self._remote is not None:
+            self._remote.is_expecting = True
+
+    def _run_on(self) -> None:
+        """Nobody is there any more: no run is debugged until somebody asks for a stop."""
+        self.is_detached = True
+        self.ranks.chosen(ExitChoice())
+        self.choice = None
+
+    def _leave_child_alone(self) -> None:
+        """In a forked child: its runs are its own, and whoever held the lock isn't there."""
+        self.lock = threading.RLock()
+        self._run_on()
+
+    def wrap(self, session: Any) -> Any:
+        """The wrapper of a session of any engine; the same one each time."""
+        from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession
+
+        with self.lock:
+            found = getattr(session, "_tfdbg_wrapper", None)
+            if found is None or found.debugger is not self:
+                found = LocalCLIDebugWrapperSession(session, debugger=self)
+                if not getattr(session, "is_program", False):
+                    self.session_count += 1
+                    found.number = self.session_count
+                # On the session and not in a table of ours: they live and die together.
+                session._tfdbg_wrapper = found
+            return found
+
+    def note(self, text: str) -> None:
+        """A line to show at the next stop."""
+        if len(self._notes) < 20:
+            self._notes.append(text)
+
+    def report_filter(self, name: str, run: str, failures: Sequence[str]) -> None:
+        """A filter raised in a run: say so at once, the first time, and at the next stop."""
+        if name in self._reported_filters:
+            return
+        self._reported_filters.add(name)
+        more = f" (and {len(failures) - 1} more tensors)" if len(failures) > 1 else ""
+        text = f'The filter "{name}" raised in {run} at {failures[0]}{more}; the run goes on.'
+        tell(text)
+        self.note(text)
+
+    def report_gap(self, name: str, gap: str) -> bool:
+        """A run isn't fully known: say so at the next stop; False: that was said before."""
+        if gap in self._reported_gaps:
+            return False
+        self._reported_gaps.add(gap)
+        self.note(
+            f"run -f {name} ends here without an answer, as this run isn't fully known: {gap}. "
+            "The same command again goes on all the same."
+        )
+        return True
+
+    def stop(self, context: Context, *, title: str, title_role: str, initial_command: str) -> Any:
+        """Give control to the user.
+
+        Returns:
+            The token of the command that ended the stop (`RunChoice` or `ExitChoice`).
+
+        Raises:
+            BaseException: what a signal handler of the program's has raised meanwhile.
+        """
+        if self.ranks.is_silent:
+            return self.ranks.follow()
+        self.ranks.stopping()
+        action: Any = ExitChoice()
+        try:
+            action = self._stop(context, title, title_role, initial_command)
+        except Exception as error:
+            pass_on(error)
+            # Whatever is wrong with us, the program is to go on.
+            trace = "".join(traceback.format_exception(error))
+            tell(f"the debugger failed: {one_line(error)}; the program goes on without it.", trace)
+        finally:
+            self.ranks.chosen(action)
+        return action
+
+    def _stop(self, context: Context, title: str, title_role: str, initial_command: str) -> Any:
+        self.waiting.end()
+        self.stops += 1
+        context.is_first_stop = self.stops == 1
+        context.is_printed = self.queue.batch
+        context.extra["notes"], self._notes = self._notes, []
+        service = CommandService(
+            context,
+            title=title,
+            title_role=title_role,
+            initial_command=initial_command,
+            history=self.history,
+        )
+        if self._ui is None:
+            self._ui = make_ui(
+                self._ui_kind, self.settings, streams=self.streams, **self._ui_options
+            )
+        ui = self._ui
+        try:
+            leave: Leave = with_program_signals(lambda: ui.interact(service, self.queue))
+        finally:
+            halt_measurements()  # nothing goes on behind the program's back
+        return leave.action
+
+    def choose(self, action: Any, next_run: int) -> None:
+        """Take over what a stop decided.
+
+        Raises:
+            SystemExit: the user ended the program.
+        """
+        if isinstance(action, RunChoice):
+            self.choice = action
+            self.countdown = action.times
+            if self._ui is not None and not self.queue.batch:
+                self.waiting.begin(action, next_run, self._ui)
+            return
+        self.is_detached = True
+        self.choice = None
+        if isinstance(action, ExitChoice) and action.ends_program:
+            self.is_ended = True
+            raise SystemExit(1)
+        if self._remote is not None and self._remote.is_attached:
+            self.request_stop()  # somebody came in the meantime
+
+    def close(self) -> None:
+        """The program is at its end: let go of the UI and of temporary dumps."""
+        halt_measurements(_LAST_MEASUREMENTS)
+        self.waiting.end()
+        if self._ui is not None:
+            self._ui.close()
+        self._remote = None
+        self.ranks.leave(self.outcome)
+        Debugger.instances.discard(self)
+        self.store.close()
+
+
+def _stdin_is_a_script() -> bool:
+    """Whether commands can come from stdin without anybody typing them: a pipe, or a file."""
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)

@@ -1,0 +1,246 @@
+"""Where dumps go: memory, or run folders for what is large or meant to stay."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.streams import tell
+from tfdbg_cli.common.temporary import make_folder, remove_folder
+from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.joined import JoinedDump, rank_name
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
+from tfdbg_cli.engines.tensorflow.remote_files import is_remote
+
+__all__ = ["DEFAULT_LIMIT", "DumpStore", "check_dump_root"]
+
+
+def _default_limit() -> int:
+    """Half of the machine's memory, 4 GiB where that isn't known."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, OSError, ValueError):
+        return 4 << 30
+
+
+#: Bytes of tensors that one run may hold in memory.
+DEFAULT_LIMIT = _default_limit()
+
+
+def check_dump_root(path: str) -> None:
+    """Whether a folder may be used for dumps.
+
+    Raises:
+        ValueError: it is a file, or a folder that isn't empty.
+    """
+    if os.path.isfile(path):
+        raise ValueError(f"dump_root path points to a file: {path}")
+    if os.path.isdir(path) and os.listdir(path):
+        raise ValueError(f"dump_root path points to a non-empty directory: {path}")
+
+
+class DumpStore:
+    """Keeps the dumps of a program's runs within bounds.
+
+    Args:
+        root: where run folders are made; default: a temporary folder, made when first needed.
+        keep: whether the dumps of runs that stopped stay after the program's end.
+        limit: bytes of tensors held in memory per run; default: `DEFAULT_LIMIT`.
+        as_directory: what stays is written in the original's format, for TensorFlow's own tools.
+        rank: of this process, where it is one of several: its runs go to a folder ``rank_<rank>``
+            below the root.
+
+    Attributes:
+        has_failed: whether a dump that was to stay could not be kept.
+        number: names the folder of the next run that is written; 0: they are counted. The ranks
+            give the parts of one run the same number.
+
+    Raises:
+        UserError: ``root`` is a file.
+    """
+
+    def __init__(
+        self,
+        root: str | None = None,
+        keep: bool = False,
+        limit: int | None = None,
+        rank: int | None = None,
+        as_directory: bool = False,
+    ) -> None:
+        if is_remote(root):
+            raise UserError(f"--dump-root {root} is an address.", "Name a folder.")
+        if root is not None and os.path.exists(root) and not os.path.isdir(root):
+            raise UserError(f"--dump-root {root} is a file.", "Name a folder.")
+        self.root = root
+        self.keep = keep
+        self.limit = DEFAULT_LIMIT if limit is None else limit
+        self.rank = rank
+        self.as_directory = as_directory
+        self.has_failed = False
+        self.number = 0
+        self._temporary: str | None = None
+        self._guest_of: str | None = None
+        self._spilled: list[tuple[Dump, Path]] = []
+        self._kept: tuple[weakref.ref[Dump], Path] | None = None
+        self._count = 0
+
+    def shared_root(self) -> Path:
+        """The folder below which all ranks put their runs."""
+        if self.root is not None or self.keep:
+            return Path(self.root or "tfdbg_dumps").absolute()
+        if self._guest_of is not None:
+            return Path(self._guest_of)
+        if self._temporary is None:
+            self._temporary = make_folder()
+        return Path(self._temporary)
+
+    def use_root(self, path: str) -> None:
+        """Put temporary dumps below a folder of another rank, which removes it in the end.
+
+        Where it isn't there, because the other rank is on another machine, ours is used.
+        """
+        if self._temporary is None and os.path.isdir(path):
+            self._guest_of = path
+
+    @property
+    def _spills_stay(self) -> bool:
+        """Whether a run folder that was written for want of memory is what is kept."""
+        return self.keep and not self.as_directory
+
+    def _folder(self, name: str = "run") -> Path:
+        base = self.shared_root()
+        if self.rank is not None:
+            base = base / rank_name(self.rank)
+        os.makedirs(base, exist_ok=True)
+        if self.number:
+            path = base / f"{name}_{self.number:06d}"
+            others = (path.with_name(f"{path.name}_{again}") for again in itertools.count(2))
+            return path if not path.exists() else next(p for p in others if not p.exists())
+        while True:
+            self._count += 1
+            path = base / f"{name}_{self._count:06d}"
+            if not path.exists():
+                return path
+
+    def on_disk(self, dump: Dump) -> Path:
+        """The run folder that holds a dump, which is written unless it was.
+
+        Raises:
+            UserError: it can't be written.
+            OSError: likewise.
+        """
+        for known, path in self._spilled:
+            if known is dump:
+                return path
+        if self._kept is not None and self._kept[0]() is dump:
+            return self._kept[1]
+        from tfdbg_cli.dumps.run_folder.dump import write_run_folder
+
+        path = self._folder()
+        with _whole(path):
+            write_run_folder(dump, path)
+        self._spilled.append((dump, path))
+        return path
+
+    def bound(self, dump: MemoryDump) -> tuple[Dump, str]:
+        """The dump, in memory if it is small enough, else as a run folder.
+
+        Returns:
+            The dump to go on with, and a note for the user where one is due.
+        """
+        size = dump.nbytes
+        if size <= self.limit:
+            return dump, ""
+        from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
+
+        try:
+            path = self._folder("spilled" if self.as_directory else "run")
+            with _whole(path):
+                write_run_folder(dump, path)
+                found = RunFolderDump(path)
+        except (OSError, UserError, ValueError) as error:
+            pass_on(error)
+            return dump, f"The dump of {size} bytes stays in memory: {error}"
+        self._spilled.append((found, path))
+        return found, f"The dump of {size} bytes is above --dump-limit and lies in {path}."
+
+    def retain(self, dump: Dump) -> str:
+        """Keep the dump of a run that stopped, if dumps are to stay; says where, or why not.
+
+        What could not be kept is told at once, too: in a batch nobody may come to read it.
+        """
+        if not self.keep:
+            return ""
+        from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
+
+        problems: list[str] = []
+        try:
+            if self.as_directory:
+                path = self._folder()
+                with _whole(path):
+                    problems = write_dump_directory(dump, path)
+            elif isinstance(dump, RunFolderDump):
+                return ""
+            else:
+                path = self._folder()
+                with _whole(path):
+                    write_run_folder(dump, path)
+            self._kept = weakref.ref(dump), path
+        except (OSError, UserError, ValueError) as error:
+            pass_on(error)
+            self.has_failed = True
+            text = f"The dump could not be kept: {error}"
+            tell(text)
+            return text
+        lost = f" {problems[0]} ({len(problems)} in all.)" if problems else ""
+        return f"The dump is kept in {path}.{lost}"
+
+    def release(self, dump: Dump | None) -> None:
+        """A dump is no longer asked for: a spilled one that needn't stay is removed."""
+        if dump is None:
+            return
+        _close(dump)
+        parts = dump.parts.values() if isinstance(dump, JoinedDump) else ()
+        for entry in list(self._spilled):
+            spilled, path = entry
+            if spilled is dump or any(spilled is part for part in parts):
+                self._spilled.remove(entry)
+                if not self._spills_stay:
+                    shutil.rmtree(path, ignore_errors=True)
+
+    def close(self) -> None:
+        """Remove what was only temporary."""
+        if not self._spills_stay:
+            for dump, path in self._spilled:
+                _close(dump)
+                shutil.rmtree(path, ignore_errors=True)
+        self._spilled.clear()
+        if self._temporary is not None:
+            remove_folder(self._temporary)
+            self._temporary = None
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Writes a folder as a whole, or leaves none."""
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+
+
+def _close(dump: Dump) -> None:
+    """Let go of a dump; what goes wrong with it is nobody's business any more."""
+    try:
+        dump.close()
+    except Exception as error:
+        pass_on(error)

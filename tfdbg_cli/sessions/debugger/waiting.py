@@ -1,0 +1,136 @@
+"""The time between two stops: how far the program is, and what Ctrl-C means meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from types import FrameType
+from typing import Any
+
+from tfdbg_cli.commands.run.control import RunChoice
+from tfdbg_cli.ui.base import UserInterface
+from tfdbg_cli.ui.foreign import ForeignKeys, is_foreign
+
+__all__ = ["Waiting"]
+
+
+class Waiting:
+    """Counts the runs that go by, tells the UI of them, and takes the first Ctrl-C.
+
+    The first Ctrl-C asks for a stop at the end of the run; the second one does what Ctrl-C does in
+    the program without a debugger. Where nobody watches, or the program has changed the handler of
+    SIGINT in the meantime, Ctrl-C is the program's from the first.
+    """
+
+    def __init__(self) -> None:
+        self.is_interrupted = False
+        self._ui: UserInterface | None = None
+        self._choice: RunChoice | None = None
+        self._began = 0.0
+        self._first = self._run = 0
+        self._said = ""
+        self._before: Any = None
+        self._has_handler = False
+        self._keys: ForeignKeys | None = None
+
+    def begin(self, choice: RunChoice, run: int, ui: UserInterface) -> None:
+        """A stop was left.
+
+        Args:
+            choice: what is waited for.
+            run: the number of the run that the program does next.
+            ui: what shows how far it is.
+        """
+        self.end()
+        self._choice, self._began = choice, time.monotonic()
+        self._first = self._run = run
+        self._said = ""
+        self._ui = ui
+        if ui.takes_interrupts and threading.current_thread() is threading.main_thread():
+            self._take_interrupts()  # before anybody is told of it
+        ui.running(self.describe, self._announcement(choice))
+
+    def _take_interrupts(self) -> None:
+        self._before = signal.getsignal(signal.SIGINT)
+        if self._before is not None:  # a handler that isn't Python's can't be put back
+            signal.signal(signal.SIGINT, self._interrupt)
+            self._has_handler = True
+            if is_foreign():  # nobody would send us the signal
+                with contextlib.suppress(OSError):
+                    self._keys = ForeignKeys()
+
+    def _announcement(self, choice: RunChoice) -> str:
+        if choice.filter_name:
+            what = f"until a tensor passes {choice.filter_name}"
+        elif choice.times > 1:
+            what = f"until run #{self._first + choice.times - 1}"
+        else:
+            return ""
+        return f"Running {what}; Ctrl-C stops at the end of a run."
+
+    def run_started(self, run: int) -> None:
+        """The program is at its run of this number."""
+        self._run = run
+
+    def say(self, text: str) -> None:
+        """What was seen in the last run."""
+        self._said = text
+
+    def end(self) -> None:
+        """A stop begins, or the program is at its end."""
+        self.is_interrupted = False
+        if self._keys is not None:
+            keys, self._keys = self._keys, None
+            keys.end()
+        if self._has_handler:
+            self._has_handler = False
+            # The program may have installed its own in the meantime, and other threads can't.
+            with contextlib.suppress(ValueError):
+                if signal.getsignal(signal.SIGINT) == self._interrupt:
+                    signal.signal(signal.SIGINT, self._before)
+        if self._ui is not None:
+            ui, self._ui = self._ui, None
+            ui.stopped()
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if not self.is_interrupted:
+            self.is_interrupted = True
+            if self._ui is not None:
+                self._ui.refresh_progress()
+            return
+        before = self._before
+        self.end()
+        if callable(before):
+            before(number, frame)
+        elif before == signal.SIG_DFL:
+            signal.raise_signal(number)
+
+    def describe(self) -> str:
+        """How far the program is, on one line. Called from other threads, too."""
+        choice = self._choice
+        assert choice is not None
+        seconds = time.monotonic() - self._began
+        if self.is_interrupted:
+            again = self._ui.second_interrupt if self._ui is not None else ""
+            return f"run #{self._run}: stopping at its end. Ctrl-C again {again}."
+        parts = [f"run #{self._run}"]
+        done = self._run - self._first
+        if done and seconds > 0:
+            parts.append(f"{done / seconds:.3g} runs/s")
+        parts.append(_time(seconds))
+        if choice.filter_name:
+            parts.append(f"until {choice.filter_name}")
+        elif choice.times > 1:
+            parts.append(f"until run #{self._first + choice.times - 1}")
+        parts.append("Ctrl-C: stop")
+        if self._said:
+            parts.append(self._said)
+        return " | ".join(parts)
+
+
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

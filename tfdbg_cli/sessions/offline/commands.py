@@ -1,0 +1,270 @@
+"""``runs`` and ``use``: the runs of a dump folder, and from one to another."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
+from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.reply import Candidate, Leave, Toast
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.common.documents import ChainDocument, MenuItem, TextDocument, line
+from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.sessions.offline.search import RunFilter, Search
+from tfdbg_cli.sessions.offline.survey import Run, Survey
+from tfdbg_cli.sessions.offline.table import RunTable, run_record
+
+__all__ = ["Opened", "run_commands"]
+
+_MODES = frozenset({"offline", "offline-profile"})
+_WORDS = {
+    "first": "the first run",
+    "prev": "the run before this one",
+    "next": "the run after this one",
+    "last": "the last run",
+}
+# Runs that completion offers by number.
+_OFFERED = 400
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What `use` leaves a stop with: the run that was opened.
+
+    Attributes:
+        run: which one.
+        dump: its tensors.
+        wanted: the filter that its first screen is to show the tensors of, if there is one.
+    """
+
+    run: Run
+    dump: Dump
+    wanted: RunFilter | None = None
+
+
+class _Folder:
+    """The commands over the runs of a folder."""
+
+    def __init__(self, survey: Survey, search: Search) -> None:
+        self._survey = survey
+        self._search = search
+
+    # runs
+
+    def list(self, context: Context, arguments: argparse.Namespace) -> Result:
+        """``runs``."""
+        if arguments.number is not None:
+            return self.use(context, argparse.Namespace(where=arguments.number, **_rest(arguments)))
+        wanted = self._wanted(arguments)
+        if wanted is not None:
+            return self._list_found(wanted, arguments.json)
+        runs = self._survey.runs
+        if arguments.json:
+            return json_document(len(runs), lambda at: run_record(self._survey, runs[at]))
+        root = self._survey.root
+        # A long list opens where the open run is.
+        head = TextDocument([line((f"{len(runs)} run(s) in {root}:", "bold")), line()])
+        start = max(self._survey.current - 5, 0)
+        return ChainDocument(
+            [head, RunTable(self._survey, runs)],
+            title="runs",
+            menu=self._menu(context),
+            initial_line=start + head.line_count if start else 0,
+        )
+
+    def _list_found(self, wanted: RunFilter, as_json: bool) -> Result:
+        self._search.check(wanted)
+        runs = self._survey.runs
+        all_found = [self._search.in_run(run, wanted) for run in runs]
+        hits = [run for run in runs if all_found[run.number].tensor]
+        found = [all_found[run.number] for run in hits]
+        if as_json:
+            return json_document(
+                len(hits), lambda at: run_record(self._survey, hits[at], found[at])
+            )
+        text = f'{len(hits)} of {len(runs)} run(s) with a tensor that passes filter "{wanted.name}"'
+        lines = [line((f"{text}:", "bold"))]
+        failed = [run for run in runs if all_found[run.number].failures]
+        if failed:
+            why = all_found[failed[0].number].failures[0]
+            what = f"{len(failed)} run(s) couldn't be searched in full"
+            lines.append(line((f"Warning: {what}: {failed[0].label} {why}", "warning")))
+        if not hits:
+            return TextDocument(lines, title="runs")
+        table = RunTable(self._survey, hits, wanted, found)
+        return ChainDocument([TextDocument([*lines, line()]), table], title="runs")
+
+    def _menu(self, context: Context) -> tuple[MenuItem, ...]:
+        alike = self._survey.like_current()
+        at, last = alike.index(self._survey.runs[self._survey.current]), len(alike) - 1
+        home = "lp" if context.mode == "offline-profile" else "lt"
+        return (
+            MenuItem("previous run", "use prev", at > 0),
+            MenuItem("next run", "use next", at < last),
+            MenuItem("list_profile" if home == "lp" else "list_tensors", home),
+        )
+
+    # use
+
+    def use(self, context: Context, arguments: argparse.Namespace) -> Result:
+        """``use``."""
+        wanted = self._wanted(arguments)
+        where = arguments.where
+        if where is None and wanted is None:
+            raise UserError("use: which run?", "runs lists them; next and prev are runs too.")
+        if wanted is not None:
+            self._search.check(wanted)
+        if isinstance(where, int) or where not in (None, *_WORDS):
+            run = self._numbered(where)
+        else:
+            found = self._sought(where or "first", wanted)
+            if found is None:
+                assert wanted is not None
+                behind = {"next": " after this one", "prev": " before this one"}.get(where or "")
+                return Toast(f'No run{behind or ""} has a tensor that passes "{wanted.name}".')
+            run = found
+        if run.number == self._survey.current and wanted is None:
+            return Toast(f"Run {run.label} is the one that is open.")
+        return Leave(Opened(run, self._survey.open(run), wanted))
+
+    def _numbered(self, text: int | str) -> Run:
+        runs = self._survey.runs
+        try:
+            number = int(text)
+        except ValueError:
+            hint = did_you_mean(str(text), _WORDS) or "Use a number, first, prev, next or last."
+            raise UserError(f'"{text}" is no run.', hint) from None
+        if not 0 <= number < len(runs):
+            raise UserError(f"There is no run {number}.", f"Use 0 to {len(runs) - 1}.")
+        return runs[number]
+
+    def _sought(self, word: str, wanted: RunFilter | None) -> Run | None:
+        """A run by a word; with a filter, the nearest one in that direction that it finds."""
+        runs = self._survey.like_current()
+        at = runs.index(self._survey.runs[self._survey.current])
+        candidates = {
+            "first": runs,
+            "last": runs[::-1],
+            "next": runs[at + 1 :],
+            "prev": runs[:at][::-1],
+        }[word]
+        if wanted is not None:
+            return self._search.first(candidates, wanted)
+        if not candidates:
+            raise UserError(f"There is no run {'after' if word == 'next' else 'before'} this one.")
+        return candidates[0]
+
+    @staticmethod
+    def _wanted(arguments: argparse.Namespace) -> RunFilter | None:
+        if not arguments.tensor_filter:
+            if arguments.filter_exclude_node_names:
+                raise UserError("-fenn is valid only together with -f FILTER.")
+            return None
+        return RunFilter(arguments.tensor_filter, arguments.filter_exclude_node_names)
+
+    # Completion.
+
+    def numbers(self, context: Context, typed: str) -> Iterable[Candidate]:
+        """Runs by number."""
+        found = []
+        for run in self._survey.runs:
+            if str(run.number).startswith(typed):
+                found.append(Candidate(str(run.number), run.path.name))
+                if len(found) == _OFFERED:
+                    break
+        return found
+
+    def places(self, context: Context, typed: str) -> Iterable[Candidate]:
+        """Runs by word and by number."""
+        words = [Candidate(word, what) for word, what in _WORDS.items() if word.startswith(typed)]
+        return [*words, *self.numbers(context, typed)]
+
+
+def _rest(arguments: argparse.Namespace) -> dict[str, str]:
+    return {
+        name: getattr(arguments, name) for name in ("tensor_filter", "filter_exclude_node_names")
+    }
+
+
+def run_commands(survey: Survey, search: Search) -> tuple[Command, ...]:
+    """The commands over the runs of a folder.
+
+    Args:
+        survey: the runs.
+        search: finds those with certain tensors.
+    """
+    folder = _Folder(survey, search)
+    exclude = Argument(
+        ("-fenn", "--filter_exclude_node_names"),
+        "with -f: nodes whose name matches don't count",
+        "REGEX",
+        default="",
+        complete=completers.node_patterns,
+    )
+
+    def filter_argument(summary: str) -> Argument:
+        return Argument(
+            ("-f", "--tensor_filter"), summary, "FILTER", default="", complete=completers.filters
+        )
+
+    return (
+        Command(
+            "runs",
+            (),
+            "run control",
+            "List the runs of the dump folder.",
+            folder.list,
+            (
+                Argument(
+                    ("number",),
+                    "open this run, as use does",
+                    "K",
+                    nargs="?",
+                    kind=int,
+                    complete=folder.numbers,
+                ),
+                filter_argument("only runs with a tensor that passes, and the first such tensor"),
+                exclude,
+                JSON_ARGUMENT,
+            ),
+            modes=_MODES,
+            examples=(
+                ("runs", "all runs: when, of what, how many tensors, how many with nan or inf"),
+                ("runs -f has_inf_or_nan", "only the bad ones, with the first bad tensor of each"),
+                ("runs --json", "for other programs"),
+            ),
+            details="Health is what a run folder has counted; for the original's directories it is"
+            " counted while you look. -f reads run after run; Ctrl-C ends it, and asked again"
+            " it goes on where it was. Of a program of several ranks each run is there over all"
+            " ranks and once for each; use next and prev stay with the ranks that are open.",
+        ),
+        Command(
+            "use",
+            (),
+            "run control",
+            "Open another run of the dump folder.",
+            folder.use,
+            (
+                Argument(
+                    ("where",),
+                    "its number, or first, prev, next, last",
+                    "WHICH",
+                    nargs="?",
+                    complete=folder.places,
+                ),
+                filter_argument("the nearest one with a tensor that passes; alone: the first"),
+                exclude,
+            ),
+            modes=_MODES,
+            examples=(
+                ("use 3", "the run with this number"),
+                ("use prev", "the run before this one"),
+                ("use -f has_inf_or_nan", "the first run in which something was nan or infinite"),
+                ("use next -f has_inf_or_nan", "the one after that"),
+            ),
+        ),
+    )

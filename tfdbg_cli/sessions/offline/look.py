@@ -1,0 +1,131 @@
+"""Looking at dumps after the program has gone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from tfdbg_cli.commands.builtin import BUILTIN
+from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.registry import CommandRegistry
+from tfdbg_cli.commands.run.control import describe_run
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.dumps.open import find_ranks, find_runs, open_dump, rank_runs
+from tfdbg_cli.dumps.profile import is_profile_only
+from tfdbg_cli.engines.tensorflow.remote_files import fetched
+from tfdbg_cli.sessions.debugger.debugger import Debugger
+from tfdbg_cli.sessions.offline.commands import Opened, run_commands
+from tfdbg_cli.sessions.offline.search import Search
+from tfdbg_cli.sessions.offline.survey import Survey
+
+__all__ = ["look"]
+
+# So many runs at the end that can't be opened are named one by one.
+_NAMED = 3
+
+
+def look(path: str | os.PathLike[str], debugger: Debugger, *, validate: bool = True) -> None:
+    """Show the runs of a dump folder until the user leaves.
+
+    Args:
+        path: one run's directory (the original's format or a run folder), or a folder of runs, of
+            which the last one that can be opened is shown first; it may be an address.
+        debugger: UI, filters and settings.
+        validate: whether dumps in the original's format are compared with their graphs.
+
+    Raises:
+        UserError: there is no dump.
+    """
+    survey = _survey(fetched(path), validate)
+    registry = CommandRegistry([*BUILTIN, *run_commands(survey, Search(survey, debugger.filters))])
+    opened = _open_last(survey, debugger)
+    while True:
+        survey.current = opened.run.number
+        try:
+            action = _stop(opened, survey, registry, debugger)
+        finally:
+            opened.dump.close()
+        if not isinstance(action, Opened):
+            return
+        opened = action
+
+
+def _survey(path: str | os.PathLike[str], validate: bool) -> Survey:
+    """The runs of a folder.
+
+    Raises:
+        UserError: there are none.
+    """
+    paths = find_runs(path)
+    if paths:
+        return Survey(paths, validate=validate)
+    ranks = rank_runs(find_ranks(path))
+    if not ranks:
+        open_dump(path)  # says what is there instead
+    return Survey.of_ranks(Path(path).expanduser(), ranks, validate=validate)
+
+
+def _open_last(survey: Survey, debugger: Debugger) -> Opened:
+    """The last run that can be opened; the others behind it are noted.
+
+    Raises:
+        UserError: there is none.
+    """
+    errors: list[str] = []
+    for run in reversed(survey.like_current()):
+        try:
+            dump = survey.open(run)
+        except UserError as error:
+            if len(survey.runs) == 1:
+                raise
+            errors.append(f"Run {run.label} can't be opened: {error.message}")
+            continue
+        for text in errors[:_NAMED]:
+            debugger.note(text)
+        if len(errors) > _NAMED:
+            debugger.note(f"{len(errors) - _NAMED} more runs can't be opened: see runs.")
+        return Opened(run, dump)
+    raise UserError(f"None of the {len(survey.runs)} runs can be opened: {errors[0]}")
+
+
+def _stop(opened: Opened, survey: Survey, registry: CommandRegistry, debugger: Debugger) -> Any:
+    """Show one run; returns what the user left it for."""
+    dump = opened.dump
+    is_profile = is_profile_only(dump)
+    context = Context(
+        "offline-profile" if is_profile else "offline",
+        registry,
+        debugger.filters,
+        debugger.settings,
+        dump.run_info() or RunInfo(),
+        dump,
+        names=debugger.names,
+    )
+    _mention_filter(context, debugger)
+    count = len(survey.runs)
+    which = f"{opened.run.label} of {count} runs: " if count > 1 else ""
+    initial, role = "lp" if is_profile else "lt", "offline"
+    if opened.wanted is not None and not is_profile:
+        initial, role = f"lt {opened.wanted.options}", "error"
+    what = f"{'profile of ' * is_profile}{describe_run(context)}"
+    return debugger.stop(
+        context,
+        title=f"offline: {which}{opened.run.path} - {what}",
+        title_role=role,
+        initial_command=initial,
+    )
+
+
+def _mention_filter(context: Context, debugger: Debugger) -> None:
+    """Say which filter the run was kept for."""
+    name = context.run_info.filter_name
+    if not name:
+        return
+    if name in debugger.filters.names():
+        hint = f"lt -f {quoted(name)} lists what passes."
+    else:
+        hint = "It isn't loaded: --filters FILE.py loads it."
+    debugger.note(f'This run stopped the program for the filter "{name}". {hint}')

@@ -1,0 +1,146 @@
+"""A tensor filter over all runs of a folder, one run after the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tfdbg_cli.commands.context import compile_regex
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, bound
+from tfdbg_cli.filters.builtin import has_inf_or_nan
+from tfdbg_cli.filters.registry import FilterRegistry
+from tfdbg_cli.sessions.offline.survey import Run, Survey
+from tfdbg_cli.tensors.measurements import Measurements
+
+__all__ = ["Found", "RunFilter", "Search"]
+
+
+@dataclass(frozen=True)
+class RunFilter:
+    """What tensors are searched for.
+
+    Attributes:
+        name: of the filter.
+        exclude: nodes whose name this regex is found in don't count; empty: all count.
+    """
+
+    name: str
+    exclude: str = ""
+
+    @property
+    def options(self) -> str:
+        """As `lt`, `runs` and `use` take it."""
+        exclude = f" -fenn {quoted(self.exclude)}" if self.exclude else ""
+        return f"-f {quoted(self.name)}{exclude}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a filter found in one run.
+
+    Attributes:
+        tensor: the first tensor that passes, ``node:slot``; empty: none does.
+        number: which of the dumps of that tensor; ``None`` where it has only one.
+        failures: one line for each tensor that can't be read or that the filter raised for, up to
+            the one that passes; or why the run can't be opened.
+    """
+
+    tensor: str = ""
+    number: int | None = None
+    failures: tuple[str, ...] = ()
+
+
+class Search:
+    """Applies filters to runs and remembers what it found: a search that is interrupted goes on
+    where it was when it is asked again.
+
+    Args:
+        survey: the runs.
+        filters: the tensor filters.
+    """
+
+    def __init__(self, survey: Survey, filters: FilterRegistry) -> None:
+        self._survey = survey
+        self._filters = filters
+        self._found: dict[tuple[RunFilter, Predicate, int], Found] = {}
+
+    def check(self, wanted: RunFilter) -> None:
+        """Whether there is such a filter.
+
+        Raises:
+            UserError: there is none, or the regex is malformed.
+        """
+        self._filters.get(wanted.name)
+        if wanted.exclude:
+            compile_regex(wanted.exclude, "-fenn")
+
+    def in_run(self, run: Run, wanted: RunFilter) -> Found:
+        """The first tensor of a run that passes. Nothing behind it is read.
+
+        Raises:
+            UserError: as `check`.
+        """
+        original = self._filters.get(wanted.name)
+        key = wanted, original, run.number
+        if key not in self._found:
+            exclude = compile_regex(wanted.exclude, "-fenn") if wanted.exclude else None
+            try:
+                dump = self._survey.open(run)
+            except UserError as error:
+                self._found[key] = Found(failures=(error.message,))
+                return self._found[key]
+            try:
+                predicate = self._filters.predicate(wanted.name)
+                self._found[key] = _first(dump, predicate, original is has_inf_or_nan, exclude)
+            finally:
+                dump.close()
+        return self._found[key]
+
+    def first(self, runs: Iterable[Run], wanted: RunFilter) -> Run | None:
+        """The first of some runs with a tensor that passes.
+
+        Raises:
+            UserError: as `check`.
+        """
+        return next((run for run in runs if self.in_run(run, wanted).tensor), None)
+
+
+def _first(
+    dump: Dump, predicate: Predicate, trusts_counts: bool, exclude: re.Pattern[str] | None
+) -> Found:
+    """The first tensor that passes.
+
+    Args:
+        dump: the run.
+        predicate: the filter.
+        trusts_counts: whether the filter is about what the dump itself has counted, so that no
+            value is read where it has.
+        exclude: nodes that don't count.
+    """
+    failures: list[str] = []
+    predicate = bound(predicate, dump)
+    measurements = Measurements.of(dump)
+
+    def passes(datum: Datum) -> bool:
+        known = measurements.peek(datum, numbers=False) if trusts_counts else None
+        if known is not None:
+            return known.health is not None and known.health.bad > 0
+        return bool(predicate(datum, dump.value(datum)))
+
+    for datum in dump.data():
+        if exclude is not None and exclude.search(datum.node_name):
+            continue
+        try:
+            passed = passes(datum)
+        except Exception as error:
+            text = error.message if isinstance(error, UserError) else one_line(error)
+            failures.append(f"{datum.tensor_name}: {text}")
+            continue
+        if passed:
+            turns = dump.by_tensor(datum.tensor_name)
+            number = turns.index(datum) if len(turns) > 1 else None
+            return Found(datum.tensor_name, number, tuple(failures))
+    return Found(failures=tuple(failures))

@@ -1,0 +1,217 @@
+"""The table of ``runs`` as a Document that never waits for a run to be read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from tfdbg_cli.common.documents import Document, Line, Link, Span, line
+from tfdbg_cli.sessions.offline.search import Found, RunFilter
+from tfdbg_cli.sessions.offline.survey import Run, RunFacts, Survey
+
+__all__ = ["RunTable", "run_record"]
+
+_PLACEHOLDER = "…"
+
+# Names of fetches beyond so many are counted, not listed.
+_FETCHES = 3
+
+_TIME_WIDTH = 19
+_CALL_WIDTH = 5
+_TENSORS_WIDTH = 7
+_HEALTH_WIDTH = 8
+_GAP = "  "
+_FIRST = "First tensor"
+
+
+class RunTable(Document):
+    """The heads of the columns, then one row a run.
+
+    Args:
+        survey: all runs.
+        runs: those to list.
+        wanted: the filter that chose them, if one did.
+        found: what it found in each of them.
+    """
+
+    def __init__(
+        self,
+        survey: Survey,
+        runs: Sequence[Run],
+        wanted: RunFilter | None = None,
+        found: Sequence[Found] = (),
+    ) -> None:
+        self._survey = survey
+        self._runs = runs
+        self._wanted = wanted
+        self._found = found
+        self._background = survey.background()
+        self._number_width = max((len(run.label) for run in runs), default=3)
+        widest = max((len(_tensor(each)) for each in found), default=0)
+        self._finding_width = min(max(widest, len(_FIRST)), 40)
+
+    @property
+    def line_count(self) -> int:
+        """The heads and the rows."""
+        return len(self._runs) + 1
+
+    @property
+    def tables(self) -> Sequence[tuple[int, int]]:
+        """It is one."""
+        return ((0, self.line_count),)
+
+    def lines(self, start: int, stop: int) -> list[Line]:
+        """The lines ``start`` to ``stop - 1``; what isn't known is asked for, not waited for."""
+        start, stop = max(start, 0), min(stop, self.line_count)
+        shown = self._runs[max(start - 1, 0) : max(stop - 1, 0)]
+        known = {run.number: self._survey.peek(run) for run in shown}
+        # All runs are opened before values of any are read.
+        missing = [run.jobs[0] for run in shown if known[run.number] is None]
+        missing += [run.jobs[1] for run in shown if _is_unmeasured(known[run.number])]
+        if missing:
+            self._background.want(missing)
+        made = [self._heads()] if start == 0 < stop else []
+        for at, run in enumerate(shown, max(start - 1, 0)):
+            made.append(self._row(at, run, known[run.number]))
+        return made
+
+    @property
+    def pending(self) -> bool:
+        """Whether some row that was made waits for its run; asking keeps them coming."""
+        return self._background.is_pending
+
+    def settle(self, start: int, stop: int) -> None:
+        """Read what these lines show."""
+        shown = self._runs[max(start - 1, 0) : max(stop - 1, 0)]
+        for run in shown:
+            self._survey.facts(run)
+        self._background.drop([job for run in shown for job in run.jobs])
+
+    def _heads(self) -> Line:
+        parts = [
+            " " * (self._number_width + 2),
+            "Time".ljust(_TIME_WIDTH),
+            *(["Rank"] if self._survey.has_ranks else []),
+            "Run".rjust(_CALL_WIDTH),
+            "Tensors".rjust(_TENSORS_WIDTH),
+            "Health".ljust(_HEALTH_WIDTH),
+        ]
+        if self._wanted is not None:
+            parts.append(_FIRST.ljust(self._finding_width))
+        return line((_GAP.join([*parts, "Fetches"]), "heading"))
+
+    def _row(self, at: int, run: Run, facts: RunFacts | None) -> Line:
+        is_open = run.number == self._survey.current
+        link = f"use {run.number}"
+        if self._wanted is not None:
+            link += f" {self._wanted.options}"
+        spans = [
+            Span("> " if is_open else "  ", "bold"),
+            Span(" " * (self._number_width - len(run.label))),
+            Span(run.label, "link", Link(link)),
+        ]
+        facts = facts or RunFacts()
+        is_known = self._survey.peek(run) is not None
+        blank = "" if is_known else _PLACEHOLDER
+        when = _time_text(facts.time) if facts.time else blank or "-"
+        call = f"#{facts.call_count}" if facts.call_count else blank or "-"
+        count = (blank or str(facts.tensors)) if not facts.is_lost else "?"
+        health = _health(facts)
+        used = sum(len(span.text) for span in health)
+        spans += [
+            Span(_GAP + when.ljust(_TIME_WIDTH), "dim"),
+            Span(f"{_GAP}{run.ranks:<4}" if self._survey.has_ranks else ""),
+            Span(_GAP + call.rjust(_CALL_WIDTH)),
+            Span(_GAP + count.rjust(_TENSORS_WIDTH) + _GAP),
+            *health,
+            Span(" " * max(_HEALTH_WIDTH - used, 0) + _GAP),
+        ]
+        if self._wanted is not None:
+            text = _tensor(self._found[at])
+            pad = " " * max(self._finding_width - len(text), 0) + _GAP
+            spans += [Span(text, "link", Link(link)), Span(pad)]
+        spans += _about(run, facts)
+        return line(*spans)
+
+
+def run_record(survey: Survey, run: Run, found: Found | None = None) -> dict[str, Any]:
+    """A run for ``--json``.
+
+    Args:
+        survey: all runs.
+        run: one of them.
+        found: what a filter found in it, if one was asked for.
+    """
+    facts = survey.facts(run)
+    error = facts.error
+    record: dict[str, Any] = {
+        "run": run.number,
+        "path": str(run.path),
+        **({"ranks": run.ranks} if run.ranks else {}),
+        "open": run.number == survey.current,
+        "time": facts.time or None,
+        "call_count": facts.call_count or None,
+        "engine": facts.engine,
+        "fetches": facts.fetches,
+        "feeds": facts.feeds,
+        "tensors": facts.tensors,
+        "bad_tensors": facts.bad,
+        "unreadable_tensors": facts.unreadable,
+        "is_profile": facts.is_profile,
+        "error": None
+        if error is None
+        else {"type": error.type_name, "message": error.message, "op": error.op_name},
+        "damage": facts.damage,
+    }
+    if found is not None:
+        record |= {"tensor": found.tensor, "execution": found.number}
+    return record
+
+
+def _is_unmeasured(facts: RunFacts | None) -> bool:
+    return facts is None or facts.bad is None
+
+
+def _time_text(seconds: float) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+    except (OverflowError, OSError, ValueError):
+        return "-"
+
+
+def _tensor(found: Found) -> str:
+    return found.tensor + (f" (#{found.number})" if found.number is not None else "")
+
+
+def _health(facts: RunFacts) -> list[Span]:
+    if facts.is_lost:
+        return [Span("?", "error")]
+    if facts.is_profile:
+        return [Span("-", "dim")]
+    if facts.bad is None:
+        return [Span(_PLACEHOLDER, "dim")]
+    spans = [Span(f"{facts.bad} bad", "nan") if facts.bad else Span("ok", "dim")]
+    if facts.unreadable:
+        spans.append(Span(f", {facts.unreadable} ?", "error"))
+    return spans
+
+
+def _about(run: Run, facts: RunFacts) -> list[Span]:
+    """Fetches, and what went wrong in the run or with its dump."""
+    if facts.is_lost:
+        return [Span(facts.damage[0], "error")]
+    names = ", ".join(facts.fetches[:_FETCHES])
+    if len(facts.fetches) > _FETCHES:
+        names += f" and {len(facts.fetches) - _FETCHES} more"
+    spans = [Span(names)]
+    if facts.is_profile:
+        spans.append(Span("  (op timings)", "dim"))
+    if facts.error is not None:
+        where = f" in {facts.error.op_name}" if facts.error.op_name else ""
+        spans.append(Span(f"  {facts.error.type_name}{where}", "error"))
+    if facts.damage:
+        more = f" (and {len(facts.damage) - 1} more)" if len(facts.damage) > 1 else ""
+        text = facts.damage[0].replace(f"{run.path}/", "")
+        spans.append(Span(f"  {text}{more}", "warning"))
+    return spans

@@ -1,0 +1,458 @@
+"""The wrapper session that hands control to a person at run-start and run-end."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import threading
+from typing import Any
+
+from tfdbg_cli.commands.context import Context, compile_regex
+from tfdbg_cli.commands.run.control import RunChoice, describe_run
+from tfdbg_cli.commands.service import CommandService
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, RunInfo
+from tfdbg_cli.dumps.joined import JoinedDump, part_of
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.base import Capture, RunCall, Watch
+from tfdbg_cli.engines.tensorflow.remote_files import is_remote
+from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
+from tfdbg_cli.sessions.debugger.debugger import Debugger
+from tfdbg_cli.sessions.debugger.storage import check_dump_root
+from tfdbg_cli.sessions.ranks.interface import Agreement, Alone, Verdict
+from tfdbg_cli.sessions.wrappers.framework import (
+    BaseDebugWrapperSession,
+    OnRunEndRequest,
+    OnRunEndResponse,
+    OnRunStartAction,
+    OnRunStartRequest,
+    OnRunStartResponse,
+    OnSessionInitAction,
+    OnSessionInitRequest,
+    OnSessionInitResponse,
+)
+from tfdbg_cli.sessions.wrappers.stepping import stop_in
+
+__all__ = ["LocalCLIDebugWrapperSession"]
+
+# The names that the original gave to its UIs.
+_UI_TYPES = {"curses": "screen", "prompt_toolkit": "line"}
+
+
+class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
+    """A session that stops before and after its runs and asks what to do.
+
+    Args:
+        sess: a session of TensorFlow or of the NumPy engine.
+        dump_root: folder for what doesn't fit in memory; must be empty or absent. In place of an
+            address (``gs://...``) a temporary folder is used.
+        log_usage: taken for the original's sake; nothing is logged.
+        ui_type: ``auto``, ``screen`` (or ``curses``), ``line``, ``readline``, ``plain``.
+        thread_name_filter: only runs on threads whose name begins with a match of this regex stop.
+        config_file_path: settings file; default: the user's own.
+        pass_through_operrors: errors of a run are raised without an error screen.
+        debugger: share everything with other sessions (the launcher does).
+
+    Raises:
+        TypeError: ``sess`` is no session that an engine knows.
+        ValueError: ``dump_root`` is a file or not empty, or there is no such ``ui_type``.
+    """
+
+    def __init__(
+        self,
+        sess: Any,
+        dump_root: str | None = None,
+        log_usage: bool = True,
+        ui_type: str = "auto",
+        thread_name_filter: str | None = None,
+        config_file_path: str | bool | None = None,
+        pass_through_operrors: bool = False,
+        debugger: Debugger | None = None,
+    ) -> None:
+        if is_remote(dump_root):
+            dump_root = None  # nothing stays there after the program's end
+        if dump_root is not None:
+            check_dump_root(dump_root)
+        if debugger is None:
+            debugger = Debugger.listening()  # people at other terminals debug all sessions
+        if debugger is None:
+            from tfdbg_cli.ui.choose import KINDS
+
+            kind = _UI_TYPES.get(ui_type, ui_type)
+            if kind not in KINDS:
+                raise ValueError(f"Invalid ui_type: '{ui_type}'. There are {', '.join(KINDS)}.")
+            debugger = Debugger(
+                ui=kind, dump_root=dump_root, config_path=str(config_file_path or "") or None
+            )
+            atexit.register(debugger.close)
+        self.debugger = debugger
+        self._last_dump: Dump | None = None
+        self._rank_run = ""  # what the ranks call the run that was started last
+        #: Which session of the program this is; 0: wrapped by hand.
+        self.number = 0
+        super().__init__(
+            sess,
+            thread_name_filter=thread_name_filter,
+            pass_through_operrors=pass_through_operrors,
+        )
+
+    def add_tensor_filter(self, filter_name: str, tensor_filter: Predicate) -> None:
+        """Add a filter for ``run -f`` and ``lt -f``.
+
+        Args:
+            filter_name: its name.
+            tensor_filter: ``f(datum, tensor) -> bool``.
+
+        Raises:
+            TypeError: the name is no str, or the filter can't be called.
+            ValueError: the name is empty.
+        """
+        self.debugger.filters.add(filter_name, tensor_filter)
+
+    def on_session_init(self, request: OnSessionInitRequest) -> OnSessionInitResponse:
+        """Nothing to decide."""
+        return OnSessionInitResponse(OnSessionInitAction.PROCEED)
+
+    def on_run_start(self, request: OnRunStartRequest) -> OnRunStartResponse:
+        """Stop, unless what was chosen before covers this run too."""
+        debugger = self.debugger
+        with debugger.lock:
+            debugger.run_count += 1
+            debugger.waiting.run_started(debugger.run_count)
+            ranks = debugger.ranks
+            ranks.meet(self._adapter)
+            self._rank_run = ranks.run_started(request.kind)
+            if ranks.news():  # the leader has stopped where this rank would not have
+                debugger.is_detached = False
+                debugger.choice = None
+            if debugger.waiting.is_interrupted and not self._stops_at_end():
+                debugger.choice = None
+            if debugger.is_ended:
+                raise SystemExit(1)
+            if debugger.is_detached:
+                return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
+            if debugger.choice is not None and not _is_of_kind(request.kind, debugger.choice.kind):
+                return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
+            if debugger.choice is None:
+                if not ranks.may_stop():
+                    return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
+                context = self._context("run-start", request.run_info)
+                debugger.choose(
+                    debugger.stop(
+                        context,
+                        title=f"run-start: {self._label()}{describe_run(context)}",
+                        title_role="start",
+                        initial_command="run_info",
+                    ),
+                    debugger.run_count,
+                )
+            choice = debugger.choice
+            if choice is None:
+                return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
+            if not _is_of_kind(request.kind, choice.kind):
+                return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
+            self._forget()
+            response = self._response(choice)
+            if response.action != OnRunStartAction.NON_DEBUG_RUN:
+                ranks.opened(self._rank_run)
+            return response
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is asked for that a run could lead to a stop by."""
+        debugger = self.debugger
+        return (debugger.is_off or debugger.is_detached) and type(debugger.ranks) is Alone
+
+    def expected_watch(self) -> Watch | None:
+        """What the next run will be watched for, if it is known now that it will be.
+
+        An engine without sessions may so record what the program does before the run begins.
+        """
+        debugger = self.debugger
+        choice = debugger.choice
+        if debugger.is_off or debugger.is_detached:
+            return None
+        if choice is None and not debugger.stops:
+            choice = self._announced()
+        if choice is None:
+            return None
+        is_watched = choice.is_debug and not choice.is_profile and not choice.is_stepper
+        if not is_watched or debugger.countdown > 1:
+            return None
+        return self._debug_response(choice).watch()
+
+    def _response(self, choice: RunChoice) -> OnRunStartResponse:
+        """What a choice means for the run that starts now; counts it."""
+        debugger = self.debugger
+        debugger.countdown -= 1
+        if not choice.is_debug or debugger.countdown > 0:
+            if not choice.is_debug and debugger.countdown <= 0:
+                debugger.choice = None
+            return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
+        if choice.is_profile:
+            return OnRunStartResponse(OnRunStartAction.PROFILE_RUN)
+        if choice.is_stepper:
+            if not debugger.ranks.is_joined:
+                return OnRunStartResponse(OnRunStartAction.INVOKE_STEPPER)
+            debugger.note("A run of several processes can't be stepped through.")
+        return self._debug_response(choice)
+
+    def _announced(self) -> RunChoice | None:
+        """What the first command of the queue asks for, if that is a run."""
+        words = self.debugger.queue.peek().split(maxsplit=1)
+        if not words or words[0] not in ("run", "r"):
+            return None
+        context = self._context("run-start", RunInfo(kind="training run"))
+        service = CommandService(
+            context, title="", title_role="", initial_command="", history=History(None)
+        )
+        leave = service.run(self.debugger.queue.peek()).leave
+        action = leave.action if leave is not None else None
+        return action if isinstance(action, RunChoice) and action.times == 1 else None
+
+    def _debug_response(self, choice: RunChoice) -> OnRunStartResponse:
+        predicate = None
+        if choice.filter_name:
+            with contextlib.suppress(UserError):  # it is told of at the run's end
+                predicate = self.debugger.filters.predicate(choice.filter_name)
+        return OnRunStartResponse(
+            OnRunStartAction.DEBUG_RUN,
+            node_name_regex_allowlist=choice.node_name,
+            op_type_regex_allowlist=choice.op_type,
+            tensor_dtype_regex_allowlist=choice.tensor_dtype,
+            is_anchored=False,
+            filter_name=choice.filter_name,
+            exclude=choice.exclude,
+            predicate=predicate,
+            limit=self.debugger.store.limit,
+        )
+
+    def invoke_node_stepper(
+        self, node_stepper: NodeStepper, restore_variable_values_on_exit: bool = True
+    ) -> None:
+        """Stop in the middle of the run, for as long as the user likes.
+
+        Raises:
+            SystemExit: the user ended the program.
+        """
+        debugger = self.debugger
+        # While an open-ended run goes on, so do the program's other threads.
+        held = contextlib.nullcontext() if node_stepper.run.is_open_ended else debugger.lock
+        with held:
+            context = self._context("stepper", node_stepper.run_info)
+            context.describe_error = self._adapter.describe_error
+            action = stop_in(debugger, context, node_stepper, self._label())
+            if action.is_discarded:
+                debugger.choice = None
+                debugger.run_count -= 1
+            if action.exit is not None:
+                debugger.choose(action.exit, debugger.run_count + 1)
+
+    def _step_through(self, call: RunCall, request: OnRunStartRequest) -> Capture | RunCall:
+        try:
+            return super()._step_through(call, request)
+        except BaseException:
+            self.debugger.choice = None  # it was about this run, which has no end to tell of
+            raise
+
+    def on_run_end(self, request: OnRunEndRequest) -> OnRunEndResponse:
+        """Stop at the run that the choice is about, and at every run that failed."""
+        debugger = self.debugger
+        response = OnRunEndResponse()
+        with debugger.lock:
+            if debugger.is_detached:
+                return response
+            choice = debugger.choice
+            failed = request.error is not None
+            is_plain = request.performed_action == OnRunStartAction.NON_DEBUG_RUN
+            if not failed and (is_plain or choice is None):
+                return response
+            is_profile = request.performed_action == OnRunStartAction.PROFILE_RUN
+            dump: Dump | None = request.dump
+            initial, role = self._first_screen(choice, dump, request)
+            debugger.store.number = self.run_call_count if debugger.ranks.is_joined else 0
+            is_passing = not failed and initial.startswith("lt -f")
+            verdict = Verdict(bool(initial), is_passing, request.error)
+            agreed = debugger.ranks.agree(self._rank_run, verdict)
+            if not agreed.stops:
+                return response
+            if dump is None and request.later is not None:
+                dump = request.later()
+            if not initial and (agreed.passing or agreed.errors):  # on another rank
+                initial, role = self._filtered_screen(choice), "error"
+            elif not initial:  # Ctrl-C while the others were waited for
+                initial, role = "lt", "end"
+            if dump is not None and debugger.ranks.is_joined:
+                _add_details(dump, debugger.ranks.details())
+            # Only what somebody is going to look at is ever written.
+            if isinstance(dump, MemoryDump):
+                dump, note = debugger.store.bound(dump)
+                request.dump = None
+                if note:
+                    debugger.note(note)
+            if dump is not None:
+                kept = debugger.store.retain(dump)
+                if kept:
+                    debugger.note(kept)
+            dump = debugger.ranks.share(self._rank_run, dump, agreed)
+            if debugger.ranks.is_silent and failed:
+                debugger.choice = None  # the leader can't be waited for: it may wait for this rank
+                self._last_dump = dump
+                return response
+            info = dump.run_info() if dump is not None else None
+            if info is None:
+                info = RunInfo(call_count=self.run_call_count, error=request.error)
+            context = self._context("profile" if is_profile else "run-end", info, dump)
+            self._stop_at_end(context, initial, role, agreed)
+        return response
+
+    def _first_screen(
+        self, choice: RunChoice | None, dump: Dump | None, request: OnRunEndRequest
+    ) -> tuple[str, str]:
+        """The first screen of a run's end and its role; empty: there is no stop."""
+        is_awaited = choice is not None and bool(choice.filter_name)
+        if request.error is not None:
+            if choice is not None and is_awaited and dump is not None and request.error.is_late:
+                self._filtered(choice, dump, request)  # the error screen tells of it
+            return "error", "error"
+        if choice is not None and is_awaited and (dump is not None or request.passes is not None):
+            return self._filtered(choice, dump, request)
+        is_profile = request.performed_action == OnRunStartAction.PROFILE_RUN
+        return "lp" if is_profile else "lt", "end"
+
+    def gave_up(self, reason: str) -> None:
+        """The engine has failed and watches nothing any more."""
+        self.debugger.ranks.give_up(reason)
+
+    def _stop_at_end(self, context: Context, initial: str, role: str, agreed: Agreement) -> None:
+        debugger = self.debugger
+        choice, debugger.choice = debugger.choice, None
+        self._last_dump = context.dump
+        what = "profile of " if context.mode == "profile" else ""
+        if debugger.ranks.is_joined:
+            first = self._first_rank(context, choice)
+            what = f"{agreed.describe(first)}{what}"
+            about = [first] if first is not None else [*sorted(agreed.errors), *agreed.passing]
+            if about and isinstance(context.dump, JoinedDump):
+                context.dump.focus = about[0]
+        title = f"run-end: {self._label()}{what}{describe_run(context)}"
+        try:
+            action = debugger.stop(context, title=title, title_role=role, initial_command=initial)
+        finally:
+            if not debugger.looks_back:
+                self._forget()  # also where no other run comes: the program's memory is its own
+        debugger.choose(action, debugger.run_count + 1)
+
+    def _first_rank(self, context: Context, choice: RunChoice | None) -> int | None:
+        """On which rank a filter's first tensor is, in the order of time; ``None``: unknown."""
+        if not isinstance(context.dump, JoinedDump) or choice is None or not choice.filter_name:
+            return None
+        try:
+            found = context.dump.find(
+                self.debugger.filters.predicate(choice.filter_name),
+                first_n=1,
+                exclude=compile_regex(choice.exclude, "-fenn") if choice.exclude else None,
+                on_error=lambda datum, error: None,
+            )
+        except UserError:
+            return None
+        return part_of(found[0].node_name)[0] if found else None
+
+    def _stops_at_end(self) -> bool:
+        """Whether the run that starts now is one that `on_run_end` can stop after."""
+        choice = self.debugger.choice
+        return choice is not None and choice.is_debug and self.debugger.countdown <= 1
+
+    def _filtered(
+        self, choice: RunChoice, dump: Dump | None, request: OnRunEndRequest
+    ) -> tuple[str, str]:
+        """The first screen of a run under ``run -f`` and its role; empty: there is no stop."""
+        waiting = self.debugger.waiting
+        if request.gap and self.debugger.report_gap(choice.filter_name, request.gap):
+            return "run_info", "error"
+        if dump is None:
+            if waiting.is_interrupted:
+                return "run_info" if request.later is None else "lt", "end"
+            waiting.say(request.said)
+            return "", ""
+        if request.passes or (request.passes is None and self._passes(choice, dump)):
+            info = dump.run_info()
+            if info is not None:
+                info.filter_name = choice.filter_name  # a dump that is kept tells it
+            return self._filtered_screen(choice), "error"
+        if waiting.is_interrupted:
+            return "lt", "end"
+        waiting.say(request.said or f"none of {len(dump.data())} tensors")
+        return "", ""
+
+    @staticmethod
+    def _filtered_screen(choice: RunChoice | None) -> str:
+        """The first screen of a run that a filter has stopped at."""
+        if choice is None or not choice.filter_name:
+            return "lt"
+        exclude = f" -fenn {quoted(choice.exclude)}" if choice.exclude else ""
+        return f"lt -f {quoted(choice.filter_name)}{exclude}"
+
+    def _passes(self, choice: RunChoice, dump: Dump) -> bool:
+        """Whether some tensor passes the filter; a filter that raises is noted and passed over."""
+        failures: list[str] = []
+
+        def failed(datum: Datum, error: Exception) -> None:
+            failures.append(f"{datum.tensor_name}: {one_line(error)}")
+
+        try:
+            predicate = self.debugger.filters.predicate(choice.filter_name)
+            exclude = compile_regex(choice.exclude, "-fenn") if choice.exclude else None
+            found = dump.find(predicate, first_n=1, exclude=exclude, on_error=failed)
+        except UserError as error:
+            self.debugger.note(str(error))
+            return True
+        if failures:
+            info = dump.run_info()
+            run = f"run #{info.call_count}" if info is not None else "a run"
+            self.debugger.report_filter(choice.filter_name, run, failures)
+        return bool(found)
+
+    def _other_thread(self) -> bool:
+        """Whether a run is nobody's business: the debugger is off, or it is another thread's."""
+        return self.debugger.is_off or super()._other_thread()
+
+    def _label(self) -> str:
+        """Which session and thread a stop belongs to, where there is more than one."""
+        parts = []
+        if self.debugger.session_count > 1 and self.number:
+            parts.append(f"session {self.number}")
+        thread = threading.current_thread()
+        if thread is not threading.main_thread():
+            parts.append(thread.name)
+        return f"{', '.join(parts)}: " if parts else ""
+
+    def _context(self, mode: str, info: RunInfo, dump: Dump | None = None) -> Context:
+        debugger = self.debugger
+        return Context(
+            mode,
+            debugger.registry,
+            debugger.filters,
+            debugger.settings,
+            info,
+            dump,
+            names=debugger.names,
+        )
+
+    def _forget(self) -> None:
+        """The tensors of the last run are no longer asked for."""
+        self.debugger.store.release(self._last_dump)
+        self._last_dump = None
+
+
+def _add_details(dump: Dump, details: list[tuple[str, str]]) -> None:
+    info = dump.run_info()
+    if info is not None:
+        info.details = [*info.details, *details]
+
+
+def _is_of_kind(kind: str, wanted: str) -> bool:
+    """Whether a choice is about runs of a kind; an empty wish is about all."""
+    return kind.startswith(wanted)

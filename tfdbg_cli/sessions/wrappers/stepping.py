@@ -1,0 +1,86 @@
+"""The stop in the middle of a run."""
+
+from __future__ import annotations
+
+import atexit
+
+from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.run.control import ExitChoice, describe_run
+from tfdbg_cli.commands.stepper.moves import StepperExit
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.engines.base import SteppedRun
+from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
+from tfdbg_cli.sessions.debugger.debugger import Debugger
+
+__all__ = ["breakpoint_in", "stop_in"]
+
+
+def stop_in(
+    debugger: Debugger,
+    context: Context,
+    node_stepper: NodeStepper,
+    label: str = "",
+    *,
+    may_discard: bool = True,
+) -> StepperExit:
+    """Give control to the user, who moves through a run.
+
+    Args:
+        debugger: whose UI it is.
+        context: of the stop, in the mode ``stepper``.
+        node_stepper: the run.
+        label: in front of the title.
+        may_discard: whether the run may be given up.
+    """
+    context.walk = node_stepper.walk
+    if may_discard:
+        is_program = node_stepper.run.is_open_ended
+        context.discard = _refuse_discard if is_program else node_stepper.discard
+    context.refresh()
+    action = debugger.stop(
+        context,
+        title=f"stepper: {label}{describe_run(context)}",
+        title_role="start",
+        initial_command="where",
+    )
+    if isinstance(action, StepperExit):
+        return action
+    return StepperExit(exit=action if isinstance(action, ExitChoice) else None)
+
+
+def _refuse_discard() -> None:
+    """A program that waits in the middle of a run.
+
+    Raises:
+        UserError: always.
+    """
+    raise UserError(
+        "The program is in the middle of this run and can't be taken back.",
+        "restore takes overrides back that nothing has read; exit lets the run go on.",
+    )
+
+
+def breakpoint_in(stepper: SteppedRun, run_info: RunInfo) -> None:
+    """Stop in the middle of a run that somebody else drives; what the user does holds for it.
+
+    Raises:
+        SystemExit: the user ended the program.
+    """
+    debugger = next(iter(Debugger.instances), None)
+    if debugger is None:
+        debugger = Debugger()
+        atexit.register(debugger.close)
+    if debugger.is_off or debugger.is_detached:
+        return
+    context = Context(
+        "stepper",
+        debugger.registry,
+        debugger.filters,
+        debugger.settings,
+        run_info,
+        names=debugger.names,
+    )
+    found = stop_in(debugger, context, NodeStepper.of(stepper, run_info), may_discard=False)
+    if found.exit is not None:
+        debugger.choose(found.exit, debugger.run_count + 1)

@@ -1,0 +1,183 @@
+"""Keys: what is understood where, pastes, and answers to questions."""
+
+from __future__ import annotations
+
+from tfdbg_cli.commands.reply import Toast
+from tfdbg_cli.ui.keys import Where, key_name
+from tfdbg_cli.ui.screen.input.actions import Actions
+from tfdbg_cli.ui.screen.input.commander import Commander
+from tfdbg_cli.ui.screen.input.pointer import Pointer
+from tfdbg_cli.ui.screen.paint.cells import Target
+
+__all__ = ["Controls"]
+
+_ENTER = frozenset({"enter", "ctrl j", "ctrl m"})
+
+
+class Controls:
+    """Finds out what a key or a click means, and has it done.
+
+    Args:
+        app: runs commands and holds the state.
+    """
+
+    def __init__(self, app: Commander) -> None:
+        self._app = app
+        self.state = app.state
+        self._actions = Actions(app)
+        self._pointer = Pointer(app, self._actions)
+        self._prefix = ""
+        self._pasted: list[str] | None = None
+
+    @property
+    def actions(self) -> frozenset[str]:
+        """The names of all actions."""
+        return self._actions.names
+
+    def _places(self) -> tuple[Where, ...]:
+        if self.state.palette is not None:
+            return (Where.PALETTE, Where.EDIT)
+        if self.state.menu_at is not None:
+            return (Where.MENU, Where.ANYWHERE)
+        if self.state.page_mode:
+            view = self.state.view
+            if view is not None and view.cursor:
+                return (Where.ELEMENT, Where.PAGE, Where.ANYWHERE)
+            return (Where.PAGE, Where.ANYWHERE)
+        if self.state.prompt.is_searching:
+            return (Where.HISTORY, Where.PROMPT, Where.EDIT, Where.ANYWHERE)
+        if self.state.clicked:
+            return (Where.ELEMENT,)
+        if not self.state.prompt.line.text:
+            return (Where.EMPTY, Where.PROMPT, Where.EDIT, Where.ANYWHERE)
+        if self.state.prompt.completion is not None:
+            return (Where.CANDIDATES, Where.PROMPT, Where.EDIT, Where.ANYWHERE)
+        return (Where.PROMPT, Where.EDIT, Where.ANYWHERE)
+
+    def key(self, name: str) -> None:
+        """A key was pressed: paste, question, table, text, in this order."""
+        state = self.state
+        if name in {"begin paste", "end paste"} or self._pasted is not None:
+            self._paste_key(name)
+            return
+        if state.question is not None:
+            self._answer_key(name)
+            return
+        if name in {"esc", "ctrl c"} and self._app.cancel_work():
+            return
+        state.last_message, state.message = state.message or state.last_message, None
+        name, self._prefix = self._prefix + name, ""
+        if name in state.keys.prefixes:
+            self._prefix = name + " "
+            state.message = Toast(f"{key_name(name)} …")
+            return
+        state.clicked = self._moves_clicked(name)
+        action = state.keys.find(name, self._places())
+        if action is None and name.startswith("meta ") and not self._prefix:
+            # Esc and a key in quick succession come as one.
+            self.key("esc")
+            self.key(name.removeprefix("meta "))
+        elif action is not None:
+            self._actions.do(action)
+        elif len(name) == 1 and name.isprintable():
+            self._letter(name)
+        elif state.palette is not None:
+            action = state.keys.find(name, (Where.ANYWHERE,))
+            if action is not None:  # what holds anywhere ends the list
+                state.palette = None
+                self._actions.do(action)
+
+    def _moves_clicked(self, name: str) -> bool:
+        """Whether a key is for the element that was clicked, and no letter of a command."""
+        state = self.state
+        if not state.clicked or len(name) == 1 or state.prompt.line.text:
+            return False
+        if state.view is None or not state.view.cursor:
+            return False
+        return state.keys.find(name, (Where.ELEMENT,)) not in {None, "leave_element"}
+
+    def _letter(self, name: str) -> None:
+        """A letter that is no key."""
+        state = self.state
+        if state.palette is None and state.page_mode and state.menu_at is None:
+            state.message = Toast(f'"{name}" does nothing on the page. Esc: prompt, ?: keys.')
+        elif state.palette is not None or state.menu_at is None:
+            self._actions.type(name)
+
+    def do(self, action: str) -> None:
+        """Do what the key table calls by that name."""
+        if action == "cancel":
+            self._pasted = None
+        self._actions.do(action)
+
+    # -- pastes
+
+    def _paste_key(self, name: str) -> None:
+        """A paste never runs anything: its lines become one, which waits for Enter."""
+        if name == "begin paste":
+            self._pasted = []
+        elif name in {"end paste", "ctrl c"} or self._pasted is None:
+            text = " ".join("".join(self._pasted or ()).split("\n")).strip()
+            self._pasted = None
+            if text and name == "end paste" and self.state.question is None:
+                self._paste(text)
+        elif name in _ENTER:
+            self._pasted.append("\n")
+        elif name == "tab":
+            self._pasted.append(" ")
+        elif len(name) == 1 and name.isprintable():
+            self._pasted.append(name)
+
+    def _paste(self, text: str) -> None:
+        self.state.menu_at = None
+        if self.state.palette is None:
+            self.state.page_mode = False
+            self.state.prompt.touch()
+        self._actions.type(text)
+
+    # -- answers
+
+    def _answer_key(self, name: str) -> None:
+        question = self.state.question
+        assert question is not None
+        if name in {"esc", "ctrl c"}:
+            self._answered("")
+        elif name in _ENTER:
+            choice = question.choice(self.state.answer)
+            self.state.answer = ""
+            if choice is not None:
+                self._answered(choice.command)
+        elif name in {"backspace", "ctrl h"}:
+            self.state.answer = self.state.answer[:-1]
+        elif len(name) == 1 and name.isprintable():
+            self.state.answer += name
+
+    def _answered(self, command: str) -> None:
+        self.state.question = self.state.message = None
+        self.state.answer = ""
+        if command:
+            self._app.execute(command)
+        self._app.drain_queue()
+
+    # -- mouse
+
+    def click(self, target: Target | None, col: int, row: int) -> None:
+        """The left button went down; a question takes nothing but an answer."""
+        question = self.state.question
+        if question is None:
+            self._pointer.click(target, col, row)
+        elif target is not None and target.kind == "answer":
+            choice = question.choice(target.value)
+            self._answered(choice.command if choice is not None else "")
+
+    def drag(self, col: int, row: int) -> None:
+        """The mouse moved with the left button down."""
+        self._pointer.drag(col, row)
+
+    def release(self) -> None:
+        """A button went up."""
+        self._pointer.release()
+
+    def wheel(self, lines: int, columns: int, row: int) -> None:
+        """The wheel turned over a row."""
+        self._pointer.wheel(lines, columns, row)

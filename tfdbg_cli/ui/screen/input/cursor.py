@@ -1,0 +1,153 @@
+"""The cursor on an element of a tensor: where it is, where it can go, what is under it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Protocol
+
+from tfdbg_cli.common.documents import Cell, Document
+
+__all__ = ["ElementCursor"]
+
+# Lines without elements that the cursor jumps over.
+_REACH = 512
+
+
+class _Page(Protocol):
+    """What the cursor needs of the view that it is on."""
+
+    document: Document
+    top: int
+
+    @property
+    def bottom(self) -> int:
+        """The line behind the last visible one."""
+        ...
+
+    def show_place(self, number: int, first: int, behind: int) -> None:
+        """Scroll so that some characters of a line are visible."""
+        ...
+
+
+class ElementCursor:
+    """A place on an element of what a view shows, or none.
+
+    Args:
+        view: the view.
+    """
+
+    def __init__(self, view: _Page) -> None:
+        self._view = view
+        self._place: tuple[int, int] | None = None
+
+    def __bool__(self) -> bool:
+        return self.current is not None
+
+    @property
+    def current(self) -> tuple[int, Cell] | None:
+        """The line and the element, or ``None``."""
+        if self._place is None:
+            return None
+        number, ordinal = self._place
+        cells = self._cells(number)
+        return (number, cells[ordinal]) if ordinal < len(cells) else None
+
+    def span_on(self, number: int) -> tuple[int, int] | None:
+        """The characters of a line that it covers."""
+        if self._place is None or self._place[0] != number:
+            return None
+        found = self.current
+        return (found[1].start, found[1].stop) if found is not None else None
+
+    def text(self) -> str:
+        """The element with its exact value, ``[3,4] = 0.1``."""
+        found = self.element()
+        return found.lines(0, 1)[0].text if found is not None else ""
+
+    def element(self) -> Document | None:
+        """All about the element."""
+        found = self.current
+        return self._view.document.element(found[1].indices) if found is not None else None
+
+    def clear(self) -> None:
+        """Take it away."""
+        self._place = None
+
+    def begin(self) -> bool:
+        """Put it on the first visible element; ``False``: there is none."""
+        return self._first(range(self._view.top, self._view.bottom), 0)
+
+    def go_to(self, indices: Sequence[int]) -> bool:
+        """Put it on an element; ``False``: no line shows that."""
+        return self.put(self._view.document.locate(indices), indices)
+
+    def put(self, number: int, indices: Sequence[int]) -> bool:
+        """Put it on an element of a line; ``False``: the line doesn't show that."""
+        wanted = tuple(indices)
+        for ordinal, cell in enumerate(self._cells(number)):
+            if cell.indices == wanted:
+                return self._put(number, ordinal)
+        return False
+
+    def put_at(self, number: int, at: int) -> bool:
+        """Put it on the element at a character of a line; ``False``: there is none."""
+        for ordinal, cell in enumerate(self._cells(number)):
+            if cell.start <= at < cell.stop:
+                return self._put(number, ordinal)
+        return False
+
+    def step(self, pattern: re.Pattern[str], direction: int) -> bool:
+        """Go to the next element on the same line whose text matches; ``False``: there is none."""
+        if self._place is None:
+            return False
+        number, ordinal = self._place
+        cells = self._cells(number)
+        text = self._view.document.lines(number, number + 1)[0].text
+        rest = range(ordinal + 1, len(cells)) if direction > 0 else range(ordinal - 1, -1, -1)
+        for other in rest:
+            if other < len(cells) and pattern.search(text[cells[other].start : cells[other].stop]):
+                return self._put(number, other)
+        return False
+
+    def move(self, rows: int, columns: int) -> bool:
+        """Move by one line or one element; ``False``: there is nothing that way."""
+        if self._place is None:
+            return self.begin()
+        number, ordinal = self._place
+        cells = self._cells(number)
+        if columns:
+            if 0 <= ordinal + columns < len(cells):
+                return self._put(number, ordinal + columns)
+            return self._first(self._lines_from(number, columns), 0 if columns > 0 else -1)
+        middle = cells[ordinal].start + cells[ordinal].stop if ordinal < len(cells) else 0
+        return self._first(self._lines_from(number, rows), None, middle)
+
+    def _lines_from(self, number: int, direction: int) -> range:
+        count = self._view.document.line_count
+        if direction > 0:
+            return range(number + 1, min(number + _REACH, count))
+        return range(number - 1, max(number - _REACH, -1), -1)
+
+    def _first(self, numbers: range, ordinal: int | None, middle: int = 0) -> bool:
+        """Put it on the first of some lines with elements: one by its number, or the nearest."""
+        for number in numbers:
+            cells = self._cells(number)
+            if cells:
+                if ordinal is None:
+                    near = [abs(cell.start + cell.stop - middle) for cell in cells]
+                    ordinal = near.index(min(near))
+                return self._put(number, ordinal % len(cells))
+        return False
+
+    def _put(self, number: int, ordinal: int) -> bool:
+        self._place = (number, ordinal)
+        cell = self._cells(number)[ordinal]
+        self._view.show_place(number, cell.start, cell.stop)
+        return True
+
+    def _cells(self, number: int) -> list[Cell]:
+        try:
+            return self._view.document.cells(number)
+        except Exception:  # a damaged dump: the page says so
+            return []

@@ -1,0 +1,107 @@
+"""The mouse: what clicks, drags and the wheel do."""
+
+from __future__ import annotations
+
+from tfdbg_cli.ui.screen.input.actions import Actions
+from tfdbg_cli.ui.screen.input.commander import Commander
+from tfdbg_cli.ui.screen.paint.cells import Target
+from tfdbg_cli.ui.screen.paint.page import thumb
+
+__all__ = ["Pointer"]
+
+
+class Pointer:
+    """Turns what the mouse does into actions. A second click does what the first one did.
+
+    Args:
+        app: runs commands and holds the state.
+        actions: by their names.
+    """
+
+    def __init__(self, app: Commander, actions: Actions) -> None:
+        self._app = app
+        self._actions = actions
+        self._state = app.state
+        # The row of the thumb that was taken hold of.
+        self._held: int | None = None
+
+    def click(self, target: Target | None, col: int, row: int) -> None:
+        """The left button went down on a target, the scroll bar, or nothing."""
+        state = self._state
+        state.message = None
+        state.menu_at = None
+        state.clicked = False
+        if target is not None and target.kind == "entry" and state.palette is not None:
+            state.palette.chosen = int(target.value)
+            self._actions.do("palette_run")
+            return
+        first, behind = state.popup
+        if state.palette is not None:
+            if not first <= row < behind:
+                self._actions.do("close_palette")
+        elif target is None:
+            self._click_element(col, row)
+            self._click_scroll_bar(col, row)
+        elif target.kind == "command":
+            self._app.follow(target.value)
+        elif target.kind == "action":
+            self._actions.do(target.value)
+        elif target.kind == "candidate" and state.prompt.completion is not None:
+            state.prompt.choose(int(target.value))
+            state.prompt.touch()
+
+    def _click_element(self, col: int, row: int) -> None:
+        view = self._state.view
+        first_row, behind = self._state.areas.page
+        if view is None or not first_row <= row < behind or col >= self._state.size[0] - 1:
+            return
+        number = view.line_at(row - first_row)
+        if view.top <= number < view.document.line_count:
+            self._state.clicked = view.cursor.put_at(number, view.character_at(number, col))
+
+    def _click_scroll_bar(self, col: int, row: int) -> None:
+        view = self._state.view
+        first_row, behind = self._state.areas.page
+        if view is None or col != self._state.size[0] - 1 or not first_row <= row < behind:
+            return
+        first, length = thumb(view)
+        row -= first_row
+        if not length:
+            return
+        if row < first:
+            self._actions.do("page_up")
+        elif row >= first + length:
+            self._actions.do("page_down")
+        else:
+            self._held = row - first
+
+    def drag(self, col: int, row: int) -> None:
+        """The scroll bar follows the mouse."""
+        view = self._state.view
+        if self._held is None or view is None:
+            return
+        _, length = thumb(view)
+        room = view.height - length
+        if length and room:
+            share = (row - self._state.areas.page[0] - self._held) / room
+            view.go_to(round(min(max(share, 0.0), 1.0) * view.last_top))
+
+    def release(self) -> None:
+        """A button went up."""
+        self._held = None
+
+    def wheel(self, lines: int, columns: int, row: int) -> None:
+        """The wheel turned over a row: a list there scrolls, else the page."""
+        state, view = self._state, self._state.view
+        state.message = None
+        first, behind = state.popup
+        if lines and first <= row < behind and (state.palette or state.prompt.completion):
+            if state.palette is not None:
+                self._actions.move_in_palette(lines)
+            else:
+                state.prompt.skip(1 if lines > 0 else -1)
+        elif view is not None:
+            if lines:
+                view.scroll(lines)
+            if columns:
+                view.scroll_sideways(4 * columns)

@@ -1,0 +1,152 @@
+"""The rows around the page: title, navigation, menu, status, prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import urwid
+
+from tfdbg_cli.common.documents import MenuItem
+from tfdbg_cli.ui.keys import Where
+from tfdbg_cli.ui.screen.paint.cells import Cells, Segment, Target, clip, text_width
+from tfdbg_cli.ui.screen.stack import ViewStack
+from tfdbg_cli.ui.screen.state import State
+from tfdbg_cli.ui.screen.view import View
+
+__all__ = ["menu_row", "nav_row", "prompt_row", "status_row", "title_row"]
+
+
+def title_row(title: str, role: str, width: int, mark: str = "") -> Cells:
+    """``--- title (mark) -----``, in the colour of what kind of stop this is.
+
+    The title is cut where there is no room for it and the mark.
+    """
+    attribute = f"title-{role}"
+    end = f" ({mark}) " if mark else " "
+    text = "--- " + _cut(title, width - 4 - text_width(end)) + end
+    text += "-" * max(width - text_width(text), 0)
+    return clip([Segment(text, attribute)], 0, width, fill=attribute)
+
+
+def _cut(text: str, width: int) -> str:
+    """A text, or as much of it as there is room for, and a sign that it goes on."""
+    if text_width(text) <= width:
+        return text
+    end, _ = urwid.calc_text_pos(text, 0, len(text), max(width - 1, 0))
+    return text[:end] + "…"
+
+
+def nav_row(views: ViewStack, width: int) -> Cells:
+    """``| <-- --> | 3/7 | command``; the arrows can be clicked where they lead somewhere."""
+    segments = [Segment("| ", "nav")]
+    for text, step, action in (("<--", -1, "previous_screen"), ("-->", 1, "next_screen")):
+        if views.can_move(step):
+            segments.append(Segment(text, "nav-link+link", Target("action", action)))
+        else:
+            segments.append(Segment(text, "nav"))
+        segments.append(Segment(" ", "nav"))
+    view = views.current
+    if view is not None:
+        head = f"| {views.position}/{len(views)} | "
+        room = width - sum(text_width(segment.text) for segment in segments) - len(head)
+        segments.append(Segment(head + _cut(view.command, room), "nav"))
+    return clip(segments, 0, width, fill="nav")
+
+
+def menu_row(menu: Sequence[MenuItem], focus: int | None, width: int) -> Cells:
+    """``| caption | caption |``; scrolled so far that the focused entry is visible."""
+    segments = [Segment("| ", "nav")]
+    column, left = 2, 0
+    for index, item in enumerate(menu):
+        attribute = "menu+link" if item.enabled else "menu-disabled"
+        if index == focus:
+            attribute = "menu-focus"
+            left = max(column + text_width(item.caption) + 2 - width, 0)
+        target = Target("command", item.command) if item.enabled else None
+        segments += [Segment(item.caption, attribute, target), Segment(" | ", "nav")]
+        column += text_width(item.caption) + 3
+    return clip(segments, left, width, fill="nav", marker=Segment(">", "nav"))
+
+
+def _percent(view: View) -> str:
+    if view.last_top == 0:
+        return "100%"
+    return f"{100 * view.top / view.last_top:.2f}%"
+
+
+class _Item(NamedTuple):
+    """A part of the status line that can be clicked; the least ``rank`` goes first."""
+
+    text: str
+    rank: int
+    action: str
+
+
+def status_row(state: State, width: int) -> Cells:
+    """How far the page is scrolled, what it shows of a tensor, the mouse, where to find help.
+
+    Only whole items are shown: what is least needed goes first where there is no room.
+    """
+    view = state.view
+    left: list[str] = []
+    if view is not None:
+        count = view.document.line_count
+        left.append(f"Scroll (PgUp/PgDn): {_percent(view)}" if width >= 44 else _percent(view))
+        if (status := view.cursor.text()) or (status := view.status()):
+            left.append(status)
+        if count:
+            left.append(f"{view.top + 1}-{view.bottom}/{count}")
+        if view.left:
+            left.append(f"column {view.left + 1}")
+    right = _right_items(state)
+    used = sum(text_width(text) + 3 for text in left)
+    while right and used + sum(text_width(item.text) + 3 for item in right) > width:
+        right.remove(min(right, key=lambda item: item.rank))
+    while len(left) > 1 and sum(text_width(text) + 3 for text in left) > width:
+        if len(left) == 2 and view is not None and left[0] != _percent(view):
+            left[0] = _percent(view)  # what the page shows is worth more than the words
+        else:
+            left.pop()
+    start = " " + " | ".join(left)
+    end = sum(text_width(item.text) + 3 for item in right) - 2
+    segments = [Segment(start + " " * max(width - text_width(start) - end, 1), "status")]
+    for item in right:
+        if item is not right[0]:
+            segments.append(Segment(" | ", "status"))
+        segments.append(Segment(item.text, "status", Target("action", item.action)))
+    return clip(segments, 0, width, fill="status")
+
+
+def _right_items(state: State) -> list[_Item]:
+    keys = state.keys
+    items = []
+    if state.program_printed:
+        text = f"{keys.key_of('show_output', Where.ANYWHERE)}: program output"
+        items.append(_Item(text.removeprefix(": "), 4, "show_output"))
+    if state.page_mode:
+        items.append(_Item("PAGE (: leaves)", 3, "to_prompt"))
+    if key := keys.key_of("open_palette", Where.ANYWHERE):
+        items.append(_Item(f"{key}: find", 0, "open_palette"))
+    items.append(_Item("Mouse: ON" if state.mouse else "Mouse: OFF", 2, "toggle_mouse"))
+    if key := keys.key_of("show_keys", Where.ANYWHERE):
+        items.append(_Item(f"{key}: keys", 1, "show_keys"))
+    return items
+
+
+def prompt_row(prompt: str, text: str, cursor: int, width: int) -> tuple[Cells, int]:
+    """The prompt and the line, scrolled so that the cursor is visible.
+
+    Returns:
+        The row, and the cursor's column.
+    """
+    if text_width(prompt) > width // 2:
+        prompt = "> "[: max(width - 1, 0)]
+    start = text_width(prompt)
+    room = max(width - start, 1)
+    column = text_width(text[:cursor])
+    left = max(column - room + 1, 0)
+    head = clip([Segment(prompt, "prompt")], 0, min(start, width))
+    tail = clip([Segment(text)], left, room)
+    cells = Cells(head.data + tail.data, head.runs + tail.runs, [], tail.more)
+    return cells, min(start + column - left, width - 1)

@@ -1,0 +1,103 @@
+"""The whole screen as one urwid box widget: rows of cells, a cursor, and what a click hits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import urwid
+
+from tfdbg_cli.ui.screen.paint.cells import Cells, Target, canvas_of
+from tfdbg_cli.ui.screen.paint.painter import paint
+from tfdbg_cli.ui.screen.state import State
+
+__all__ = ["Frame", "InputHandler"]
+
+
+# urwid's type of a size; a box widget is only ever given columns and rows.
+_Size = tuple[()] | tuple[int] | tuple[int, int]
+
+
+def _box(size: _Size) -> tuple[int, int]:
+    if len(size) != 2:
+        raise ValueError("the screen is a box widget")
+    return size
+
+
+class InputHandler(Protocol):
+    """Whom a `Frame` tells about keys and the mouse."""
+
+    def key(self, name: str) -> None:
+        """A key was pressed."""
+        ...
+
+    def click(self, target: Target | None, col: int, row: int) -> None:
+        """The left button went down."""
+        ...
+
+    def drag(self, col: int, row: int) -> None:
+        """The mouse moved with the left button down."""
+        ...
+
+    def release(self) -> None:
+        """A button went up."""
+        ...
+
+    def wheel(self, lines: int, columns: int, row: int) -> None:
+        """The wheel turned over a row."""
+        ...
+
+
+class Frame(urwid.Widget):
+    """One box widget for the whole screen.
+
+    A screen of rows that are all made anew is simpler than a tree of widgets, leaves nothing
+    stale behind, and takes a millisecond or two.
+    """
+
+    _sizing = frozenset([urwid.BOX])
+    _selectable = True
+    no_cache = ["render"]  # noqa: RUF012
+
+    def __init__(
+        self, state: State, handler: InputHandler, on_drawn: Callable[[], None] = lambda: None
+    ) -> None:
+        super().__init__()
+        self._on_drawn = on_drawn
+        self._state = state
+        self._handler = handler
+        self._rows: list[Cells] = []
+
+    def render(self, size: _Size, focus: bool = False) -> urwid.TextCanvas:
+        """Paint the screen."""
+        cols, rows = _box(size)
+        self._state.size = (cols, rows)
+        self._rows, cursor = paint(self._state)
+        self._on_drawn()
+        return canvas_of(self._rows, cols, cursor)
+
+    def keypress(self, size: _Size, key: str) -> str | None:
+        """Every key is the handler's."""
+        self._handler.key(key)
+        return None
+
+    def mouse_event(
+        self, size: _Size, event: str, button: int, col: int, row: int, focus: bool
+    ) -> bool:
+        """Clicks and the wheel go to what was painted there."""
+        if event.endswith("mouse press"):
+            if button == 1:
+                inside = 0 <= row < len(self._rows)
+                target = self._rows[row].target_at(col) if inside else None
+                self._handler.click(target, col, row)
+            elif button in {4, 5}:
+                step = -3 if button == 4 else 3
+                sideways = "shift" in event
+                self._handler.wheel(0 if sideways else step, step if sideways else 0, row)
+            elif button in {6, 7}:
+                self._handler.wheel(0, -3 if button == 6 else 3, row)
+        elif event.endswith("mouse drag") and button == 1:
+            self._handler.drag(col, row)
+        elif event.endswith("mouse release"):
+            self._handler.release()
+        return True

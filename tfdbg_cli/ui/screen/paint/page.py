@@ -1,0 +1,87 @@
+"""The page: the visible lines of a View as rows of cells, and the scroll bar beside them."""
+
+from __future__ import annotations
+
+import urwid
+
+from tfdbg_cli.common.documents import Line
+from tfdbg_cli.ui.marks import cut_at, match_places
+from tfdbg_cli.ui.screen.paint.cells import Cells, Segment, Target, clip
+from tfdbg_cli.ui.screen.view import LinkPlace, View
+
+__all__ = ["page_rows", "thumb"]
+
+# In a longer line, matches are marked only as far as they can be seen.
+_LONG_LINE = 10_000
+
+_GOES_ON = Segment(">", "dim")
+
+
+def thumb(view: View) -> tuple[int, int]:
+    """First row and length of the scroll bar's thumb; length 0: everything is visible."""
+    count, height = view.document.line_count, view.height
+    if count <= height or height < 1:
+        return 0, 0
+    length = max(height * height // count, 1)
+    return round(view.top / view.last_top * (height - length)), length
+
+
+def page_rows(view: View) -> list[Cells]:
+    """The rows of the page, ``view.height`` of them, ``view.width`` columns each.
+
+    Only the visible lines are asked of the Document. The last column is the scroll bar's; a line
+    that goes on to the right ends in ``>``.
+    """
+    unicode = urwid.util.get_encoding().lower().replace("-", "") == "utf8"
+    track = clip([Segment("│" if unicode else "|", "scrollbar")], 0, 1)
+    block = clip([Segment("█" if unicode else "#", "scrollbar-thumb")], 0, 1)
+    first, length = thumb(view)
+    if not length:
+        track = clip((), 0, 1)
+    focused = view.focused_link()
+    lines = view.visible()
+    rows: list[Cells] = []
+    for row in range(view.height):
+        number = view.line_at(row)
+        segments: list[Segment] = []
+        if row < len(lines):
+            link = focused if focused is not None and focused.line == number else None
+            segments = _segments(view, lines[row], number, link)
+        cells = clip(segments, view.left, view.width - 1, marker=_GOES_ON)
+        bar = block if first <= row < first + length else track
+        rows.append(cells._replace(data=cells.data + bar.data, runs=cells.runs + bar.runs))
+    return rows
+
+
+def _segments(view: View, made: Line, number: int, focused: LinkPlace | None) -> list[Segment]:
+    """The segments of one line: roles, links, the focused link, what the search found."""
+    plain = "mark" if number == view.mark else "text"
+    pieces: list[Segment] = []
+    for index, span in enumerate(made.spans):
+        if span.link is None:
+            pieces.append(Segment(span.text, span.role or plain))
+        elif focused is not None and focused.first_span <= index <= focused.last_span:
+            pieces.append(Segment(span.text, "link-focus", Target("command", span.link.command)))
+        else:
+            name = (span.role or "link") + "+link"
+            pieces.append(Segment(span.text, name, Target("command", span.link.command)))
+    element = view.cursor.span_on(number)
+    if element is not None:
+        pieces = [
+            Segment(part, "link-focus" if found else pieces[index].attribute, pieces[index].target)
+            for index, part, found in cut_at([piece.text for piece in pieces], [element])
+        ]
+    if view.pattern is None or element is not None:
+        return pieces
+    text = made.text
+    end = len(text)
+    if end > _LONG_LINE:
+        end = min(end, view.left + view.width + _LONG_LINE)
+    places = match_places(view.pattern, text, end)
+    if not places:
+        return pieces
+    attribute = "match-current" if number == view.match else "match"
+    return [
+        Segment(part, attribute if found else pieces[index].attribute, pieces[index].target)
+        for index, part, found in cut_at([piece.text for piece in pieces], places)
+    ]

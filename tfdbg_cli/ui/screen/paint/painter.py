@@ -1,0 +1,74 @@
+"""The state of the screen to rows of cells."""
+
+from __future__ import annotations
+
+from tfdbg_cli.ui.keys import Where
+from tfdbg_cli.ui.screen.paint import bars, popups
+from tfdbg_cli.ui.screen.paint.cells import Cells, clip
+from tfdbg_cli.ui.screen.paint.page import page_rows
+from tfdbg_cli.ui.screen.state import State
+
+__all__ = ["paint"]
+
+# A page of fewer rows is covered by the list of commands from top to bottom.
+_SMALL = 12
+
+
+def paint(state: State) -> tuple[list[Cells], tuple[int, int] | None]:
+    """All rows of the screen, and the cursor ``(column, row)`` or ``None``."""
+    view, areas, cols = state.view, state.areas, state.size[0]
+    rows: list[Cells] = []
+    if areas.title[0] < areas.title[1]:
+        source = view if view is not None else state.service
+        mark = state.views.mark(view) if view is not None else ""
+        rows.append(bars.title_row(source.title, source.title_role, cols, mark))
+    if areas.nav[0] < areas.nav[1]:
+        rows.append(bars.nav_row(state.views, cols))
+    if areas.menu[0] < areas.menu[1] and view is not None:
+        rows.append(bars.menu_row(view.document.menu, state.menu_at, cols))
+    if view is not None:
+        view.resize(cols, areas.page_height)
+        rows += page_rows(view)
+    else:
+        rows += [clip((), 0, cols)] * areas.page_height
+    if areas.status[0] < areas.status[1]:
+        rows.append(bars.status_row(state, cols))
+    cursor = None
+    if areas.prompt[0] < areas.prompt[1]:
+        palette = state.palette
+        line = state.prompt.line if palette is None else palette.line
+        prompt = state.service.prompt if palette is None else "find> "
+        row, column = bars.prompt_row(prompt, line.text, line.cursor, cols)
+        rows.append(row)
+        is_typed = not state.page_mode and state.menu_at is None and state.question is None
+        if palette is not None or is_typed:
+            cursor = (column, areas.prompt[0])
+    # One row of message covers the status line and nothing of the page.
+    behind = areas.status[1]
+    over = _overlay(state, behind - areas.page[0])
+    rows[behind - len(over) : behind] = over
+    return rows, cursor
+
+
+def _overlay(state: State, room: int) -> list[Cells]:
+    """A question, a message or a list: they cover the status line and the rows above it."""
+    cols, behind = state.size[0], state.areas.status[1]
+    state.popup = (behind, behind)
+    if room < 1:
+        return []
+    if state.question is not None:
+        return popups.question_rows(state.question, state.answer, cols, room)
+    if state.palette is not None:
+        height = room if room < _SMALL else room * 2 // 3
+        rows = popups.palette_rows(state.palette, height, cols)
+    elif state.message is not None:
+        key = state.keys.key_of("show_details", Where.ANYWHERE)
+        return popups.message_rows(state.message, bool(state.details), cols, room, key)
+    elif state.prompt.completion is not None:
+        height = min(max(state.areas.page_height // 2, 1), room)
+        candidates = state.prompt.completion.candidates
+        rows = popups.candidate_rows(candidates, state.prompt.chosen, height, cols)
+    else:
+        return []
+    state.popup = (behind - len(rows), behind)
+    return rows
