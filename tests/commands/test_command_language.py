@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.commands.shell.parsing import (
-    Output,
+    OutputTarget,
     last_command,
     quoted,
     split_command,
@@ -67,17 +67,17 @@ def test_commands_of_a_line(line, first, rest):
 @pytest.mark.parametrize(
     ("line", "command", "output"),
     [
-        ("lt >> a.txt", "lt", Output(">>", "a.txt")),
-        ("lt >>a.txt", "lt", Output(">>", "a.txt")),
-        ("lt>> a.txt", "lt", Output(">>", "a.txt")),
+        ("lt >> a.txt", "lt", OutputTarget(">>", "a.txt")),
+        ("lt >>a.txt", "lt", OutputTarget(">>", "a.txt")),
+        ("lt>> a.txt", "lt", OutputTarget(">>", "a.txt")),
         ("lt -n a>>b", "lt -n a>>b", None),
-        ("lt | head -3", "lt", Output("|", "head -3")),
-        ("lt |head -3 > x", "lt", Output("|", "head -3 > x")),
-        ("lt | grep a | wc -l", "lt", Output("|", "grep a | wc -l")),
+        ("lt | head -3", "lt", OutputTarget("|", "head -3")),
+        ("lt |head -3 > x", "lt", OutputTarget("|", "head -3 > x")),
+        ("lt | grep a | wc -l", "lt", OutputTarget("|", "grep a | wc -l")),
         ("lt -n a|b", "lt -n a|b", None),
-        ("lt -n 'a | b' > c", "lt -n 'a | b'", Output(">", "c")),
+        ("lt -n 'a | b' > c", "lt -n 'a | b'", OutputTarget(">", "c")),
         ("eval '`x:0` | 3'", "eval '`x:0` | 3'", None),
-        ("lp -e >=100us | cat", "lp -e >=100us", Output("|", "cat")),
+        ("lp -e >=100us | cat", "lp -e >=100us", OutputTarget("|", "cat")),
     ],
 )
 def test_outputs(line, command, output):

@@ -26,10 +26,10 @@ from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.documents import (
     Cell,
     Document,
+    ElementStep,
     LazyDocument,
     Line,
     MenuItem,
-    Step,
     TextDocument,
     line,
 )
@@ -73,13 +73,13 @@ class Table(LazyDocument):
     def tables(self) -> Sequence[tuple[int, int]]:
         return [(3, 100), (200, COUNT)]
 
-    def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
+    def step(self, indices: Sequence[int] | None, direction: int = 1) -> ElementStep | None:
         at = None if indices is None else (2, 3, 5, 7).index(indices[0]) + direction
         if at == 9:
             return None
         number = 0 if at is None else at % 4
         row = (2, 3, 5, 7)[number]
-        return Step(None if row == 5 else row, (row,), number + 1, 4, number != (at or 0))
+        return ElementStep(None if row == 5 else row, (row,), number + 1, 4, number != (at or 0))
 
     def status(self, start: int, stop: int) -> str:
         return f"{start}-{stop}"
@@ -226,9 +226,9 @@ def test_the_head_of_a_document(both: Both) -> None:
 
 def test_steps_from_element_to_element(both: Both) -> None:
     theirs = both.document("table")
-    assert theirs.step(None) == Step(2, (2,), 1, 4, False)
-    assert theirs.step((3,)) == Step(None, (5,), 3, 4, False)
-    assert theirs.step((2,), -1) == Step(7, (7,), 4, 4, True)
+    assert theirs.step(None) == ElementStep(2, (2,), 1, 4, False)
+    assert theirs.step((3,)) == ElementStep(None, (5,), 3, 4, False)
+    assert theirs.step((2,), -1) == ElementStep(7, (7,), 4, 4, True)
     assert both.document("slow").step(None) is None
 
 

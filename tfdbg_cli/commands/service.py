@@ -23,7 +23,7 @@ from tfdbg_cli.commands.shell.aliases import expand_alias
 from tfdbg_cli.commands.shell.completion import complete
 from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.commands.shell.output import append_document, pipe_document, write_document
-from tfdbg_cli.commands.shell.parsing import Output, split_command, split_output, tokenize
+from tfdbg_cli.commands.shell.parsing import OutputTarget, split_command, split_output, tokenize
 from tfdbg_cli.commands.shell.printed_names import as_meant
 from tfdbg_cli.common.documents import Document
 from tfdbg_cli.common.errors import UserError, one_line
@@ -153,7 +153,7 @@ class CommandService:
             self.context.is_printed = was_printed
 
     @staticmethod
-    def _redirect(command: str, found: Command, result: Result, output: Output) -> Reply:
+    def _redirect(command: str, found: Command, result: Result, output: OutputTarget) -> Reply:
         """Send what a command returned where the line says."""
         if not isinstance(result, Document):
             raise UserError(f"{found.name} has no output for {output.kind} {output.target}.")

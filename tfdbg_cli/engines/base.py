@@ -77,12 +77,12 @@ class Capture:
         late: what to tell of ``error`` where the program's own code (a hook, a callback) has raised
             it after the framework's work; ``None``: it is the framework's, or no failure.
         run_metadata: the engine's own record of the run, if it has one.
-        passes: whether a tensor passed the watch's filter, where the engine has found that out
-            itself; ``None``: it is still to be looked for in the dump.
-        said: what the engine saw of the run, in a few words for the progress line.
+        filter_passed: whether a tensor passed the watch's filter, where the engine has found that
+            out itself; ``None``: it is still to be looked for in the dump.
+        progress_text: what the engine saw of the run, in a few words for the progress line.
         gap: why the run isn't fully known, so that what passes a filter, or doesn't, is no answer;
             empty: it is.
-        later: makes the dump of a run in which nothing passed, for somebody who wants to see it
+        make_dump: makes the dump of a run in which nothing passed, for somebody who wants to see it
             all the same; to be called before the program goes on. ``None``: it can't be made.
     """
 
@@ -91,10 +91,10 @@ class Capture:
     error: BaseException | None = None
     run_metadata: Any = None
     late: RunError | None = None
-    passes: bool | None = None
-    said: str = ""
+    filter_passed: bool | None = None
+    progress_text: str = ""
     gap: str = ""
-    later: Callable[[], MemoryDump] | None = None
+    make_dump: Callable[[], MemoryDump] | None = None
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-__all__ = ["kin"]
+__all__ = ["with_interface"]
 
 
 @functools.cache
-def kin(ours: type, interface: type | None) -> Any:
+def with_interface(ours: type, interface: type | None) -> Any:
     """A class of ours, made a subclass of a framework's as well.
 
     TensorFlow's ``Saver`` and its queue runners take only what is a ``SessionInterface``, its

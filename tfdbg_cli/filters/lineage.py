@@ -16,7 +16,7 @@ from tfdbg_cli.tensors.measurements import Measurements
 from tfdbg_cli.tensors.numeric import dtype_kind, has_nonfinite, widened
 from tfdbg_cli.tensors.statistics import Health
 
-__all__ = ["WRITTEN", "Lineage", "floats", "holds_others", "value_of"]
+__all__ = ["WRITTEN", "TensorLineage", "floats", "holds_others", "value_of"]
 
 #: The type of PyTorch's nodes for tensors whose memory was written to through others.
 WRITTEN = "written"
@@ -32,17 +32,17 @@ _REPLACING = frozenset(["Assign", "copy_"])
 _CLEAN = Health(0, 0, 0)
 
 
-class Lineage:
+class TensorLineage:
     """What filters ask about the tensors of one dump, remembered for as long as the dump lives.
 
-    `Lineage.of` gives the same object for the same dump.
+    `TensorLineage.of` gives the same object for the same dump.
 
     Attributes:
         dump: whose tensors they are.
         graph: the dump's.
     """
 
-    _all: ClassVar[weakref.WeakKeyDictionary[Dump, Lineage]] = weakref.WeakKeyDictionary()
+    _all: ClassVar[weakref.WeakKeyDictionary[Dump, TensorLineage]] = weakref.WeakKeyDictionary()
 
     def __init__(self, dump: Dump) -> None:
         # Through proxies: what is remembered must not keep the dump and its values alive.
@@ -57,7 +57,7 @@ class Lineage:
             self._ancestry = Ancestry(self.dump, self.graph, lambda datum: bool(self.bad(datum)))
 
     @classmethod
-    def of(cls, dump: Dump) -> Lineage:
+    def of(cls, dump: Dump) -> TensorLineage:
         """The lineage of a dump, as it is now."""
         found = cls._all.get(dump)
         if found is None or found._count_of_data != len(dump.data()):

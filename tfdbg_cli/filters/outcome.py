@@ -12,7 +12,7 @@ import numpy as np
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.executions import body_of
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.filters.lineage import WRITTEN, Lineage, floats, holds_others
+from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, floats, holds_others
 
 __all__ = ["Outcome"]
 
@@ -44,15 +44,15 @@ class Outcome:
         lineage: of the dump; with a graph.
     """
 
-    _all: ClassVar[weakref.WeakKeyDictionary[Lineage, Outcome]] = weakref.WeakKeyDictionary()
+    _all: ClassVar[weakref.WeakKeyDictionary[TensorLineage, Outcome]] = weakref.WeakKeyDictionary()
 
-    def __init__(self, lineage: Lineage) -> None:
-        self._lineage: Lineage = weakref.proxy(lineage)
+    def __init__(self, lineage: TensorLineage) -> None:
+        self._lineage: TensorLineage = weakref.proxy(lineage)
         self._data: set[int] | None = None
         self._names: set[str] | None = None
 
     @classmethod
-    def of(cls, lineage: Lineage) -> Outcome:
+    def of(cls, lineage: TensorLineage) -> Outcome:
         """The same one for the same lineage."""
         found = cls._all.get(lineage)
         if found is None:

@@ -25,7 +25,7 @@ from tfdbg_cli.common.documents import (
     line,
 )
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.dumps.graph import Graph, Node, Visit, Walk, node_name_of
+from tfdbg_cli.dumps.graph import Graph, GraphWalk, Node, Visit, node_name_of
 
 __all__ = ["COMMANDS"]
 
@@ -55,7 +55,7 @@ class _Tree:
     def __init__(
         self,
         graph: Graph,
-        walk: Walk,
+        walk: GraphWalk,
         first_line: int,
         command: str,
         has_dots: bool,

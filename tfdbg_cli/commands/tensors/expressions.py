@@ -12,7 +12,7 @@ import numpy as np
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.tensors.feeds import feed_name, feed_tensor
-from tfdbg_cli.commands.tensors.program_names import meant
+from tfdbg_cli.commands.tensors.program_names import resolve_program_name
 from tfdbg_cli.commands.tensors.references import parse_template, reference_value
 from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
 from tfdbg_cli.common.program_signals import PassedOn
@@ -94,7 +94,7 @@ class Fetches(_RunValues):
     def _read(self, name: str) -> Any:
         if self._context.dump is None:
             raise UserError(f'"{name}" has no value yet.', "run executes the run.")
-        found = self._context.dump.by_tensor(meant(self._context, name))
+        found = self._context.dump.by_tensor(resolve_program_name(self._context, name))
         if not found:
             raise UserError(
                 f'The fetch "{name}" was not dumped.',

@@ -9,7 +9,7 @@ from tfdbg_cli.commands.context import TENSOR_MODES, Context
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.commands.tensors.program_names import is_own_name, meant, own_names_of
+from tfdbg_cli.commands.tensors.program_names import is_own_name, own_names_of, resolve_program_name
 from tfdbg_cli.commands.tensors.values import (
     check_number,
     option_words,
@@ -100,7 +100,7 @@ def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
         arguments.tensor_name,
         lambda text: _is_dumped(dump, text) or is_own_name(context, text) or text in names,
     )
-    asked, name = name, meant(context, name)
+    asked, name = name, resolve_program_name(context, name)
     if asked in names and not _is_dumped(dump, name):
         check_number(arguments.number, 1, f"result {name}", "is one value")
         return result_document(

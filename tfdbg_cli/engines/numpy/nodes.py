@@ -12,7 +12,7 @@ from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.numpy.dtypes import DType, Shape, dtype_name, merge_shapes
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.contexts import Context
+    from tfdbg_cli.engines.numpy.contexts import FlowContext
     from tfdbg_cli.engines.numpy.graph import Graph
 
 __all__ = ["Operand", "Operation", "Tensor", "raw_stack"]
@@ -193,7 +193,7 @@ class Operation:
         inputs: tuple[Tensor, ...],
         control_inputs: tuple[Operation, ...],
         attributes: Mapping[str, Any],
-        context: Context | None,
+        context: FlowContext | None,
         index: int,
         stack: RawStack,
     ) -> None:

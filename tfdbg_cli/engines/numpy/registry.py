@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tfdbg_cli.engines.numpy.dtypes import Array, Shape
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.executor import Step
+    from tfdbg_cli.engines.numpy.executor import RunStep
     from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 #: ``kernel(step, op, inputs)``: the output, or a sequence of them for an op with several.
-Kernel: TypeAlias = "Callable[[Step, Operation, list[Any]], Any]"
+Kernel: TypeAlias = "Callable[[RunStep, Operation, list[Any]], Any]"
 
 #: ``shape(inputs, attributes)``: the static shape of each output.
 ShapeFunction: TypeAlias = "Callable[[Sequence[Tensor], Mapping[str, Any]], Sequence[Shape]]"
@@ -97,7 +97,7 @@ def no_gradient(*op_types: str) -> None:
 def pure(function: Callable[..., Array | Sequence[Array]]) -> Kernel:
     """A kernel from a function of the input arrays alone."""
 
-    def kernel(step: Step, op: Operation, inputs: list[Any]) -> Any:
+    def kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Any:
         return function(*inputs)
 
     return kernel

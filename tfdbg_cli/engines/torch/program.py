@@ -17,7 +17,7 @@ from tfdbg_cli.engines.base import (
     Watch,
     WrapSession,
 )
-from tfdbg_cli.engines.torch.around.process_patches import SURROUNDINGS
+from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.ranks import meeting
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error, place_of_error
 from tfdbg_cli.engines.torch.runs.patches import Around, Patches
@@ -42,7 +42,7 @@ class Program:
 
     def __init__(self) -> None:
         self.setting: Callable[[str], Any] = _DEFAULTS.__getitem__
-        SURROUNDINGS.setting = self._value
+        PROCESS_PATCHES.setting = self._value
         self.runs = Runs(self)
         self.patches = Patches(self.runs)
         self._wraps: list[WrapSession] = []

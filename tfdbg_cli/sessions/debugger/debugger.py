@@ -27,8 +27,8 @@ from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 from tfdbg_cli.net.tokens import remove_dead_tickets
 from tfdbg_cli.sessions.debugger.storage import DumpStore
 from tfdbg_cli.sessions.debugger.waiting import Waiting
-from tfdbg_cli.sessions.ranks.group import Team
-from tfdbg_cli.sessions.ranks.interface import Alone, Place
+from tfdbg_cli.sessions.ranks.group import RankGroup
+from tfdbg_cli.sessions.ranks.interface import RankPlace, SingleRank
 from tfdbg_cli.tensors.measurements import halt as halt_measurements
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.choose import make_ui
@@ -87,7 +87,7 @@ class Debugger:
         dump_limit: int | None = None,
         filters: Sequence[str] = (),
         config_path: str | None = None,
-        place: Place | None = None,
+        place: RankPlace | None = None,
         as_directory: bool = False,
     ) -> None:
         self.settings = Settings(Path(config_path) if config_path else default_config_path())
@@ -135,9 +135,9 @@ class Debugger:
         self.is_detached = False
         self.is_ended = False
         self.waiting = Waiting()
-        self.ranks: Alone = Alone()
+        self.ranks: SingleRank = SingleRank()
         if place is not None:
-            self.ranks = Team(
+            self.ranks = RankGroup(
                 place, self.store, self.settings, self.note, lambda: self.waiting.is_interrupted
             )
             if self.ranks.is_silent:

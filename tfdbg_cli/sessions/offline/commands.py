@@ -15,7 +15,7 @@ from tfdbg_cli.common.documents import ChainDocument, MenuItem, TextDocument, li
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.sessions.offline.search import RunFilter, Search
-from tfdbg_cli.sessions.offline.survey import Run, Survey
+from tfdbg_cli.sessions.offline.survey import Survey, SurveyedRun
 from tfdbg_cli.sessions.offline.table import RunTable, run_record
 
 __all__ = ["Opened", "run_commands"]
@@ -41,7 +41,7 @@ class Opened:
         wanted: the filter that its first screen is to show the tensors of, if there is one.
     """
 
-    run: Run
+    run: SurveyedRun
     dump: Dump
     wanted: RunFilter | None = None
 
@@ -131,7 +131,7 @@ class _Folder:
             return Toast(f"Run {run.label} is the one that is open.")
         return Leave(Opened(run, self._survey.open(run), wanted))
 
-    def _numbered(self, text: int | str) -> Run:
+    def _numbered(self, text: int | str) -> SurveyedRun:
         runs = self._survey.runs
         try:
             number = int(text)
@@ -142,7 +142,7 @@ class _Folder:
             raise UserError(f"There is no run {number}.", f"Use 0 to {len(runs) - 1}.")
         return runs[number]
 
-    def _sought(self, word: str, wanted: RunFilter | None) -> Run | None:
+    def _sought(self, word: str, wanted: RunFilter | None) -> SurveyedRun | None:
         """A run by a word; with a filter, the nearest one in that direction that it finds."""
         runs = self._survey.like_current()
         at = runs.index(self._survey.runs[self._survey.current])

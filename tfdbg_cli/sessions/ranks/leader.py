@@ -20,7 +20,7 @@ from tfdbg_cli.engines.base import Meeting
 from tfdbg_cli.net.wire import LostError, admit
 from tfdbg_cli.sessions.debugger.storage import DumpStore
 from tfdbg_cli.sessions.ranks.interface import Agreement, Verdict
-from tfdbg_cli.sessions.ranks.messages import Link, addresses, message_of, verdict_of
+from tfdbg_cli.sessions.ranks.messages import RankLink, addresses, message_of, verdict_of
 
 __all__ = ["ADDRESS", "Leader"]
 
@@ -56,8 +56,8 @@ class _Follower:
         heard: when it last said anything.
     """
 
-    def __init__(self, link: Link, host: str) -> None:
-        self.link: Link | None = link
+    def __init__(self, link: RankLink, host: str) -> None:
+        self.link: RankLink | None = link
         self.host = host
         self.run = ""
         self.verdicts: dict[str, Verdict] = {}
@@ -131,7 +131,7 @@ class Leader:
             if not admit(connected, self._token):
                 connected.close()
                 return
-            link = Link(connected)
+            link = RankLink(connected)
             hello = link.receive(_PATIENCE)
         except LostError:
             connected.close()

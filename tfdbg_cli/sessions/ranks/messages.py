@@ -16,7 +16,7 @@ from tfdbg_cli.net.wire import FROM_CLIENT, Channel, LostError
 from tfdbg_cli.sessions.ranks.interface import Verdict
 
 __all__ = [
-    "Link",
+    "RankLink",
     "action_of",
     "addresses",
     "close_local_connections",
@@ -29,7 +29,7 @@ __all__ = [
 _LONGEST_ERROR = 4000
 
 
-class Link:
+class RankLink:
     """A connection to the debugger of another rank.
 
     Args:

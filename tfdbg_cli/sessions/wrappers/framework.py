@@ -24,7 +24,7 @@ from tfdbg_cli.engines.base import (
     SteppedRun,
     Watch,
 )
-from tfdbg_cli.engines.interface import kin
+from tfdbg_cli.engines.interface import with_interface
 from tfdbg_cli.engines.registry import engine_for
 from tfdbg_cli.sessions.compat.instr_loop import (
     OnInstrEndRequest,
@@ -91,7 +91,9 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
     def __new__(cls, sess: Any = None, *args: Any, **kwargs: Any) -> Self:
         """An instance that the session's framework takes for a session of its own."""
         engine = engine_for(sess)
-        made: Self = object.__new__(kin(cls, engine.session_interface() if engine else None))
+        made: Self = object.__new__(
+            with_interface(cls, engine.session_interface() if engine else None)
+        )
         return made
 
     def __init__(
@@ -397,13 +399,13 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
             dump=capture.dump,
             error=info.error,
             run_start_response=response,
-            passes=capture.passes,
-            said=capture.said,
+            filter_passed=capture.filter_passed,
+            progress_text=capture.progress_text,
             gap=capture.gap,
-            later=capture.later,
+            make_dump=capture.make_dump,
         )
         # The request alone holds it: who spills it to disk frees the memory.
-        capture.dump = capture.later = None
+        capture.dump = capture.make_dump = None
         check_type(self.on_run_end(request), OnRunEndResponse)
 
     def _other_thread(self) -> bool:

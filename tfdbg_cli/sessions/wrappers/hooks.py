@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from tfdbg_cli.dumps.dump import Predicate
 from tfdbg_cli.engines.base import RunCall
-from tfdbg_cli.engines.interface import kin
+from tfdbg_cli.engines.interface import with_interface
 from tfdbg_cli.engines.registry import load
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.wrappers.dumping import DumpingDebugWrapperSession, WatchFn
@@ -32,7 +32,7 @@ class _DebugHook(ABC):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """An instance that is a ``SessionRunHook`` as well."""
-        made: Self = object.__new__(kin(cls, load("tensorflow").hook_interface()))
+        made: Self = object.__new__(with_interface(cls, load("tensorflow").hook_interface()))
         return made
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from tfdbg_cli.engines.tensorflow.remote_files import is_remote
 from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.debugger.storage import check_dump_root
-from tfdbg_cli.sessions.ranks.interface import Agreement, Alone, Verdict
+from tfdbg_cli.sessions.ranks.interface import Agreement, SingleRank, Verdict
 from tfdbg_cli.sessions.wrappers.framework import (
     BaseDebugWrapperSession,
     OnRunEndRequest,
@@ -163,7 +163,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
     def is_idle(self) -> bool:
         """Whether nothing is asked for that a run could lead to a stop by."""
         debugger = self.debugger
-        return (debugger.is_off or debugger.is_detached) and type(debugger.ranks) is Alone
+        return (debugger.is_off or debugger.is_detached) and type(debugger.ranks) is SingleRank
 
     def expected_watch(self) -> Watch | None:
         """What the next run will be watched for, if it is known now that it will be.
@@ -278,8 +278,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             agreed = debugger.ranks.agree(self._rank_run, verdict)
             if not agreed.stops:
                 return response
-            if dump is None and request.later is not None:
-                dump = request.later()
+            if dump is None and request.make_dump is not None:
+                dump = request.make_dump()
             if not initial and (agreed.passing or agreed.errors):  # on another rank
                 initial, role = self._filtered_screen(choice), "error"
             elif not initial:  # Ctrl-C while the others were waited for
@@ -317,7 +317,11 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             if choice is not None and is_awaited and dump is not None and request.error.is_late:
                 self._filtered(choice, dump, request)  # the error screen tells of it
             return "error", "error"
-        if choice is not None and is_awaited and (dump is not None or request.passes is not None):
+        if (
+            choice is not None
+            and is_awaited
+            and (dump is not None or request.filter_passed is not None)
+        ):
             return self._filtered(choice, dump, request)
         is_profile = request.performed_action == OnRunStartAction.PROFILE_RUN
         return "lp" if is_profile else "lt", "end"
@@ -374,17 +378,17 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             return "run_info", "error"
         if dump is None:
             if waiting.is_interrupted:
-                return "run_info" if request.later is None else "lt", "end"
-            waiting.say(request.said)
+                return "run_info" if request.make_dump is None else "lt", "end"
+            waiting.say(request.progress_text)
             return "", ""
-        if request.passes or (request.passes is None and self._passes(choice, dump)):
+        if request.filter_passed or (request.filter_passed is None and self._passes(choice, dump)):
             info = dump.run_info()
             if info is not None:
                 info.filter_name = choice.filter_name  # a dump that is kept tells it
             return self._filtered_screen(choice), "error"
         if waiting.is_interrupted:
             return "lt", "end"
-        waiting.say(request.said or f"none of {len(dump.data())} tensors")
+        waiting.say(request.progress_text or f"none of {len(dump.data())} tensors")
         return "", ""
 
     @staticmethod

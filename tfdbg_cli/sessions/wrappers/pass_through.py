@@ -14,10 +14,10 @@ from tfdbg_cli.sessions.wrappers.requests import (
     OnSessionInitResponse,
 )
 
-__all__ = ["Bystander"]
+__all__ = ["PassThroughWrapper"]
 
 
-class Bystander(BaseDebugWrapperSession):
+class PassThroughWrapper(BaseDebugWrapperSession):
     """Stands for a session that nobody debugs."""
 
     def on_session_init(self, request: OnSessionInitRequest) -> OnSessionInitResponse:

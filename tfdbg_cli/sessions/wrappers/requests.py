@@ -211,10 +211,10 @@ class OnRunEndRequest:
             failed it has no tensors, but the graph.
         error: the same error in plain words (new in tfdbg_cli).
         run_start_response: what `BaseDebugWrapperSession.on_run_start` had answered (new).
-        passes: `Capture.passes` (new).
-        said: `Capture.said` (new).
+        filter_passed: `Capture.filter_passed` (new).
+        progress_text: `Capture.progress_text` (new).
         gap: `Capture.gap` (new).
-        later: `Capture.later` (new).
+        make_dump: `Capture.make_dump` (new).
     """
 
     def __init__(
@@ -226,10 +226,10 @@ class OnRunEndRequest:
         dump: MemoryDump | None = None,
         error: RunError | None = None,
         run_start_response: OnRunStartResponse | None = None,
-        passes: bool | None = None,
-        said: str = "",
+        filter_passed: bool | None = None,
+        progress_text: str = "",
         gap: str = "",
-        later: Callable[[], MemoryDump] | None = None,
+        make_dump: Callable[[], MemoryDump] | None = None,
     ) -> None:
         check_type(performed_action, str)
         self.performed_action = performed_action
@@ -239,10 +239,10 @@ class OnRunEndRequest:
         self.dump = dump
         self.error = error
         self.run_start_response = run_start_response
-        self.passes = passes
-        self.said = said
+        self.filter_passed = filter_passed
+        self.progress_text = progress_text
         self.gap = gap
-        self.later = later
+        self.make_dump = make_dump
 
 
 class OnRunEndResponse:

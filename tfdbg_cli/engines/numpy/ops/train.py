@@ -18,7 +18,7 @@ from tfdbg_cli.engines.numpy.ops.variables import Variable, group, trainable_var
 from tfdbg_cli.engines.numpy.registry import define, same_shape
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.executor import Step, VariableRef
+    from tfdbg_cli.engines.numpy.executor import RunStep, VariableRef
 
 __all__ = ["AdamOptimizer", "GradientDescentOptimizer", "Optimizer"]
 
@@ -218,7 +218,7 @@ class AdamOptimizer(Optimizer):
         return made
 
 
-def _descend_kernel(step: Step, op: Operation, inputs: list[Any]) -> VariableRef:
+def _descend_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> VariableRef:
     ref: VariableRef = inputs[0]
     rate, grad = inputs[1:]
     value = ref.read(op)
@@ -227,7 +227,7 @@ def _descend_kernel(step: Step, op: Operation, inputs: list[Any]) -> VariableRef
     return ref.write(np.asarray(value - rate * grad, value.dtype))
 
 
-def _adam_kernel(step: Step, op: Operation, inputs: list[Any]) -> VariableRef:
+def _adam_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> VariableRef:
     ref: VariableRef = inputs[0]
     m_ref, v_ref, beta1_power, beta2_power, rate, beta1, beta2, epsilon, grad = inputs[1:]
     value, m, v = (item.read(op) for item in (ref, m_ref, v_ref))

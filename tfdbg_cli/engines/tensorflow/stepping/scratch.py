@@ -23,8 +23,8 @@ from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.tensorflow.sessions import guard
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
 from tfdbg_cli.engines.tensorflow.stepping.effects import PRINTS
-from tfdbg_cli.engines.tensorflow.stepping.layout import Layout, Unit
-from tfdbg_cli.engines.tensorflow.stepping.record import Record
+from tfdbg_cli.engines.tensorflow.stepping.layout import Unit, UnitLayout
+from tfdbg_cli.engines.tensorflow.stepping.record import RunRecord
 from tfdbg_cli.engines.tensorflow.stepping.region import Change, Region
 
 __all__ = ["Result", "Scratch"]
@@ -62,8 +62,8 @@ class Scratch:
 
     def __init__(
         self,
-        layout: Layout,
-        record: Record,
+        layout: UnitLayout,
+        record: RunRecord,
         change: Change,
         region: Region,
         initial: Mapping[Any, Any],
