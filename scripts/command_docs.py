@@ -10,7 +10,8 @@ from tfdbg_cli.commands.builtin import BUILTIN
 from tfdbg_cli.commands.context import ALL_MODES
 from tfdbg_cli.commands.registry import Argument, Command
 from tfdbg_cli.commands.shell.general import LANGUAGE
-from tfdbg_cli.common.settings import FIELDS
+from tfdbg_cli.common.settings import all_fields
+from tfdbg_cli.engines import registry  # noqa: F401 (it makes the engines known)
 from tfdbg_cli.filters.builtin import BUILTIN as FILTERS_THERE
 
 PATH = pathlib.Path(__file__).resolve().parent.parent / "docs" / "commands.md"
@@ -103,7 +104,7 @@ def render() -> str:
         lines.append(f"| `{name}` | {cell(summary.removeprefix('Whether ').rstrip('.'))} |")
     lines += ["", "## Settings", "", "`config set NAME VALUE` changes them and keeps them.", ""]
     lines += ["| Name | Default | Meaning |", "|---|---|---|"]
-    for field in FIELDS:
+    for field in all_fields():
         choices = f" One of {', '.join(field.choices)}." if field.choices else ""
         lines.append(f"| `{field.name}` | {field.default} | {cell(field.summary + choices)} |")
     text = "\n".join(lines) + "\n"

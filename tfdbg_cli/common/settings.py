@@ -3,107 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
-import math
-import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
 from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
+from tfdbg_cli.common.fields import Field, to_bool, to_count, to_positive, to_share
 from tfdbg_cli.common.files import replacing
+from tfdbg_cli.common.traits import all_traits
 
-__all__ = ["FIELDS", "Field", "Settings", "default_config_path"]
+__all__ = ["FIELDS", "Settings", "all_fields", "default_config_path"]
 
 # The entries of the file that hold the aliases and the user's own keys.
 _ALIASES = "aliases"
 _KEYS = "keys"
 
-_TRUE = {"1", "true", "t", "yes", "y", "on"}
-_FALSE = {"0", "false", "f", "no", "n", "off"}
-
-
-def _to_bool(text: str) -> bool:
-    lowered = text.strip().lower()
-    if lowered in _TRUE:
-        return True
-    if lowered in _FALSE:
-        return False
-    raise ValueError("expected on or off")
-
-
-def _to_ratio(text: str) -> float:
-    value = float(text)
-    if not value >= 1:
-        raise ValueError("expected a ratio from 1 on")
-    return value
-
-
-def _to_positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < math.inf:
-        raise ValueError("expected a number above 0")
-    return value
-
-
-def _to_share(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 1:
-        raise ValueError("expected a share between 0 and 1")
-    return value
-
-
-def _to_regex(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"it is no regex ({error})") from None
-    return text
-
-
-def _to_function(text: str) -> str:
-    if text and not all(part.isidentifier() for part in text.split(".")):
-        raise ValueError("expected module.function")
-    return text
-
-
-def _to_count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError("expected a number from 1 on")
-    return value
-
-
-@dataclass(frozen=True)
-class Field:
-    """One setting.
-
-    Attributes:
-        name: as `config set` takes it.
-        default: its value when nobody set it.
-        parse: text to value; raises ValueError.
-        summary: one line for `config` and the docs.
-        choices: the only values allowed, if any.
-    """
-
-    name: str
-    default: Any
-    parse: Callable[[str], Any]
-    summary: str
-    choices: tuple[str, ...] = ()
-
-
+#: The settings that no engine brings; `Settings.items` has them all.
 FIELDS = (
-    Field("graph_recursion_depth", 20, _to_count, "How deep li and lo -r go without -d."),
-    Field("mouse_mode", True, _to_bool, "Whether the full screen takes the mouse."),
-    Field("max_elements", 1000, _to_count, "pt shows tensors beyond this size with ellipses."),
+    Field("graph_recursion_depth", 20, to_count, "How deep li and lo -r go without -d."),
+    Field("mouse_mode", True, to_bool, "Whether the full screen takes the mouse."),
+    Field("max_elements", 1000, to_count, "pt shows tensors beyond this size with ellipses."),
     Field(
         "innermost_first",
         False,
-        _to_bool,
+        to_bool,
         "Whether ni -t lists the innermost frame first.",
     ),
     Field(
@@ -116,73 +43,39 @@ FIELDS = (
     Field(
         "exploding_above",
         1e4,
-        _to_positive,
+        to_positive,
         "The filter exploding: the magnitude above which an element counts.",
     ),
     Field(
         "vanishing_below",
         1e-8,
-        _to_positive,
+        to_positive,
         "The filter vanishing: the magnitude below which all of a gradient must be.",
     ),
     Field(
         "overflow_share",
         0.25,
-        _to_share,
+        to_share,
         "The filter overflow_risk: the share of its dtype's range that an element may take.",
-    ),
-    Field(
-        "exact",
-        False,
-        _to_bool,
-        "TensorFlow: whether debugged runs fetch only what can't be computed a second time.",
-    ),
-    Field(
-        "overhead",
-        1.5,
-        _to_ratio,
-        "PyTorch: how much slower run -f may make runs before it looks at less.",
-    ),
-    Field(
-        "guard",
-        False,
-        _to_bool,
-        "PyTorch: whether run -f may run the lines of a bad step once more to look at it.",
-    ),
-    Field(
-        "run_end",
-        "",
-        _to_function,
-        "PyTorch: module.function whose return ends a training run; empty: the optimizer step.",
-    ),
-    Field(
-        "threads",
-        "MainThread",
-        _to_regex,
-        "PyTorch: runs begin on threads whose whole name matches this regex.",
-    ),
-    Field(
-        "compiled",
-        "eager",
-        str,
-        "PyTorch: whether a debugged run does compiled regions op by op, or as they are.",
-        ("eager", "opaque"),
     ),
     Field(
         "rank_patience",
         10.0,
-        _to_positive,
+        to_positive,
         "Programs of several processes: seconds after which a run that goes on is told of.",
     ),
-    Field("expand", False, _to_bool, "PyTorch: whether fused kernels are run as their parts."),
-    Field(
-        "keep",
-        "reference",
-        str,
-        "PyTorch: whether values are kept by reference, or cloned at once.",
-        ("reference", "clone"),
-    ),
 )
+
+
+def all_fields() -> tuple[Field, ...]:
+    """Every setting there is, those of the engines included."""
+    return (*FIELDS, *(field for traits in all_traits() for field in traits.settings))
+
+
+@functools.cache
+def _by_name(count: int) -> Mapping[str, Field]:
+    """The settings by name, when so many engines are known."""
+    return {field.name: field for field in all_fields()}
 
 
 def default_config_path() -> Path:
@@ -191,7 +84,7 @@ def default_config_path() -> Path:
 
 
 class Settings:
-    """The values of all `FIELDS`.
+    """The values of all settings.
 
     A file that can't be read or written is no error: the defaults, or what was set, hold for this
     session. A damaged file is left as it is until something is set.
@@ -205,8 +98,8 @@ class Settings:
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
-        self._fields = {field.name: field for field in FIELDS}
         self._values: dict[str, Any] = {}
+        self._stored: dict[str, Any] = {}
         self._aliases: dict[str, str] = {}
         self._keys: dict[str, str] = {}
         self._listeners: list[Callable[[str, Any], None]] = []
@@ -224,18 +117,30 @@ class Settings:
         if not isinstance(stored, dict):
             self.warn(f"Settings file {path} is not used: it holds no JSON object.")
             return
+        self._stored = stored
         for name in self._fields:
-            if name in stored:
-                try:
-                    self._values[name] = self._parse(name, str(stored[name]))
-                except UserError as error:
-                    self.warn(f"In {path}: {error}")
+            self._take_stored(name)
         aliases = stored.get(_ALIASES, {})
         if isinstance(aliases, dict):
             self._aliases = {str(name): str(text) for name, text in aliases.items()}
         else:
             self.warn(f'In {path}: "aliases" is no object of NAME: COMMANDS.')
         self._read_keys(stored.get(_KEYS, {}))
+
+    def _take_stored(self, name: str) -> None:
+        """Take what the file says of a setting, if nobody has done so."""
+        if name not in self._stored:
+            return
+        text = str(self._stored.pop(name))
+        try:
+            self._values.setdefault(name, self._parse(name, text))
+        except UserError as error:
+            self.warn(f"In {self.path}: {error}")
+
+    @property
+    def _fields(self) -> Mapping[str, Field]:
+        """By name; engines that are loaded later bring more."""
+        return _by_name(len(all_traits()))
 
     def _read_keys(self, stored: Any) -> None:
         if isinstance(stored, dict):
@@ -267,7 +172,9 @@ class Settings:
 
     def get(self, name: str) -> Any:
         """The value of a setting."""
-        return self._values.get(name, self._fields[name].default)
+        if name not in self._values:
+            self._take_stored(name)
+        return self._values[name] if name in self._values else self._fields[name].default
 
     def override(self, name: str, value: Any) -> None:
         """Set a value for this process only (from the command line)."""
@@ -334,5 +241,5 @@ class Settings:
 
     def items(self) -> Iterator[tuple[Field, Any]]:
         """Every field with its value."""
-        for found in FIELDS:
+        for found in self._fields.values():
             yield found, self.get(found.name)

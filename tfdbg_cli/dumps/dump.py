@@ -13,7 +13,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -301,6 +301,8 @@ class RunInfo:
         runner: a sentence instead of fetches and feeds, for runs made through a callable.
         error: what the run raised.
         kind: ``run`` or another word of the engine's for its unit of work.
+        unit: ``session``: somebody asked a session for fetches; ``program``: it is a stretch of a
+            program, and what it has to do was not known before.
         filter_name: the tensor filter that stopped the program at this run; empty: none did.
         details: what else there is to say of it, as (label, text).
         outputs: the program's own names of what the run made -> tensor name.
@@ -317,6 +319,7 @@ class RunInfo:
     runner: str = ""
     error: RunError | None = None
     kind: str = "run"
+    unit: Literal["session", "program"] = "session"
     filter_name: str = ""
     details: Sequence[tuple[str, str]] = ()
     outputs: Mapping[str, str] = field(default_factory=dict)

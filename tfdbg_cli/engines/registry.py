@@ -5,14 +5,18 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import entry_points
 from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.common.traits import register
 from tfdbg_cli.engines.base import Engine
+from tfdbg_cli.engines.numpy_traits import TRAITS as NUMPY
+from tfdbg_cli.engines.tensorflow.traits import TRAITS as TENSORFLOW
+from tfdbg_cli.engines.torch.traits import TRAITS as TORCH
 
-__all__ = ["EngineEntry", "engine_for", "entries", "load"]
+__all__ = ["EngineEntry", "engine_for", "entries", "imported", "load"]
 
 
 class EngineEntry(NamedTuple):
@@ -43,6 +47,8 @@ _BUILTIN = (
     ),
     EngineEntry("torch", ("torch",), "tfdbg_cli.engines.torch.engine:ENGINE"),
 )
+for _traits in (NUMPY, TENSORFLOW, TORCH):
+    register(_traits)
 
 
 @functools.cache
@@ -76,6 +82,8 @@ def load(name: str) -> Engine:
                     f"Is {entry.modules[0].partition('.')[0]} installed?",
                 ) from error
             assert isinstance(engine, Engine)
+            if engine.traits is not None:
+                register(engine.traits)
             return engine
     names = [entry.name for entry in entries()]
     raise UserError(
@@ -84,11 +92,13 @@ def load(name: str) -> Engine:
     )
 
 
-def engine_for(session: object) -> Engine | None:
-    """The engine that an object is a session of; only imported frameworks are asked."""
+def imported() -> Iterator[Engine]:
+    """The engines whose framework the program has imported; loads them."""
     for entry in entries():
         if entry.is_imported:
-            engine = load(entry.name)
-            if engine.is_session(session):
-                return engine
-    return None
+            yield load(entry.name)
+
+
+def engine_for(session: object) -> Engine | None:
+    """The engine that an object is a session of; only imported frameworks are asked."""
+    return next((engine for engine in imported() if engine.is_session(session)), None)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.dumps.ancestry import Ancestry
 from tfdbg_cli.dumps.dtypes import count_bad
 from tfdbg_cli.dumps.dump import Datum, Dump
@@ -24,11 +25,6 @@ WRITTEN = "written"
 # The attribute of PyTorch's views.
 _VIEW = "_view"
 
-# They take each element from one of their inputs, from the same place.
-_CHOOSING = frozenset(["Select", "SelectV2", "fill_", "masked_fill", "masked_fill_", "where"])
-# They fill their first input with the second; TensorFlow's ``Assign`` returns it then.
-_REPLACING = frozenset(["Assign", "copy_"])
-
 _CLEAN = Health(0, 0, 0)
 
 
@@ -40,6 +36,7 @@ class TensorLineage:
     Attributes:
         dump: whose tensors they are.
         graph: the dump's.
+        roles: of the ops of its engine.
     """
 
     _all: ClassVar[weakref.WeakKeyDictionary[Dump, TensorLineage]] = weakref.WeakKeyDictionary()
@@ -50,6 +47,8 @@ class TensorLineage:
         self._count_of_data = len(dump.data())
         self._measurements = Measurements.of(dump)
         self._health: dict[int, Health] = {}
+        info = dump.run_info()
+        self.roles = op_roles(info.engine if info is not None else "")
         graph = dump.graph()
         self.graph: Graph | None = weakref.proxy(graph) if graph is not None else None
         self._ancestry: Ancestry | None = None
@@ -124,9 +123,9 @@ class TensorLineage:
         node = self.node(datum)
         if node is None:
             return True
-        if node.op_type in _REPLACING:
+        if node.op_type in self.roles.replacing:
             return not node.inputs or source.tensor_name != node.inputs[0]
-        if node.op_type not in _CHOOSING:
+        if node.op_type not in self.roles.choosing:
             return True
         made, given = floats(datum), floats(source)
         if made is None or given is None:

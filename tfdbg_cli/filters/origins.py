@@ -20,26 +20,6 @@ from tfdbg_cli.tensors.statistics import Health
 
 __all__ = ["began_here", "left_out", "origin_of_nonfinite", "stayed_local"]
 
-# They put constants in places and compute nothing: what is bad in them was handed to them.
-_PLACING = frozenset(
-    [
-        # PyTorch
-        *("constant_pad_nd", "fill", "fill_", "full", "full_like", "index_fill", "index_fill_"),
-        *("masked_fill", "masked_fill_", "new_full", "scalar_tensor", "scatter", "scatter_"),
-        *("where",),
-        # TensorFlow and NumPy
-        *("BroadcastTo", "Const", "Fill", "MatrixBandPart", "Pad", "PadV2", "Select", "SelectV2"),
-    ]
-)
-# Memory that nobody has written to yet.
-_UNWRITTEN = re.compile(r"(new_)?empty(_like|_strided|_permuted)?|resize_(as_)?|Empty")
-# A module's memory, as it was before the run.
-_BUFFER = "Buffer"
-# A Python number that became a tensor.
-_LIFTED = frozenset(["lift", "lift_fresh", "lift_fresh_copy"])
-# Variables: what they are read through holds no array.
-_READS = frozenset(["ReadVariableOp", "ReadVariable"])
-
 _INFINITE = re.compile(r"(?<![A-Za-z_])[-+]?inf(inity)?(?![A-Za-z_])", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?(?![\w.])", re.IGNORECASE)
 _ARGUMENT = "_arg_"
@@ -176,9 +156,10 @@ class _Kinds:
         if _Kind.ORIGIN in kinds or _Kind.SPREAD in kinds:
             return _Kind.SPREAD
         op_type = node.op_type if node is not None else ""
-        if op_type in _PLACING:
+        roles = self._lineage.roles
+        if op_type in roles.placing:
             return _Kind.MEANT
-        if _UNWRITTEN.fullmatch(op_type):
+        if roles.unwritten.fullmatch(op_type):
             return _Kind.CLEAN
         if _Kind.MEANT in kinds:
             has_nan = any((health := self._lineage.bad(each)) and health.nan for each in inputs)
@@ -187,10 +168,10 @@ class _Kinds:
             return _Kind.CLEAN
         if node is None or not self._lineage.has_graph:
             return _Kind.ORIGIN if bad.nan or not _is_mask(datum, bad) else _Kind.MEANT
-        if op_type == _BUFFER and not _is_mask(datum, bad):
+        if op_type in roles.buffers and not _is_mask(datum, bad):
             return _Kind.CLEAN
-        if not node.inputs or op_type in _READS:
-            is_constant = op_type in _LIFTED and _size(datum) == 1
+        if not node.inputs or op_type in roles.reading:
+            is_constant = op_type in roles.lifting and _size(datum) == 1
             return _Kind.MEANT if is_constant or _is_mask(datum, bad) else _Kind.ORIGIN
         if not bad.nan and (
             _has_infinite_argument(node) or _is_overflown_mask(datum, node, inputs, bad)

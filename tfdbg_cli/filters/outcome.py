@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from tfdbg_cli.common.traits import OpRoles
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.executions import body_of
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
@@ -16,12 +17,8 @@ from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, floats, holds_othe
 
 __all__ = ["Outcome"]
 
-# PyTorch's for `item()`: the number goes to the program.
-_TO_PYTHON = "_local_scalar_dense"
 _RESULT = "_result"
 _BAD_NUMBER = re.compile(r"nan|inf", re.IGNORECASE)
-# To another process.
-_SENDS = re.compile(r"_?c10d(_functional)?\.")
 # What an op of PyTorch's overwrites, as it was before.
 _WRITES = "_writes"
 
@@ -110,7 +107,7 @@ class Outcome:
                     taken.add(tensor)
                     waiting += self._fed(graph, tensor, but=before)
         for node in graph.nodes.values():
-            if _is_exit(node):
+            if _is_exit(node, self._lineage.roles):
                 waiting += self._bad_of(graph, node.inputs)
         done: set[str] = set()
         while waiting:
@@ -254,11 +251,11 @@ def _is_read(graph: Graph, name: str) -> bool:
     return next(_readers(graph, name), None) is not None
 
 
-def _is_exit(node: Node) -> bool:
-    """Whether what a node of PyTorch's reads leaves the run as no tensor."""
-    if node.op_type == _TO_PYTHON:
+def _is_exit(node: Node, roles: OpRoles) -> bool:
+    """Whether what a node reads leaves the run as no tensor."""
+    if node.op_type in roles.telling:
         return _BAD_NUMBER.search(node.attributes.get(_RESULT, "")) is not None
-    return _SENDS.match(node.op_type) is not None
+    return roles.sending.match(node.op_type) is not None
 
 
 def _has_new(datum: Datum, before: Datum) -> bool:

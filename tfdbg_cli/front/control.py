@@ -6,12 +6,14 @@ import atexit
 import functools
 import signal
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.engines.registry import engine_for, load
+from tfdbg_cli.engines.base import ProgramEngine, StepsCalls
+from tfdbg_cli.engines.registry import engine_for, imported
 from tfdbg_cli.front.engine_watch import EngineWatch
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 
@@ -81,7 +83,7 @@ def set_trace() -> None:
 def run(name: str = "") -> AbstractContextManager[None]:
     """Make a block one run of the debugger: ``with tfdbg_cli.run():``; or a function: ``@run()``.
 
-    For engines whose runs are stretches of the program (PyTorch); others have sessions. Works
+    For programs whose runs are stretches of what they do (PyTorch); others have sessions. Works
     under the launcher and without it; a block in a block, or in a module's call, belongs to the
     outer one.
 
@@ -89,11 +91,16 @@ def run(name: str = "") -> AbstractContextManager[None]:
         name: what the run is called on the screens.
     """
     _watch()
-    if sys.modules.get("torch") is None:
-        return nullcontext()
-    engine: Any = load("torch")
-    made: AbstractContextManager[None] = engine.block(name)
-    return made
+    return _blocks([engine for engine in imported() if isinstance(engine, ProgramEngine)], name)
+
+
+@contextmanager
+def _blocks(engines: Sequence[ProgramEngine], name: str) -> Iterator[None]:
+    """A block of each engine at once: which of them the program is going to use, nobody knows."""
+    with ExitStack() as stack:
+        for engine in engines:
+            stack.enter_context(engine.block(name))
+        yield
 
 
 def wrap(thing: Any) -> Any:
@@ -114,8 +121,7 @@ def wrap(thing: Any) -> Any:
         from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession
 
         return LocalCLIDebugWrapperSession(thing)
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(thing, torch.nn.Module):
+    if any(isinstance(engine, StepsCalls) and engine.is_module(thing) for engine in imported()):
         enable()
         return thing
     if not callable(thing):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.common.errors import one_line, related
 from tfdbg_cli.common.streams import tell
+from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.dumps.source_text import keep_source
 from tfdbg_cli.front import start
 from tfdbg_cli.front.engine_watch import EngineWatch
@@ -311,10 +312,11 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _is_detour(kept: list[TracebackType], trace: TracebackType) -> bool:
-    """Whether a function of PyTorch called us, only to be called by us a second time."""
+    """Whether a function of a framework called us, only to be called by us a second time."""
     if len(kept) < 2 or kept[-2].tb_frame.f_code is not trace.tb_frame.f_code:
         return False
-    return kept[-1].tb_frame.f_globals.get("__name__") == "torch.overrides"
+    caller = kept[-1].tb_frame.f_globals.get("__name__")
+    return any(caller in traits.detours for traits in all_traits())
 
 
 _PACKAGE = __name__.partition(".")[0]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.dumps.dump import RunInfo
-from tfdbg_cli.engines.base import Engine, SessionAdapter, SteppedRun
-from tfdbg_cli.engines.registry import engine_for, entries, load
+from tfdbg_cli.engines.base import (
+    CannotStep,
+    Engine,
+    SessionAdapter,
+    SteppedRun,
+    StepsCalls,
+    StepsRuns,
+)
+from tfdbg_cli.engines.registry import engine_for, imported
 from tfdbg_cli.sessions.wrappers.interventions import intervene
 from tfdbg_cli.sessions.wrappers.surface import SessionSurface
 from tfdbg_cli.stepping.calls import paths_of
@@ -70,13 +76,16 @@ class SessionSubject(Subject):
     Args:
         session: the framework's.
         engine: which it belongs to.
+        adapter: the engine's for it.
         arguments: those of its ``run``.
     """
 
-    def __init__(self, session: Any, engine: Engine, arguments: Mapping[str, Any]) -> None:
+    def __init__(
+        self, session: Any, engine: Engine, adapter: SessionAdapter, arguments: Mapping[str, Any]
+    ) -> None:
         self._session = session
         self._engine = engine
-        self._adapter: SessionAdapter = engine.adapt(session)
+        self._adapter = adapter
         self._fetches = arguments.get("fetches")
         self._feed_dict = arguments.get("feed_dict")
         self._rest = (arguments.get("options"), arguments.get("run_metadata"))
@@ -88,9 +97,11 @@ class SessionSubject(Subject):
                 "This trace has no fetches, so there is no run to do.",
                 "Write trace(sess, fetches, feed_dict); only trace(sess).every() needs none.",
             )
+        if not isinstance(self._adapter, StepsRuns):
+            raise TraceError(f"The {self._engine.name} engine has no stepper.")
         try:
             return self._adapter.stepper(self._fetches, self._feed_dict, *self._rest)
-        except NotImplementedError as error:
+        except CannotStep as error:
             raise TraceError(str(error)) from error
 
     def info(self) -> RunInfo:
@@ -117,7 +128,7 @@ class CallSubject(Subject):
 
     def __init__(
         self,
-        engine: Engine,
+        engine: StepsCalls,
         function: Callable[..., Any],
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
@@ -133,17 +144,15 @@ class CallSubject(Subject):
     def _start(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> SteppedRun:
-        try:
-            return self._engine.call_stepper(function, args, kwargs, self._scopes(function))
-        except NotImplementedError as error:
-            raise TraceError(str(error)) from error
+        return self._engine.call_stepper(function, args, kwargs, self._scopes(function))
 
     def _scopes(self, function: Callable[..., Any]) -> frozenset[str] | None:
         """The modules whose ops have to be watched; ``None``: all, and all other ops."""
         if not self.asked:
             return self.asked
         module: Any = getattr(function, "__self__", function)
-        known = {name for name, _ in module.named_modules()} if _is_module(module) else None
+        is_module = self._engine.is_module(module)
+        known = set(self._engine.module_paths(module)) if is_module else None
         scopes = set()
         for key in self.asked:
             try:
@@ -164,22 +173,25 @@ class CallSubject(Subject):
         feeds = {str(index): value for index, value in enumerate(self._args)}
         name = getattr(self._function, "__qualname__", type(self._function).__name__)
         return RunInfo(
-            fetches=[name], feeds={**feeds, **self._kwargs}, engine=self._engine.name, kind="call"
+            fetches=[name],
+            feeds={**feeds, **self._kwargs},
+            engine=self._engine.name,
+            kind="call",
+            unit="program",
         )
 
     def name_of(self, tensor: Any) -> str:
         """The name of a tensor; parameters and buffers of the module are found by identity."""
         module: Any = getattr(self._function, "__self__", self._function)
-        if not isinstance(tensor, str) and _is_module(module):
-            for name, held in (*module.named_parameters(), *module.named_buffers()):
+        if not isinstance(tensor, str) and self._engine.is_module(module):
+            for name, held in self._engine.module_tensors(module):
                 if held is tensor:
                     return f"{name}:0"
         return super().name_of(tensor)
 
     def intercept(self, around: Around) -> Callable[[], None]:
         """Apply something to every call of a module."""
-        intercept = getattr(self._engine, "intercept", None)
-        if intercept is None or not _is_module(self._function):
+        if not self._engine.is_module(self._function):
             raise TraceError(
                 "A block can't be applied to later calls of a function.",
                 "Give the module that it calls: trace(module).every().",
@@ -193,14 +205,13 @@ class CallSubject(Subject):
                 raise capture.error
             return capture.value
 
-        end: Callable[[], None] = intercept(self._function, instead)
-        return end
+        return self._engine.intercept(self._function, instead)
 
 
 class BlockSubject(CallSubject):
     """A module that the block itself calls."""
 
-    def __init__(self, engine: Engine, module: Callable[..., Any]) -> None:
+    def __init__(self, engine: StepsCalls, module: Callable[..., Any]) -> None:
         super().__init__(engine, module, (), {})
 
     def start_program(self, program: Callable[[], None], is_mixed: bool) -> SteppedRun:
@@ -224,19 +235,15 @@ def subject_of(thing: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Su
     while isinstance(thing, SessionSurface):
         thing = thing.session
     engine = engine_for(thing)
-    if engine is not None:
-        return SessionSubject(thing, engine, _session_arguments(args, kwargs))
+    adapter = engine.adapt(thing) if engine is not None else None
+    if engine is not None and isinstance(adapter, SessionAdapter):
+        return SessionSubject(thing, engine, adapter, _session_arguments(args, kwargs))
     if not callable(thing):
         raise TypeError(f"Expected a session, a module or a function; got type {type(thing)}")
-    engine = _call_engine()
-    if not args and not kwargs and _is_module(thing):
-        return BlockSubject(engine, thing)
-    return CallSubject(engine, thing, args, kwargs)
-
-
-def _is_module(thing: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(thing, torch.nn.Module)
+    stepping = _call_engine(thing)
+    if not args and not kwargs and stepping.is_module(thing):
+        return BlockSubject(stepping, thing)
+    return CallSubject(stepping, thing, args, kwargs)
 
 
 def _session_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,13 +258,14 @@ def _session_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[s
     return found
 
 
-def _call_engine() -> Engine:
-    """The engine whose runs are calls; only imported frameworks are asked."""
-    for entry in entries():
-        if entry.is_imported:
-            engine = load(entry.name)
-            if type(engine).call_stepper is not Engine.call_stepper:
-                return engine
+def _call_engine(thing: Any) -> StepsCalls:
+    """The engine whose runs are calls, of several the one whose module it is."""
+    found = [engine for engine in imported() if isinstance(engine, StepsCalls)]
+    for engine in found:
+        if engine.is_module(getattr(thing, "__self__", thing)):
+            return engine
+    if found:
+        return found[0]
     raise TraceError(
         "Calls of functions are runs with PyTorch only, and it is not imported.",
         "With TensorFlow or the NumPy engine, give a session and its fetches.",

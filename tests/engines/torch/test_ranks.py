@@ -236,6 +236,27 @@ def free_port():
         return found.getsockname()[1]
 
 
+def connections(pid):
+    """The ports, here and there, of the open TCP connections of a process."""
+    inodes = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            inodes.add(str(descriptor.readlink()))
+    found = set()
+    for table in (Path(f"/proc/{pid}/net/tcp"), Path(f"/proc/{pid}/net/tcp6")):
+        for row in table.read_text().splitlines()[1:] if table.exists() else ():
+            _, here, there, state, *_, inode = row.split()[:10]
+            if state == "01" and f"socket:[{inode}]" in inodes:
+                found.add((int(here.rsplit(":")[-1], 16), int(there.rsplit(":")[-1], 16)))
+    return found
+
+
+def are_connected(leader, other, store):
+    """Whether two ranks talk to each other, and not only through the store at its port."""
+    back = {(there, here) for here, there in connections(other)}
+    return any(store not in ports for ports in connections(leader) & back)
+
+
 @contextlib.contextmanager
 def pair(environment, leader, *arguments):
     """A leader at a terminal of its own, and another rank that waits for it."""
@@ -253,8 +274,9 @@ def pair(environment, leader, *arguments):
         with at_terminal(environment_of(environment, leader, port), *command) as program:
             program.expect("run-start: training run #1")
             program.expect("tfdbg> ")
-            with pytest.raises(subprocess.TimeoutExpired):
-                other.wait(2)
+            while not are_connected(program.pid, other.pid, port):
+                assert other.poll() is None, other.communicate()
+                time.sleep(0.05)
             yield program, other
     finally:
         other.kill()

@@ -52,7 +52,7 @@ def phases_of(dump: Dump, nodes: Iterable[str]) -> dict[str, Phase]:
     are not looked at.
     """
     info = dump.run_info()
-    if info is None or info.kind == "run":
+    if info is None or info.unit == "session":
         return {}
     found = {node: phase_of(dump, node) for node in nodes}
     return found if len(set(found.values())) > 1 else {}

@@ -89,7 +89,7 @@ def _check_profile(arguments: argparse.Namespace) -> None:
 
 
 def _run(context: Context, arguments: argparse.Namespace) -> Result:
-    if arguments.kind and context.run_info.kind == "run":
+    if arguments.kind and context.run_info.unit == "session":
         raise UserError("Runs of this program are all of one kind.", "Leave --kind out.")
     if arguments.profile:
         _check_profile(arguments)
@@ -129,7 +129,7 @@ def _run(context: Context, arguments: argparse.Namespace) -> Result:
 
 
 def _invoke_stepper(context: Context, arguments: argparse.Namespace) -> Result:
-    if arguments.kind and context.run_info.kind == "run":
+    if arguments.kind and context.run_info.unit == "session":
         raise UserError("Runs of this program are all of one kind.", "Leave --kind out.")
     return Leave(RunChoice(arguments.times, kind=arguments.kind or "", is_stepper=True))
 
@@ -157,7 +157,7 @@ def describe_run(context: Context) -> str:
 def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
     info = context.run_info
     bar = "=" * 38
-    told = [line(bar), *(_session_run(info) if info.kind == "run" else _program_run(info))]
+    told = [line(bar), *(_session_run(info) if info.unit == "session" else _program_run(info))]
     if info.error is not None:
         how = "The program failed after the run: " if info.error.is_late else "The run failed: "
         told += [line(), line((how, "error"), info.error.message)]
@@ -180,7 +180,7 @@ def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
 
 def _ways_on(context: Context) -> list[Line]:
     """What to type, a line each: seven lines of 48 columns are all that a small screen has."""
-    filter_name = "has_inf_or_nan" if context.run_info.kind == "run" else "origin_of_nonfinite"
+    filter_name = "has_inf_or_nan" if context.run_info.unit == "session" else "origin_of_nonfinite"
     ways = (
         ("run", "watch its tensors"),
         (f"run -f {filter_name}", "until NaN or inf"),

@@ -14,11 +14,10 @@ from tfdbg_cli.commands.reply import Toast, UiRequest
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.common.documents import Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.common.version import __version__
 
 __all__ = ["COMMANDS", "LANGUAGE", "command_help"]
-
-_FRAMEWORKS = (("tensorflow", "TensorFlow"), ("torch", "PyTorch"), ("jax", "JAX"))
 
 
 def command_help(command: Command) -> list[Line]:
@@ -132,11 +131,11 @@ def _config(context: Context, arguments: argparse.Namespace) -> Result:
 
 def _version(context: Context, arguments: argparse.Namespace) -> Result:
     lines = [line(f"tfdbg_cli {__version__}"), line(f"NumPy {np.__version__}")]
-    for name, label in _FRAMEWORKS:
+    for traits in all_traits():
         # Only what the program has imported: a debugger must not import a framework.
-        version = getattr(sys.modules.get(name), "__version__", None)
+        version = getattr(sys.modules.get(traits.package), "__version__", None)
         if version is not None:
-            lines.append(line(f"{label} {version}"))
+            lines.append(line(f"{traits.title} {version}"))
     lines.append(line(f"Python {platform.python_version()}"))
     return TextDocument(lines, title="version")
 

@@ -58,7 +58,7 @@ def feed_name(context: Context, text: str) -> str:
         UserError: there is none; the hint names those that there are.
     """
     feeds = context.run_info.feeds
-    is_session = context.run_info.kind == "run"
+    is_session = context.run_info.unit == "session"
     if not feeds:
         what = (
             "The feed_dict of the current run is empty" if is_session else "The run has no inputs"

@@ -47,7 +47,7 @@ def _print_feed(context: Context, arguments: argparse.Namespace) -> Result:
             value,
             arguments,
             name=name,
-            suffix=" (feed)" if context.run_info.kind == "run" else " (input)",
+            suffix=" (feed)" if context.run_info.unit == "session" else " (input)",
             slicing=slicing,
             key=name,
             menu=_MENU,

@@ -29,7 +29,7 @@ def resolve_program_name(context: Context, name: str) -> str:
     a run has several ranks, a name without one is that of the rank which the stop is about.
     """
     info, dump = context.run_info, context.dump
-    if dump is None or info.kind == "run" or _is_known(dump, name):
+    if dump is None or info.unit == "session" or _is_known(dump, name):
         return name
     prefix = f"{rank_name(dump.focus)}/" if isinstance(dump, JoinedDump) else ""
     if prefix and _is_known(dump, prefix + name):

@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tfdbg_cli.common.errors import DumpError, UserError
 from tfdbg_cli.dumps.dump import Datum, Dump, RunError, RunInfo
@@ -288,7 +288,8 @@ class RunFolderDump(Dump):
             feeds=feeds,
             engine=found.text("engine"),
             runner=found.text("runner"),
-            kind=found.text("kind") or "run",
+            kind=(kind := found.text("kind") or "run"),
+            unit=_unit(found.text("unit"), kind),
             filter_name=found.text("filter"),
             number=found.size("number"),
             details=found.pairs("details"),
@@ -338,3 +339,9 @@ def _frame(value: Any) -> Frame | None:
     if not (isinstance(file, str) and isinstance(function, str) and isinstance(text, str)):
         return None
     return Frame(file, line, function, text)
+
+
+def _unit(told: str, kind: str) -> Literal["session", "program"]:
+    """The unit of a run; folders of earlier versions tell its kind alone."""
+    is_program = told == "program" or (not told and kind != "run")
+    return "program" if is_program else "session"

@@ -397,6 +397,7 @@ def _run_document(info: RunInfo, feeds: list[str]) -> dict[str, Any]:
     return {
         "engine": info.engine,
         "kind": info.kind,
+        "unit": info.unit,
         "call_count": info.call_count,
         "runner": info.runner,
         "filter": info.filter_name,

@@ -14,7 +14,7 @@ from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Locate, Profile, ProfileEntry, place_of
-from tfdbg_cli.engines.base import Capture, Engine, SessionAdapter, Watch, WrapSession
+from tfdbg_cli.engines.base import Capture, SessionAdapter, SessionEngine, Watch, WrapSession
 from tfdbg_cli.engines.numpy import graph as framework
 from tfdbg_cli.engines.numpy.dtypes import dtype_name
 from tfdbg_cli.engines.numpy.errors import OpError
@@ -29,6 +29,7 @@ from tfdbg_cli.engines.numpy.session import (
 from tfdbg_cli.engines.numpy.stepping.layout import NodeLayout, make_layout
 from tfdbg_cli.engines.numpy.stepping.stepper import NumpyStepper
 from tfdbg_cli.engines.numpy.timing import TimedStep, Timing
+from tfdbg_cli.engines.numpy_traits import TRAITS
 
 __all__ = ["ENGINE", "NumpyAdapter", "NumpyEngine"]
 
@@ -183,16 +184,24 @@ class NumpyAdapter(SessionAdapter):
             return None
         return RunError(type(error).__name__, error.message, error.node_name)
 
+    def make_callable(
+        self, fetches: Any, feed_list: Any, accept_options: bool
+    ) -> Callable[..., Any]:
+        """``Session.make_callable``."""
+        made: Callable[..., Any] = self.session.make_callable(fetches, feed_list, accept_options)
+        return made
+
     def default_session(self, wrapper: Any) -> AbstractContextManager[Any]:
         """Make the wrapper the session of ``tensor.eval()``, and the graph the default one."""
         return default_session(wrapper)
 
 
-class NumpyEngine(Engine):
+class NumpyEngine(SessionEngine):
     """The framework in `tfdbg_cli.engines.numpy`."""
 
     name = "numpy"
     modules = ("tfdbg_cli.engines.numpy",)
+    traits = TRAITS
 
     def is_session(self, obj: Any) -> bool:
         """Whether an object is a `Session` of the NumPy engine."""

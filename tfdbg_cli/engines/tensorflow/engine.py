@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tfdbg_cli.engines.base import Engine, SessionAdapter, WrapSession
+from tfdbg_cli.engines.base import SessionAdapter, SessionEngine, WrapSession
+from tfdbg_cli.engines.tensorflow.traits import TRAITS
 
 __all__ = ["ENGINE", "TensorFlowEngine"]
 
@@ -20,11 +21,12 @@ def _is_instance(obj: object, module: str, name: str) -> bool:
     return kind is not None and isinstance(obj, kind)
 
 
-class TensorFlowEngine(Engine):
+class TensorFlowEngine(SessionEngine):
     """Sessions of ``tf.compat.v1``; TensorFlow is imported by the first method that needs it."""
 
     name = "tensorflow"
     modules = (_SESSION,)
+    traits = TRAITS
 
     def __init__(self) -> None:
         self._setting: Callable[[str], Any] = {"exact": False}.get
@@ -51,13 +53,13 @@ class TensorFlowEngine(Engine):
             return MonitoredAdapter(session)
         return TensorFlowAdapter(session, self._is_exact)
 
-    def session_interface(self) -> type | None:
+    def session_interface(self) -> type:
         """``SessionInterface``, which savers and queue runners ask for."""
         from tensorflow.python.client.session import SessionInterface
 
         return SessionInterface  # type: ignore[no-any-return]
 
-    def hook_interface(self) -> type | None:
+    def hook_interface(self) -> type:
         """``SessionRunHook``."""
         from tensorflow.python.training.session_run_hook import SessionRunHook
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from tfdbg_cli.engines.base import Engine, SessionAdapter, SteppedRun, WrapSession
+from tfdbg_cli.engines.base import HostOf, ProgramAdapter, ProgramEngine, SteppedRun
+from tfdbg_cli.engines.torch.traits import TRAITS
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.program import Program
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
 __all__ = ["ENGINE", "TorchEngine"]
 
 
-class TorchEngine(Engine):
+class TorchEngine(ProgramEngine):
     """Programs that use PyTorch; it is imported by the program, and used from `install` on."""
 
     name = "torch"
     modules = ("torch",)
+    traits = TRAITS
 
     def __init__(self) -> None:
         self._program: Program | None = None
@@ -40,7 +42,7 @@ class TorchEngine(Engine):
         module = sys.modules.get("tfdbg_cli.engines.torch.program")
         return module is not None and isinstance(obj, module.Program)
 
-    def adapt(self, session: Any) -> SessionAdapter:
+    def adapt(self, session: Any) -> ProgramAdapter:
         """The adapter of the program."""
         from tfdbg_cli.engines.torch.program import TorchAdapter
 
@@ -72,6 +74,19 @@ class TorchEngine(Engine):
         """
         return self.program().call_stepper(function, args, kwargs, scopes)
 
+    def is_module(self, thing: Any) -> bool:
+        """Whether it is a ``torch.nn.Module``."""
+        torch = sys.modules.get("torch")
+        return torch is not None and isinstance(thing, torch.nn.Module)
+
+    def module_paths(self, module: Any) -> Iterable[str]:
+        """The names of a module's parts."""
+        return (name for name, _ in module.named_modules())
+
+    def module_tensors(self, module: Any) -> Iterable[tuple[str, Any]]:
+        """Its parameters and buffers."""
+        return (*module.named_parameters(), *module.named_buffers())
+
     def intercept(
         self, module: Any, around: Callable[[Callable[..., Any], Any, Any], Any]
     ) -> Callable[[], None]:
@@ -92,7 +107,7 @@ class TorchEngine(Engine):
         if self._program is not None:
             self._program.failed(error)
 
-    def install(self, wrap: WrapSession) -> Callable[[], None]:
+    def install(self, wrap: HostOf) -> Callable[[], None]:
         """Watch the program's runs; returns the way back."""
         return self.program().install(wrap)
 

@@ -6,26 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.common.errors import message_of, one_line
-from tfdbg_cli.common.settings import FIELDS
 from tfdbg_cli.dumps.dump import RunError
-from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.engines.base import (
-    Capture,
+    HostOf,
     Meeting,
-    SessionAdapter,
+    ProgramAdapter,
+    RunHost,
     SteppedRun,
-    Watch,
-    WrapSession,
 )
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.ranks import meeting
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error, place_of_error
 from tfdbg_cli.engines.torch.runs.patches import Around, Patches
 from tfdbg_cli.engines.torch.runs.runs import Runs
+from tfdbg_cli.engines.torch.traits import TRAITS
 
 __all__ = ["Program", "TorchAdapter"]
 
-_DEFAULTS = {field.name: field.default for field in FIELDS}
+_DEFAULTS = {field.name: field.default for field in TRAITS.settings}
 
 
 class Program:
@@ -33,27 +31,24 @@ class Program:
 
     Attributes:
         setting: the value of a setting by its name.
-        is_program: it is no session among others.
         runs: where its runs begin and end.
         patches: how that is seen.
     """
-
-    is_program = True
 
     def __init__(self) -> None:
         self.setting: Callable[[str], Any] = _DEFAULTS.__getitem__
         PROCESS_PATCHES.setting = self._value
         self.runs = Runs(self)
         self.patches = Patches(self.runs)
-        self._wraps: list[WrapSession] = []
+        self._wraps: list[HostOf] = []
         self._watchers = 0
         self._tfdbg_wrapper: Any = None
-        self._asked: Any = None
+        self._asked: RunHost | None = None
 
     def _value(self, name: str) -> Any:
         return self.setting(name)
 
-    def install(self, wrap: WrapSession) -> Callable[[], None]:
+    def install(self, wrap: HostOf) -> Callable[[], None]:
         """Watch the runs; returns the way back, which may be called more than once."""
         if not self._wraps:
             # Which optimizers there are decides what a run is. It takes long: see `watched`.
@@ -120,14 +115,14 @@ class Program:
 
         return give_up
 
-    def wrapper(self) -> Any:
-        """The wrapper session that is asked at each run; ``None``: nobody debugs."""
+    def wrapper(self) -> RunHost | None:
+        """Who is asked at each run; ``None``: nobody debugs."""
         self._asked = self._wraps[-1](self) if self._wraps else None
         return self._asked
 
     def is_idle(self) -> bool:
         """Whether nobody debugs at the moment, so that runs aren't even counted."""
-        return self._asked is not None and bool(self._asked.is_idle)
+        return self._asked is not None and self._asked.is_idle
 
     def gave_up(self, error: Exception) -> None:
         """The program isn't watched any more: nobody is to wait for its runs."""
@@ -139,31 +134,10 @@ class Program:
         self.runs.failed(error)
 
 
-class TorchAdapter(SessionAdapter):
+class TorchAdapter(ProgramAdapter):
     """The program as the wrapper session sees it: it runs by itself, nobody runs it."""
 
     engine_name = "torch"
-
-    def run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
-        """Call a function; ``feed_dict`` are its keyword arguments."""
-        return fetches(**(feed_dict or {}))
-
-    def debug_run(
-        self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any, watch: Watch
-    ) -> Capture:
-        """Not there: a program's runs are opened by what it does."""
-        raise NotImplementedError(
-            "Runs of PyTorch begin and end where the program does; "
-            "`with tfdbg_cli.run():` makes one."
-        )
-
-    def fetch_names(self, fetches: Any) -> list[str]:
-        """The name of the function."""
-        return [getattr(fetches, "__name__", str(fetches))]
-
-    def feeds(self, feed_dict: Any) -> Mapping[str, Any]:
-        """Its keyword arguments."""
-        return dict(feed_dict or {})
 
     def meeting(self) -> Meeting | None:
         """The default process group's, once there is one."""
@@ -171,15 +145,6 @@ class TorchAdapter(SessionAdapter):
         if found is not None:
             found.whereabouts = self.session.runs.where
         return found
-
-    def graph(self) -> Graph:
-        """Empty: a graph is made of what a run did."""
-        return Graph(())
-
-    @property
-    def framework_graph(self) -> Any:
-        """There is none."""
-        return None
 
     def describe_error(self, error: BaseException) -> RunError | None:
         """The error in words, if it is one of PyTorch's; its op where that is known."""

@@ -8,7 +8,7 @@ from typing import Any, Self
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.graph import Graph
-from tfdbg_cli.engines.base import Capture, SteppedRun
+from tfdbg_cli.engines.base import CannotStep, Capture, SessionAdapter, SteppedRun, StepsRuns
 from tfdbg_cli.engines.registry import engine_for
 from tfdbg_cli.sessions.wrappers.surface import SessionSurface
 from tfdbg_cli.stepping.stepper import Step
@@ -56,6 +56,8 @@ class NodeStepper:
                 f"Expected a session of an engine that is loaded; got type {type(sess)}"
             )
         adapter = engine.adapt(plain)
+        if not isinstance(adapter, SessionAdapter) or not isinstance(adapter, StepsRuns):
+            raise CannotStep(f"The {engine.name} engine has no stepper for sessions.")
         call = adapter.call(fetches, feed_dict, None, None)
         stepper = adapter.stepper(fetches, feed_dict, None, None)
         stepper.withhold()

@@ -23,6 +23,7 @@ from tfdbg_cli.common.program_signals import pass_on, with_program_signals
 from tfdbg_cli.common.settings import Settings, default_config_path
 from tfdbg_cli.common.streams import Streams, tell
 from tfdbg_cli.common.temporary import sweep
+from tfdbg_cli.engines import registry  # noqa: F401 (it makes their settings known)
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 from tfdbg_cli.net.tokens import remove_dead_tickets
 from tfdbg_cli.sessions.debugger.storage import DumpStore
@@ -223,7 +224,7 @@ class Debugger:
             found = getattr(session, "_tfdbg_wrapper", None)
             if found is None or found.debugger is not self:
                 found = LocalCLIDebugWrapperSession(session, debugger=self)
-                if not getattr(session, "is_program", False):
+                if not found.is_program:
                     self.session_count += 1
                     found.number = self.session_count
                 # On the session and not in a table of ours: they live and die together.

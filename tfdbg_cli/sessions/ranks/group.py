@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.commands.run.control import ExitChoice
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.common.settings import FIELDS, Settings
+from tfdbg_cli.common.settings import Settings, all_fields
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.dump import Dump
-from tfdbg_cli.engines.base import Meeting, SessionAdapter
+from tfdbg_cli.engines.base import Adapter, Meeting, MeetsRanks
 from tfdbg_cli.net.wire import LostError
 from tfdbg_cli.sessions.ranks.follower import Follower
 from tfdbg_cli.sessions.ranks.hanging import RankWatch
@@ -76,12 +76,12 @@ class RankGroup(SingleRank):
         """Whether it has met the others."""
         return self._leader is not None or self._follower is not None
 
-    def meet(self, adapter: SessionAdapter) -> None:
+    def meet(self, adapter: Adapter) -> None:
         """Find the others, once the framework has. A follower waits for the leader once."""
         if self.is_joined or self._is_hopeless:
             return
         if self._meeting is None:
-            self._meeting = adapter.meeting()
+            self._meeting = adapter.meeting() if isinstance(adapter, MeetsRanks) else None
             if self._meeting is None:
                 return
             self._check(self._meeting)
@@ -242,7 +242,7 @@ class RankGroup(SingleRank):
     def chosen(self, action: Any) -> None:
         """Followers do the same."""
         if self._leader is not None:
-            values = {field.name: self._settings.get(field.name) for field in FIELDS}
+            values = {field.name: self._settings.get(field.name) for field in all_fields()}
             self._leader.chosen(action, values)
         else:
             self._last = action
@@ -252,7 +252,7 @@ class RankGroup(SingleRank):
         if self._follower is None:
             return ExitChoice()
         action = self._follower.follow()
-        known = {field.name for field in FIELDS}
+        known = {field.name for field in all_fields()}
         for name, value in self._follower.settings.items():
             if name in known and self._settings.get(name) != value:
                 self._settings.override(name, value)

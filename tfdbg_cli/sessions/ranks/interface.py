@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfdbg_cli.dumps.dump import Dump, RunError
-from tfdbg_cli.engines.base import SessionAdapter
+from tfdbg_cli.engines.base import Adapter
 
 __all__ = ["Agreement", "RankPlace", "SingleRank", "Verdict", "find_place"]
 
@@ -144,7 +144,7 @@ class SingleRank:
         """Whether others follow, or are followed."""
         return False
 
-    def meet(self, adapter: SessionAdapter) -> None:
+    def meet(self, adapter: Adapter) -> None:
         """Find the other ranks, if they can be found by now."""
 
     def run_started(self, kind: str) -> str:

@@ -13,13 +13,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_errors import late_error
 from tfdbg_cli.engines.base import (
+    Adapter,
+    AsksForSessions,
+    CannotStep,
     Capture,
+    MakesCallables,
+    ProgramAdapter,
     ProgramRun,
     RunCall,
+    RunsCallableOptions,
+    RunsInParts,
     SessionAdapter,
     SteppedRun,
     Watch,
@@ -91,9 +99,8 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
     def __new__(cls, sess: Any = None, *args: Any, **kwargs: Any) -> Self:
         """An instance that the session's framework takes for a session of its own."""
         engine = engine_for(sess)
-        made: Self = object.__new__(
-            with_interface(cls, engine.session_interface() if engine else None)
-        )
+        asks = engine if isinstance(engine, AsksForSessions) else None
+        made: Self = object.__new__(with_interface(cls, asks.session_interface() if asks else None))
         return made
 
     def __init__(
@@ -101,15 +108,13 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         sess: Any,
         thread_name_filter: str | None = None,
         pass_through_operrors: bool = False,
-        adapter: SessionAdapter | None = None,
+        adapter: Adapter | None = None,
     ) -> None:
         if adapter is None:
             engine = engine_for(sess)
             if engine is None:
-                raise TypeError(
-                    "Expected a session of TensorFlow, of PyTorch or of the NumPy engine; "
-                    f"got type {type(sess)}"
-                )
+                known = ", ".join(traits.title for traits in all_traits())
+                raise TypeError(f"Expected a session of {known}; got type {type(sess)}")
             adapter = engine.adapt(sess)
         super().__init__(sess, adapter)
         self._thread_name_filter = re.compile(thread_name_filter) if thread_name_filter else None
@@ -120,7 +125,7 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         response = self.on_session_init(OnSessionInitRequest(sess))
         check_type(response, OnSessionInitResponse)
         if response.action == OnSessionInitAction.REMOTE_INSTR_LOOP:
-            follow_instructions(self, adapter)
+            follow_instructions(self, self._session_adapter)
         elif response.action != OnSessionInitAction.PROCEED:
             raise ValueError(f"Invalid OnSessionInitAction value: {response.action}")
 
@@ -168,10 +173,24 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         """Called in the remote instruction loop, with what came of the instruction."""
         return OnInstrEndResponse()
 
+    # What program engines ask and tell besides the runs themselves: see `RunHost`.
+
     @property
     def is_idle(self) -> bool:
         """Whether nobody wants to know of runs at the moment: engines may keep out of the way."""
         return False
+
+    def expected_watch(self) -> Watch | None:
+        """What the next run will be watched for, if it is known now that it will be."""
+        return None
+
+    def gave_up(self, reason: str) -> None:
+        """The engine has failed, and nothing is watched any more."""
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it stands for a program, and not for a session among others."""
+        return isinstance(self._adapter, ProgramAdapter)
 
     @property
     def run_call_count(self) -> int:
@@ -227,9 +246,11 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
                 "simultaneously."
             )
         count = self.increment_run_call_count()
-        adapter = self._adapter
+        adapter = self._session_adapter
         if callable_options is not None:
             values = tuple(callable_runner_args or ())
+            if not isinstance(adapter, RunsCallableOptions):
+                raise self._lacks("CallableOptions")
             call = adapter.callable_call(callable_options, values, run_metadata)
         elif callable_runner is not None:
             values = tuple(callable_runner_args or ())
@@ -246,6 +267,21 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
             fetches, feed_dict, options, run_metadata, count, is_callable, self._info(call, count)
         )
         return self._live(call, request)
+
+    @property
+    def _session_adapter(self) -> SessionAdapter:
+        """The adapter, where somebody asks for a run."""
+        if not isinstance(self._adapter, SessionAdapter):
+            raise TypeError(
+                f"Runs of the {self._adapter.engine_name} engine begin and end where the program "
+                "does; `with tfdbg_cli.run():` makes one."
+            )
+        return self._adapter
+
+    def _lacks(self, ability: str) -> NotImplementedError:
+        return NotImplementedError(
+            f"Sessions of the {self._adapter.engine_name} engine have no {ability}."
+        )
 
     # The life of a run. Hooks, which see only its two ends, call these one by one.
 
@@ -288,6 +324,7 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         def info() -> RunInfo:
             made = run.describe()
             made.call_count, made.engine, made.kind = count, self._adapter.engine_name, run.kind
+            made.unit = "program"
             return made
 
         request = OnRunStartRequest(None, None, None, None, count, False, info, run.kind)
@@ -305,7 +342,7 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
 
         opened = OpenRun(request, response, conduct)
         if action != response.action and action == OnRunStartAction.INVOKE_STEPPER:
-            opened.note = f"{NOT_STEPPED} (PyTorch needs greenlet: pip install greenlet.)"
+            opened.note = f"{NOT_STEPPED} {run.no_stepper}".rstrip()
         return opened
 
     def close_run(self, run: OpenRun, capture: Capture) -> None:
@@ -351,7 +388,7 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         """A run that somebody steps through; if that is discarded, the run that can be made."""
         stepper = None
         if call.stepper is not None:
-            with contextlib.suppress(NotImplementedError):
+            with contextlib.suppress(CannotStep):
                 stepper = call.stepper()
         if stepper is None:
             capture = call.debug(Watch())
@@ -453,7 +490,12 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         Raises:
             Exception: what the wrapped session says of arguments that are wrong.
         """
-        plain = self._adapter.make_callable(fetches, feed_list, accept_options)
+        adapter = self._adapter
+        plain = (
+            adapter.make_callable(fetches, feed_list, accept_options)
+            if isinstance(adapter, MakesCallables)
+            else None
+        )
         keys = list(feed_list or [])
         known = {"options", "run_metadata"} if accept_options or plain is None else set()
 
@@ -480,13 +522,18 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
         """Prepare a run that is done in parts; arguments and result as the wrapped session's."""
+        if not isinstance(self._adapter, RunsInParts):
+            raise self._lacks("partial runs")
         return self._adapter.partial_run_setup(fetches, feeds)
 
     def partial_run(self, handle: Any, fetches: Any, feed_dict: Any = None) -> Any:
         """One part of a prepared run, between `on_run_start` and `on_run_end` like any run."""
+        adapter = self._session_adapter
+        if not isinstance(adapter, RunsInParts):
+            raise self._lacks("partial runs")
         count = self.increment_run_call_count()
-        call = self._adapter.partial_call(handle, fetches, feed_dict)
-        if self._adapter.is_empty(fetches) or self._other_thread():
+        call = adapter.partial_call(handle, fetches, feed_dict)
+        if adapter.is_empty(fetches) or self._other_thread():
             return call.run()
         request = OnRunStartRequest(
             fetches, feed_dict, None, None, count, run_info=self._info(call, count)

@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
 
+from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.dumps.dump import Predicate
-from tfdbg_cli.engines.base import RunCall
+from tfdbg_cli.engines.base import AsksForHooks, RunCall
 from tfdbg_cli.engines.interface import with_interface
 from tfdbg_cli.engines.registry import load
 from tfdbg_cli.sessions.debugger.debugger import Debugger
@@ -32,7 +33,9 @@ class _DebugHook(ABC):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """An instance that is a ``SessionRunHook`` as well."""
-        made: Self = object.__new__(with_interface(cls, load("tensorflow").hook_interface()))
+        found = (load(traits.name) for traits in all_traits() if traits.has_hooks)
+        asks = next((engine for engine in found if isinstance(engine, AsksForHooks)), None)
+        made: Self = object.__new__(with_interface(cls, asks.hook_interface() if asks else None))
         return made
 
     def __init__(self) -> None:

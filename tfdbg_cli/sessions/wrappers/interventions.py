@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfdbg_cli.dumps.dump import RunInfo
-from tfdbg_cli.engines.base import Capture, Engine, RunCall, SteppedRun, Watch
+from tfdbg_cli.engines.base import CannotStep, Capture, Engine, RunCall, SteppedRun, Watch
 
 __all__ = ["Intervention", "applied", "intervene"]
 
@@ -72,7 +72,7 @@ def applied(session: Any, call: RunCall, info: Callable[[], RunInfo]) -> RunCall
     def perform() -> Capture:
         try:
             run = make()
-        except NotImplementedError:
+        except CannotStep:
             return Capture(call.run(), None)
         for intervention in found:
             intervention(run, info)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.engines.base import Capture, RunCall, SteppedRun, Watch
+from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.engines.base import CannotStep, Capture, RunCall, SteppedRun, Watch
 from tfdbg_cli.sessions.wrappers.requests import OnRunStartRequest, OnRunStartResponse
 
 __all__ = ["NOT_STEPPED", "OpenRun", "finished", "once_made"]
@@ -17,6 +18,8 @@ NOT_STEPPED = "This kind of run can't be stepped through: it was a debugged one.
 
 class OpenRun:
     """A run between its beginning and its end, as an engine without sessions holds it.
+
+    It is the `RunHandle` of engines whose runs are stretches of the program.
 
     Attributes:
         request: what was asked at its beginning.
@@ -42,6 +45,11 @@ class OpenRun:
     def action(self) -> str:
         """One of `OnRunStartAction`."""
         return self.response.action
+
+    @property
+    def info(self) -> RunInfo:
+        """Its description."""
+        return self.request.run_info
 
     @property
     def watch(self) -> Watch:
@@ -81,7 +89,7 @@ def once_made(call: RunCall, capture: Capture, again: Callable[[], SteppedRun | 
     def stepper() -> SteppedRun:
         made = again()
         if made is None:
-            raise NotImplementedError("This run was made already.")
+            raise CannotStep("This run was made already.")
         return made
 
     return RunCall(

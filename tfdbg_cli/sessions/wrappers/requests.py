@@ -11,7 +11,7 @@ from typing import Any
 
 from tfdbg_cli.dumps.dump import Predicate, RunError, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.base import RunAction, Watch
 
 __all__ = [
     "OnRunEndRequest",
@@ -65,15 +65,15 @@ class OnSessionInitResponse:
         self.action = action
 
 
-class OnRunStartAction:
+class OnRunStartAction(RunAction):
     """What may happen to a run."""
 
-    DEBUG_RUN = "debug_run"
-    PROFILE_RUN = "profile_run"
-    NON_DEBUG_RUN = "non_debug_run"
-    INVOKE_STEPPER = "invoke_stepper"
-
-    ALL = (DEBUG_RUN, PROFILE_RUN, NON_DEBUG_RUN, INVOKE_STEPPER)
+    ALL = (
+        RunAction.DEBUG_RUN,
+        RunAction.PROFILE_RUN,
+        RunAction.NON_DEBUG_RUN,
+        RunAction.INVOKE_STEPPER,
+    )
 
 
 class OnRunStartRequest:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
-from tfdbg_cli.engines.base import SessionAdapter
+from tfdbg_cli.engines.base import Adapter, MakesDefault
 
 __all__ = ["SessionSurface"]
 
@@ -19,7 +19,7 @@ class SessionSurface:
         adapter: how to drive it.
     """
 
-    def __init__(self, sess: Any, adapter: SessionAdapter) -> None:
+    def __init__(self, sess: Any, adapter: Adapter) -> None:
         self._sess = sess
         self._adapter = adapter
         self._default_contexts: list[Any] = []
@@ -59,8 +59,9 @@ class SessionSurface:
             yield self
 
     def _enter_default(self) -> Any:
-        default = getattr(self._adapter, "default_session", None)
-        return default(self) if default is not None else self._sess.as_default()
+        if isinstance(self._adapter, MakesDefault):
+            return self._adapter.default_session(self)
+        return self._sess.as_default()
 
     def __enter__(self) -> Self:
         # The wrapped session's own with statement (its graph, its closing, the exceptions that a

@@ -17,7 +17,7 @@ from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, RunCall, SessionAdapter, Watch
+from tfdbg_cli.engines.base import CannotStep, Capture, RunCall, SessionAdapter, Watch
 from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
 from tfdbg_cli.engines.tensorflow.capture.assembly import Assembly
 from tfdbg_cli.engines.tensorflow.capture.plan import (
@@ -93,7 +93,7 @@ class TensorFlowAdapter(SessionAdapter):
         """
         is_chosen = watch.node_name or watch.op_type or watch.tensor_dtype or watch.debug_urls
         if self._is_exact() and not is_chosen:
-            with contextlib.suppress(NotImplementedError):
+            with contextlib.suppress(CannotStep):
                 return self.stepper(fetches, feed_dict, options, run_metadata).finish()
         run = guard.runner(self.session)
         with guard.bypass():
@@ -306,18 +306,17 @@ class TensorFlowAdapter(SessionAdapter):
 
     def make_callable(
         self, fetches: Any, feed_list: Any, accept_options: bool
-    ) -> Callable[..., Any] | None:
+    ) -> Callable[..., Any]:
         """``Session.make_callable``; its runs go straight through."""
         with guard.bypass():
-            plain = super().make_callable(fetches, feed_list, accept_options)
-        if plain is None:
-            return None
-        made = plain
+            plain: Callable[..., Any] = self.session.make_callable(
+                fetches, feed_list, accept_options
+            )
 
         @functools.wraps(plain)
         def call(*values: Any, **kwargs: Any) -> Any:
             with guard.bypass():
-                return made(*values, **kwargs)
+                return plain(*values, **kwargs)
 
         return call
 

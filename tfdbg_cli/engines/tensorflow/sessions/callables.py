@@ -12,7 +12,7 @@ from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.framework import dtypes
 
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, RunCall, SteppedRun, Watch
+from tfdbg_cli.engines.base import CannotStep, Capture, RunCall, SteppedRun, Watch
 from tfdbg_cli.engines.tensorflow.sessions import guard
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
 
@@ -80,7 +80,7 @@ class Callables:
         def stepper() -> SteppedRun:
             reason = self._obstacle(copied, values)
             if reason:
-                raise NotImplementedError(f"This run can't be stepped: {reason}")
+                raise CannotStep(f"This run can't be stepped: {reason}")
             made = self._adapter.stepper(*arguments)
             made.returned = lambda fetched: fetched[: len(copied.fetch)]
             return made

@@ -14,7 +14,7 @@ from tensorflow.python.framework import errors_impl
 
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, RunCall, Watch
+from tfdbg_cli.engines.base import CannotStep, Capture, RunCall, Watch
 from tfdbg_cli.engines.tensorflow.sessions import errors, guard
 from tfdbg_cli.engines.tensorflow.sessions.adapter import TensorFlowAdapter
 from tfdbg_cli.engines.tensorflow.sessions.install import open_doors
@@ -97,7 +97,7 @@ class MonitoredAdapter(TensorFlowAdapter):
             return made[-1]
         if capture.error is not None:
             raise capture.error
-        raise NotImplementedError("This run never came to a session that could be stepped.")
+        raise CannotStep("This run never came to a session that could be stepped.")
 
     def _below_run(
         self,

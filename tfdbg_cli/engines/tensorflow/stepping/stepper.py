@@ -21,7 +21,7 @@ from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, SessionAdapter, SteppedRun
+from tfdbg_cli.engines.base import CannotStep, Capture, SessionAdapter, SteppedRun
 from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
@@ -51,13 +51,13 @@ def make_stepper(
         arguments: fetches, feeds, options and metadata, as ``Session.run`` takes them.
 
     Raises:
-        NotImplementedError: handles are fetched, which exist once.
+        CannotStep: handles are fetched, which exist once.
         Exception: what TensorFlow says of arguments that are wrong; nothing was run.
     """
     request = resolve(adapter.framework_graph, *arguments[:2])
     for tensor in request.fetches:
         if not holdable(tensor.dtype) or tensor.op.type.startswith("GetSessionHandle"):
-            raise NotImplementedError(f"{tensor.name} is a handle: its run can't be stepped.")
+            raise CannotStep(f"{tensor.name} is a handle: its run can't be stepped.")
     return TensorFlowStepper(adapter, make_layout(request, functions), arguments)
 
 

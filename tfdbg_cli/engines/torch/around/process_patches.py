@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tfdbg_cli.common.settings import FIELDS
 from tfdbg_cli.engines.torch.around.compiled import (
     CompiledCode,
     OpaqueMode,
@@ -19,6 +18,7 @@ from tfdbg_cli.engines.torch.private import insert_mode, is_inserted, remove_mod
 from tfdbg_cli.engines.torch.record.capture import ApiMode, CaptureMode
 from tfdbg_cli.engines.torch.record.freeing import Freeing
 from tfdbg_cli.engines.torch.record.thread_follower import ThreadFollower
+from tfdbg_cli.engines.torch.traits import TRAITS
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PROCESS_PATCHES", "ProcessPatches"]
 
-_DEFAULTS = {field.name: field.default for field in FIELDS}
+_DEFAULTS = {field.name: field.default for field in TRAITS.settings}
 
 
 class ProcessPatches:

@@ -16,7 +16,7 @@ import torch
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, ProgramRun
+from tfdbg_cli.engines.base import Capture, ProgramRun, RunAction, RunHandle, RunHost
 from tfdbg_cli.engines.torch.around.contain import contain, contained, tell_failure
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.names.sites import call_site, user_frame
@@ -69,7 +69,7 @@ class OpenRun:
         self.closes_on = closes_on
         self.description = description
         self.events = ""
-        self.handle: Any = None
+        self.handle: RunHandle | None = None
         self.watcher: CaptureLevel | None = None
         self.forwards: Forwards | None = None
         self.is_complete = False
@@ -143,21 +143,26 @@ class Lifecycle:
                 ahead.discard()
                 ahead = None
         with self._busy():
-            run.handle = wrapper.open_run(
-                ProgramRun(kind, description.info, can_step=Coroutine.is_possible())
+            handle = wrapper.open_run(
+                ProgramRun(
+                    kind,
+                    description.info,
+                    can_step=Coroutine.is_possible(),
+                    no_stepper="(PyTorch needs greenlet: pip install greenlet.)",
+                )
             )
-        self._run = run
+        self._run, run.handle = run, handle
         run.is_late = ahead is None
-        if run.handle.action == "non_debug_run":
+        if handle.action == RunAction.NON_DEBUG_RUN:
             description.forget()
             if ahead is not None:
                 ahead.discard()
             return
-        watch = run.handle.watch
-        is_prompted = run.handle.action == "invoke_stepper"
+        watch = handle.watch
+        is_prompted = handle.action == RunAction.INVOKE_STEPPER
         if is_prompted:  # whoever steps wants to see everything
             watch = dataclasses.replace(watch, filter_name="", predicate=None)
-        is_timed = run.handle.action == "profile_run"
+        is_timed = handle.action == RunAction.PROFILE_RUN
         if is_timed:
             if ahead is not None:
                 ahead.discard()
@@ -172,7 +177,7 @@ class Lifecycle:
         watcher.begin_run()
         watcher.name_inputs(description.tensors)
         if is_prompted and isinstance(watcher, FullLevel):
-            run.prompted = PromptedRun(watcher, run.handle.conduct, self._busy)
+            run.prompted = PromptedRun(watcher, handle.conduct, self._busy)
         watcher.start()
 
     @contained
@@ -272,7 +277,8 @@ class Lifecycle:
         output: Any,
     ) -> RunInfo:
         """Add to a run's description what is known at its end."""
-        info: RunInfo = run.handle.request.run_info
+        assert run.handle is not None
+        info = run.handle.info
         made = dump.run_info() if dump is not None else None
         info.results = made.results if made is not None else None
         run.description.end(info, watcher, frame, output, run.events)
@@ -294,10 +300,9 @@ class Lifecycle:
             self._look_ahead(wrapper)
 
     @contained
-    def _look_ahead(self, wrapper: Any) -> None:
+    def _look_ahead(self, wrapper: RunHost) -> None:
         """Record from now on if the next run is to be debugged: it may use what comes before."""
-        expected = getattr(wrapper, "expected_watch", None)
-        watch = expected() if expected is not None else None
+        watch = wrapper.expected_watch()
         following, self._next = self._next, None
         if following is not None and (self._run is not None or following.watch != watch):
             following.discard()

@@ -1,0 +1,93 @@
+"""What is known of an engine without its framework: its settings, its ops, what it is called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tfdbg_cli.common.fields import Field
+
+__all__ = ["EngineTraits", "OpRoles", "all_traits", "op_roles", "register"]
+
+_SETS = ("placing", "choosing", "replacing", "lifting", "reading", "buffers", "telling")
+_NEVER = re.compile(r"(?!)")
+
+
+@dataclass(frozen=True)
+class OpRoles:
+    """What filters have to know of op types: where something bad begins, what becomes of it.
+
+    Attributes:
+        placing: they put numbers that the program has written down where they belong.
+        choosing: they take elements of some inputs and leave others out.
+        replacing: they fill their first input with the second.
+        lifting: they make a tensor of a Python number.
+        reading: what variables are read through; what they read from holds no array.
+        buffers: a module's memory, as it was before the run.
+        telling: they give the program a number (``item()``), which is in the attribute ``_result``.
+        unwritten: matches the whole name of those whose memory nobody has written to yet.
+        sending: matches the beginning of those that send to another process.
+    """
+
+    placing: frozenset[str] = frozenset()
+    choosing: frozenset[str] = frozenset()
+    replacing: frozenset[str] = frozenset()
+    lifting: frozenset[str] = frozenset()
+    reading: frozenset[str] = frozenset()
+    buffers: frozenset[str] = frozenset()
+    telling: frozenset[str] = frozenset()
+    unwritten: re.Pattern[str] = _NEVER
+    sending: re.Pattern[str] = _NEVER
+
+
+@dataclass(frozen=True)
+class EngineTraits:
+    """One engine, as far as rooms that know no framework may have to know.
+
+    Attributes:
+        name: as ``--engine`` takes it, and as `RunInfo.engine` has it.
+        title: as people call the framework.
+        package: the framework's own, whose version is told; empty: it has none.
+        settings: what the engine can be told by ``config set``.
+        op_roles: of its op types.
+        has_hooks: the framework calls hooks of the program's around runs.
+        detours: modules whose functions call ours, only to be called by those a second time.
+    """
+
+    name: str
+    title: str
+    package: str = ""
+    settings: tuple[Field, ...] = ()
+    op_roles: OpRoles = field(default_factory=OpRoles)
+    has_hooks: bool = False
+    detours: frozenset[str] = frozenset()
+
+
+_known: dict[str, EngineTraits] = {}
+
+
+def register(traits: EngineTraits) -> None:
+    """Make an engine known; the registry of engines does it."""
+    _known[traits.name] = traits
+
+
+def all_traits() -> Sequence[EngineTraits]:
+    """Those that are known."""
+    return tuple(_known.values())
+
+
+def op_roles(engine: str) -> OpRoles:
+    """The roles of an engine's op types; where it isn't known which engine it was, of all."""
+    found = _known.get(engine)
+    if found is not None:
+        return found.op_roles
+    each = [traits.op_roles for traits in _known.values()]
+    sets = {
+        name: frozenset[str]().union(*(getattr(roles, name) for roles in each)) for name in _SETS
+    }
+    patterns = {
+        name: re.compile("|".join(getattr(roles, name).pattern for roles in each) or _NEVER.pattern)
+        for name in ("unwritten", "sending")
+    }
+    return OpRoles(**sets, **patterns)  # type: ignore[arg-type]

@@ -1,0 +1,77 @@
+"""The protocol between an engine and the sessions that debug it.
+
+An engine knows one framework: what its sessions are, or where the runs of a program begin and end,
+how to compute the same run and keep its intermediate tensors. It knows nothing of commands or
+screens. docs/engines.md walks through it step by step.
+"""
+
+from __future__ import annotations
+
+from tfdbg_cli.engines.base.adapters import (
+    Adapter,
+    HasHooks,
+    MakesCallables,
+    MakesDefault,
+    MeetsRanks,
+    ProfilesRuns,
+    ProgramAdapter,
+    RunsCallableOptions,
+    RunsInParts,
+    SessionAdapter,
+    StepsRuns,
+    StreamsTensors,
+)
+from tfdbg_cli.engines.base.engine import (
+    AsksForHooks,
+    AsksForSessions,
+    Engine,
+    HostOf,
+    ProgramEngine,
+    SessionEngine,
+    StepsCalls,
+    WrapSession,
+)
+from tfdbg_cli.engines.base.ranks import Meeting
+from tfdbg_cli.engines.base.runs import (
+    Capture,
+    ProgramRun,
+    RunAction,
+    RunCall,
+    RunHandle,
+    RunHost,
+    Watch,
+)
+from tfdbg_cli.engines.base.stepped import CannotStep, SteppedRun
+
+__all__ = [
+    "Adapter",
+    "AsksForHooks",
+    "AsksForSessions",
+    "CannotStep",
+    "Capture",
+    "Engine",
+    "HasHooks",
+    "HostOf",
+    "MakesCallables",
+    "MakesDefault",
+    "Meeting",
+    "MeetsRanks",
+    "ProfilesRuns",
+    "ProgramAdapter",
+    "ProgramEngine",
+    "ProgramRun",
+    "RunAction",
+    "RunCall",
+    "RunHandle",
+    "RunHost",
+    "RunsCallableOptions",
+    "RunsInParts",
+    "SessionAdapter",
+    "SessionEngine",
+    "SteppedRun",
+    "StepsCalls",
+    "StepsRuns",
+    "StreamsTensors",
+    "Watch",
+    "WrapSession",
+]

@@ -1,0 +1,169 @@
+"""A run that is done step by step, as an engine offers it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.engines.base.runs import Capture
+from tfdbg_cli.stepping.calls import ModuleCalls, Spot
+from tfdbg_cli.stepping.stepper import Stepper
+
+__all__ = ["CannotStep", "SteppedRun"]
+
+
+class CannotStep(UserError):
+    """This run can't be done step by step, though others of its engine can."""
+
+
+class SteppedRun(Stepper):
+    """A run that an engine does step by step, and its two ends."""
+
+    @property
+    def real(self) -> Capture | None:
+        """The run as it is without overrides, where it was made before the first step."""
+        return None
+
+    @abstractmethod
+    def finish(self) -> Capture:
+        """Do the rest of the run, overrides included.
+
+        Returns:
+            What the caller of the run gets, with the dump of the whole run. An error of the run
+            itself is in `Capture.error`.
+        """
+
+    @abstractmethod
+    def discard(self) -> Capture | None:
+        """Give the run up as if it had never begun: state and random streams as before it.
+
+        Returns:
+            ``None``: the run can be made anew. Where that is not so, the run as it is without
+            overrides: whoever asked for the run gets this instead of another one.
+
+        Raises:
+            UserError: what was done can't be taken back; the message says why, and nothing has
+                changed.
+        """
+
+    def withhold(self) -> None:
+        """Let the program's variables be what they were before the run, until it is finished.
+
+        For an engine that makes the run before the first step. Where nothing else is said they
+        are as that has left them.
+        """
+
+    def again(self) -> SteppedRun | None:
+        """After a `discard` that has given a capture: the run from its beginning, once more.
+
+        Returns:
+            ``None``: it can't be gone through again.
+        """
+        return None
+
+    def variable(self, name: str) -> Any:
+        """The value of a variable as the steps that were done have left it; ``None``: it has none.
+
+        Args:
+            name: of the variable's node.
+        """
+        return self.value(f"{name}:0") if self.has(f"{name}:0") else None
+
+    def stop(self) -> None:
+        """End the run where it is: what was done stays, nothing more is computed or updated.
+
+        Raises:
+            UserError: this run can't be ended here; nothing has changed.
+        """
+
+    def look(self) -> None:
+        """To be called by the program itself, where it drives itself: something is done."""
+
+    def is_blind_to(self, tensor_name: str) -> bool:
+        """Whether something may have been done with a tensor that nobody has watched."""
+        return False
+
+    @property
+    def modules(self) -> ModuleCalls:
+        """The calls of modules that it makes.
+
+        Raises:
+            UserError: there are no modules.
+        """
+        raise UserError(
+            f"Runs of the {self.engine_name} engine have no modules.",
+            "Their tensors go by the names of the graph.",
+        )
+
+    def reach_call(self, spot: Spot) -> bool:
+        """Go on until a moment of a module's call is at hand; whether it is."""
+        return self.go_on(lambda: self.modules.is_at_hand(spot))
+
+    def name_tensor(self, tensor: Any) -> str:
+        """A name, of any kind, for a tensor of the run that is no part of a graph.
+
+        Raises:
+            KeyError: it isn't known.
+        """
+        raise KeyError(tensor)
+
+    def mark(self, value: Any) -> Any:
+        """What tells later whether a value that was given out was written to.
+
+        Args:
+            value: what `Stepper.value` or `gradient` has given.
+
+        Returns:
+            ``None``: it can't be written to.
+        """
+        is_writable = isinstance(value, np.ndarray) and value.flags.writeable
+        return value.copy() if is_writable else None
+
+    def is_written(self, value: Any, mark: Any) -> bool:
+        """Whether a value was written to since `mark` was made of it."""
+        if (value.shape, value.dtype) != (mark.shape, mark.dtype):
+            return True
+        if value.dtype.hasobject:
+            return any(one is not other for one, other in zip(value.flat, mark.flat, strict=True))
+        return bool(value.tobytes() != mark.tobytes())
+
+    def gradient(self, tensor_name: str) -> Any:
+        """The gradient with respect to a tensor, where gradients aren't tensors of the graph.
+
+        Raises:
+            KeyError: it is not computed yet.
+            UserError: the tensor has none.
+        """
+        raise UserError(
+            f"The {self.engine_name} engine has no .grad.",
+            "Gradients are tensors of the graph like any other: read them by their name.",
+        )
+
+    def set_gradient(self, tensor_name: str, value: Any) -> None:
+        """Let the rest of the backward pass have another gradient with respect to a tensor.
+
+        Raises:
+            KeyError: there is no such tensor yet.
+            UserError: it has none, or can't have this one, or it has been used.
+        """
+        self.gradient(tensor_name)
+
+    def has_gradient(self, tensor_name: str, *, is_to_set: bool = False) -> bool:
+        """Whether `gradient` has an answer by now, be it an error; or `set_gradient`."""
+        return True
+
+    def is_gradient_open(self, tensor_name: str) -> bool:
+        """Whether a gradient that is computed can still be set."""
+        return False
+
+    def before_each(self, look: Callable[[], None]) -> None:
+        """Call something before each op of a program that drives itself."""
+
+    @property
+    def unused_gradients(self) -> Sequence[str]:
+        """Tensors whose gradient was set and never came."""
+        return ()

@@ -1,0 +1,26 @@
+"""What is known of the NumPy engine without importing it.
+
+It stands beside the engine's folder: to import anything in there is to use the framework.
+"""
+
+from __future__ import annotations
+
+from tfdbg_cli.common.traits import EngineTraits, OpRoles
+
+__all__ = ["TRAITS"]
+
+TRAITS = EngineTraits(
+    "numpy",
+    "the NumPy engine",
+    op_roles=OpRoles(
+        placing=frozenset(
+            [
+                *("BroadcastTo", "Const", "Fill", "MatrixBandPart", "Pad", "PadV2"),
+                *("Select", "SelectV2"),
+            ]
+        ),
+        choosing=frozenset(["Select", "SelectV2"]),
+        replacing=frozenset(["Assign"]),
+        reading=frozenset(["ReadVariable"]),
+    ),
+)

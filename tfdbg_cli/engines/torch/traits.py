@@ -1,0 +1,74 @@
+"""What is known of this engine without its framework."""
+
+from __future__ import annotations
+
+import re
+
+from tfdbg_cli.common.fields import Field, to_bool, to_function, to_ratio, to_regex
+from tfdbg_cli.common.traits import EngineTraits, OpRoles
+
+__all__ = ["TRAITS"]
+
+TRAITS = EngineTraits(
+    "torch",
+    "PyTorch",
+    "torch",
+    settings=(
+        Field(
+            "overhead",
+            1.5,
+            to_ratio,
+            "PyTorch: how much slower run -f may make runs before it looks at less.",
+        ),
+        Field(
+            "guard",
+            False,
+            to_bool,
+            "PyTorch: whether run -f may run the lines of a bad step once more to look at it.",
+        ),
+        Field(
+            "run_end",
+            "",
+            to_function,
+            "PyTorch: module.function whose return ends a training run; empty: the optimizer step.",
+        ),
+        Field(
+            "threads",
+            "MainThread",
+            to_regex,
+            "PyTorch: runs begin on threads whose whole name matches this regex.",
+        ),
+        Field(
+            "compiled",
+            "eager",
+            str,
+            "PyTorch: whether a debugged run does compiled regions op by op, or as they are.",
+            ("eager", "opaque"),
+        ),
+        Field("expand", False, to_bool, "PyTorch: whether fused kernels are run as their parts."),
+        Field(
+            "keep",
+            "reference",
+            str,
+            "PyTorch: whether values are kept by reference, or cloned at once.",
+            ("reference", "clone"),
+        ),
+    ),
+    op_roles=OpRoles(
+        placing=frozenset(
+            [
+                *("constant_pad_nd", "fill", "fill_", "full", "full_like", "index_fill"),
+                *("index_fill_", "masked_fill", "masked_fill_", "new_full", "scalar_tensor"),
+                *("scatter", "scatter_", "where"),
+            ]
+        ),
+        choosing=frozenset(["fill_", "masked_fill", "masked_fill_", "where"]),
+        replacing=frozenset(["copy_"]),
+        lifting=frozenset(["lift", "lift_fresh", "lift_fresh_copy"]),
+        buffers=frozenset(["Buffer"]),
+        telling=frozenset(["_local_scalar_dense"]),
+        unwritten=re.compile(r"(new_)?empty(_like|_strided|_permuted)?|resize_(as_)?"),
+        sending=re.compile(r"_?c10d(_functional)?\."),
+    ),
+    detours=frozenset(["torch.overrides"]),
+)
