@@ -54,6 +54,10 @@ ROLES = (
 )
 
 
+# Lines that are searched at once: the first time, and in the end.
+_FIRST_SEARCHED, _MOST_SEARCHED = 256, 8192
+
+
 @printed
 class Link(NamedTuple):
     """A debugger command that runs when the span is clicked or opened by keyboard."""
@@ -242,19 +246,21 @@ class Document(ABC):
             A line number, or ``None``.
         """
         count = self.line_count
-        block = 256
         if direction > 0:
-            end = count if stop is None else min(stop, count)
-            for at in range(max(start, 0), end, block):
-                found = self.matches(pattern, at, min(at + block, end))
-                if found:
-                    return found[0]
+            low, high = max(start, 0), count if stop is None else min(stop, count)
         else:
-            end = -1 if stop is None else max(stop, -1)
-            for at in range(min(start, count - 1), end, -block):
-                found = self.matches(pattern, max(at - block, end) + 1, at + 1)
-                if found:
-                    return found[-1]
+            low, high = 0 if stop is None else max(stop + 1, 0), min(start + 1, count)
+        block = _FIRST_SEARCHED
+        while low < high:
+            if direction > 0:
+                first, low = low, min(low + block, high)
+                found = self.matches(pattern, first, low)
+            else:
+                behind, high = high, max(high - block, low)
+                found = self.matches(pattern, high, behind)
+            if found:
+                return found[0 if direction > 0 else -1]
+            block = min(2 * block, _MOST_SEARCHED)
         return None
 
     def matches(self, pattern: re.Pattern[str], start: int, stop: int) -> list[int]:

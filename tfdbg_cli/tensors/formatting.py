@@ -6,7 +6,7 @@ import contextlib
 import copy
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from tfdbg_cli.tensors.cells import cells_for, extras_of, roles_of, sample_of
 from tfdbg_cli.tensors.element import element_document
 from tfdbg_cli.tensors.numeric import dtype_kind
 from tfdbg_cli.tensors.ranges import Ranges
-from tfdbg_cli.tensors.search import find_word, words_in, words_of
+from tfdbg_cli.tensors.search import needle_in, shows_word, words_in, words_of
 
 __all__ = ["TensorView"]
 
@@ -32,11 +32,11 @@ _LETTERS = {
     "int": _INT,
     "float": _INT | set(".+enaif"),
     "complex": _INT | set(".+enaifj"),
-    "bool": _INT | set("TrueFals"),
+    "bool": frozenset("TrueFals[](), "),
 }
 
 # Lines that are searched at once.
-_SEARCHED = 1024
+_SEARCHED = 8192
 
 
 class _Place(NamedTuple):
@@ -258,31 +258,47 @@ class TensorView(Document):
             end += tail if number == self._body - 1 else ","
         return head, end
 
-    def _texts(self, start: int, stop: int) -> list[str]:
+    @property
+    def _flat(self) -> Any:
+        """The elements in row-major order; slices of it are arrays."""
+        values = self._values
+        return values.reshape(-1) if values.flags.c_contiguous else values.flat
+
+    def _texts(self, numbers: Sequence[int]) -> list[str]:
         """The text of lines of an array that isn't shortened, whose elements are written at once.
 
         That takes a third of the time that it takes to make the lines.
         """
-        first = self._elements(range(start, min(stop, self._body)))
-        last = self._elements(range(min(stop, self._body) - 1, start - 1, -1))
-        if first is None or last is None:
-            return [made.text for made in self.lines(start, stop)]
-        begin = int(np.ravel_multi_index(first[0], self._shape))
-        behind = int(np.ravel_multi_index(last[1], self._shape)) + 1
-        values = self._values
-        flat: Any = values.reshape(-1) if values.flags.c_contiguous else values.flat
-        cells, at = self._cells.texts(flat[begin:behind]), 0
+        places = [self._place(number) if number < self._body else None for number in numbers]
+        stretches: list[tuple[int, int]] = []
+        for place in places:
+            if place is not None:
+                begin, behind = self._stretch(place)
+                if stretches and stretches[-1][1] == begin:
+                    begin = stretches.pop()[0]
+                stretches.append((begin, behind))
+        flat = self._flat
+        parts = [flat[begin:behind] for begin, behind in stretches] or [flat[:0]]
+        cells, at = self._cells.texts(parts[0] if len(parts) == 1 else np.concatenate(parts)), 0
         texts: list[str] = []
-        for number in range(start, stop):
-            place = self._place(number) if number < self._body else None
-            if place is None or place.chunk is None:
+        for number, place in zip(numbers, places, strict=True):
+            if place is None:
                 texts += [made.text for made in self.lines(number, number + 1)]
                 continue
             head, end = self._edges(number, place, self._tail())
-            size = sum(high - low for low, high in filter(None, self._segments(place.chunk)))
-            texts.append(head + ", ".join(cells[at : at + size]) + end)
-            at += size
+            begin, behind = self._stretch(place)
+            texts.append(head + ", ".join(cells[at : at + behind - begin]) + end)
+            at += behind - begin
         return texts
+
+    def _stretch(self, place: _Place) -> tuple[int, int]:
+        """The elements of a line of an array that isn't shortened, in row-major order."""
+        row = 0
+        for index, n in zip(place.outer, self._shape, strict=False):
+            row = row * n + index
+        (stretch,) = self._segments(place.chunk or 0)
+        start, stop = stretch or (0, 0)
+        return row * self._shape[-1] + start, row * self._shape[-1] + stop
 
     def _row_line(
         self,
@@ -365,7 +381,8 @@ class TensorView(Document):
             return found._replace(line=self.locate(found.indices) if self._shape else 0)
         return found
 
-    def _line_of(self, indices: Sequence[int]) -> int:
+    def _line_of(self, indices: Sequence[Any]) -> Any:
+        """The line of an element; the lines of several ones where the array isn't shortened."""
         number = 0
         for axis, index in enumerate(indices[:-1]):
             gap = self._gap(axis)
@@ -414,7 +431,7 @@ class TensorView(Document):
         if hidden:
             text = _brackets(indices)
             raise UserError(f"{text} is hidden by an ellipsis.", "Use pt -a to show all elements.")
-        return self._line_of(indices)
+        return int(self._line_of(indices))
 
     def _elements(self, numbers: range) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
         """First and last element of the first of some lines that has any."""
@@ -448,62 +465,52 @@ class TensorView(Document):
 
     # Search.
 
-    def find(
-        self, pattern: re.Pattern[str], start: int, direction: int = 1, stop: int | None = None
-    ) -> int | None:
-        """The nearest line that matches; see `Document.find`.
-
-        Patterns for nothing but the words of non-finite elements (``nan``, ``inf|nan``, ``-inf``)
-        are searched in the values, without writing them as text.
-        """
-        wanted = self._wanted(pattern)
-        if wanted is None:
-            return super().find(pattern, start, direction, stop)
-        if dtype_kind(self._values.dtype) not in ("float", "complex"):
-            return None
-        if direction > 0:
-            low, high = max(start, 0), self._body if stop is None else min(stop, self._body)
-        else:
-            low, high = 0 if stop is None else max(stop + 1, 0), min(start + 1, self._body)
-        first = self._elements(range(low, high))
-        last = self._elements(range(high - 1, low - 1, -1))
-        if first is None or last is None:
-            return None
-        begin = int(np.ravel_multi_index(first[0], self._shape))
-        end = int(np.ravel_multi_index(last[1], self._shape)) + 1
-        found = find_word(self._values, wanted, begin, end, direction)
-        if found is None:
-            return None
-        return self._line_of([int(i) for i in np.unravel_index(found, self._shape)])
-
     def matches(self, pattern: re.Pattern[str], start: int, stop: int) -> list[int]:
-        """Which lines match; what no number is written with is looked for at the ends only."""
+        """Which lines match; those that can't, by their values, are not written as text."""
         start, stop = max(start, 0), min(stop, self.line_count)
-        if self._ellipsized or len(self._shape) < 1 or not self._values.size:
+        if self._ellipsized or not self._shape or not self._values.size:
             return super().matches(pattern, start, stop)
-        letters = _LETTERS.get(dtype_kind(self._values.dtype))
-        if letters and any(not letters.issuperset(word) for word in words_in(pattern)):
-            # The first line has the word array, the last ones have the dtype.
-            ends = {0, self._body - 1, self._body} & set(range(start, stop))
-            return [at for at in sorted(ends) if pattern.search(self.lines(at, at + 1)[0].text)]
-        found: list[int] = []
+        may_match, found = self._filter(pattern), []
         for at in range(start, stop, _SEARCHED):
-            texts = self._texts(at, min(at + _SEARCHED, stop))
-            found += [number for number, text in enumerate(texts, at) if pattern.search(text)]
+            numbers = self._candidates(range(at, min(at + _SEARCHED, stop)), may_match)
+            texts = zip(numbers, self._texts(numbers), strict=True)
+            found += [number for number, text in texts if pattern.search(text)]
         return found
 
-    def _wanted(self, pattern: re.Pattern[str]) -> set[str] | None:
-        """The words that a pattern is for; ``None``: it has to be searched in the text."""
+    def _filter(self, pattern: re.Pattern[str]) -> Callable[[_Array], _Array | None] | None:
+        """Tells which of some elements may be on lines that match; ``None``: nobody knows.
+
+        Of the elements it may say ``None`` as well: there are none.
+        """
         kind = dtype_kind(self._values.dtype)
-        if (
-            self._ellipsized
-            or not self._shape
-            or not self._values.size
-            or kind in ("string", "other")
-            or pattern.search(self._extras)
-        ):
+        if kind not in _LETTERS:
             return None
-        return words_of(pattern)
+        words = words_of(pattern)
+        if words is not None and kind in ("float", "complex"):
+            return lambda row: shows_word(row, words)
+        if any(not _LETTERS[kind].issuperset(word) for word in words or words_in(pattern)):
+            return lambda row: None
+        needle = needle_in(pattern)
+        return (lambda row: self._cells.may_show(needle, row)) if needle else None
+
+    def _candidates(
+        self, numbers: range, may_match: Callable[[_Array], _Array | None] | None
+    ) -> Sequence[int]:
+        """Those of some lines that may match."""
+        if may_match is None:
+            return numbers
+        # The first line has the word array, the last ones have the dtype.
+        found = {0, self._body - 1, self._body}.intersection(numbers)
+        body = numbers[: max(self._body - numbers.start, 0)]
+        first, last = self._elements(body), self._elements(body[::-1])
+        if first is not None and last is not None:
+            begin = int(np.ravel_multi_index(first[0], self._shape))
+            behind = int(np.ravel_multi_index(last[1], self._shape)) + 1
+            mask = may_match(self._flat[begin:behind])
+            if mask is not None:
+                places = np.unravel_index(begin + np.flatnonzero(mask), self._shape)
+                found.update(np.unique(self._line_of(places)).tolist())
+        return sorted(found)
 
 
 def _count_while(conditions: Any) -> int:
