@@ -7,7 +7,7 @@ import copy
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from tfdbg_cli.errors import UserError
 from tfdbg_cli.tensors.badness import BadSteps
 from tfdbg_cli.tensors.cells import cells_for, extras_of, roles_of, sample_of
 from tfdbg_cli.tensors.element import element_document
+from tfdbg_cli.tensors.layout import Layout, Place
 from tfdbg_cli.tensors.numeric import dtype_kind
 from tfdbg_cli.tensors.ranges import Ranges
 from tfdbg_cli.tensors.search import needle_in, shows_word, words_in, words_of
@@ -37,18 +38,6 @@ _LETTERS = {
 
 # Lines that are searched at once.
 _SEARCHED = 8192
-
-
-class _Place(NamedTuple):
-    """What a line shows: a piece of a row, or the ellipsis that stands for sub-arrays.
-
-    Attributes:
-        outer: indices of the row, or of the array whose middle the ellipsis stands for.
-        chunk: which piece of the row; ``None`` for an ellipsis.
-    """
-
-    outer: tuple[int, ...]
-    chunk: int | None
 
 
 class TensorView(Document):
@@ -112,103 +101,21 @@ class TensorView(Document):
         shown: _Array = self._values[np.ix_(*kept)]
         return shown
 
-    # The lines. A sub-array of dimension ``axis`` takes ``_heights[axis]`` lines; blank lines
-    # separate sub-arrays of two and more dimensions.
-
     def _lay_out(self, width: int) -> None:
         self._width = width
-        self._body = 1
-        self._pieces: list[list[tuple[int, int] | None]] = []  # of a shortened row
-        if self._shape and self._values.size:
-            self._lay_out_row()
-            heights = [self._chunks]
-            for axis in range(len(self._shape) - 2, -1, -1):
-                n = 2 * self._edge if self._shortened[axis] else self._shape[axis]
-                gap = self._gap(axis)
-                ellipsis_lines = 1 + gap if self._shortened[axis] else 0
-                heights.append(n * (heights[-1] + gap) - gap + ellipsis_lines)
-            self._heights = heights[::-1]
-            self._body = self._heights[0]
+        cell = self._cells.width if self._values.size else 0
+        self._layout = Layout(self._shape, self._shortened, self._edge, cell, width, len(_OPEN))
+        self._body = self._layout.height
         # The dtype gets a line of its own where it does not fit behind the elements.
         self._own_line = False
         if self._extras:
             last = len(self._make(self._body - 1, tail=",").text)
             self._own_line = last + len(self._extras) + 2 > width
 
-    def _lay_out_row(self) -> None:
-        ndim, cell, n = len(self._shape), self._cells.width, self._shape[-1]
-        self._indent = len(_OPEN) + ndim
-        # Room is left for a comma or bracket, and for the brackets and ")" of the last line.
-        room = self._width - ndim - 1
-        if not self._shortened[-1]:
-            self._per_line = max(1, 1 + (room - self._indent - cell) // (cell + 2))
-            self._chunks = -(-n // self._per_line)
-            return
-        edge = self._edge
-        at = self._indent
-        piece: list[tuple[int, int] | None] = []
-        for start in (*range(edge), None, *range(n - edge, n)):
-            size = 3 if start is None else cell
-            if at + size > room and at > self._indent:
-                self._pieces.append(piece)
-                piece, at = [], self._indent
-            at += size + 2
-            previous = piece[-1] if piece else None
-            if start is None:
-                piece.append(None)
-            elif previous is not None:
-                piece[-1] = (previous[0], start + 1)
-            else:
-                piece.append((start, start + 1))
-        self._pieces.append(piece)
-        self._chunks = len(self._pieces)
-
-    def _gap(self, axis: int) -> int:
-        return len(self._shape) - axis - 2
-
     @property
     def line_count(self) -> int:
         """How many lines there are."""
         return self._body + self._own_line
-
-    def _place(self, number: int) -> _Place | None:
-        """What stands on a line of the body; ``None``: it is blank."""
-        outer: list[int] = []
-        for axis in range(len(self._shape) - 1):
-            gap = self._gap(axis)
-            height = self._heights[axis + 1]
-            first = 0
-            if self._shortened[axis]:
-                dots = self._edge * (height + gap)
-                if number == dots:
-                    return _Place(tuple(outer), None)
-                if number > dots:
-                    number -= dots + 1 + gap
-                    first = self._shape[axis] - self._edge
-                    if number < 0:
-                        return None
-            item, number = divmod(number, height + gap)
-            if number >= height:
-                return None
-            outer.append(first + item)
-        return _Place(tuple(outer), number)
-
-    def _segments(self, chunk: int) -> list[tuple[int, int] | None]:
-        """The stretches ``(start, stop)`` of a row on one line; ``None`` is the ellipsis."""
-        if self._pieces:
-            return self._pieces[chunk]
-        start = chunk * self._per_line
-        return [(start, min(start + self._per_line, self._shape[-1]))]
-
-    def _ends(self, place: _Place) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        if place.chunk is None:
-            return None
-        if not self._shape:
-            return (), ()
-        stretches = [stretch for stretch in self._segments(place.chunk) if stretch is not None]
-        if not stretches:
-            return None
-        return (*place.outer, stretches[0][0]), (*place.outer, stretches[-1][1] - 1)
 
     def lines(self, start: int, stop: int) -> list[Line]:
         """The lines ``start`` to ``stop - 1``; reads only the elements on them."""
@@ -229,7 +136,7 @@ class TensorView(Document):
             return Line([Span(f"{_OPEN}[]{tail}")])
         if not self._shape:
             return self._row_line(_OPEN, self._values.reshape(1), [(0, 1)], tail, ((), ()))
-        place = self._place(number)
+        place = self._layout.place(number)
         if place is None:
             return Line()
         if place.chunk is None:
@@ -238,20 +145,20 @@ class TensorView(Document):
         return self._row_line(
             head,
             self._values[place.outer],
-            self._segments(place.chunk),
+            self._layout.segments(place.chunk),
             end,
-            self._ends(place),
+            self._layout.ends(place),
         )
 
-    def _edges(self, number: int, place: _Place, tail: str) -> tuple[str, str]:
+    def _edges(self, number: int, place: Place, tail: str) -> tuple[str, str]:
         """What stands before and behind the elements of a line."""
-        head, end = " " * self._indent, ","
+        head, end = " " * self._layout.indent, ","
         if place.chunk == 0:
             # A bracket for the row, and one for each array that begins with it.
             opened = 1 + _count_while(i == 0 for i in reversed(place.outer))
             head = "[" * opened
-            head = _OPEN + head if number == 0 else head.rjust(self._indent)
-        if place.chunk == self._chunks - 1:
+            head = _OPEN + head if number == 0 else head.rjust(self._layout.indent)
+        if place.chunk == self._layout.chunks - 1:
             sizes = reversed(self._shape[:-1])
             pairs = zip(reversed(place.outer), sizes, strict=True)
             end = "]" * (1 + _count_while(i == n - 1 for i, n in pairs))
@@ -269,11 +176,11 @@ class TensorView(Document):
 
         That takes a third of the time that it takes to make the lines.
         """
-        places = [self._place(number) if number < self._body else None for number in numbers]
+        places = [self._layout.place(number) if number < self._body else None for number in numbers]
         stretches: list[tuple[int, int]] = []
         for place in places:
             if place is not None:
-                begin, behind = self._stretch(place)
+                begin, behind = self._layout.stretch(place)
                 if stretches and stretches[-1][1] == begin:
                     begin = stretches.pop()[0]
                 stretches.append((begin, behind))
@@ -286,19 +193,10 @@ class TensorView(Document):
                 texts += [made.text for made in self.lines(number, number + 1)]
                 continue
             head, end = self._edges(number, place, self._tail())
-            begin, behind = self._stretch(place)
+            begin, behind = self._layout.stretch(place)
             texts.append(head + ", ".join(cells[at : at + behind - begin]) + end)
             at += behind - begin
         return texts
-
-    def _stretch(self, place: _Place) -> tuple[int, int]:
-        """The elements of a line of an array that isn't shortened, in row-major order."""
-        row = 0
-        for index, n in zip(place.outer, self._shape, strict=False):
-            row = row * n + index
-        (stretch,) = self._segments(place.chunk or 0)
-        start, stop = stretch or (0, 0)
-        return row * self._shape[-1] + start, row * self._shape[-1] + stop
 
     def _row_line(
         self,
@@ -347,12 +245,12 @@ class TensorView(Document):
             start = len(_OPEN)
             text = self._cells.texts(self._values.reshape(1))[0].strip()
             return [Cell(start, start + len(text), ())]
-        place = self._place(number)
+        place = self._layout.place(number)
         if place is None or place.chunk is None:
             return []
         found: list[Cell] = []
-        row, at, separator = self._values[place.outer], self._indent, 0
-        for segment in self._segments(place.chunk):
+        row, at, separator = self._values[place.outer], self._layout.indent, 0
+        for segment in self._layout.segments(place.chunk):
             at += separator
             separator = len(", ")
             if segment is None:
@@ -380,24 +278,6 @@ class TensorView(Document):
         with contextlib.suppress(UserError):  # an ellipsis hides it
             return found._replace(line=self.locate(found.indices) if self._shape else 0)
         return found
-
-    def _line_of(self, indices: Sequence[Any]) -> Any:
-        """The line of an element; the lines of several ones where the array isn't shortened."""
-        number = 0
-        for axis, index in enumerate(indices[:-1]):
-            gap = self._gap(axis)
-            unit = self._heights[axis + 1] + gap
-            number += index * unit
-            if self._shortened[axis] and index >= self._edge:
-                hidden = self._shape[axis] - 2 * self._edge
-                number += 1 + gap - hidden * unit
-        column = indices[-1]
-        if not self._pieces:
-            return number + column // self._per_line
-        for chunk, piece in enumerate(self._pieces):
-            if any(segment and segment[0] <= column < segment[1] for segment in piece):
-                return number + chunk
-        raise AssertionError(f"column {column} is on no line")
 
     def locate(self, indices: Sequence[int]) -> int:
         """The line that shows an element.
@@ -431,24 +311,13 @@ class TensorView(Document):
         if hidden:
             text = _brackets(indices)
             raise UserError(f"{text} is hidden by an ellipsis.", "Use pt -a to show all elements.")
-        return int(self._line_of(indices))
-
-    def _elements(self, numbers: range) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """First and last element of the first of some lines that has any."""
-        if not self._values.size or not self._shape:
-            return None
-        for number in numbers:
-            place = self._place(number)
-            ends = None if place is None else self._ends(place)
-            if ends is not None:
-                return ends
-        return None
+        return self._layout.line_of(indices)
 
     def status(self, start: int, stop: int) -> str:
         """The indices of the first and the last element on some lines: ``[0,0]-[9,3]``."""
         start, stop = max(start, 0), min(stop, self._body)
-        first = self._elements(range(start, stop))
-        last = self._elements(range(stop - 1, start - 1, -1))
+        first = self._layout.elements(range(start, stop))
+        last = self._layout.elements(range(stop - 1, start - 1, -1))
         if first is None or last is None:
             return ""
         return f"{_brackets(first[0])}-{_brackets(last[1])}"
@@ -459,8 +328,12 @@ class TensorView(Document):
             return self
         view = copy.copy(self)
         view._lay_out(width)
-        top = self._elements(range(self.initial_line, self._body)) if self.initial_line else None
-        view.initial_line = view._line_of(top[0]) if top else 0
+        top = (
+            self._layout.elements(range(self.initial_line, self._body))
+            if self.initial_line
+            else None
+        )
+        view.initial_line = view._layout.line_of(top[0]) if top else 0
         return view
 
     # Search.
@@ -502,14 +375,13 @@ class TensorView(Document):
         # The first line has the word array, the last ones have the dtype.
         found = {0, self._body - 1, self._body}.intersection(numbers)
         body = numbers[: max(self._body - numbers.start, 0)]
-        first, last = self._elements(body), self._elements(body[::-1])
+        first, last = self._layout.elements(body), self._layout.elements(body[::-1])
         if first is not None and last is not None:
             begin = int(np.ravel_multi_index(first[0], self._shape))
             behind = int(np.ravel_multi_index(last[1], self._shape)) + 1
             mask = may_match(self._flat[begin:behind])
             if mask is not None:
-                places = np.unravel_index(begin + np.flatnonzero(mask), self._shape)
-                found.update(np.unique(self._line_of(places)).tolist())
+                found.update(self._layout.lines_of(begin + np.flatnonzero(mask)))
         return sorted(found)
 
 
