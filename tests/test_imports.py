@@ -24,7 +24,7 @@ FRAMEWORKS = {
 }
 #: Room -> the rooms it may import from, its own included.
 FOUNDATION = {
-    *("documents", "errors", "files", "printable", "program_signals"),
+    *("documents", "errors", "files", "lines", "printable", "program_signals"),
     *("settings", "streams", "temporary", "version"),
 }
 MAY_USE = {
