@@ -141,6 +141,7 @@ def search():
     for command, regex in (
         ("pt -a big:0", "absent"),
         ("pt -a big:0", "987656789"),
+        ("pt -a big:0", r"0\.125"),
         ("lt", "op_20000"),
         ("lt", "op_absent"),
     ):

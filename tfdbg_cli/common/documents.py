@@ -1,7 +1,7 @@
 """What a command returns: a Document, which is a view of lines and not a text.
 
-A Document knows how many lines it has and makes them when somebody looks. Spans carry *roles*
-(what a piece of text is), never colours: the themes of the UIs turn roles into attributes.
+A Document knows how many lines it has and makes them when somebody looks. What lines are made of
+is in `tfdbg_cli.lines`; its names are found here as well.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.lines import ROLES, Line, Link, Span, line
 from tfdbg_cli.common.printable import printable, printed
 
 __all__ = [
@@ -31,102 +32,8 @@ __all__ = [
     "write_text",
 ]
 
-#: Every role a span may have. A theme gives each an attribute in colour and in monochrome.
-ROLES = (
-    "",  # plain text
-    "bold",  # a name the screen is about
-    "heading",  # column heads and section titles
-    "dim",  # framework files, line numbers, hints
-    "error",
-    "warning",
-    "info",
-    "success",
-    "link",  # a span with a link but no role of its own
-    "highlight",  # elements inside the ranges of pt -r
-    "match",  # what /regex found
-    "nan",
-    "inf",
-    "op_type",
-    "number",
-    "string",
-    "source",  # the user's own source line
-    "logo",
-)
-
-
-@printed
-class Link(NamedTuple):
-    """A debugger command that runs when the span is clicked or opened by keyboard."""
-
-    command: str
-
-
-class _Span(NamedTuple):
-    text: str
-    role: str = ""
-    link: Link | None = None
-
-
-class Span(_Span):
-    """A piece of text with one role and at most one link. The text is made `printable`."""
-
-    __slots__ = ()
-
-    def __new__(cls, text: str, role: str = "", link: Link | None = None) -> Self:
-        """As `printed` does it, in the time that a hundred thousand rows allow."""
-        return super().__new__(cls, printable(text), role, link)
-
-
-class Line:
-    """One line of a Document: spans, and for tensors the range of element indices it shows.
-
-    Attributes:
-        spans: the pieces, left to right.
-        indices: ``(first, last)`` element indices on the line, each a tuple of int, or ``None``.
-    """
-
-    __slots__ = ("indices", "spans")
-
-    def __init__(
-        self,
-        spans: Iterable[Span] = (),
-        indices: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
-    ) -> None:
-        self.spans: tuple[Span, ...] = tuple(spans)
-        self.indices = indices
-
-    @property
-    def text(self) -> str:
-        """The plain text of the line."""
-        return "".join(span.text for span in self.spans)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Line):
-            return NotImplemented
-        return self.spans == other.spans and self.indices == other.indices
-
-    def __hash__(self) -> int:
-        return hash((self.spans, self.indices))
-
-    def __repr__(self) -> str:
-        return f"Line({self.text!r})"
-
-
-def line(*parts: str | Span | tuple[str, str] | tuple[str, str, str]) -> Line:
-    """Build a line from strings, spans, ``(text, role)`` or ``(text, role, command)`` tuples."""
-    spans = []
-    for part in parts:
-        if isinstance(part, str):
-            span = Span(part)
-        elif isinstance(part, Span):
-            span = part
-        elif len(part) == 2:
-            span = Span(part[0], part[1])
-        else:
-            span = Span(part[0], part[1], Link(part[2]))
-        if span.text:
-            spans.append(span)
-    return Line(spans)
+# Lines that are searched at once: the first time, and in the end.
+_FIRST_SEARCHED, _MOST_SEARCHED = 256, 8192
 
 
 class Cell(NamedTuple):
@@ -242,19 +149,21 @@ class Document(ABC):
             A line number, or ``None``.
         """
         count = self.line_count
-        block = 256
         if direction > 0:
-            end = count if stop is None else min(stop, count)
-            for at in range(max(start, 0), end, block):
-                found = self.matches(pattern, at, min(at + block, end))
-                if found:
-                    return found[0]
+            low, high = max(start, 0), count if stop is None else min(stop, count)
         else:
-            end = -1 if stop is None else max(stop, -1)
-            for at in range(min(start, count - 1), end, -block):
-                found = self.matches(pattern, max(at - block, end) + 1, at + 1)
-                if found:
-                    return found[-1]
+            low, high = 0 if stop is None else max(stop + 1, 0), min(start + 1, count)
+        block = _FIRST_SEARCHED
+        while low < high:
+            if direction > 0:
+                first, low = low, min(low + block, high)
+                found = self.matches(pattern, first, low)
+            else:
+                behind, high = high, max(high - block, low)
+                found = self.matches(pattern, high, behind)
+            if found:
+                return found[0 if direction > 0 else -1]
+            block = min(2 * block, _MOST_SEARCHED)
         return None
 
     def matches(self, pattern: re.Pattern[str], start: int, stop: int) -> list[int]:

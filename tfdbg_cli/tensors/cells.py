@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.tensors.digits import DIGITS, in_floats, in_integers
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 from tfdbg_cli.tensors.ranges import Ranges
 
@@ -24,7 +25,6 @@ _Array = np.ndarray[Any, Any]
 # The dtypes that NumPy leaves out of an array's text.
 _IMPLIED = ("float64", "int64", "bool", "complex128")
 
-_DIGITS = 8  # NumPy's print option "precision"
 _LONGEST = 200  # characters of a string among others
 
 # A sample: all of a small array, else both ends and short runs in between. Each run of a mapped
@@ -64,6 +64,10 @@ class ElementFormat(ABC):
     @abstractmethod
     def texts(self, row: _Array) -> list[str]:
         """The text of each element of a 1-d array."""
+
+    def may_show(self, needle: str, row: _Array) -> _Array:
+        """Which elements of a 1-d array may show a needle (see `tfdbg_cli.tensors.digits`)."""
+        return np.ones(row.shape, bool)
 
 
 def sample_of(values: _Array) -> _Array:
@@ -142,6 +146,13 @@ class _IntCells(ElementFormat):
         width = self.width
         return [f"{value:{width}d}" for value in widened(row).tolist()]
 
+    def may_show(self, needle: str, row: _Array) -> _Array:
+        numbers = widened(row)
+        if numbers.dtype.kind == "u":
+            return in_integers(needle, numbers)
+        sizes = np.absolute(numbers.astype(np.int64)).astype(np.uint64)
+        return in_integers(needle, sizes)
+
 
 class _FloatCells(ElementFormat):
     """Real numbers, positional or scientific.
@@ -191,7 +202,7 @@ class _FloatCells(ElementFormat):
     def _in_scientific(self, value: Any, left: int = 0, exponent: int = 0) -> str:
         return np.format_float_scientific(
             value,
-            precision=_DIGITS,
+            precision=DIGITS,
             trim=".",
             sign=self._plus,
             pad_left=left or None,
@@ -201,7 +212,7 @@ class _FloatCells(ElementFormat):
     def _in_positional(self, value: Any, left: int = 0, right: int = 0) -> str:
         return np.format_float_positional(
             value,
-            precision=_DIGITS,
+            precision=DIGITS,
             trim=".",
             sign=self._plus,
             pad_left=left or None,
@@ -211,9 +222,7 @@ class _FloatCells(ElementFormat):
     def texts(self, row: _Array) -> list[str]:
         numbers = widened(row)
         finite = np.isfinite(numbers)
-        # Beyond what fits a positional column; only elements outside the sample can be.
-        sizes = np.absolute(numbers)
-        odd = (sizes >= self._limit) | ((sizes < 0.0001) & (sizes != 0)) | ~finite
+        odd = self._is_odd(np.absolute(numbers)) | ~finite
         if self._scientific:
             written = [
                 self._padded_scientific(value) if fits else self._word(value)
@@ -233,8 +242,21 @@ class _FloatCells(ElementFormat):
             written = [self._in_positional(value, left, right) for value in numbers]
         return written
 
+    def _is_odd(self, sizes: _Array) -> _Array:
+        """Beyond what fits a positional column; only elements outside the sample can be."""
+        odd: _Array = (sizes >= self._limit) | ((sizes < 0.0001) & (sizes != 0))
+        return odd
+
+    def may_show(self, needle: str, row: _Array) -> _Array:
+        sizes = np.absolute(widened(row))
+        if sizes.itemsize > 8:
+            return super().may_show(needle, row)
+        if self._scientific:
+            return in_floats(needle, sizes, True, self._fraction)
+        return in_floats(needle, sizes, self._is_odd(sizes))
+
     def _padded_scientific(self, value: Any) -> str:
-        if self._fraction < _DIGITS:
+        if self._fraction < DIGITS:
             full = self._in_scientific(value, self._left, self._exponent)
             if full.index("e") - full.index(".") - 1 > self._fraction:
                 return full  # unforeseen digits
@@ -269,6 +291,13 @@ class _ComplexCells(ElementFormat):
             digits = imag.rstrip()
             made.append(f"{real}{digits}j{imag[len(digits) :]}")
         return made
+
+    def may_show(self, needle: str, row: _Array) -> _Array:
+        numbers = widened(row)
+        # What may be a digit or a point may be the sign between the two parts as well.
+        needle = max(needle.split("?"), key=len)
+        real = self._real.may_show(needle, numbers.real)
+        return real | self._imag.may_show(needle, numbers.imag)
 
 
 class _TimeCells(ElementFormat):

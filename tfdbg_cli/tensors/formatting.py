@@ -6,8 +6,8 @@ import contextlib
 import copy
 import itertools
 import re
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,10 @@ from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.badness import BadSteps
 from tfdbg_cli.tensors.cells import cells_for, extras_of, roles_of, sample_of
 from tfdbg_cli.tensors.element import element_document
+from tfdbg_cli.tensors.layout import Layout, LinePlace
 from tfdbg_cli.tensors.numeric import dtype_kind
 from tfdbg_cli.tensors.ranges import Ranges
-from tfdbg_cli.tensors.search import find_word, words_in, words_of
+from tfdbg_cli.tensors.search import needle_in, shows_word, words_in, words_of
 
 __all__ = ["TensorView"]
 
@@ -32,23 +33,11 @@ _LETTERS = {
     "int": _INT,
     "float": _INT | set(".+enaif"),
     "complex": _INT | set(".+enaifj"),
-    "bool": _INT | set("TrueFals"),
+    "bool": frozenset("TrueFals[](), "),
 }
 
 # Lines that are searched at once.
-_SEARCHED = 1024
-
-
-class _LinePlace(NamedTuple):
-    """What a line shows: a piece of a row, or the ellipsis that stands for sub-arrays.
-
-    Attributes:
-        outer: indices of the row, or of the array whose middle the ellipsis stands for.
-        chunk: which piece of the row; ``None`` for an ellipsis.
-    """
-
-    outer: tuple[int, ...]
-    chunk: int | None
+_SEARCHED = 8192
 
 
 class TensorView(Document):
@@ -112,103 +101,21 @@ class TensorView(Document):
         shown: _Array = self._values[np.ix_(*kept)]
         return shown
 
-    # The lines. A sub-array of dimension ``axis`` takes ``_heights[axis]`` lines; blank lines
-    # separate sub-arrays of two and more dimensions.
-
     def _lay_out(self, width: int) -> None:
         self._width = width
-        self._body = 1
-        self._pieces: list[list[tuple[int, int] | None]] = []  # of a shortened row
-        if self._shape and self._values.size:
-            self._lay_out_row()
-            heights = [self._chunks]
-            for axis in range(len(self._shape) - 2, -1, -1):
-                n = 2 * self._edge if self._shortened[axis] else self._shape[axis]
-                gap = self._gap(axis)
-                ellipsis_lines = 1 + gap if self._shortened[axis] else 0
-                heights.append(n * (heights[-1] + gap) - gap + ellipsis_lines)
-            self._heights = heights[::-1]
-            self._body = self._heights[0]
+        cell = self._cells.width if self._values.size else 0
+        self._layout = Layout(self._shape, self._shortened, self._edge, cell, width, len(_OPEN))
+        self._body = self._layout.height
         # The dtype gets a line of its own where it does not fit behind the elements.
         self._own_line = False
         if self._extras:
             last = len(self._make(self._body - 1, tail=",").text)
             self._own_line = last + len(self._extras) + 2 > width
 
-    def _lay_out_row(self) -> None:
-        ndim, cell, n = len(self._shape), self._cells.width, self._shape[-1]
-        self._indent = len(_OPEN) + ndim
-        # Room is left for a comma or bracket, and for the brackets and ")" of the last line.
-        room = self._width - ndim - 1
-        if not self._shortened[-1]:
-            self._per_line = max(1, 1 + (room - self._indent - cell) // (cell + 2))
-            self._chunks = -(-n // self._per_line)
-            return
-        edge = self._edge
-        at = self._indent
-        piece: list[tuple[int, int] | None] = []
-        for start in (*range(edge), None, *range(n - edge, n)):
-            size = 3 if start is None else cell
-            if at + size > room and at > self._indent:
-                self._pieces.append(piece)
-                piece, at = [], self._indent
-            at += size + 2
-            previous = piece[-1] if piece else None
-            if start is None:
-                piece.append(None)
-            elif previous is not None:
-                piece[-1] = (previous[0], start + 1)
-            else:
-                piece.append((start, start + 1))
-        self._pieces.append(piece)
-        self._chunks = len(self._pieces)
-
-    def _gap(self, axis: int) -> int:
-        return len(self._shape) - axis - 2
-
     @property
     def line_count(self) -> int:
         """How many lines there are."""
         return self._body + self._own_line
-
-    def _place(self, number: int) -> _LinePlace | None:
-        """What stands on a line of the body; ``None``: it is blank."""
-        outer: list[int] = []
-        for axis in range(len(self._shape) - 1):
-            gap = self._gap(axis)
-            height = self._heights[axis + 1]
-            first = 0
-            if self._shortened[axis]:
-                dots = self._edge * (height + gap)
-                if number == dots:
-                    return _LinePlace(tuple(outer), None)
-                if number > dots:
-                    number -= dots + 1 + gap
-                    first = self._shape[axis] - self._edge
-                    if number < 0:
-                        return None
-            item, number = divmod(number, height + gap)
-            if number >= height:
-                return None
-            outer.append(first + item)
-        return _LinePlace(tuple(outer), number)
-
-    def _segments(self, chunk: int) -> list[tuple[int, int] | None]:
-        """The stretches ``(start, stop)`` of a row on one line; ``None`` is the ellipsis."""
-        if self._pieces:
-            return self._pieces[chunk]
-        start = chunk * self._per_line
-        return [(start, min(start + self._per_line, self._shape[-1]))]
-
-    def _ends(self, place: _LinePlace) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        if place.chunk is None:
-            return None
-        if not self._shape:
-            return (), ()
-        stretches = [stretch for stretch in self._segments(place.chunk) if stretch is not None]
-        if not stretches:
-            return None
-        return (*place.outer, stretches[0][0]), (*place.outer, stretches[-1][1] - 1)
 
     def lines(self, start: int, stop: int) -> list[Line]:
         """The lines ``start`` to ``stop - 1``; reads only the elements on them."""
@@ -229,7 +136,7 @@ class TensorView(Document):
             return Line([Span(f"{_OPEN}[]{tail}")])
         if not self._shape:
             return self._row_line(_OPEN, self._values.reshape(1), [(0, 1)], tail, ((), ()))
-        place = self._place(number)
+        place = self._layout.place(number)
         if place is None:
             return Line()
         if place.chunk is None:
@@ -238,50 +145,57 @@ class TensorView(Document):
         return self._row_line(
             head,
             self._values[place.outer],
-            self._segments(place.chunk),
+            self._layout.segments(place.chunk),
             end,
-            self._ends(place),
+            self._layout.ends(place),
         )
 
-    def _edges(self, number: int, place: _LinePlace, tail: str) -> tuple[str, str]:
+    def _edges(self, number: int, place: LinePlace, tail: str) -> tuple[str, str]:
         """What stands before and behind the elements of a line."""
-        head, end = " " * self._indent, ","
+        head, end = " " * self._layout.indent, ","
         if place.chunk == 0:
             # A bracket for the row, and one for each array that begins with it.
             opened = 1 + _count_while(i == 0 for i in reversed(place.outer))
             head = "[" * opened
-            head = _OPEN + head if number == 0 else head.rjust(self._indent)
-        if place.chunk == self._chunks - 1:
+            head = _OPEN + head if number == 0 else head.rjust(self._layout.indent)
+        if place.chunk == self._layout.chunks - 1:
             sizes = reversed(self._shape[:-1])
             pairs = zip(reversed(place.outer), sizes, strict=True)
             end = "]" * (1 + _count_while(i == n - 1 for i, n in pairs))
             end += tail if number == self._body - 1 else ","
         return head, end
 
-    def _texts(self, start: int, stop: int) -> list[str]:
+    @property
+    def _flat(self) -> Any:
+        """The elements in row-major order; slices of it are arrays."""
+        values = self._values
+        return values.reshape(-1) if values.flags.c_contiguous else values.flat
+
+    def _texts(self, numbers: Sequence[int]) -> list[str]:
         """The text of lines of an array that isn't shortened, whose elements are written at once.
 
         That takes a third of the time that it takes to make the lines.
         """
-        first = self._elements(range(start, min(stop, self._body)))
-        last = self._elements(range(min(stop, self._body) - 1, start - 1, -1))
-        if first is None or last is None:
-            return [made.text for made in self.lines(start, stop)]
-        begin = int(np.ravel_multi_index(first[0], self._shape))
-        behind = int(np.ravel_multi_index(last[1], self._shape)) + 1
-        values = self._values
-        flat: Any = values.reshape(-1) if values.flags.c_contiguous else values.flat
-        cells, at = self._cells.texts(flat[begin:behind]), 0
+        places = [self._layout.place(number) if number < self._body else None for number in numbers]
+        stretches: list[tuple[int, int]] = []
+        for place in places:
+            if place is not None:
+                begin, behind = self._layout.stretch(place)
+                if stretches and stretches[-1][1] == begin:
+                    begin = stretches.pop()[0]
+                stretches.append((begin, behind))
+        flat = self._flat
+        parts = [flat[begin:behind] for begin, behind in stretches] or [flat[:0]]
+        cells, at = self._cells.texts(parts[0] if len(parts) == 1 else np.concatenate(parts)), 0
         texts: list[str] = []
-        for number in range(start, stop):
-            place = self._place(number) if number < self._body else None
-            if place is None or place.chunk is None:
+        for number, place in zip(numbers, places, strict=True):
+            if place is None:
                 texts += [made.text for made in self.lines(number, number + 1)]
                 continue
             head, end = self._edges(number, place, self._tail())
-            size = sum(high - low for low, high in filter(None, self._segments(place.chunk)))
-            texts.append(head + ", ".join(cells[at : at + size]) + end)
-            at += size
+            begin, behind = self._layout.stretch(place)
+            texts.append(head + ", ".join(cells[at : at + behind - begin]) + end)
+            at += behind - begin
         return texts
 
     def _row_line(
@@ -331,12 +245,12 @@ class TensorView(Document):
             start = len(_OPEN)
             text = self._cells.texts(self._values.reshape(1))[0].strip()
             return [Cell(start, start + len(text), ())]
-        place = self._place(number)
+        place = self._layout.place(number)
         if place is None or place.chunk is None:
             return []
         found: list[Cell] = []
-        row, at, separator = self._values[place.outer], self._indent, 0
-        for segment in self._segments(place.chunk):
+        row, at, separator = self._values[place.outer], self._layout.indent, 0
+        for segment in self._layout.segments(place.chunk):
             at += separator
             separator = len(", ")
             if segment is None:
@@ -364,23 +278,6 @@ class TensorView(Document):
         with contextlib.suppress(UserError):  # an ellipsis hides it
             return found._replace(line=self.locate(found.indices) if self._shape else 0)
         return found
-
-    def _line_of(self, indices: Sequence[int]) -> int:
-        number = 0
-        for axis, index in enumerate(indices[:-1]):
-            gap = self._gap(axis)
-            unit = self._heights[axis + 1] + gap
-            number += index * unit
-            if self._shortened[axis] and index >= self._edge:
-                hidden = self._shape[axis] - 2 * self._edge
-                number += 1 + gap - hidden * unit
-        column = indices[-1]
-        if not self._pieces:
-            return number + column // self._per_line
-        for chunk, piece in enumerate(self._pieces):
-            if any(segment and segment[0] <= column < segment[1] for segment in piece):
-                return number + chunk
-        raise AssertionError(f"column {column} is on no line")
 
     def locate(self, indices: Sequence[int]) -> int:
         """The line that shows an element.
@@ -414,24 +311,13 @@ class TensorView(Document):
         if hidden:
             text = _brackets(indices)
             raise UserError(f"{text} is hidden by an ellipsis.", "Use pt -a to show all elements.")
-        return self._line_of(indices)
-
-    def _elements(self, numbers: range) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """First and last element of the first of some lines that has any."""
-        if not self._values.size or not self._shape:
-            return None
-        for number in numbers:
-            place = self._place(number)
-            ends = None if place is None else self._ends(place)
-            if ends is not None:
-                return ends
-        return None
+        return self._layout.line_of(indices)
 
     def status(self, start: int, stop: int) -> str:
         """The indices of the first and the last element on some lines: ``[0,0]-[9,3]``."""
         start, stop = max(start, 0), min(stop, self._body)
-        first = self._elements(range(start, stop))
-        last = self._elements(range(stop - 1, start - 1, -1))
+        first = self._layout.elements(range(start, stop))
+        last = self._layout.elements(range(stop - 1, start - 1, -1))
         if first is None or last is None:
             return ""
         return f"{_brackets(first[0])}-{_brackets(last[1])}"
@@ -442,68 +328,61 @@ class TensorView(Document):
             return self
         view = copy.copy(self)
         view._lay_out(width)
-        top = self._elements(range(self.initial_line, self._body)) if self.initial_line else None
-        view.initial_line = view._line_of(top[0]) if top else 0
+        top = (
+            self._layout.elements(range(self.initial_line, self._body))
+            if self.initial_line
+            else None
+        )
+        view.initial_line = view._layout.line_of(top[0]) if top else 0
         return view
 
     # Search.
 
-    def find(
-        self, pattern: re.Pattern[str], start: int, direction: int = 1, stop: int | None = None
-    ) -> int | None:
-        """The nearest line that matches; see `Document.find`.
-
-        Patterns for nothing but the words of non-finite elements (``nan``, ``inf|nan``, ``-inf``)
-        are searched in the values, without writing them as text.
-        """
-        wanted = self._wanted(pattern)
-        if wanted is None:
-            return super().find(pattern, start, direction, stop)
-        if dtype_kind(self._values.dtype) not in ("float", "complex"):
-            return None
-        if direction > 0:
-            low, high = max(start, 0), self._body if stop is None else min(stop, self._body)
-        else:
-            low, high = 0 if stop is None else max(stop + 1, 0), min(start + 1, self._body)
-        first = self._elements(range(low, high))
-        last = self._elements(range(high - 1, low - 1, -1))
-        if first is None or last is None:
-            return None
-        begin = int(np.ravel_multi_index(first[0], self._shape))
-        end = int(np.ravel_multi_index(last[1], self._shape)) + 1
-        found = find_word(self._values, wanted, begin, end, direction)
-        if found is None:
-            return None
-        return self._line_of([int(i) for i in np.unravel_index(found, self._shape)])
-
     def matches(self, pattern: re.Pattern[str], start: int, stop: int) -> list[int]:
-        """Which lines match; what no number is written with is looked for at the ends only."""
+        """Which lines match; those that can't, by their values, are not written as text."""
         start, stop = max(start, 0), min(stop, self.line_count)
-        if self._ellipsized or len(self._shape) < 1 or not self._values.size:
+        if self._ellipsized or not self._shape or not self._values.size:
             return super().matches(pattern, start, stop)
-        letters = _LETTERS.get(dtype_kind(self._values.dtype))
-        if letters and any(not letters.issuperset(word) for word in words_in(pattern)):
-            # The first line has the word array, the last ones have the dtype.
-            ends = {0, self._body - 1, self._body} & set(range(start, stop))
-            return [at for at in sorted(ends) if pattern.search(self.lines(at, at + 1)[0].text)]
-        found: list[int] = []
+        may_match, found = self._filter(pattern), []
         for at in range(start, stop, _SEARCHED):
-            texts = self._texts(at, min(at + _SEARCHED, stop))
-            found += [number for number, text in enumerate(texts, at) if pattern.search(text)]
+            numbers = self._candidates(range(at, min(at + _SEARCHED, stop)), may_match)
+            texts = zip(numbers, self._texts(numbers), strict=True)
+            found += [number for number, text in texts if pattern.search(text)]
         return found
 
-    def _wanted(self, pattern: re.Pattern[str]) -> set[str] | None:
-        """The words that a pattern is for; ``None``: it has to be searched in the text."""
+    def _filter(self, pattern: re.Pattern[str]) -> Callable[[_Array], _Array | None] | None:
+        """Tells which of some elements may be on lines that match; ``None``: nobody knows.
+
+        Of the elements it may say ``None`` as well: there are none.
+        """
         kind = dtype_kind(self._values.dtype)
-        if (
-            self._ellipsized
-            or not self._shape
-            or not self._values.size
-            or kind in ("string", "other")
-            or pattern.search(self._extras)
-        ):
+        if kind not in _LETTERS:
             return None
-        return words_of(pattern)
+        words = words_of(pattern)
+        if words is not None and kind in ("float", "complex"):
+            return lambda row: shows_word(row, words)
+        if any(not _LETTERS[kind].issuperset(word) for word in words or words_in(pattern)):
+            return lambda row: None
+        needle = needle_in(pattern)
+        return (lambda row: self._cells.may_show(needle, row)) if needle else None
+
+    def _candidates(
+        self, numbers: range, may_match: Callable[[_Array], _Array | None] | None
+    ) -> Sequence[int]:
+        """Those of some lines that may match."""
+        if may_match is None:
+            return numbers
+        # The first line has the word array, the last ones have the dtype.
+        found = {0, self._body - 1, self._body}.intersection(numbers)
+        body = numbers[: max(self._body - numbers.start, 0)]
+        first, last = self._layout.elements(body), self._layout.elements(body[::-1])
+        if first is not None and last is not None:
+            begin = int(np.ravel_multi_index(first[0], self._shape))
+            behind = int(np.ravel_multi_index(last[1], self._shape)) + 1
+            mask = may_match(self._flat[begin:behind])
+            if mask is not None:
+                found.update(self._layout.lines_of(begin + np.flatnonzero(mask)))
+        return sorted(found)
 
 
 def _count_while(conditions: Any) -> int:

@@ -1,4 +1,4 @@
-"""Search in values and names instead of in the text that shows them, where that is the same."""
+"""What a search is for: values and names are searched instead of the text that shows them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from tfdbg_cli.tensors.numeric import widened
 
-__all__ = ["find_word", "words_in", "words_of"]
+__all__ = ["needle_in", "shows_word", "words_in", "words_of"]
 
 # Patterns that only the words of non-finite elements can match, and which of them they match.
 _NAN, _INF, _NEGATIVE_INF = "nan", "inf", "-inf"
@@ -22,7 +22,11 @@ _WORDS = {
 _TOKEN = re.compile(
     r"(?P<other>\.[*+?]{0,2}|[\^$]|\s)|\\(?P<escaped>[^\w\s])|(?P<plain>[^\\.^$*+?{}\[\]|()\s])"
 )
-_FIRST_BLOCK, _LARGEST_BLOCK = 1 << 12, 1 << 20  # elements read at once
+# What stands for any character, and for any number of them or none.
+_ANY, _GAP = "\t", "\n"
+_NEEDLE = re.compile(
+    r"e[-+][0-9]{1,18}|[0-9]{1,9}[.\t][0-9]{1,9}|\.[0-9]{1,9}|[0-9]{1,9}\.|[0-9]{1,18}"
+)
 
 
 def words_of(pattern: re.Pattern[str]) -> set[str] | None:
@@ -50,53 +54,36 @@ def words_in(pattern: re.Pattern[str]) -> list[str]:
     Returns:
         Nothing where that takes more than a look: then the pattern has to be tried.
     """
-    if pattern.flags & (re.IGNORECASE | re.VERBOSE):
-        return []
-    words, at = [""], 0
-    for token in _TOKEN.finditer(pattern.pattern):
-        if token.start() != at:
-            return []
-        at = token.end()
-        if token["other"]:
-            words.append("")
-        else:
-            words[-1] += token["escaped"] or token["plain"]
-    return [word for word in words if word] if at == len(pattern.pattern) else []
+    return [word for word in re.split(f"[{_ANY}{_GAP}]", _literal(pattern)) if word]
 
 
-def find_word(
-    values: np.ndarray[Any, Any], words: set[str], begin: int, end: int, direction: int
-) -> int | None:
-    """The nearest element that is written as one of some words.
-
-    Args:
-        values: real or complex numbers of any shape; read in blocks, never copied as a whole.
-        words: see `words_of`.
-        begin: the first element, counted in row-major order.
-        end: the element behind the last one.
-        direction: 1: the first such element; -1: the last one.
+def needle_in(pattern: re.Pattern[str]) -> str:
+    """Digits of a number that is in every text that a pattern is found in.
 
     Returns:
-        Its number in row-major order, or ``None``.
+        What `tfdbg_cli.tensors.digits` calls a needle; empty: none is known.
     """
-    flat: Any = values.reshape(-1) if values.flags.c_contiguous else values.flat
-    size = _FIRST_BLOCK
-    while begin < end:
-        low = begin if direction > 0 else max(begin, end - size)
-        high = min(end, begin + size) if direction > 0 else end
-        hits = np.flatnonzero(_mask(flat[low:high], words))
-        if hits.size:
-            return low + int(hits[0] if direction > 0 else hits[-1])
-        if direction > 0:
-            begin = high
-        else:
-            end = low
-        size = min(2 * size, _LARGEST_BLOCK)
-    return None
+    needles = _NEEDLE.findall(_literal(pattern))
+    best: str = max(needles, key=lambda needle: sum(map(str.isdigit, needle)), default="")
+    return best.replace(_ANY, "?")
 
 
-def _mask(block: np.ndarray[Any, Any], words: set[str]) -> np.ndarray[Any, Any]:
-    numbers = widened(block)
+def _literal(pattern: re.Pattern[str]) -> str:
+    """The text that a pattern is for, with `_ANY` and `_GAP`; empty where it is for several."""
+    if pattern.flags & (re.IGNORECASE | re.VERBOSE):
+        return ""
+    text, at = "", 0
+    for token in _TOKEN.finditer(pattern.pattern):
+        if token.start() != at:
+            return ""
+        at = token.end()
+        text += token["escaped"] or token["plain"] or (_ANY if token["other"] == "." else _GAP)
+    return text if at == len(pattern.pattern) else ""
+
+
+def shows_word(values: np.ndarray[Any, Any], words: set[str]) -> np.ndarray[Any, Any]:
+    """Which real or complex numbers are written as one of some words, see `words_of`."""
+    numbers = widened(values)
     mask = np.zeros(numbers.shape, dtype=bool)
     if _NAN in words:
         mask |= np.isnan(numbers.real) | np.isnan(numbers.imag)

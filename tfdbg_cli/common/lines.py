@@ -1,0 +1,111 @@
+"""What a Document is made of: lines of spans.
+
+Spans carry *roles* (what a piece of text is), never colours: the themes of the UIs turn roles into
+attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, Self
+
+from tfdbg_cli.common.printable import printable, printed
+
+__all__ = ["ROLES", "Line", "Link", "Span", "line"]
+
+#: Every role a span may have. A theme gives each an attribute in colour and in monochrome.
+ROLES = (
+    "",  # plain text
+    "bold",  # a name the screen is about
+    "heading",  # column heads and section titles
+    "dim",  # framework files, line numbers, hints
+    "error",
+    "warning",
+    "info",
+    "success",
+    "link",  # a span with a link but no role of its own
+    "highlight",  # elements inside the ranges of pt -r
+    "match",  # what /regex found
+    "nan",
+    "inf",
+    "op_type",
+    "number",
+    "string",
+    "source",  # the user's own source line
+    "logo",
+)
+
+
+@printed
+class Link(NamedTuple):
+    """A debugger command that runs when the span is clicked or opened by keyboard."""
+
+    command: str
+
+
+class _Span(NamedTuple):
+    text: str
+    role: str = ""
+    link: Link | None = None
+
+
+class Span(_Span):
+    """A piece of text with one role and at most one link. The text is made `printable`."""
+
+    __slots__ = ()
+
+    def __new__(cls, text: str, role: str = "", link: Link | None = None) -> Self:
+        """As `printed` does it, in the time that a hundred thousand rows allow."""
+        return super().__new__(cls, printable(text), role, link)
+
+
+class Line:
+    """One line of a Document: spans, and for tensors the range of element indices it shows.
+
+    Attributes:
+        spans: the pieces, left to right.
+        indices: ``(first, last)`` element indices on the line, each a tuple of int, or ``None``.
+    """
+
+    __slots__ = ("indices", "spans")
+
+    def __init__(
+        self,
+        spans: Iterable[Span] = (),
+        indices: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
+    ) -> None:
+        self.spans: tuple[Span, ...] = tuple(spans)
+        self.indices = indices
+
+    @property
+    def text(self) -> str:
+        """The plain text of the line."""
+        return "".join(span.text for span in self.spans)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Line):
+            return NotImplemented
+        return self.spans == other.spans and self.indices == other.indices
+
+    def __hash__(self) -> int:
+        return hash((self.spans, self.indices))
+
+    def __repr__(self) -> str:
+        return f"Line({self.text!r})"
+
+
+def line(*parts: str | Span | tuple[str, str] | tuple[str, str, str]) -> Line:
+    """Build a line from strings, spans, ``(text, role)`` or ``(text, role, command)`` tuples."""
+    spans = []
+    for part in parts:
+        if isinstance(part, str):
+            span = Span(part)
+        elif isinstance(part, Span):
+            span = part
+        elif len(part) == 2:
+            span = Span(part[0], part[1])
+        else:
+            span = Span(part[0], part[1], Link(part[2]))
+        if span.text:
+            spans.append(span)
+    return Line(spans)
