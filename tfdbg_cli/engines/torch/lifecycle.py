@@ -29,6 +29,7 @@ from tfdbg_cli.engines.torch.sites import call_site, user_frame
 from tfdbg_cli.engines.torch.stepping_runs import PromptedRun
 from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
 from tfdbg_cli.engines.torch.timing import TimingWatcher
+from tfdbg_cli.engines.torch.updates_by_hand import Update
 from tfdbg_cli.engines.torch.watchers import FullWatcher, RecordingWatcher, Watcher
 from tfdbg_cli.errors import one_line
 from tfdbg_cli.stepping.strands import Strand
@@ -222,7 +223,7 @@ class Lifecycle:
 
     # An update that is written by hand, after a backward pass.
 
-    def _await_update(self, run: Run, frame: FrameType | None) -> None:
+    def _await_update(self, run: Run, frame: FrameType | None, update: Update) -> None:
         """A gradient run goes on until the update is over that the program makes by itself."""
         watcher = run.watcher
         if not isinstance(watcher, RecordingWatcher) or run.prompted is not None or run.is_call:
@@ -232,7 +233,7 @@ class Lifecycle:
         run.description.name_outputs(watcher, frame, None)
         run.updates_from = watcher.recorder.op_count
         self._program.patches.watch_no_grad(self._block_left)
-        watcher.recorder.ops.awaits_forward = self._hand_over
+        watcher.recorder.ops.await_update(update, self._hand_over)
 
     def _block_left(self, frame: FrameType | None) -> None:
         """The program has left a ``with torch.no_grad()``, and gradients are on again."""
@@ -244,7 +245,7 @@ class Lifecycle:
             self._close(frame=frame)
 
     def _hand_over(self) -> Ops | None:
-        """The next forward pass begins before it is told that the update is over."""
+        """What comes after the update begins before it is told that this is over."""
         run = self._run
         watcher = run.watcher if run is not None else None
         if not isinstance(watcher, RecordingWatcher):
@@ -299,7 +300,9 @@ class Lifecycle:
         expected = getattr(wrapper, "expected_watch", None)
         watch = expected() if expected is not None else None
         following, self._next = self._next, None
-        if following is not None and (self._run is not None or following.watch != watch):
+        if following is not None and (
+            self._run is not None or watch is None or not following.serves(watch)
+        ):
             following.discard()
             following = None
         if watch is not None and self._run is None:

@@ -30,7 +30,7 @@ from tfdbg_cli.engines.torch.private import current_node
 from tfdbg_cli.engines.torch.shelter import sheltered
 from tfdbg_cli.engines.torch.sites import user_frame
 from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
-from tfdbg_cli.engines.torch.updates_by_hand import updates_follow
+from tfdbg_cli.engines.torch.updates_by_hand import update_after
 from tfdbg_cli.errors import one_line
 from tfdbg_cli.program_signals import pass_on
 
@@ -164,8 +164,9 @@ class Runs(Lifecycle):
         run = self._run
         if is_outermost and run is not None:
             self._trains(run)
-            if run.closes_on == "B" and updates_follow(frame):
-                self._await_update(run, frame)
+            update = update_after(frame) if run.closes_on == "B" else None
+            if update is not None:
+                self._await_update(run, frame, update)
             elif run.closes_on == "B" or (run.stepped and run.closes_on == "S"):
                 self._close(frame=frame)
         return value
