@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -31,6 +32,8 @@ _REPLACING = frozenset(["Assign", "copy_"])
 
 _CLEAN = Health(0, 0, 0)
 
+_Found = TypeVar("_Found")
+
 
 class Lineage:
     """What filters ask about the tensors of one dump, remembered for as long as the dump lives.
@@ -52,6 +55,7 @@ class Lineage:
         self._health: dict[int, Health] = {}
         graph = dump.graph()
         self.graph: Graph | None = weakref.proxy(graph) if graph is not None else None
+        self._found: dict[object, Any] = {}
         self._ancestry: Ancestry | None = None
         if self.graph is not None:
             self._ancestry = Ancestry(self.dump, self.graph, lambda datum: bool(self.bad(datum)))
@@ -62,6 +66,13 @@ class Lineage:
         found = cls._all.get(dump)
         if found is None or found._count_of_data != len(dump.data()):
             found = cls._all[dump] = cls(dump)
+        return found
+
+    def once(self, make: Callable[[Lineage], _Found]) -> _Found:
+        """What a function makes of this lineage: the same each time, kept as long as this is."""
+        if make not in self._found:
+            self._found[make] = make(self)
+        found: _Found = self._found[make]
         return found
 
     @property
