@@ -9,6 +9,7 @@ import torch
 
 torch.manual_seed(0)
 w, v = torch.randn(3, requires_grad=True), torch.zeros(3)
+u = torch.zeros(3, requires_grad=True)
 
 
 def update(lr):
@@ -26,6 +27,9 @@ def decorated(lr):
 
 
 def one(p, lr):
+    if p is u:
+        u.add_(1)
+        return
     v.add_(p.grad ** 2)
     p.sub_(lr * p.grad / v.sqrt())
     p.grad = None
@@ -39,6 +43,16 @@ def sgd(lr, params):
 
 def helper(lr):
     sgd(lr, [w])
+
+
+@torch.no_grad()
+def decorated_one(p, lr):
+    one(p, lr)
+
+
+def each(params, lr):
+    for p in params:
+        decorated_one(p, lr)
 
 
 class Trainer:
@@ -98,6 +112,12 @@ OPEN_UPDATES = {
     w.grad = None
 """,
     "in a function": "\n    data([w], 0.1)\n",
+    "block by block": """
+    for p in (u, w):
+        with torch.no_grad():
+            one(p, 0.1)
+""",
+    "call by call": "\n    each([u, w], 0.1)\n",
 }
 END = '    print("done", step, loss.item(), w.tolist(), flush=True)\n'
 

@@ -242,7 +242,9 @@ class Lifecycle:
             return
         watcher = run.watcher
         if isinstance(watcher, RecordingWatcher) and watcher.recorder.has_written(run.updates_from):
-            self._close(frame=frame)
+            update = watcher.recorder.ops.update
+            if update is None or not update.may_go_on(frame):
+                self._close(frame=frame)
 
     def _hand_over(self) -> Ops | None:
         """What comes after the update begins before it is told that this is over."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import functools
 from collections.abc import Mapping, Sequence
 from inspect import getattr_static
 from types import CodeType, FrameType, FunctionType
@@ -27,11 +28,13 @@ class Update(NamedTuple):
 
     Attributes:
         code: of the function.
+        at: where the call is in it.
         begin: the line of the call.
         end: the last line of the update; 0: it has a block, whose end is seen.
     """
 
     code: CodeType
+    at: int
     begin: int
     end: int
 
@@ -47,6 +50,32 @@ class Update(NamedTuple):
         while frame is not None and frame.f_code is not self.code:
             frame = frame.f_back
         return frame is None or not self.begin <= (frame.f_lineno or self.end) <= self.end
+
+    def may_go_on(self, frame: FrameType | None) -> bool:
+        """Whether a block that is left now may come again: it is in a loop over parameters.
+
+        Args:
+            frame: that leaves it.
+        """
+        while frame is not None:
+            is_here = frame.f_code is self.code
+            for start, end in _loops(frame.f_code):
+                if start <= frame.f_lasti <= end and not (is_here and start <= self.at <= end):
+                    return True
+            if is_here:
+                return False
+            frame = frame.f_back
+        return False
+
+
+@functools.lru_cache(maxsize=1000)
+def _loops(code: CodeType) -> tuple[tuple[int, int], ...]:
+    """Where the loops of a piece of code begin and end."""
+    return tuple(
+        (each.argval, each.offset)
+        for each in dis.get_instructions(code)
+        if "JUMP_BACKWARD" in each.opname
+    )
 
 
 def update_after(frame: FrameType | None) -> Update | None:
@@ -71,12 +100,13 @@ def _find(frame: FrameType) -> Update | None:
     code, names = frame.f_code, {**frame.f_globals, **frame.f_locals}
     ahead = [each for each in dis.get_instructions(code) if each.offset > frame.f_lasti]
     if any(each.argval in _BLOCKS for each in ahead if isinstance(each.argval, str)):
-        return Update(code, frame.f_lineno, 0)
+        return Update(code, frame.f_lasti, frame.f_lineno, 0)
     places = _places(ahead, names, type(names.get("self")), _DEEPEST)
     if not places:
         return None
     ends = [each.positions.end_lineno for each in ahead[: places[-1] + 1] if each.positions]
-    return Update(code, frame.f_lineno, max(filter(None, ends), default=0))
+    end = max(filter(None, ends), default=0)
+    return Update(code, frame.f_lasti, frame.f_lineno, end)
 
 
 def _places(
