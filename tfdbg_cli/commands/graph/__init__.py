@@ -1,0 +1,1 @@
+"""Commands about nodes: what they are, where from, and who reads them."""

@@ -1,0 +1,1 @@
+"""The command line itself: its grammar, completion, history, output, scripts and help."""

@@ -1,0 +1,1 @@
+"""Commands that move through a run and change its values."""

@@ -1,0 +1,1 @@
+"""Commands about tensors and values: lists, values, expressions."""

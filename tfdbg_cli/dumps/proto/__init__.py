@@ -1,0 +1,1 @@
+"""TensorFlow's messages, read and written without TensorFlow."""

@@ -1,0 +1,1 @@
+"""Run folders: our own format on disk, one folder a run."""

@@ -1,0 +1,1 @@
+"""The original's dump directories: one file a tensor, graphs per device."""

@@ -1,0 +1,1 @@
+"""Nodes of function bodies and of rewritten graphs, under the user's names."""

@@ -1,0 +1,1 @@
+"""What a run computes, how each tensor is kept, and their order."""

@@ -1,0 +1,1 @@
+"""Debug streams over gRPC: what other processes send of their runs."""

@@ -1,0 +1,1 @@
+"""A run that is made once as a whole, then gone through."""

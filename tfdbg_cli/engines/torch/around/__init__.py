@@ -1,0 +1,1 @@
+"""What is changed around a program while a run is recorded, and put back."""

@@ -1,0 +1,1 @@
+"""Where runs begin and end, and how closely each is looked at."""

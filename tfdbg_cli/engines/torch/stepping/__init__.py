@@ -1,0 +1,1 @@
+"""A PyTorch program that goes on op by op."""

@@ -1,0 +1,1 @@
+"""The doors by which programs and people come in: they start everything and may use everything."""

@@ -1,0 +1,1 @@
+"""What goes over a socket, whoever talks: addresses, messages, and the proof of a token."""

@@ -1,0 +1,1 @@
+"""What all debugged sessions of a process share."""

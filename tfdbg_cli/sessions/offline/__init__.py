@@ -1,0 +1,1 @@
+"""Dumps after the program has gone."""

@@ -1,0 +1,1 @@
+"""The debuggers of several ranks: one leads, the others follow."""

@@ -1,0 +1,1 @@
+"""The state of the screen as rows of cells."""
