@@ -15,18 +15,18 @@ from urwid.display import raw
 
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.documents import ROLES, LazyDocument, Line, Span
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.documents import ROLES, LazyDocument, Line, Span
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.filters.registry import FilterRegistry
-from tfdbg_cli.settings import Settings
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.screen.app import App
-from tfdbg_cli.ui.screen.controls import Controls
-from tfdbg_cli.ui.screen.frame import Frame
+from tfdbg_cli.ui.screen.input.controls import Controls
+from tfdbg_cli.ui.screen.input.palette import Palette, PaletteEntry
 from tfdbg_cli.ui.screen.jobs import find_steps, matching_steps
-from tfdbg_cli.ui.screen.palette import Entry, Palette
+from tfdbg_cli.ui.screen.paint.frame import ScreenFrame
 from tfdbg_cli.ui.screen.stack import ViewStack
 from tfdbg_cli.ui.themes import THEMES
 
@@ -80,7 +80,7 @@ def colored(number):
 def full_screen():
     """A Document of ten million lines at 200x60."""
     app = App(service(MemoryDump()), CommandQueue(), ViewStack(), True, SIZE)
-    frame, terminal = Frame(app.state, Controls(app)), Terminal()
+    frame, terminal = ScreenFrame(app.state, Controls(app)), Terminal()
     app.push(LazyDocument(LINES, colored), "big")
     view = app.state.view
 
@@ -114,7 +114,9 @@ def full_screen():
 def palette(count=10_000):
     """A list of many commands, letter by letter."""
     entries = [
-        Entry("history", f"pt scope_{i % 97}/hidden_{i}/weights:{i % 3} -s", "typed", str(i), "")
+        PaletteEntry(
+            "history", f"pt scope_{i % 97}/hidden_{i}/weights:{i % 3} -s", "typed", str(i), ""
+        )
         for i in range(count)
     ]
     letters = iter("scohid77w:")

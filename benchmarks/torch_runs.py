@@ -12,17 +12,17 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tfdbg_cli.common.settings import FIELDS
 from tfdbg_cli.engines.torch.engine import ENGINE
 from tfdbg_cli.filters.builtin import has_inf_or_nan
-from tfdbg_cli.sessions.framework import BaseDebugWrapperSession
-from tfdbg_cli.sessions.requests import (
+from tfdbg_cli.sessions.wrappers.framework import BaseDebugWrapperSession
+from tfdbg_cli.sessions.wrappers.requests import (
     OnRunEndResponse,
     OnRunStartAction,
     OnRunStartResponse,
     OnSessionInitAction,
     OnSessionInitResponse,
 )
-from tfdbg_cli.settings import FIELDS
 
 DEFAULTS = {field.name: field.default for field in FIELDS}
 

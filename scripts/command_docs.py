@@ -8,10 +8,10 @@ import sys
 
 from tfdbg_cli.commands.builtin import BUILTIN
 from tfdbg_cli.commands.context import ALL_MODES
-from tfdbg_cli.commands.general import LANGUAGE
 from tfdbg_cli.commands.registry import Argument, Command
+from tfdbg_cli.commands.shell.general import LANGUAGE
+from tfdbg_cli.common.settings import FIELDS
 from tfdbg_cli.filters.builtin import BUILTIN as FILTERS_THERE
-from tfdbg_cli.settings import FIELDS
 
 PATH = pathlib.Path(__file__).resolve().parent.parent / "docs" / "commands.md"
 

@@ -23,7 +23,7 @@ def _own_folders(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def _own_messages(monkeypatch):
     # A debugger of an earlier test may be alive, and its stderr was another one.
-    monkeypatch.setattr("tfdbg_cli.streams._CURRENT", [])
+    monkeypatch.setattr("tfdbg_cli.common.streams._CURRENT", [])
 
 
 # A process that has used gRPC would go on polling in the children that tests fork.

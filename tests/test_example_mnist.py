@@ -17,7 +17,7 @@ WATCH_ALL = """
 import json, runpy, sys
 import numpy as np
 from tfdbg_cli.engines.registry import load
-from tfdbg_cli.sessions.framework import *
+from tfdbg_cli.sessions.wrappers.framework import *
 
 engine, example, *arguments = sys.argv[1:]
 runs = []

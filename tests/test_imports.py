@@ -132,7 +132,7 @@ def test_importing_the_package_imports_next_to_nothing():
     heavy = {"numpy", "urwid", "prompt_toolkit", "ml_dtypes", "safetensors", *FRAMEWORKS}
     assert not loaded & heavy
     ours = {name for name in loaded if name.startswith("tfdbg_cli.")}
-    assert ours == {"tfdbg_cli.start", "tfdbg_cli.version"}
+    assert ours == {"tfdbg_cli.front.start", "tfdbg_cli.common.version"}
 
 
 def test_the_public_names_import_no_ui_library_and_no_framework():

@@ -13,16 +13,30 @@ The public names are resolved on first use: importing the package imports no UI 
 
 from __future__ import annotations
 
-from tfdbg_cli import start  # noqa: F401 (before anything else is imported)
+from tfdbg_cli.front import start  # noqa: F401 (before anything else is imported)
 
 # isort: split
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tfdbg_cli.version import __version__
+from tfdbg_cli.common.version import __version__
 
 if TYPE_CHECKING:
-    from tfdbg_cli.control import (
+    from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import (
+        DebugTensorDatum,
+        InconvertibleTensorProto,
+        load_tensor_from_event,
+        load_tensor_from_event_file,
+    )
+    from tfdbg_cli.dumps.tfdbg_dir.reconstruct import reconstruct_non_debug_graph_def
+    from tfdbg_cli.engines.tensorflow.debug_data import DebugDumpDir
+    from tfdbg_cli.engines.tensorflow.gradients import (
+        GradientsDebugger,
+        clear_gradient_debuggers,
+        gradient_values_from_dump,
+    )
+    from tfdbg_cli.filters.builtin import has_inf_or_nan
+    from tfdbg_cli.front.control import (
         disable,
         enable,
         listen,
@@ -31,25 +45,18 @@ if TYPE_CHECKING:
         set_trace,
         wrap,
     )
-    from tfdbg_cli.dumps.directory import (
-        DebugTensorDatum,
-        InconvertibleTensorProto,
-        load_tensor_from_event,
-        load_tensor_from_event_file,
+    from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
+    from tfdbg_cli.sessions.compat.watch_options import (
+        add_debug_tensor_watch,
+        watch_graph,
+        watch_graph_with_blacklists,
+        watch_graph_with_denylists,
     )
-    from tfdbg_cli.dumps.reconstruct import reconstruct_non_debug_graph_def
-    from tfdbg_cli.engines.tensorflow.debug_data import DebugDumpDir
-    from tfdbg_cli.engines.tensorflow.gradients import (
-        GradientsDebugger,
-        clear_gradient_debuggers,
-        gradient_values_from_dump,
-    )
-    from tfdbg_cli.filters.builtin import has_inf_or_nan
-    from tfdbg_cli.sessions.dumping import (
+    from tfdbg_cli.sessions.wrappers.dumping import (
         DumpingDebugWrapperSession,
         NonInteractiveDebugWrapperSession,
     )
-    from tfdbg_cli.sessions.framework import (
+    from tfdbg_cli.sessions.wrappers.framework import (
         BaseDebugWrapperSession,
         OnInstrEndRequest,
         OnInstrEndResponse,
@@ -66,22 +73,15 @@ if TYPE_CHECKING:
         OnSessionInitResponse,
         WatchOptions,
     )
-    from tfdbg_cli.sessions.grpc_wrapper import GrpcDebugWrapperSession
-    from tfdbg_cli.sessions.hooks import DumpingDebugHook, GrpcDebugHook, LocalCLIDebugHook
-    from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
-    from tfdbg_cli.sessions.node_stepper import NodeStepper
-    from tfdbg_cli.sessions.watching import (
-        add_debug_tensor_watch,
-        watch_graph,
-        watch_graph_with_blacklists,
-        watch_graph_with_denylists,
-    )
+    from tfdbg_cli.sessions.wrappers.grpc_wrapper import GrpcDebugWrapperSession
+    from tfdbg_cli.sessions.wrappers.hooks import DumpingDebugHook, GrpcDebugHook, LocalCLIDebugHook
+    from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession
     from tfdbg_cli.tracing.api import runs, trace
     from tfdbg_cli.tracing.errors import OutOfOrderError, WithBlockNotFoundError
     from tfdbg_cli.tracing.tracer import Tracer
 
 _HOMES = {
-    "tfdbg_cli.control": (
+    "tfdbg_cli.front.control": (
         "disable",
         "enable",
         "listen",
@@ -90,14 +90,14 @@ _HOMES = {
         "set_trace",
         "wrap",
     ),
-    "tfdbg_cli.notebook": ("load_ipython_extension", "unload_ipython_extension"),
-    "tfdbg_cli.dumps.directory": (
+    "tfdbg_cli.front.notebook": ("load_ipython_extension", "unload_ipython_extension"),
+    "tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir": (
         "DebugTensorDatum",
         "InconvertibleTensorProto",
         "load_tensor_from_event",
         "load_tensor_from_event_file",
     ),
-    "tfdbg_cli.dumps.reconstruct": ("reconstruct_non_debug_graph_def",),
+    "tfdbg_cli.dumps.tfdbg_dir.reconstruct": ("reconstruct_non_debug_graph_def",),
     "tfdbg_cli.engines.tensorflow.debug_data": ("DebugDumpDir",),
     "tfdbg_cli.engines.tensorflow.gradients": (
         "GradientsDebugger",
@@ -105,11 +105,11 @@ _HOMES = {
         "gradient_values_from_dump",
     ),
     "tfdbg_cli.filters.builtin": ("has_inf_or_nan",),
-    "tfdbg_cli.sessions.dumping": (
+    "tfdbg_cli.sessions.wrappers.dumping": (
         "DumpingDebugWrapperSession",
         "NonInteractiveDebugWrapperSession",
     ),
-    "tfdbg_cli.sessions.framework": (
+    "tfdbg_cli.sessions.wrappers.framework": (
         "BaseDebugWrapperSession",
         "OnInstrEndRequest",
         "OnInstrEndResponse",
@@ -126,11 +126,11 @@ _HOMES = {
         "OnSessionInitResponse",
         "WatchOptions",
     ),
-    "tfdbg_cli.sessions.grpc_wrapper": ("GrpcDebugWrapperSession",),
-    "tfdbg_cli.sessions.hooks": ("DumpingDebugHook", "GrpcDebugHook", "LocalCLIDebugHook"),
-    "tfdbg_cli.sessions.local_cli": ("LocalCLIDebugWrapperSession",),
-    "tfdbg_cli.sessions.node_stepper": ("NodeStepper",),
-    "tfdbg_cli.sessions.watching": (
+    "tfdbg_cli.sessions.wrappers.grpc_wrapper": ("GrpcDebugWrapperSession",),
+    "tfdbg_cli.sessions.wrappers.hooks": ("DumpingDebugHook", "GrpcDebugHook", "LocalCLIDebugHook"),
+    "tfdbg_cli.sessions.wrappers.local_cli": ("LocalCLIDebugWrapperSession",),
+    "tfdbg_cli.sessions.compat.node_stepper": ("NodeStepper",),
+    "tfdbg_cli.sessions.compat.watch_options": (
         "add_debug_tensor_watch",
         "watch_graph",
         "watch_graph_with_blacklists",

@@ -9,14 +9,14 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from tfdbg_cli.errors import UserError, did_you_mean
-from tfdbg_cli.options import WRONG_USE, OptionParser, add_ui_options, check_theme
-from tfdbg_cli.printable import printable
-from tfdbg_cli.unseen import SEEN, UNSEEN
-from tfdbg_cli.version import __version__
+from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.common.printable import printable
+from tfdbg_cli.common.version import __version__
+from tfdbg_cli.front.options import WRONG_USE, OptionParser, add_ui_options, check_theme
+from tfdbg_cli.front.unseen import SEEN, UNSEEN
 
 if TYPE_CHECKING:
-    from tfdbg_cli.sessions.debugger import Debugger
+    from tfdbg_cli.sessions.debugger.debugger import Debugger
 
 __all__ = ["main"]
 
@@ -230,8 +230,8 @@ def _check_names(options: argparse.Namespace) -> None:
 
 
 def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger:
-    from tfdbg_cli.sessions.debugger import Debugger
-    from tfdbg_cli.sessions.ranks import find_place
+    from tfdbg_cli.sessions.debugger.debugger import Debugger
+    from tfdbg_cli.sessions.ranks.interface import find_place
 
     place = find_place(leader=options.rank) if wants_program else None
     if place is not None and options.rank >= place.size:
@@ -274,7 +274,7 @@ def _check_remote(options: argparse.Namespace, wants_program: bool) -> None:
 def _open_doors(options: argparse.Namespace, debugger: Debugger) -> None:
     """Listen for people at other terminals, and for a signal."""
     if options.signal is not None:
-        from tfdbg_cli.control import catch_signal, signal_number
+        from tfdbg_cli.front.control import catch_signal, signal_number
 
         catch_signal(signal_number(options.signal))
     if options.listen is not None and not debugger.ranks.is_silent:
@@ -282,7 +282,7 @@ def _open_doors(options: argparse.Namespace, debugger: Debugger) -> None:
 
 
 def _look(directory: str, debugger: Debugger) -> int:
-    from tfdbg_cli.sessions.offline import look
+    from tfdbg_cli.sessions.offline.look import look
 
     try:
         look(directory, debugger)
@@ -292,8 +292,8 @@ def _look(directory: str, debugger: Debugger) -> int:
 
 
 def _receive(address: str, debugger: Debugger) -> int:
-    from tfdbg_cli.sessions.grpc_look import look_at_runs
-    from tfdbg_cli.ui.remote.address import parse_address
+    from tfdbg_cli.net.address import parse_address
+    from tfdbg_cli.sessions.compat.grpc_look import look_at_runs
 
     try:
         look_at_runs(parse_address(address), debugger)
@@ -338,7 +338,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise UserError("--grpc looks at the runs of other programs: it goes alone.")
         _check_names(options)
         if line.script == "attach" and not os.path.exists(line.script):
-            from tfdbg_cli.attach import main as attach
+            from tfdbg_cli.front.attach import main as attach
 
             return attach(line.args, options)
         _check_remote(options, wants_program)
@@ -351,8 +351,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         parser.exit(WRONG_USE, f"tfdbg: {printable(' '.join(str(error).split()))}\n")
 
-    from tfdbg_cli.engine_watch import EngineWatch
-    from tfdbg_cli.launcher import run_module, run_script
+    from tfdbg_cli.front.engine_watch import EngineWatch
+    from tfdbg_cli.front.launcher import run_module, run_script
 
     engines = None if options.engine is None else (options.engine,)
     try:

@@ -7,11 +7,11 @@ from command_kit import Shell
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfdbg_cli.commands.references import parse_reference, parse_template
+from tfdbg_cli.commands.tensors.references import parse_reference, parse_template
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.errors import UserError
 
 JOB = "/job:localhost/replica:0/task:0"
 

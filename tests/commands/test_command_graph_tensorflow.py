@@ -7,10 +7,10 @@ import re
 import pytest
 from command_kit import Shell
 
-from tfdbg_cli.dumps.directory import DebugDumpDir
-from tfdbg_cli.dumps.events import graph_event
-from tfdbg_cli.dumps.graph_def import NodeDef, graph_chunks, parse_graph_def
-from tfdbg_cli.dumps.names import device_name_to_device_path
+from tfdbg_cli.dumps.proto.graph_def import NodeDef, graph_chunks, parse_graph_def
+from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
+from tfdbg_cli.dumps.tfdbg_dir.events import graph_event
+from tfdbg_cli.dumps.tfdbg_dir.names import device_name_to_device_path
 
 pytestmark = [
     pytest.mark.tensorflow,

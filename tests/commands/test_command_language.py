@@ -11,17 +11,17 @@ from command_kit import Shell
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfdbg_cli.commands.history import History
-from tfdbg_cli.commands.parsing import (
-    Output,
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.commands.shell.parsing import (
+    OutputTarget,
     last_command,
     quoted,
     split_command,
     split_output,
     split_words,
 )
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.settings import Settings
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.plain import PlainUI
 
@@ -67,17 +67,17 @@ def test_commands_of_a_line(line, first, rest):
 @pytest.mark.parametrize(
     ("line", "command", "output"),
     [
-        ("lt >> a.txt", "lt", Output(">>", "a.txt")),
-        ("lt >>a.txt", "lt", Output(">>", "a.txt")),
-        ("lt>> a.txt", "lt", Output(">>", "a.txt")),
+        ("lt >> a.txt", "lt", OutputTarget(">>", "a.txt")),
+        ("lt >>a.txt", "lt", OutputTarget(">>", "a.txt")),
+        ("lt>> a.txt", "lt", OutputTarget(">>", "a.txt")),
         ("lt -n a>>b", "lt -n a>>b", None),
-        ("lt | head -3", "lt", Output("|", "head -3")),
-        ("lt |head -3 > x", "lt", Output("|", "head -3 > x")),
-        ("lt | grep a | wc -l", "lt", Output("|", "grep a | wc -l")),
+        ("lt | head -3", "lt", OutputTarget("|", "head -3")),
+        ("lt |head -3 > x", "lt", OutputTarget("|", "head -3 > x")),
+        ("lt | grep a | wc -l", "lt", OutputTarget("|", "grep a | wc -l")),
         ("lt -n a|b", "lt -n a|b", None),
-        ("lt -n 'a | b' > c", "lt -n 'a | b'", Output(">", "c")),
+        ("lt -n 'a | b' > c", "lt -n 'a | b'", OutputTarget(">", "c")),
         ("eval '`x:0` | 3'", "eval '`x:0` | 3'", None),
-        ("lp -e >=100us | cat", "lp -e >=100us", Output("|", "cat")),
+        ("lp -e >=100us | cat", "lp -e >=100us", OutputTarget("|", "cat")),
     ],
 )
 def test_outputs(line, command, output):

@@ -6,7 +6,7 @@ from command_kit import Shell
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.runfolder import RunFolderDump, write_run_folder
+from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
 
 ENTRIES = ["lt", "run_info", "ls", "help", "config", "version", "lt -f has_inf_or_nan"]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from command_kit import Shell, roles
 
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.errors import DumpError
 
 # -- columns
 

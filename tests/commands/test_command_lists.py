@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from command_kit import Shell, link_of, roles
 
-from tfdbg_cli.commands.parsing import split_words
-from tfdbg_cli.commands.tensor_columns import COLUMNS
-from tfdbg_cli.documents import Line
+from tfdbg_cli.commands.shell.parsing import split_words
+from tfdbg_cli.commands.tensors.columns import COLUMNS
+from tfdbg_cli.common.documents import Line
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump

@@ -10,7 +10,7 @@ from command_kit import Shell, link_of, roles
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.profile import Place, Profile, ProfileEntry
+from tfdbg_cli.dumps.profile import CodeLine, Profile, ProfileEntry
 from tfdbg_cli.dumps.sources import Frame, Sources
 from tfdbg_cli.engines import numpy as tf
 from tfdbg_cli.engines.numpy.debugging import ENGINE
@@ -27,8 +27,8 @@ SOURCES = {
 
 def profiled_dump():
     """Two devices, a repeated node, a fused one, one that the runtime made, one without a line."""
-    product, relu = Place(MODEL, 2, "layer"), Place(MODEL, 3, "layer")
-    step = Place(TRAIN, 2, "<module>")
+    product, relu = CodeLine(MODEL, 2, "layer"), CodeLine(MODEL, 3, "layer")
+    step = CodeLine(TRAIN, 2, "<module>")
     cpu = [
         ProfileEntry("x", "Placeholder", 0.0, 1.0, 2.0, "_arg_x_0_0", "_Arg", step),
         ProfileEntry("hid/MatMul", "MatMul", 2.5, 100.0, 120.0, place=product),
@@ -431,7 +431,7 @@ def test_a_hundred_thousand_rows_are_made_when_somebody_looks():
 
     def locate(node):
         asked.append(node)
-        return Place(TRAIN, 2, "f")
+        return CodeLine(TRAIN, 2, "f")
 
     entries = [ProfileEntry(f"n{n}", "Add", float(n), 1.0, 2.0, place=locate) for n in range(count)]
     dump = MemoryDump(Graph([]), Sources(SOURCES, live=False), None, Profile([(CPU, entries)]))

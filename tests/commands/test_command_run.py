@@ -4,10 +4,10 @@ import pytest
 from command_kit import Shell
 
 from tfdbg_cli.commands.reply import Leave
-from tfdbg_cli.commands.run import ExitChoice, RunChoice, describe_run
+from tfdbg_cli.commands.run.control import ExitChoice, RunChoice, describe_run
+from tfdbg_cli.common.version import __version__
 from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.version import __version__
 
 
 @pytest.mark.parametrize(

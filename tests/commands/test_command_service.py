@@ -9,13 +9,13 @@ import pytest
 from command_kit import Shell
 
 from tfdbg_cli.commands.builtin import BUILTIN
-from tfdbg_cli.commands.history import History, default_history_path
-from tfdbg_cli.commands.parsing import Output, quoted, split_output, split_words
 from tfdbg_cli.commands.reply import Reply, UiRequest
-from tfdbg_cli.commands.tensor_columns import COLUMNS
+from tfdbg_cli.commands.shell.history import History, default_history_path
+from tfdbg_cli.commands.shell.parsing import OutputTarget, quoted, split_output, split_words
+from tfdbg_cli.commands.tensors.columns import COLUMNS
+from tfdbg_cli.common.settings import Settings, default_config_path
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.settings import Settings, default_config_path
 
 # Command lines.
 
@@ -59,7 +59,7 @@ def test_words(line, words):
     ],
 )
 def test_redirects_stand_outside_quotes(line, command, path):
-    assert split_output(line) == (command, Output(">", path) if path else None)
+    assert split_output(line) == (command, OutputTarget(">", path) if path else None)
 
 
 @pytest.mark.parametrize(

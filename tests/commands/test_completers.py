@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from command_kit import Shell
 
-from tfdbg_cli.commands import completers
+from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.filters.registry import FilterRegistry

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from command_kit import ENGINE, Shell, roles
 
-from tfdbg_cli.dumps.directory import DebugDumpDir
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.names import device_name_to_device_path, device_path_to_device_name
 from tfdbg_cli.dumps.open import open_dump
-from tfdbg_cli.dumps.runfolder import write_run_folder
-from tfdbg_cli.dumps.writer import write_dump_directory
+from tfdbg_cli.dumps.run_folder.dump import write_run_folder
+from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
+from tfdbg_cli.dumps.tfdbg_dir.names import device_name_to_device_path, device_path_to_device_name
+from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 from tfdbg_cli.engines import numpy as tf
 
 KIT = Path(__file__).with_name("command_kit.py")

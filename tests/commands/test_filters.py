@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.filters.builtin import BUILTIN, has_inf_or_nan
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 

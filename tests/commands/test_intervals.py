@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfdbg_cli.commands.intervals import (
+from tfdbg_cli.commands.shell.parsing import quoted, split_words
+from tfdbg_cli.commands.tensors.intervals import (
     TIME_UNITS,
     Interval,
     parse_size,
@@ -16,8 +17,7 @@ from tfdbg_cli.commands.intervals import (
     parse_time_interval,
     time_text,
 )
-from tfdbg_cli.commands.parsing import quoted, split_words
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 
 numbers = st.floats(0, 1e9, allow_nan=False)
 units = st.sampled_from(["", "us", "ms", "s"])

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from command_kit import Shell, debug_run, roles
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines import numpy as tf
-from tfdbg_cli.errors import UserError
 
 CPU0, CPU1 = (f"/job:localhost/replica:0/task:0/device:CPU:{n}" for n in (0, 1))
 

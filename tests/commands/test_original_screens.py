@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from command_kit import Shell, debug_run, link_of
 
-from tfdbg_cli.commands.history import History
-from tfdbg_cli.commands.parsing import split_words
 from tfdbg_cli.commands.reply import Leave, UiRequest
-from tfdbg_cli.commands.run import RunChoice
-from tfdbg_cli.documents import ChainDocument, LazyDocument, TextDocument, line
+from tfdbg_cli.commands.run.control import RunChoice
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.commands.shell.parsing import split_words
+from tfdbg_cli.common.documents import ChainDocument, LazyDocument, TextDocument, line
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines import numpy as tf
-from tfdbg_cli.settings import Settings
 
 # 6.3: screens, registry, history, menu.
 

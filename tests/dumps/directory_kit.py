@@ -3,11 +3,11 @@
 import numpy as np
 from dump_samples import START
 
-from tfdbg_cli.dumps.directory import DebugDumpDir
-from tfdbg_cli.dumps.events import graph_event, tensor_event
-from tfdbg_cli.dumps.graph_def import NodeDef, graph_chunks
-from tfdbg_cli.dumps.names import device_name_to_device_path
-from tfdbg_cli.dumps.tensor_proto import tensor_chunks
+from tfdbg_cli.dumps.proto.graph_def import NodeDef, graph_chunks
+from tfdbg_cli.dumps.proto.tensor_proto import tensor_chunks
+from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
+from tfdbg_cli.dumps.tfdbg_dir.events import graph_event, tensor_event
+from tfdbg_cli.dumps.tfdbg_dir.names import device_name_to_device_path
 
 __all__ = ["CPU0", "CPU1", "Maker", "watched"]
 

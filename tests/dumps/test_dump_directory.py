@@ -8,17 +8,17 @@ import pytest
 from directory_kit import CPU0
 from dump_samples import START
 
-from tfdbg_cli.dumps.directory import (
+from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.proto.graph_def import NodeDef
+from tfdbg_cli.dumps.proto.tensor_proto import tensor_chunks
+from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import (
     DebugDumpDir,
     DebugTensorDatum,
     extract_core_metadata_from_event_proto,
     load_tensor_from_event,
 )
-from tfdbg_cli.dumps.dump import Dump
-from tfdbg_cli.dumps.events import message_event, tensor_event
-from tfdbg_cli.dumps.graph_def import NodeDef
-from tfdbg_cli.dumps.tensor_proto import tensor_chunks
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.dumps.tfdbg_dir.events import message_event, tensor_event
 
 
 def test_a_missing_root_is_an_oserror(tmp_path):
@@ -139,7 +139,7 @@ def test_a_fed_tensor_that_was_computed_too_keeps_both(maker):
 
 def test_a_graph_of_another_process_may_be_given(maker):
     maker.tensor("a", 1.0)
-    from tfdbg_cli.dumps.graph_def import GraphDef
+    from tfdbg_cli.dumps.proto.graph_def import GraphDef
 
     graph = GraphDef([NodeDef("a", "Const", device=CPU0)])
     for given in (

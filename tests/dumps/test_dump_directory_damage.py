@@ -8,10 +8,10 @@ import pytest
 from directory_kit import CPU0, watched
 from dump_samples import START, same
 
-from tfdbg_cli.dumps.directory import load_tensor_from_event_file
-from tfdbg_cli.dumps.events import message_event
-from tfdbg_cli.dumps.graph_def import NodeDef
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.dumps.proto.graph_def import NodeDef
+from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import load_tensor_from_event_file
+from tfdbg_cli.dumps.tfdbg_dir.events import message_event
 
 
 def test_contradictions_are_warnings(maker):

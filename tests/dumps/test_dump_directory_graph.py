@@ -4,13 +4,13 @@ import pytest
 from directory_kit import CPU0, CPU1, watched
 from dump_samples import START
 
-from tfdbg_cli.dumps.directory import WatchKeyDoesNotExistInDebugDumpDirError
-from tfdbg_cli.dumps.graph_def import NodeDef
+from tfdbg_cli.dumps.proto.graph_def import NodeDef
+from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import WatchKeyDoesNotExistInDebugDumpDirError
 
 
 def send_and_receive(name, tensor):
     def attr(key, value):
-        from tfdbg_cli.dumps import wire
+        from tfdbg_cli.dumps.proto import wire
 
         return wire.put_text(1, key) + wire.put_bytes(2, wire.put_text(2, value))
 

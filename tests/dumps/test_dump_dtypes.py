@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps import dtypes
 from tfdbg_cli.dumps.dtypes import DTYPES, count_bad, decode, dtype_by_name, dtype_by_number, encode
-from tfdbg_cli.errors import DumpError
 
 EXTENSIONS = [dtype for dtype in DTYPES if not dtype.is_native]
 

@@ -3,12 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfdbg_cli.dumps import wire
-from tfdbg_cli.dumps.attr_values import encode_text, render
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.graph import Graph, Node
-from tfdbg_cli.dumps.graph_def import graph_chunks, graph_of, node_def_of, parse_graph_def
-from tfdbg_cli.dumps.tensor_proto import tensor_chunks
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.dumps.proto import wire
+from tfdbg_cli.dumps.proto.attr_values import encode_text, render
+from tfdbg_cli.dumps.proto.graph_def import graph_chunks, graph_of, node_def_of, parse_graph_def
+from tfdbg_cli.dumps.proto.tensor_proto import tensor_chunks
 
 
 def to_bytes(graph):
@@ -169,7 +169,7 @@ def test_reference_ops_are_those_of_tensorflow():
     from tensorflow.core.framework import op_def_pb2
     from tensorflow.python.client import pywrap_tf_session
 
-    from tfdbg_cli.dumps.partition import has_ref_output
+    from tfdbg_cli.dumps.tfdbg_dir.partition import has_ref_output
 
     buffer = pywrap_tf_session.TF_GetAllOpList()
     ops = op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(buffer)).op

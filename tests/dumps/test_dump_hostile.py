@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.service import CommandService
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunInfo
-from tfdbg_cli.dumps.names import device_name_to_device_path
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.profile import Profile, ProfileEntry
-from tfdbg_cli.dumps.runfolder import RunFolderDump, RunFolderWriter
-from tfdbg_cli.dumps.writer import write_dump_directory
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, RunFolderWriter
+from tfdbg_cli.dumps.tfdbg_dir.names import device_name_to_device_path
+from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 from tfdbg_cli.filters.registry import FilterRegistry
-from tfdbg_cli.settings import Settings
 
 COMMANDS = [
     "lt",

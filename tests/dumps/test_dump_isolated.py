@@ -11,8 +11,8 @@ import pytest
 from dump_samples import ROOT, START
 
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.runfolder import write_run_folder
-from tfdbg_cli.dumps.writer import write_dump_directory
+from tfdbg_cli.dumps.run_folder.dump import write_run_folder
+from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 
 PROGRAM = """
     import json, sys
@@ -25,8 +25,8 @@ PROGRAM = """
     sys.meta_path.insert(0, Blocker())
     sys.path.insert(0, sys.argv[1])
     from tfdbg_cli.dumps.open import open_dump
-    from tfdbg_cli.dumps.runfolder import write_run_folder
-    from tfdbg_cli.dumps.writer import write_dump_directory
+    from tfdbg_cli.dumps.run_folder.dump import write_run_folder
+    from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 
     found = {}
     dump = open_dump(sys.argv[2])

@@ -8,8 +8,8 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.open import open_dump
-from tfdbg_cli.dumps.runfolder import RunFolderDump
-from tfdbg_cli.dumps.runfolder_writer import write_run_folder
+from tfdbg_cli.dumps.run_folder.dump import RunFolderDump
+from tfdbg_cli.dumps.run_folder.writer import write_run_folder
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 
 DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"

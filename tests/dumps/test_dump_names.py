@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfdbg_cli.dumps.names import (
+from tfdbg_cli.dumps.tfdbg_dir.names import (
     decode_node_name,
     device_name_to_device_path,
     device_path_to_device_name,

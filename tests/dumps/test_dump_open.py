@@ -1,10 +1,10 @@
 import pytest
 
-from tfdbg_cli.dumps.directory import DebugDumpDir
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.open import list_runs, open_dump
-from tfdbg_cli.dumps.runfolder import RunFolderDump, write_run_folder
-from tfdbg_cli.dumps.writer import write_dump_directory
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
+from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
+from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 
 
 def test_each_kind_is_recognised(dump, tmp_path):

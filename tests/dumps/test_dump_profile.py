@@ -8,8 +8,8 @@ from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.open import open_dump
-from tfdbg_cli.dumps.profile import Place, Profile, ProfileEntry, is_profile_only, place_of
-from tfdbg_cli.dumps.runfolder import RunFolderDump, write_run_folder
+from tfdbg_cli.dumps.profile import CodeLine, Profile, ProfileEntry, is_profile_only, place_of
+from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
 from tfdbg_cli.dumps.sources import Frame
 
 FRAMES = (Frame("/home/me/train.py", 7, "main"), Frame("/x/site-packages/lib.py", 3, "add"))
@@ -41,7 +41,7 @@ def told(profile):
 
 def test_the_line_of_a_node_is_the_innermost_outside_libraries():
     locate = place_of(make_dump().graph)
-    assert locate("a") == Place("/home/me/train.py", 7, "main")
+    assert locate("a") == CodeLine("/home/me/train.py", 7, "main")
     assert str(locate("a")) == "train.py:7(main)"
     assert locate("b") is None
     assert locate("nothing") is None

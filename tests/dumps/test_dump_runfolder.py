@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load_file
 
-from tfdbg_cli.dumps import runfolder_writer
+from tfdbg_cli.common.errors import DumpError, UserError
 from tfdbg_cli.dumps.dtypes import DTYPES, decode
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.open import open_dump
-from tfdbg_cli.dumps.runfolder import RunFolderDump, RunFolderWriter, write_run_folder
-from tfdbg_cli.errors import DumpError, UserError
+from tfdbg_cli.dumps.run_folder import writer as runfolder_writer
+from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, RunFolderWriter, write_run_folder
 
 NUMERIC = [dtype for dtype in DTYPES if dtype.raw]
 
@@ -248,8 +248,8 @@ WRITING = """
     import sys, time
     sys.path[:0] = sys.argv[2:]
     from dump_samples import make_dump
-    from tfdbg_cli.dumps.runfolder import write_run_folder
-    from tfdbg_cli.dumps.writer import write_dump_directory
+    from tfdbg_cli.dumps.run_folder.dump import write_run_folder
+    from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 
     dump = make_dump()
     for datum in dump.data()[10:]:

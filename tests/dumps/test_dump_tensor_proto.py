@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tfdbg_cli.dumps import wire
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dtypes import DTYPES, decode
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
-from tfdbg_cli.dumps.tensor_proto import TensorProto, put_shape, tensor_chunks
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.dumps.proto import wire
+from tfdbg_cli.dumps.proto.tensor_proto import TensorProto, put_shape, tensor_chunks
 
 NUMERIC = [dtype for dtype in DTYPES if dtype.raw and dtype.number is not None]
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)

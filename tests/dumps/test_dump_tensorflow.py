@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from dump_samples import same
 
-from tfdbg_cli.dumps.directory import (
+from tfdbg_cli.dumps.dump import InconvertibleTensorProto
+from tfdbg_cli.dumps.open import list_runs, open_dump
+from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
+from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import (
     DebugDumpDir,
     device_path_to_device_name,
     extract_core_metadata_from_event_proto,
     load_tensor_from_event,
     load_tensor_from_event_file,
 )
-from tfdbg_cli.dumps.dump import InconvertibleTensorProto
-from tfdbg_cli.dumps.open import list_runs, open_dump
-from tfdbg_cli.dumps.runfolder import RunFolderDump, write_run_folder
-from tfdbg_cli.dumps.writer import write_dump_directory
+from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 
 pytestmark = pytest.mark.tensorflow
 

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfdbg_cli.dumps import wire
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.dumps.proto import wire
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1))

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from dump_samples import ROOT, START, make_dump, same
 
-from tfdbg_cli.dumps.directory import DebugDumpDir
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.writer import DEFAULT_DEVICE, write_dump_directory
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
+from tfdbg_cli.dumps.tfdbg_dir.writer import DEFAULT_DEVICE, write_dump_directory
 
 
 def test_a_dump_is_the_same_again(dump, tmp_path):
@@ -137,9 +137,9 @@ FULL_DISK = """
     sys.path.insert(0, sys.argv[3])
     import numpy as np
     from tfdbg_cli.dumps.memory import MemoryDump
-    from tfdbg_cli.dumps.runfolder import write_run_folder
-    from tfdbg_cli.dumps.writer import write_dump_directory
-    from tfdbg_cli.errors import UserError
+    from tfdbg_cli.dumps.run_folder.dump import write_run_folder
+    from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
+    from tfdbg_cli.common.errors import UserError
 
     dump = MemoryDump()
     dump.add("small", 0, np.array(1.0))

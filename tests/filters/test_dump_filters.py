@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from filter_kit import INF, Op, dump_of, passing
 
-from tfdbg_cli.dumps.directory import DebugDumpDir
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto, bound, takes_dump
 from tfdbg_cli.dumps.open import open_dump
-from tfdbg_cli.dumps.runfolder_writer import write_run_folder
-from tfdbg_cli.dumps.writer import write_dump_directory
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.dumps.run_folder.writer import write_run_folder
+from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
+from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 from tfdbg_cli.filters.builtin import BUILTIN, has_inf_or_nan
 from tfdbg_cli.filters.origins import origin_of_nonfinite
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters

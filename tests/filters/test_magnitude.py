@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from filter_kit import INF, NAN, Op, dump_of, passing
 
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.filters.magnitude import dead, exploding, largest_number, overflow_risk, vanishing
 from tfdbg_cli.filters.registry import FilterRegistry
-from tfdbg_cli.settings import Settings
 
 GRADIENT = "gradients/fc/addmm_grad/mm"
 SMALL = ["bfloat16", "float8_e5m2", "float8_e5m2fnuz", "float8_e4m3fn", "float8_e4m3fnuz"]

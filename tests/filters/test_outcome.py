@@ -5,8 +5,8 @@ import pytest
 from filter_kit import INF, NAN, Op, dump_of, passing
 
 from tfdbg_cli.dumps.dump import RunInfo
-from tfdbg_cli.dumps.runfolder import RunFolderDump
-from tfdbg_cli.dumps.runfolder_writer import write_run_folder
+from tfdbg_cli.dumps.run_folder.dump import RunFolderDump
+from tfdbg_cli.dumps.run_folder.writer import write_run_folder
 from tfdbg_cli.engines import numpy as tf
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.numpy.debugging import ENGINE

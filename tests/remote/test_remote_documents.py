@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.reply import (
     Candidate,
     Choice,
@@ -22,25 +21,26 @@ from tfdbg_cli.commands.reply import (
     Toast,
     UiRequest,
 )
-from tfdbg_cli.commands.run import ExitChoice, RunChoice
-from tfdbg_cli.documents import (
+from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.documents import (
     Cell,
     Document,
+    ElementStep,
     LazyDocument,
     Line,
     MenuItem,
-    Step,
     TextDocument,
     line,
 )
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.settings import Settings
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.settings import Settings
+from tfdbg_cli.net.address import parse_address
+from tfdbg_cli.net.tokens import find_token
 from tfdbg_cli.ui.base import CommandQueue
-from tfdbg_cli.ui.remote.address import parse_address
 from tfdbg_cli.ui.remote.connection import Connection, OverError, Parted, Stopped
 from tfdbg_cli.ui.remote.host import RemoteUI
 from tfdbg_cli.ui.remote.proxies import RemoteDocument, RemoteHistory, RemoteService
-from tfdbg_cli.ui.remote.tokens import find_token
 
 COUNT = 20_000
 
@@ -73,13 +73,13 @@ class Table(LazyDocument):
     def tables(self) -> Sequence[tuple[int, int]]:
         return [(3, 100), (200, COUNT)]
 
-    def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
+    def step(self, indices: Sequence[int] | None, direction: int = 1) -> ElementStep | None:
         at = None if indices is None else (2, 3, 5, 7).index(indices[0]) + direction
         if at == 9:
             return None
         number = 0 if at is None else at % 4
         row = (2, 3, 5, 7)[number]
-        return Step(None if row == 5 else row, (row,), number + 1, 4, number != (at or 0))
+        return ElementStep(None if row == 5 else row, (row,), number + 1, 4, number != (at or 0))
 
     def status(self, start: int, stop: int) -> str:
         return f"{start}-{stop}"
@@ -226,9 +226,9 @@ def test_the_head_of_a_document(both: Both) -> None:
 
 def test_steps_from_element_to_element(both: Both) -> None:
     theirs = both.document("table")
-    assert theirs.step(None) == Step(2, (2,), 1, 4, False)
-    assert theirs.step((3,)) == Step(None, (5,), 3, 4, False)
-    assert theirs.step((2,), -1) == Step(7, (7,), 4, 4, True)
+    assert theirs.step(None) == ElementStep(2, (2,), 1, 4, False)
+    assert theirs.step((3,)) == ElementStep(None, (5,), 3, 4, False)
+    assert theirs.step((2,), -1) == ElementStep(7, (7,), 4, 4, True)
     assert both.document("slow").step(None) is None
 
 

@@ -18,14 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from remote_kit import Job, connected, until
 
-from tfdbg_cli.documents import Line, Link, Span
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.documents import Line, Link, Span
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.net.address import Address, parse_address
+from tfdbg_cli.net.tokens import find_token, write_ticket
+from tfdbg_cli.net.wire import VERSION, Channel, LostError, MalformedError, decode, introduce
 from tfdbg_cli.ui.remote import codec
-from tfdbg_cli.ui.remote.address import Address, parse_address
 from tfdbg_cli.ui.remote.connection import Connection
 from tfdbg_cli.ui.remote.requests import parse_request
-from tfdbg_cli.ui.remote.tokens import find_token, write_ticket
-from tfdbg_cli.ui.remote.wire import VERSION, Channel, LostError, MalformedError, decode, introduce
 
 Start = Callable[..., Job]
 

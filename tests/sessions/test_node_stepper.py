@@ -7,7 +7,7 @@ import pytest
 from session_kit import ENGINES, framework
 
 import tfdbg_cli as tf_debug
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 
 
 @pytest.fixture(params=ENGINES)

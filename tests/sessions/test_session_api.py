@@ -7,7 +7,7 @@ import re
 import pytest
 
 import tfdbg_cli as tf_debug
-from tfdbg_cli.sessions.requests import anchored
+from tfdbg_cli.sessions.wrappers.requests import anchored
 
 pytestmark = [
     pytest.mark.tensorflow,

@@ -120,7 +120,7 @@ FULL_DISK = """
     import resource, signal, sys
     import numpy as np
     import tfdbg_cli.engines.numpy as tf
-    from tfdbg_cli.dumps.runfolder import write_run_folder  # before nothing can be written
+    from tfdbg_cli.dumps.run_folder.dump import write_run_folder  # before nothing can be written
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))

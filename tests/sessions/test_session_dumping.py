@@ -17,8 +17,8 @@ from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.open import list_runs
 from tfdbg_cli.engines import numpy as np_engine
-from tfdbg_cli.sessions.debug_ops import apply_debug_ops, parse_debug_op
-from tfdbg_cli.sessions.run_folders import DISK_LIMIT
+from tfdbg_cli.sessions.compat.debug_ops import apply_debug_ops, parse_debug_op
+from tfdbg_cli.sessions.wrappers.run_folders import DISK_LIMIT
 
 ROOT = Path(__file__).parents[2]
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None

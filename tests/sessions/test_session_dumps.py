@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from session_kit import Script, make_debugger, wrap
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.engines import numpy as tf
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.sessions.debugger import Debugger
-from tfdbg_cli.sessions.framework import (
+from tfdbg_cli.sessions.debugger.debugger import Debugger
+from tfdbg_cli.sessions.wrappers.framework import (
     BaseDebugWrapperSession,
     OnRunEndResponse,
     OnRunStartAction,
@@ -22,7 +22,7 @@ from tfdbg_cli.sessions.framework import (
     OnSessionInitResponse,
     WatchOptions,
 )
-from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
+from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession
 
 ROOT = Path(__file__).parents[2]
 

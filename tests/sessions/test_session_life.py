@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from session_kit import Script, make_debugger, wrap
 
-from tfdbg_cli.sessions.debugger import Debugger
-from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
+from tfdbg_cli.sessions.debugger.debugger import Debugger
+from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession
 from tfdbg_cli.ui.base import UserInterface
 
 

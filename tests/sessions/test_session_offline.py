@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from session_kit import Script, make_debugger, wrap
 
-from tfdbg_cli import offline_analyzer
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.open import find_runs, open_dump
-from tfdbg_cli.dumps.writer import write_dump_directory
+from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 from tfdbg_cli.engines import numpy as tf
-from tfdbg_cli.errors import UserError
 from tfdbg_cli.filters.registry import load_filters
-from tfdbg_cli.sessions.offline import look
-from tfdbg_cli.sessions.offline_survey import Survey
+from tfdbg_cli.front import offline_analyzer
+from tfdbg_cli.sessions.offline.look import look
+from tfdbg_cli.sessions.offline.survey import Survey
 
 COMMANDS = ["lt", "pt -s y:0", "ni -a -d -t y", "li -r y", "lo x", "ri", "eval `y:0`+1", "ls"]
 
@@ -428,7 +428,7 @@ def test_what_tensorflows_own_wrapper_wrote(tmp_path):
 def analyze(*arguments, typed="exit\n"):
     """The original's command: status, stdout and stderr."""
     done = subprocess.run(
-        [sys.executable, "-m", "tfdbg_cli.offline_analyzer", *map(str, arguments)],
+        [sys.executable, "-m", "tfdbg_cli.front.offline_analyzer", *map(str, arguments)],
         input=typed,
         capture_output=True,
         text=True,

@@ -7,8 +7,8 @@ import pytest
 from session_kit import Script, make_debugger, wrap
 
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.runfolder import write_run_folder
-from tfdbg_cli.sessions.offline import look
+from tfdbg_cli.dumps.run_folder.dump import write_run_folder
+from tfdbg_cli.sessions.offline.look import look
 
 
 def rows(stop, command="lp"):

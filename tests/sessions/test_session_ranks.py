@@ -5,16 +5,17 @@ import time
 
 import pytest
 
-from tfdbg_cli.commands.run import ExitChoice, RunChoice
+from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.joined import JoinedDump
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Meeting
-from tfdbg_cli.sessions import rank_follower, rank_leader
-from tfdbg_cli.sessions.rank_team import Team
-from tfdbg_cli.sessions.ranks import Alone, Place, Verdict, find_place
-from tfdbg_cli.sessions.storage import DumpStore
-from tfdbg_cli.settings import Settings
+from tfdbg_cli.sessions.debugger.storage import DumpStore
+from tfdbg_cli.sessions.ranks import follower as rank_follower
+from tfdbg_cli.sessions.ranks import leader as rank_leader
+from tfdbg_cli.sessions.ranks.group import RankGroup
+from tfdbg_cli.sessions.ranks.interface import RankPlace, SingleRank, Verdict, find_place
 
 
 class Board(Meeting):
@@ -55,8 +56,12 @@ class Ranks:
         for rank in (0, 1):
             store = DumpStore(str(tmp_path / "root"), rank=rank)
             store.number = 7
-            team = Team(
-                Place(rank, 2), store, self.settings[rank], self.notes.append, lambda: self.hurries
+            team = RankGroup(
+                RankPlace(rank, 2),
+                store,
+                self.settings[rank],
+                self.notes.append,
+                lambda: self.hurries,
             )
             team.meet(Adapter(rank, shared))
             self.teams.append(team)
@@ -116,7 +121,7 @@ def dump_of(value):
     ],
 )
 def test_launchers_say_which_rank_this_is(environment):
-    assert find_place(environment, 1) == Place(1, 2, 1)
+    assert find_place(environment, 1) == RankPlace(1, 2, 1)
     assert find_place(environment, 1).leads
     assert not find_place(environment, 0).leads
 
@@ -136,7 +141,7 @@ def test_a_program_of_one_process_has_no_ranks(environment):
 
 
 def test_a_lone_debugger_decides_alone():
-    alone = Alone()
+    alone = SingleRank()
     assert alone.may_stop()
     assert alone.agree("run 1", Verdict(True)).stops
     assert not alone.agree("run 1", Verdict(False)).stops

@@ -11,10 +11,10 @@ import pytest
 from session_kit import Script, make_debugger
 
 import tfdbg_cli as tf_debug
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines import numpy as np_engine
 from tfdbg_cli.engines.tensorflow.remote_files import fetched
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.sessions.offline import look
+from tfdbg_cli.sessions.offline.look import look
 
 ROOT = Path(__file__).parents[2]
 needs_fsspec = pytest.mark.skipif(importlib.util.find_spec("fsspec") is None, reason="needs fsspec")
@@ -137,5 +137,5 @@ def test_fsspec_does_it_without_tensorflow():
         timeout=120,
     )
     assert done.stderr == ""
-    module = "tfdbg_cli.dumps.graph_def"
+    module = "tfdbg_cli.dumps.proto.graph_def"
     assert done.stdout.splitlines() == [f"[0.0, 4.0] {module}", f"[1.0, 4.0] {module}"]

@@ -6,7 +6,7 @@ import threading
 import pytest
 from session_kit import Script, make_debugger, wrap
 
-from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
+from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession
 
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.stepping.strands import Strand
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.stepping.coroutine import Coroutine
 
 
 def test_values_go_both_ways():
@@ -18,7 +18,7 @@ def test_values_go_both_ways():
             heard.append(strand.pause(word))
         return "c"
 
-    strand = Strand(function)
+    strand = Coroutine(function)
     assert not strand.is_started
     assert strand.resume("ignored") == "a"
     assert strand.is_started
@@ -36,7 +36,7 @@ def test_what_is_raised_reaches_whoever_resumed_last():
         strand.pause()
         raise KeyError("gone")
 
-    strand = Strand(function)
+    strand = Coroutine(function)
     strand.resume()
     with pytest.raises(KeyError, match="gone") as raised:
         strand.resume()
@@ -52,7 +52,7 @@ def test_exceptions_that_are_handled_stay_on_their_side():
             strand.pause(sys.exc_info()[0])
             strand.pause(sys.exc_info()[0])
 
-    strand = Strand(function)
+    strand = Coroutine(function)
     assert strand.resume() is KeyError
     assert sys.exc_info()[0] is None
     try:
@@ -73,7 +73,7 @@ def test_closing_ends_the_function_where_it_is():
         finally:
             steps.append("ended")
 
-    strand = Strand(function)
+    strand = Coroutine(function)
     strand.close()  # nothing has begun
     strand.resume()
     strand.close()
@@ -95,7 +95,7 @@ def test_a_function_that_raises_or_pauses_while_it_is_closed():
         finally:
             other.pause()
 
-    one, other = Strand(raising), Strand(pausing)
+    one, other = Coroutine(raising), Coroutine(pausing)
     one.resume()
     with pytest.raises(KeyError, match="in finally"):
         one.close()
@@ -115,20 +115,20 @@ def test_strands_in_strands():
         outer.pause(inner.resume())
         return "outer is done"
 
-    inner, outer = Strand(inner_function), Strand(outer_function)
+    inner, outer = Coroutine(inner_function), Coroutine(outer_function)
     assert outer.resume() == "inner"
     assert inner.resume() == "inner is done"  # by somebody else than the first time
     assert outer.resume() == "outer is done"
 
 
 def test_only_the_function_itself_pauses():
-    strand = Strand(lambda: None)
+    strand = Coroutine(lambda: None)
     with pytest.raises(RuntimeError, match="itself"):
         strand.pause()
 
 
 def test_other_threads_cannot_resume():
-    strand = Strand(lambda: strand.pause("waiting"))
+    strand = Coroutine(lambda: strand.pause("waiting"))
     strand.resume()
     errors = []
 
@@ -159,7 +159,7 @@ def test_context_variables():
         strand.pause()
         seen.append(variable.get())
 
-    strand = Strand(function)
+    strand = Coroutine(function)
     variable.set("resumer's")
     strand.resume()
     variable.set("another")
@@ -191,7 +191,7 @@ def test_trace_and_profile_functions_see_both_sides(kind):
         strand.pause()
         in_function()
 
-    strand = Strand(function)
+    strand = Coroutine(function)
     before = get()
     put(note)
     try:
@@ -213,7 +213,7 @@ def test_deep_recursion_counts_for_each_side():
     def function():
         strand.pause(depth(sys.getrecursionlimit() - 200))
 
-    strand = Strand(function)
+    strand = Coroutine(function)
     strand.resume()
     assert depth(sys.getrecursionlimit() - 200) == 0
     strand.resume()
@@ -222,4 +222,4 @@ def test_deep_recursion_counts_for_each_side():
 def test_without_greenlet(monkeypatch):
     monkeypatch.setitem(sys.modules, "greenlet", None)
     with pytest.raises(UserError, match="pip install greenlet"):
-        Strand(lambda: None)
+        Coroutine(lambda: None)

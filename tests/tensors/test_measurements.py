@@ -8,10 +8,10 @@ import weakref
 import numpy as np
 import pytest
 
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.runfolder import RunFolderDump, write_run_folder
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
 from tfdbg_cli.tensors.measurements import Background, Measurements, halt
 from tfdbg_cli.tensors.statistics import Health, Statistics
 

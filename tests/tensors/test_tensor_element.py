@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from tfdbg_cli.documents import ChainDocument, TextDocument
+from tfdbg_cli.common.documents import ChainDocument, TextDocument
 from tfdbg_cli.tensors.element import element_document, element_text
 from tfdbg_cli.tensors.formatting import TensorView
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.badness import find_bad
 from tfdbg_cli.tensors.magnitude import MagnitudeView
 from tfdbg_cli.tensors.ranges import Ranges

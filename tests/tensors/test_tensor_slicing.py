@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.slicing import (
     apply_slice,
     is_expression,

@@ -5,7 +5,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.numeric import (
     blocks,
     dtype_kind,

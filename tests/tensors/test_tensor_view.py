@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.formatting import TensorView
 from tfdbg_cli.tensors.ranges import Ranges
 

@@ -10,8 +10,8 @@ import pytest
 from trace_kit import Model
 
 import tfdbg_cli
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines import numpy as small
-from tfdbg_cli.errors import UserError
 from tfdbg_cli.tracing.errors import OutOfOrderError, TraceError
 
 torch = pytest.importorskip("torch")

@@ -9,7 +9,7 @@ import traceback
 import pytest
 
 import tfdbg_cli
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tracing.errors import TraceBlockError, TraceError
 
 torch = pytest.importorskip("torch")

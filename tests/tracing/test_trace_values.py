@@ -7,9 +7,9 @@ import pytest
 from trace_kit import W, X, total_of
 
 import tfdbg_cli
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.engines import numpy as tf
-from tfdbg_cli.errors import UserError
 from tfdbg_cli.tracing.errors import TraceError
 
 Y = X @ W

@@ -7,7 +7,7 @@ import pytest
 from trace_kit import W, X, total_of
 
 import tfdbg_cli
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tracing.errors import OutOfOrderError, TraceError
 
 torch = pytest.importorskip("torch")

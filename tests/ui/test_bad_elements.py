@@ -9,13 +9,13 @@ from ui_player import Player, enter, play
 
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.documents import Step
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.documents import ElementStep
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.filters.registry import FilterRegistry
-from tfdbg_cli.settings import Settings
 from tfdbg_cli.tensors.badness import BadSteps, find_bad
 from tfdbg_cli.tensors.formatting import TensorView
 from tfdbg_cli.tensors.magnitude import MagnitudeView
@@ -143,5 +143,5 @@ def test_steps_agree_with_numpy(values: np.ndarray) -> None:
     assert view.step(None, -1) == view.step(wanted[0], -1)._replace(wrapped=False)  # type: ignore[union-attr]
     backwards = MagnitudeView(values, is_reversed=True, bad=BadSteps(values, find_bad(values)))
     last = backwards.step(None, -1)
-    assert isinstance(last, Step)
+    assert isinstance(last, ElementStep)
     assert last.line == values.size - 1

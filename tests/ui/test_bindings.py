@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ui_player import Input, Player, enter, play
 from ui_service import SmallService
 
-from tfdbg_cli.settings import Settings
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.ui.bindings import KeyTable
 from tfdbg_cli.ui.keys import KEYS, Where, key_name, read_key
 

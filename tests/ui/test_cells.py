@@ -6,7 +6,7 @@ import urwid
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfdbg_cli.ui.screen.cells import Segment, Target, clip
+from tfdbg_cli.ui.screen.paint.cells import Segment, Target, clip
 
 _TEXT = st.text(st.sampled_from("ab 日本\u0301é👍🏽\u200d\ufe0f🇩🇪\udc80テ"), max_size=12)
 

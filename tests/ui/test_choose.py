@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tfdbg_cli.settings import Settings
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.ui.choose import KINDS, make_ui
 from tfdbg_cli.ui.plain import PlainUI
 
@@ -31,7 +31,7 @@ def _python(program: str) -> subprocess.CompletedProcess[str]:
 def test_without_a_terminal_every_kind_is_plain_and_imports_nothing(kind: str) -> None:
     program = f"""
 import sys
-from tfdbg_cli.settings import Settings
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.ui.choose import make_ui
 ui = make_ui({kind!r}, Settings(None))
 print(type(ui).__name__, sorted({{"urwid", "prompt_toolkit"}} & set(sys.modules)))

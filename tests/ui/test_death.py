@@ -69,7 +69,7 @@ def test_a_program_can_wait_for_all_its_children() -> None:
     # In a process of its own: other tests may have left children in this one.
     program = """
 import os
-from tfdbg_cli.ui.screen.watchdog import Watchdog
+from tfdbg_cli.ui.screen.terminal.watchdog import Watchdog
 
 ours, theirs = os.openpty()
 watchdog = Watchdog(theirs)

@@ -7,7 +7,7 @@ from ui_player import Input, Player, enter, play
 from ui_service import SmallService
 
 from tfdbg_cli.commands.reply import Reply
-from tfdbg_cli.documents import ChainDocument, TextDocument
+from tfdbg_cli.common.documents import ChainDocument, TextDocument
 from tfdbg_cli.tensors.formatting import TensorView
 
 Keys = list[Input]

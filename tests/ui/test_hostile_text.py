@@ -16,14 +16,14 @@ import pytest
 from test_terminal import Terminal
 
 from tfdbg_cli.commands.builtin import BUILTIN
-from tfdbg_cli.documents import Document, Span, line
+from tfdbg_cli.common.documents import Document, Span, line
+from tfdbg_cli.common.printable import printable
 from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.runfolder import write_run_folder
+from tfdbg_cli.dumps.run_folder.dump import write_run_folder
 from tfdbg_cli.dumps.sources import Frame, Sources
-from tfdbg_cli.dumps.writer import write_dump_directory
-from tfdbg_cli.printable import printable
+from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 
 ROOT = Path(__file__).parents[2]
 # An escape sequence, BEL, C1, BS, the end of a line for a terminal, text that runs backwards.

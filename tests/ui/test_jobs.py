@@ -9,7 +9,7 @@ from ui_player import Input, Player, enter, play
 from ui_service import SmallService
 
 from tfdbg_cli.commands.reply import Reply, UiRequest
-from tfdbg_cli.documents import LazyDocument, line
+from tfdbg_cli.common.documents import LazyDocument, line
 from tfdbg_cli.ui.screen.jobs import FilteredDocument, Hit, find_steps, matching_steps
 
 Keys = list[Input]

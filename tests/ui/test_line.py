@@ -18,7 +18,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from ui_service import SmallService
 
 from tfdbg_cli.commands.reply import Leave, Reply
-from tfdbg_cli.documents import TextDocument, line
+from tfdbg_cli.common.documents import TextDocument, line
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.line import LineUI
 from tfdbg_cli.ui.line.adapters import ServiceCompleter

@@ -22,7 +22,7 @@ from IPython.utils.capture import capture_output
 from jupyter_client.manager import KernelManager
 from traitlets.config import Config
 
-from tfdbg_cli.documents import ROLES, Line, Span, line
+from tfdbg_cli.common.documents import ROLES, Line, Span, line
 from tfdbg_cli.ui.notebook.html import to_html
 
 ROOT = Path(__file__).parents[2]
@@ -154,7 +154,7 @@ def test_errors_of_a_cell_are_shown_once_and_without_our_frames(shell: Shell) ->
     assert "An error occurred: InvalidArgumentError" in shell.out
     trace = shell.out[shell.out.index("Traceback (most recent") :]
     assert trace.index("session.run(z") < trace.index("engines/numpy/session.py")
-    assert "sessions/framework.py" not in trace
+    assert "sessions/wrappers/framework.py" not in trace
     shell.run("%%tfdbg -b\nif x y")
     assert not shell.ok
     assert "SyntaxError" in shell.out

@@ -12,12 +12,12 @@ from ui_service import SmallService
 
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.service import CommandService
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.filters.registry import FilterRegistry
-from tfdbg_cli.settings import Settings
 from tfdbg_cli.ui.fuzzy import Query, lower
-from tfdbg_cli.ui.screen.palette import Entry, Palette
+from tfdbg_cli.ui.screen.input.palette import Palette, PaletteEntry
 
 Keys = Iterator[list[Input]]
 
@@ -60,7 +60,9 @@ def test_what_fits_are_the_letters_in_their_order(query: str, text: str) -> None
 
 def test_ten_thousand_entries_are_found_and_come_back() -> None:
     entries = [
-        Entry("history", f"pt hidden_{i}/weights/Variable:{i % 7} -s", f"number {i}", str(i), "")
+        PaletteEntry(
+            "history", f"pt hidden_{i}/weights/Variable:{i % 7} -s", f"number {i}", str(i), ""
+        )
         for i in range(10_000)
     ]
     palette = Palette(entries)

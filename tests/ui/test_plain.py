@@ -15,8 +15,8 @@ import pytest
 from ui_service import SmallService
 
 from tfdbg_cli.commands.reply import Leave, Reply
-from tfdbg_cli.documents import Document
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.documents import Document
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.plain import PlainUI
 from tfdbg_cli.ui.text import parse_indices

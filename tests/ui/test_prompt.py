@@ -8,7 +8,7 @@ import pytest
 from ui_player import Input, Player, enter, play
 from ui_service import SmallService
 
-from tfdbg_cli.ui.screen.editor import LIMIT
+from tfdbg_cli.ui.screen.input.editor import LIMIT
 
 Keys = Iterator[list[Input]]
 

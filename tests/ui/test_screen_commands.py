@@ -9,14 +9,14 @@ from ui_player import Input, PlayedTerminal, Player, enter, play
 from ui_service import SmallService
 
 from tfdbg_cli.commands.reply import Leave, Reply, Toast
-from tfdbg_cli.documents import LazyDocument, Line, line
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.common.documents import LazyDocument, Line, line
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.bindings import COMMAND
 from tfdbg_cli.ui.keys import KEYS, Where
 from tfdbg_cli.ui.screen import ScreenUI
 from tfdbg_cli.ui.screen.app import App
-from tfdbg_cli.ui.screen.controls import Controls
+from tfdbg_cli.ui.screen.input.controls import Controls
 from tfdbg_cli.ui.screen.stack import ViewStack
 
 Keys = Iterator[list[Input]]

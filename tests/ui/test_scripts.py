@@ -7,9 +7,9 @@ import threading
 from ui_player import Input, Player, enter, play
 from ui_service import SmallService
 
-from tfdbg_cli.commands.parsing import split_command
 from tfdbg_cli.commands.reply import Leave, Reply
-from tfdbg_cli.documents import Document, LazyDocument, Line, line
+from tfdbg_cli.commands.shell.parsing import split_command
+from tfdbg_cli.common.documents import Document, LazyDocument, Line, line
 from tfdbg_cli.ui.base import CommandQueue
 
 Keys = list[Input]

@@ -14,13 +14,13 @@ from ui_service import SmallService, TableDocument
 
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.documents import LazyDocument, Line, TextDocument, line
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.documents import LazyDocument, Line, TextDocument, line
+from tfdbg_cli.common.errors import DumpError, UserError
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.errors import DumpError, UserError
 from tfdbg_cli.filters.registry import FilterRegistry
-from tfdbg_cli.settings import Settings
 from tfdbg_cli.ui.screen.kept import KeptDocument, keep
 from tfdbg_cli.ui.screen.stack import ViewStack
 from tfdbg_cli.ui.screen.view import View

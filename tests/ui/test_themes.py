@@ -9,8 +9,8 @@ import pytest
 from prompt_toolkit.styles import Attrs, Style
 from urwid.testing import resolve_attr
 
-from tfdbg_cli.documents import ROLES
-from tfdbg_cli.settings import FIELDS
+from tfdbg_cli.common.documents import ROLES
+from tfdbg_cli.common.settings import FIELDS
 from tfdbg_cli.ui.themes import THEMES, UI_ROLES, Look, Theme, choose_theme
 
 

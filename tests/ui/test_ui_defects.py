@@ -16,14 +16,14 @@ from ui_service import SmallService
 
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.reply import Leave
 from tfdbg_cli.commands.service import CommandService
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.filters.registry import FilterRegistry
-from tfdbg_cli.settings import Settings
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.plain import PlainUI
 

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable
 
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.reply import (
     Candidate,
     Choice,
@@ -20,7 +19,8 @@ from tfdbg_cli.commands.reply import (
     Toast,
     UiRequest,
 )
-from tfdbg_cli.documents import (
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.documents import (
     Document,
     LazyDocument,
     Line,
@@ -29,8 +29,8 @@ from tfdbg_cli.documents import (
     TextDocument,
     line,
 )
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.settings import Settings
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.settings import Settings
 
 MENU = (MenuItem("numbers", "numbers 100"), MenuItem("run", "run"), MenuItem("dead", "no", False))
 NODES = ("hidden/Relu:0", "hidden/Relu:1", "hidden/weights/read:0", "loss:0", "日本/語:0")

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from tfdbg_cli.commands import (
-    aliases,
-    evaluate,
-    general,
-    list_tensors,
-    neighbours,
-    node_info,
-    overrides,
-    print_feed,
-    print_tensor,
-    profile,
-    profile_source,
-    run,
-    scripts,
-    source,
-    stepper,
-)
+from tfdbg_cli.commands.graph import neighbours, node_info
+from tfdbg_cli.commands.profile import list_profile as profile
+from tfdbg_cli.commands.profile import print_source as profile_source
 from tfdbg_cli.commands.registry import Command, CommandRegistry
+from tfdbg_cli.commands.run import control as run
+from tfdbg_cli.commands.shell import aliases, general, scripts
+from tfdbg_cli.commands.source import print_source as source
+from tfdbg_cli.commands.stepper import moves as stepper
+from tfdbg_cli.commands.stepper import overrides
+from tfdbg_cli.commands.tensors import evaluate, list_tensors, print_feed, print_tensor
 
 __all__ = ["BUILTIN", "make_registry"]
 

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tfdbg_cli.commands.history import History
-from tfdbg_cli.documents import Line, line
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.documents import Line, line
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import Dump, RunError, RunInfo
-from tfdbg_cli.errors import UserError
 from tfdbg_cli.filters.registry import FilterRegistry
-from tfdbg_cli.settings import Settings
 from tfdbg_cli.stepping.walk import Walk
 
 if TYPE_CHECKING:

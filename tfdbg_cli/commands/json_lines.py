@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.commands.registry import Argument
-from tfdbg_cli.documents import LazyDocument, Line, Span
+from tfdbg_cli.common.documents import LazyDocument, Line, Span
 
 __all__ = ["JSON_ARGUMENT", "json_document"]
 

@@ -10,10 +10,10 @@ from importlib.metadata import entry_points
 from typing import Any, NoReturn
 
 from tfdbg_cli.commands.context import ALL_MODES, LIVE_MODES, STEPPER_MODES, Context
-from tfdbg_cli.commands.parsing import Word
 from tfdbg_cli.commands.reply import Candidate, Leave, Question, Script, Toast, UiRequest
-from tfdbg_cli.documents import Document
-from tfdbg_cli.errors import UserError, did_you_mean, one_line
+from tfdbg_cli.commands.shell.parsing import Word
+from tfdbg_cli.common.documents import Document
+from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
 
 __all__ = ["Argument", "Command", "CommandRegistry", "Completer", "Result"]
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from tfdbg_cli.commands.history import History
-from tfdbg_cli.documents import Document
-from tfdbg_cli.printable import printable, printed
-from tfdbg_cli.settings import Settings
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.documents import Document
+from tfdbg_cli.common.printable import printable, printed
+from tfdbg_cli.common.settings import Settings
 
 __all__ = [
     "Candidate",

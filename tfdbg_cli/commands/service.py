@@ -7,13 +7,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tfdbg_cli.commands.aliases import expand_alias
-from tfdbg_cli.commands.completion import complete
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.history import History
-from tfdbg_cli.commands.output import append_document, pipe_document, write_document
-from tfdbg_cli.commands.parsing import Output, split_command, split_output, tokenize
-from tfdbg_cli.commands.printed_names import as_meant
 from tfdbg_cli.commands.registry import Command, Result
 from tfdbg_cli.commands.reply import (
     CommandInfo,
@@ -25,10 +19,16 @@ from tfdbg_cli.commands.reply import (
     Toast,
     UiRequest,
 )
-from tfdbg_cli.documents import Document
-from tfdbg_cli.errors import UserError, one_line
-from tfdbg_cli.printable import printable
-from tfdbg_cli.settings import Settings
+from tfdbg_cli.commands.shell.aliases import expand_alias
+from tfdbg_cli.commands.shell.completion import complete
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.commands.shell.output import append_document, pipe_document, write_document
+from tfdbg_cli.commands.shell.parsing import OutputTarget, split_command, split_output, tokenize
+from tfdbg_cli.commands.shell.printed_names import as_meant
+from tfdbg_cli.common.documents import Document
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.printable import printable
+from tfdbg_cli.common.settings import Settings
 
 __all__ = ["CommandService"]
 
@@ -153,7 +153,7 @@ class CommandService:
             self.context.is_printed = was_printed
 
     @staticmethod
-    def _redirect(command: str, found: Command, result: Result, output: Output) -> Reply:
+    def _redirect(command: str, found: Command, result: Result, output: OutputTarget) -> Reply:
         """Send what a command returned where the line says."""
         if not isinstance(result, Document):
             raise UserError(f"{found.name} has no output for {output.kind} {output.target}.")

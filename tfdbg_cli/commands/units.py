@@ -4,8 +4,8 @@ from __future__ import annotations
 
 __all__ = ["bytes_text", "node_menu"]
 
-from tfdbg_cli.commands.parsing import quoted
-from tfdbg_cli.documents import MenuItem
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.common.documents import MenuItem
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.profile import is_profile_only
 

@@ -12,20 +12,20 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.printable import printable, printed
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.printable import printable, printed
 
 __all__ = [
     "ROLES",
     "Cell",
     "ChainDocument",
     "Document",
+    "ElementStep",
     "LazyDocument",
     "Line",
     "Link",
     "MenuItem",
     "Span",
-    "Step",
     "TextDocument",
     "line",
     "write_text",
@@ -142,7 +142,7 @@ class Cell(NamedTuple):
     indices: tuple[int, ...]
 
 
-class Step(NamedTuple):
+class ElementStep(NamedTuple):
     """One of the elements that a Document is about, e.g. the bad ones, and which of them it is.
 
     Attributes:
@@ -296,7 +296,7 @@ class Document(ABC):
         """All about one element; its first line is the value in full. ``None``: there is none."""
         return None
 
-    def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
+    def step(self, indices: Sequence[int] | None, direction: int = 1) -> ElementStep | None:
         """The next of the elements that the Document is about; beyond the last comes the first.
 
         Args:
@@ -503,7 +503,7 @@ class ChainDocument(Document):
                 return found
         return None
 
-    def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
+    def step(self, indices: Sequence[int] | None, direction: int = 1) -> ElementStep | None:
         """The step of the first part that has any."""
         for first, part in zip(self._starts, self.parts, strict=False):
             found = part.step(indices, direction)

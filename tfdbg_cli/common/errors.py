@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, TracebackType
 
-from tfdbg_cli.printable import printable
+from tfdbg_cli.common.printable import printable
 
 __all__ = [
     "DumpError",

@@ -13,8 +13,8 @@ from typing import Any
 
 import platformdirs
 
-from tfdbg_cli.errors import UserError, did_you_mean, one_line
-from tfdbg_cli.files import replacing
+from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
+from tfdbg_cli.common.files import replacing
 
 __all__ = ["FIELDS", "Field", "Settings", "default_config_path"]
 

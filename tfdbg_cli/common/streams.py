@@ -15,7 +15,7 @@ import sys
 import weakref
 from typing import Any, TextIO
 
-from tfdbg_cli.printable import printable
+from tfdbg_cli.common.printable import printable
 
 __all__ = ["OwnDescriptor", "Streams", "TextSink", "is_terminal", "tell"]
 

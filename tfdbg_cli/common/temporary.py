@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 
-from tfdbg_cli.streams import OwnDescriptor
+from tfdbg_cli.common.streams import OwnDescriptor
 
 __all__ = ["SHARED_MEMORY", "at_death", "make_folder", "remove_folder", "sweep"]
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.executions import Executions, When, body_of, call_of
 from tfdbg_cli.dumps.graph import Edge, Graph, Node, parse_tensor_name
-from tfdbg_cli.dumps.graph_def import FUNCTIONAL
+from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 
-__all__ = ["Ancestry", "Origin", "Step"]
+__all__ = ["Ancestry", "AncestryStep", "Origin"]
 
 # Of all inputs of these only one has a value: the one that was computed last.
 _MERGES = frozenset({"Merge", "RefMerge", "_XlaMerge"})
@@ -34,7 +34,7 @@ _COLLECTING = frozenset(
 _MOST_PASSES = 64
 
 
-class Step(NamedTuple):
+class AncestryStep(NamedTuple):
     """One place on the way back: a dumped tensor, or a node that wasn't dumped.
 
     Attributes:
@@ -57,7 +57,7 @@ class Origin:
         began: something bad came into being in it; else it is bad on purpose, if one can tell.
     """
 
-    chain: list[Step]
+    chain: list[AncestryStep]
     clean: list[Datum] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     began: bool = False
@@ -106,7 +106,11 @@ class Ancestry:
         Args:
             start: a bad tensor, or a node that wasn't dumped.
         """
-        first: Step = Step(start, None) if isinstance(start, str) else Step(start.node_name, start)
+        first: AncestryStep = (
+            AncestryStep(start, None)
+            if isinstance(start, str)
+            else AncestryStep(start.node_name, start)
+        )
         came: dict[int, tuple[int, tuple[str, ...]] | None] = {}
         known: dict[int, Datum] = {}
         queue: deque[Datum] = deque()
@@ -312,15 +316,15 @@ def _chain(
     origin: Datum,
     came: dict[int, tuple[int, tuple[str, ...]] | None],
     known: dict[int, Datum],
-) -> list[Step]:
-    chain = [Step(origin.node_name, origin)]
+) -> list[AncestryStep]:
+    chain = [AncestryStep(origin.node_name, origin)]
     at = came[id(origin)]
     while at is not None:
         before, passed = at
-        chain += [Step(name, None) for name in reversed(passed)]
+        chain += [AncestryStep(name, None) for name in reversed(passed)]
         if before not in known:  # the start, which wasn't dumped
             break
-        chain.append(Step(known[before].node_name, known[before]))
+        chain.append(AncestryStep(known[before].node_name, known[before]))
         at = came[before]
     chain.reverse()
     return chain

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.common.errors import DumpError
 
 __all__ = [
     "DTYPES",

@@ -1,7 +1,7 @@
 """The common face of every dump: one run's tensors, graph, sources, fetches and feeds.
 
 Three kinds of dump fulfil it: in memory (`tfdbg_cli.dumps.memory`), the original's directory
-(`tfdbg_cli.dumps.directory`) and our run folder (`tfdbg_cli.dumps.runfolder`). Every command is
+(`tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir`) and our run folder (`tfdbg_cli.dumps.run_folder.dump`). Every command is
 written against `Dump` alone.
 """
 
@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dtypes import name_of
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.sources import Sources
-from tfdbg_cli.errors import UserError, did_you_mean
-from tfdbg_cli.program_signals import pass_on
 
 __all__ = [
     "Datum",

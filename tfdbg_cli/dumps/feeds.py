@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
-from tfdbg_cli.dumps.tensor_proto import string_elements
+from tfdbg_cli.dumps.proto.tensor_proto import string_elements
 
 __all__ = ["LazyFeeds", "as_tensor", "is_text"]
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from tfdbg_cli.errors import DumpError, UserError
+from tfdbg_cli.common.errors import DumpError, UserError
 
 __all__ = ["Chunk", "is_inside", "make_folder", "read_file", "write_error", "write_file"]
 

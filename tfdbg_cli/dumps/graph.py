@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.elements import node_name_of, parse_tensor_name, slot_of
-from tfdbg_cli.dumps.graph_walk import Edge, Visit, Walk
+from tfdbg_cli.dumps.graph_walk import Edge, GraphWalk, Visit
 from tfdbg_cli.dumps.sources import Frame
-from tfdbg_cli.errors import UserError, did_you_mean
 
 __all__ = [
     "Edge",
     "Graph",
+    "GraphWalk",
     "Node",
     "Visit",
-    "Walk",
     "node_name_of",
     "parse_tensor_name",
     "slot_of",
@@ -182,7 +182,7 @@ class Graph:
 
     def walk(
         self, name: str, *, outputs: bool = False, control: bool = False, depth: int = 1
-    ) -> Walk:
+    ) -> GraphWalk:
         """Inputs (or recipients) of a node as an indented tree, each node expanded once.
 
         Args:
@@ -196,8 +196,8 @@ class Graph:
         """
         start = self.node(name).name
         if outputs:
-            return Walk(start, lambda of: self._onwards(of, control), depth, self._edge_out)
-        return Walk(start, lambda of: self._backwards(of, control), depth, _edge_in)
+            return GraphWalk(start, lambda of: self._onwards(of, control), depth, self._edge_out)
+        return GraphWalk(start, lambda of: self._backwards(of, control), depth, _edge_in)
 
     # The steps of a walk are the names that the graph holds anyway: hundreds of thousands of edges
     # as objects would keep Python's garbage collector busy for longer than the walk takes.

@@ -8,7 +8,7 @@ from typing import NamedTuple, overload
 
 from tfdbg_cli.dumps.elements import node_name_of
 
-__all__ = ["Edge", "Visit", "Walk"]
+__all__ = ["Edge", "GraphWalk", "Visit"]
 
 
 class Edge(NamedTuple):
@@ -45,11 +45,11 @@ class Visit(NamedTuple):
     cut: bool
 
 
-# What stands in `Walk._marks` instead of the number of a visit.
+# What stands in `GraphWalk._marks` instead of the number of a visit.
 _PLAIN, _CUT = -2, -3
 
 
-class Walk(Sequence[Visit]):
+class GraphWalk(Sequence[Visit]):
     """The visits in display order; a few bytes each until somebody looks at one.
 
     Args:

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfdbg_cli.dumps.directory import DebugDumpDir
+from tfdbg_cli.common.errors import DumpError, UserError, one_line
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.joined import RANK_NAME, JoinedDump
-from tfdbg_cli.dumps.names import DEVICE_PREFIX, METADATA_PREFIX
-from tfdbg_cli.dumps.runfolder import RunFolderDump
-from tfdbg_cli.dumps.runfolder_writer import INDEX_FILE, RUN_FILE
-from tfdbg_cli.errors import DumpError, UserError, one_line
+from tfdbg_cli.dumps.run_folder.dump import RunFolderDump
+from tfdbg_cli.dumps.run_folder.writer import INDEX_FILE, RUN_FILE
+from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
+from tfdbg_cli.dumps.tfdbg_dir.names import DEVICE_PREFIX, METADATA_PREFIX
 
 __all__ = [
     "RankRun",

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from tfdbg_cli.dumps.dump import Dump
 
 __all__ = [
+    "CodeLine",
     "DeviceProfile",
     "Locate",
-    "Place",
     "Profile",
     "ProfileEntry",
     "is_profile_only",
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-class Place(NamedTuple):
+class CodeLine(NamedTuple):
     """The line of the user's that made a node.
 
     Attributes:
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 
 #: From a node's name to the line that made it; ``None`` where nobody knows.
-Locate = Callable[[str], Place | None]
+Locate = Callable[[str], CodeLine | None]
 
 
 class ProfileEntry:
@@ -79,7 +79,7 @@ class ProfileEntry:
         exec_time: float,
         runtime_name: str = "",
         kernel: str = "",
-        place: Place | Locate | None = None,
+        place: CodeLine | Locate | None = None,
     ) -> None:
         self.node = node
         self.op_type = op_type
@@ -91,7 +91,7 @@ class ProfileEntry:
         self._place = place
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> CodeLine | None:
         """The innermost line outside libraries that made the node; looked up when asked for."""
         if callable(self._place):
             self._place = self._place(self.node)
@@ -145,9 +145,9 @@ def place_of(graph: Graph | Callable[[], Graph | None] | None) -> Locate:
     Args:
         graph: the nodes with their creation stacks, or a function that gives it when first asked.
     """
-    known: dict[str, Place | None] = {}
+    known: dict[str, CodeLine | None] = {}
 
-    def locate(node: str) -> Place | None:
+    def locate(node: str) -> CodeLine | None:
         if node not in known:
             found = graph() if callable(graph) else graph
             entry = found.nodes.get(node) if found is not None else None
@@ -157,8 +157,8 @@ def place_of(graph: Graph | Callable[[], Graph | None] | None) -> Locate:
     return locate
 
 
-def _innermost(frames: tuple[Frame, ...]) -> Place | None:
+def _innermost(frames: tuple[Frame, ...]) -> CodeLine | None:
     for frame in reversed(frames):
         if not is_library_path(frame.file):
-            return Place(frame.file, frame.line, frame.function)
+            return CodeLine(frame.file, frame.line, frame.function)
     return None

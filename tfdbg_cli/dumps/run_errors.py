@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
+from tfdbg_cli.common.errors import message_of
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
-from tfdbg_cli.errors import message_of
 
 __all__ = ["late_error"]
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Predicate, RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.errors import UserError
 from tfdbg_cli.stepping.calls import ModuleCalls, Spot
 from tfdbg_cli.stepping.stepper import Stepper
 

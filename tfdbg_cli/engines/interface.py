@@ -9,7 +9,7 @@ __all__ = ["kin"]
 
 
 @functools.cache
-def kin(ours: type, interface: type | None) -> Any:
+def with_interface(ours: type, interface: type | None) -> Any:
     """A class of ours, made a subclass of a framework's as well.
 
     TensorFlow's ``Saver`` and its queue runners take only what is a ``SessionInterface``, its

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from importlib.metadata import entry_points
 from typing import NamedTuple
 
+from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.engines.base import Engine
-from tfdbg_cli.errors import UserError, did_you_mean
 
 __all__ = ["EngineEntry", "engine_for", "entries", "load"]
 

@@ -8,16 +8,16 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.ancestry import Ancestry
 from tfdbg_cli.dumps.dtypes import count_bad
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.errors import DumpError
 from tfdbg_cli.tensors.measurements import Measurements
 from tfdbg_cli.tensors.numeric import dtype_kind, has_nonfinite, widened
 from tfdbg_cli.tensors.statistics import Health
 
-__all__ = ["WRITTEN", "Lineage", "floats", "holds_others", "value_of"]
+__all__ = ["WRITTEN", "TensorLineage", "floats", "holds_others", "value_of"]
 
 #: The type of PyTorch's nodes for tensors whose memory was written to through others.
 WRITTEN = "written"
@@ -35,17 +35,17 @@ _CLEAN = Health(0, 0, 0)
 _Found = TypeVar("_Found")
 
 
-class Lineage:
+class TensorLineage:
     """What filters ask about the tensors of one dump, remembered for as long as the dump lives.
 
-    `Lineage.of` gives the same object for the same dump.
+    `TensorLineage.of` gives the same object for the same dump.
 
     Attributes:
         dump: whose tensors they are.
         graph: the dump's.
     """
 
-    _all: ClassVar[weakref.WeakKeyDictionary[Dump, Lineage]] = weakref.WeakKeyDictionary()
+    _all: ClassVar[weakref.WeakKeyDictionary[Dump, TensorLineage]] = weakref.WeakKeyDictionary()
 
     def __init__(self, dump: Dump) -> None:
         # Through proxies: what is remembered must not keep the dump and its values alive.
@@ -61,14 +61,14 @@ class Lineage:
             self._ancestry = Ancestry(self.dump, self.graph, lambda datum: bool(self.bad(datum)))
 
     @classmethod
-    def of(cls, dump: Dump) -> Lineage:
+    def of(cls, dump: Dump) -> TensorLineage:
         """The lineage of a dump, as it is now."""
         found = cls._all.get(dump)
         if found is None or found._count_of_data != len(dump.data()):
             found = cls._all[dump] = cls(dump)
         return found
 
-    def once(self, make: Callable[[Lineage], _Found]) -> _Found:
+    def once(self, make: Callable[[TensorLineage], _Found]) -> _Found:
         """What a function makes of this lineage: the same each time, kept as long as this is."""
         if make not in self._found:
             self._found[make] = make(self)

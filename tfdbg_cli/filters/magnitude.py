@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.common.settings import FIELDS
 from tfdbg_cli.dumps.dump import Datum, Dump
-from tfdbg_cli.errors import DumpError
-from tfdbg_cli.filters.lineage import Lineage
-from tfdbg_cli.settings import FIELDS
+from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, widened
 
 __all__ = [
@@ -132,7 +132,7 @@ def dead(datum: Datum, tensor: Any, dump: Dump) -> bool:
     """
     if not _is_zero(tensor) or np.size(tensor) < 2:
         return False
-    lineage = Lineage.of(dump)
+    lineage = TensorLineage.of(dump)
     if not lineage.has_graph:
         return True
     node = lineage.node(datum)

@@ -12,7 +12,7 @@ import numpy as np
 
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Node
-from tfdbg_cli.filters.lineage import WRITTEN, Lineage, value_of
+from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.filters.outcome import Outcome
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, widened
@@ -85,7 +85,7 @@ def origin_of_nonfinite(datum: Datum, tensor: Any, dump: Dump) -> bool:
         tensor: its value.
         dump: whose tensor it is. Its inputs are read if it is bad, and only then.
     """
-    lineage = Lineage.of(dump)
+    lineage = TensorLineage.of(dump)
     if not lineage.bad(datum, tensor):
         return False
     is_origin = lineage.once(_Kinds).kind(datum) is _Kind.ORIGIN
@@ -94,7 +94,7 @@ def origin_of_nonfinite(datum: Datum, tensor: Any, dump: Dump) -> bool:
 
 def began_here(dump: Dump, datum: Datum) -> bool:
     """Whether something bad came out of clean inputs in a tensor, whatever became of it."""
-    lineage = Lineage.of(dump)
+    lineage = TensorLineage.of(dump)
     return lineage.bad(datum) is not None and lineage.once(_Kinds).kind(datum) is _Kind.ORIGIN
 
 
@@ -105,7 +105,7 @@ def stayed_local(dump: Dump, way: Sequence[Datum]) -> bool:
         dump: whose tensor it is.
         way: bad tensors, each computed from the next one; the last is the one in question.
     """
-    outcome = Lineage.of(dump).once(Outcome)
+    outcome = TensorLineage.of(dump).once(Outcome)
     return not any(map(outcome.is_end, way)) and not outcome.got_somewhere(way[-1])
 
 
@@ -121,9 +121,9 @@ def left_out(dump: Dump) -> list[Datum]:
 class _Kinds:
     """Of which kind each tensor of a dump is, once somebody has asked."""
 
-    def __init__(self, lineage: Lineage) -> None:
+    def __init__(self, lineage: TensorLineage) -> None:
         self._known: dict[int, _Kind] = {}
-        self._lineage: Lineage = weakref.proxy(lineage)
+        self._lineage: TensorLineage = weakref.proxy(lineage)
 
     def kind(self, datum: Datum) -> _Kind:
         """The kind of a tensor. Walks back only through bad ones, and over each of them once."""

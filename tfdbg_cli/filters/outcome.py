@@ -11,7 +11,7 @@ import numpy as np
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.executions import body_of
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.filters.lineage import WRITTEN, Lineage, floats, holds_others
+from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, floats, holds_others
 
 __all__ = ["Outcome"]
 
@@ -40,11 +40,11 @@ class Outcome:
     node has read are the ends.
 
     Args:
-        lineage: of the dump; with a graph. `Lineage.once` keeps the one of it.
+        lineage: of the dump; with a graph. `TensorLineage.once` keeps the one of it.
     """
 
-    def __init__(self, lineage: Lineage) -> None:
-        self._lineage: Lineage = weakref.proxy(lineage)
+    def __init__(self, lineage: TensorLineage) -> None:
+        self._lineage: TensorLineage = weakref.proxy(lineage)
         self._data: set[int] | None = None
         self._names: set[str] | None = None
 

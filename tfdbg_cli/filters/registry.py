@@ -8,10 +8,10 @@ import runpy
 from importlib.metadata import entry_points
 from typing import Any
 
+from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto, Predicate, takes_dump
-from tfdbg_cli.errors import UserError, did_you_mean, one_line
 from tfdbg_cli.filters.builtin import BUILTIN, FOLLOWS
-from tfdbg_cli.settings import Settings
 
 __all__ = ["FilterRegistry", "load_filters"]
 

@@ -9,17 +9,17 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.options import OptionParser, add_ui_options, check_theme
-from tfdbg_cli.printable import printable
-from tfdbg_cli.settings import Settings, default_config_path
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.printable import printable
+from tfdbg_cli.common.settings import Settings, default_config_path
+from tfdbg_cli.front.options import OptionParser, add_ui_options, check_theme
+from tfdbg_cli.net.address import parse_address
+from tfdbg_cli.net.tokens import find_token, only_address
+from tfdbg_cli.net.wire import LostError
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.choose import make_ui
-from tfdbg_cli.ui.remote.address import parse_address
 from tfdbg_cli.ui.remote.connection import Connection, OverError, Parted, Running, Stopped
 from tfdbg_cli.ui.remote.proxies import RemoteHistory, RemoteService
-from tfdbg_cli.ui.remote.tokens import find_token, only_address
-from tfdbg_cli.ui.remote.wire import LostError
 
 __all__ = ["main"]
 

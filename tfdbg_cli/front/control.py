@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import Any
 
-from tfdbg_cli.engine_watch import EngineWatch
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.engines.registry import engine_for, load
-from tfdbg_cli.errors import UserError, one_line
-from tfdbg_cli.sessions.debugger import Debugger
+from tfdbg_cli.front.engine_watch import EngineWatch
+from tfdbg_cli.sessions.debugger.debugger import Debugger
 
 __all__ = [
     "catch_signal",
@@ -111,7 +111,7 @@ def wrap(thing: Any) -> Any:
         TypeError: it is none of these.
     """
     if engine_for(thing) is not None:
-        from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
+        from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession
 
         return LocalCLIDebugWrapperSession(thing)
     torch = sys.modules.get("torch")

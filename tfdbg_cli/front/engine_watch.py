@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.streams import tell
 from tfdbg_cli.engines.registry import entries, load
-from tfdbg_cli.errors import one_line
-from tfdbg_cli.import_hook import ImportHook
-from tfdbg_cli.streams import tell
-from tfdbg_cli.unseen import Unseen
+from tfdbg_cli.front.import_hook import ImportHook
+from tfdbg_cli.front.unseen import Unseen
 
 if TYPE_CHECKING:
-    from tfdbg_cli.sessions.debugger import Debugger
+    from tfdbg_cli.sessions.debugger.debugger import Debugger
 
 __all__ = ["EngineWatch"]
 

@@ -16,15 +16,15 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, Source
 from types import CodeType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tfdbg_cli import start
+from tfdbg_cli.common.errors import one_line, related
+from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.source_text import keep_source
-from tfdbg_cli.engine_watch import EngineWatch
-from tfdbg_cli.errors import one_line, related
-from tfdbg_cli.import_hook import ImportHook
-from tfdbg_cli.streams import tell
+from tfdbg_cli.front import start
+from tfdbg_cli.front.engine_watch import EngineWatch
+from tfdbg_cli.front.import_hook import ImportHook
 
 if TYPE_CHECKING:
-    from tfdbg_cli.sessions.debugger import Debugger
+    from tfdbg_cli.sessions.debugger.debugger import Debugger
 
 __all__ = ["CANNOT_OPEN", "remove_frames", "run_module", "run_script"]
 

@@ -11,14 +11,14 @@ from types import TracebackType
 from typing import Any
 
 from tfdbg_cli.commands.reply import Toast
-from tfdbg_cli.commands.run import RunChoice
-from tfdbg_cli.documents import Line, line
+from tfdbg_cli.commands.run.control import RunChoice
+from tfdbg_cli.common.documents import Line, line
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.engines.registry import entries, load
-from tfdbg_cli.errors import one_line
-from tfdbg_cli.import_hook import ImportHook
-from tfdbg_cli.launcher import remove_frames
-from tfdbg_cli.sessions.notebook import NotebookDebugger
-from tfdbg_cli.settings import Settings
+from tfdbg_cli.front.import_hook import ImportHook
+from tfdbg_cli.front.launcher import remove_frames
+from tfdbg_cli.sessions.debugger.notebook import NotebookDebugger
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.notebook import NotebookUI, in_kernel
 from tfdbg_cli.ui.text import TextUI

@@ -1,4 +1,4 @@
-"""The original's command for dumps: ``python -m tfdbg_cli.offline_analyzer --dump_dir=DIR``."""
+"""The original's command for dumps: ``python -m tfdbg_cli.front.offline_analyzer --dump_dir=DIR``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.printable import printable
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.printable import printable
 
 __all__ = ["main"]
 
@@ -106,8 +106,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not flags.dump_dir:
         return _fail("ERROR: dump_dir flag is empty.")
 
-    from tfdbg_cli.sessions.debugger import Debugger
-    from tfdbg_cli.sessions.offline import look
+    from tfdbg_cli.sessions.debugger.debugger import Debugger
+    from tfdbg_cli.sessions.offline.look import look
     from tfdbg_cli.ui.choose import KINDS
 
     kind = _KINDS.get(flags.ui_type, flags.ui_type)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import NoReturn
 
-from tfdbg_cli.errors import UserError, did_you_mean
+from tfdbg_cli.common.errors import UserError, did_you_mean
 
 __all__ = ["WRONG_USE", "OptionParser", "add_ui_options", "check_theme"]
 
@@ -56,7 +56,7 @@ def check_theme(name: str | None) -> None:
     """
     if name is None:
         return
-    from tfdbg_cli.settings import FIELDS
+    from tfdbg_cli.common.settings import FIELDS
 
     themes = next(field.choices for field in FIELDS if field.name == "theme")
     if name not in themes:

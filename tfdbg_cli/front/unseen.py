@@ -13,8 +13,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple
 
-from tfdbg_cli.import_hook import ImportHook
-from tfdbg_cli.streams import tell
+from tfdbg_cli.common.streams import tell
+from tfdbg_cli.front.import_hook import ImportHook
 
 __all__ = ["SEEN", "UNSEEN", "Unseen"]
 

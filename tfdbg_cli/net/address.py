@@ -10,7 +10,7 @@ import stat
 import sys
 from dataclasses import dataclass, replace
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 
 __all__ = ["Address", "bind", "connect", "is_listening", "parse_address"]
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import platformdirs
 
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.temporary import at_death
-from tfdbg_cli.ui.remote.address import Address, is_listening, parse_address
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.temporary import at_death
+from tfdbg_cli.net.address import Address, is_listening, parse_address
 
 __all__ = [
     "TOKEN_VARIABLE",

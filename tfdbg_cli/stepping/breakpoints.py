@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, takes_dump
-from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.stepping.stepper import Step
 

@@ -10,12 +10,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 
-__all__ = ["Strand"]
+__all__ = ["Coroutine"]
 
 
-class Strand:
+class Coroutine:
     """A function that runs on the calling thread, and can be left in the middle.
 
     Whoever calls `resume` waits until the function calls `pause` or is done. The function starts

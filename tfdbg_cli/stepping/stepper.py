@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.errors import UserError
 
-__all__ = ["Outcome", "Step", "Stepper"]
+__all__ = ["Step", "StepOutcome", "Stepper"]
 
 
 class Step(NamedTuple):
@@ -36,7 +36,7 @@ class Step(NamedTuple):
     unfit: str = ""
 
 
-class Outcome(NamedTuple):
+class StepOutcome(NamedTuple):
     """What came of one step.
 
     Attributes:
@@ -86,7 +86,7 @@ class Stepper(ABC):
         return steps[self.position] if self.position < len(steps) else None
 
     @abstractmethod
-    def advance(self, iteration: bool = False) -> Outcome:
+    def advance(self, iteration: bool = False) -> StepOutcome:
         """Do the next step.
 
         Args:
@@ -236,7 +236,7 @@ class Stepper(ABC):
     def graph(self) -> Graph | None:
         """The graph as far as it is known."""
 
-    def made(self, outcome: Outcome) -> Sequence[Datum]:
+    def made(self, outcome: StepOutcome) -> Sequence[Datum]:
         """The tensors that the last step has made, those inside a loop included.
 
         Args:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.errors import UserError, did_you_mean
+from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.stepping.breakpoints import Breakpoints
-from tfdbg_cli.stepping.stepper import Outcome, Step, Stepper
+from tfdbg_cli.stepping.stepper import Step, StepOutcome, Stepper
 
 __all__ = ["LEGEND", "Halt", "Walk"]
 
@@ -31,7 +31,7 @@ class Halt:
     """
 
     why: str = ""
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[StepOutcome] = field(default_factory=list)
     error: Exception | None = None
 
     @property
@@ -226,7 +226,7 @@ class Walk:
             self.breakpoints.look(self.stepper.made(outcome), self.stepper.dump)
         return True
 
-    def _fill(self, outcome: Outcome) -> None:
+    def _fill(self, outcome: StepOutcome) -> None:
         """Override what was made and is to be full of a number."""
         for name in outcome.step.outputs if self.fills and not outcome.is_partial else ():
             if name in self.fills and self.stepper.has(name):
@@ -324,7 +324,7 @@ class Walk:
         found += "D" if step.node in self.stepper.updated else ""
         return found
 
-    def sources(self, outcome: Outcome) -> list[tuple[str, str]]:
+    def sources(self, outcome: StepOutcome) -> list[tuple[str, str]]:
         """What a step has read, each with where it came from; see `source`."""
         return [(name, self.source(name)) for name in dict.fromkeys(outcome.step.inputs)]
 

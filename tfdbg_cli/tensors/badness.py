@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.documents import Step
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.documents import ElementStep
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, widened
 
 __all__ = ["BAD_PATTERN", "BadElements", "BadSteps", "can_be_bad", "find_bad"]
@@ -110,7 +110,7 @@ class BadSteps:
         """How many bad elements there are."""
         return self._before[-1]
 
-    def step(self, indices: Sequence[int] | None, direction: int) -> Step:
+    def step(self, indices: Sequence[int] | None, direction: int) -> ElementStep:
         """See `Document.step`; the line is for the caller to say."""
         first, last = 0, self.total - 1
         if indices is None:
@@ -121,7 +121,7 @@ class BadSteps:
             wrapped = not first <= number <= last
             if wrapped:
                 number = first if direction > 0 else last
-        return Step(None, self._place(number), number + 1, self.total, wrapped)
+        return ElementStep(None, self._place(number), number + 1, self.total, wrapped)
 
     def _count_before(self, end: int) -> int:
         """How many bad elements there are before an element, in row-major order."""

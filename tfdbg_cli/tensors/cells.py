@@ -17,7 +17,7 @@ import numpy as np
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 from tfdbg_cli.tensors.ranges import Ranges
 
-__all__ = ["Cells", "bytes_text", "cells_for", "extras_of", "roles_of", "sample_of"]
+__all__ = ["ElementFormat", "bytes_text", "cells_for", "extras_of", "roles_of", "sample_of"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -52,7 +52,7 @@ def bytes_text(data: bytes, is_cut: bool = False) -> str:
     return repr(data)
 
 
-class Cells(ABC):
+class ElementFormat(ABC):
     """Writes elements in a common format.
 
     Attributes:
@@ -84,7 +84,7 @@ def sample_of(values: _Array) -> _Array:
     )
 
 
-def cells_for(sample: _Array, alone: bool = False) -> Cells:
+def cells_for(sample: _Array, alone: bool = False) -> ElementFormat:
     """The format that suits a sample.
 
     Args:
@@ -127,14 +127,14 @@ def roles_of(row: _Array, ranges: Ranges | None) -> list[str] | None:
     return roles
 
 
-class _BoolCells(Cells):
+class _BoolCells(ElementFormat):
     width = 5
 
     def texts(self, row: _Array) -> list[str]:
         return [" True" if value else "False" for value in row.tolist()]
 
 
-class _IntCells(Cells):
+class _IntCells(ElementFormat):
     def __init__(self, sample: _Array) -> None:
         self.width = max(len(str(sample.max())), len(str(sample.min())))
 
@@ -143,7 +143,7 @@ class _IntCells(Cells):
         return [f"{value:{width}d}" for value in widened(row).tolist()]
 
 
-class _FloatCells(Cells):
+class _FloatCells(ElementFormat):
     """Real numbers, positional or scientific.
 
     Args:
@@ -255,7 +255,7 @@ class _FloatCells(Cells):
         return self._inf if value > 0 else self._negative_inf
 
 
-class _ComplexCells(Cells):
+class _ComplexCells(ElementFormat):
     def __init__(self, sample: _Array) -> None:
         self._real = _FloatCells(sample.real)
         self._imag = _FloatCells(sample.imag, plus=True)
@@ -271,7 +271,7 @@ class _ComplexCells(Cells):
         return made
 
 
-class _TimeCells(Cells):
+class _TimeCells(ElementFormat):
     """Dates in ISO 8601 and durations as counts of the dtype's unit; ``'NaT'`` for neither."""
 
     def __init__(self, sample: _Array) -> None:
@@ -291,7 +291,7 @@ class _TimeCells(Cells):
         return [text.rjust(self.width) for text in made]
 
 
-class _ObjectCells(Cells):
+class _ObjectCells(ElementFormat):
     """Strings by `repr`, anything else by `str`, each on one line and not padded."""
 
     def __init__(self, sample: _Array, alone: bool) -> None:

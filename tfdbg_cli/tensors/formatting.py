@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdbg_cli.documents import Cell, Document, Line, Span, Step
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.documents import Cell, Document, ElementStep, Line, Span
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.badness import BadSteps
 from tfdbg_cli.tensors.cells import cells_for, extras_of, roles_of, sample_of
 from tfdbg_cli.tensors.element import element_document
@@ -39,7 +39,7 @@ _LETTERS = {
 _SEARCHED = 1024
 
 
-class _Place(NamedTuple):
+class _LinePlace(NamedTuple):
     """What a line shows: a piece of a row, or the ellipsis that stands for sub-arrays.
 
     Attributes:
@@ -171,7 +171,7 @@ class TensorView(Document):
         """How many lines there are."""
         return self._body + self._own_line
 
-    def _place(self, number: int) -> _Place | None:
+    def _place(self, number: int) -> _LinePlace | None:
         """What stands on a line of the body; ``None``: it is blank."""
         outer: list[int] = []
         for axis in range(len(self._shape) - 1):
@@ -181,7 +181,7 @@ class TensorView(Document):
             if self._shortened[axis]:
                 dots = self._edge * (height + gap)
                 if number == dots:
-                    return _Place(tuple(outer), None)
+                    return _LinePlace(tuple(outer), None)
                 if number > dots:
                     number -= dots + 1 + gap
                     first = self._shape[axis] - self._edge
@@ -191,7 +191,7 @@ class TensorView(Document):
             if number >= height:
                 return None
             outer.append(first + item)
-        return _Place(tuple(outer), number)
+        return _LinePlace(tuple(outer), number)
 
     def _segments(self, chunk: int) -> list[tuple[int, int] | None]:
         """The stretches ``(start, stop)`` of a row on one line; ``None`` is the ellipsis."""
@@ -200,7 +200,7 @@ class TensorView(Document):
         start = chunk * self._per_line
         return [(start, min(start + self._per_line, self._shape[-1]))]
 
-    def _ends(self, place: _Place) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    def _ends(self, place: _LinePlace) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
         if place.chunk is None:
             return None
         if not self._shape:
@@ -243,7 +243,7 @@ class TensorView(Document):
             self._ends(place),
         )
 
-    def _edges(self, number: int, place: _Place, tail: str) -> tuple[str, str]:
+    def _edges(self, number: int, place: _LinePlace, tail: str) -> tuple[str, str]:
         """What stands before and behind the elements of a line."""
         head, end = " " * self._indent, ","
         if place.chunk == 0:
@@ -356,7 +356,7 @@ class TensorView(Document):
             return None
         return element_document(self._values[tuple(indices)], tuple(indices))
 
-    def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
+    def step(self, indices: Sequence[int] | None, direction: int = 1) -> ElementStep | None:
         """The next bad element; see `Document.step`."""
         if self._bad is None:
             return None

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.documents import Cell, Document, Line, Span, Step
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.documents import Cell, Document, ElementStep, Line, Span
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.badness import BadSteps
 from tfdbg_cli.tensors.cells import roles_of
 from tfdbg_cli.tensors.element import element_document
@@ -229,7 +229,7 @@ class MagnitudeView(Document):
             return None
         return element_document(self._values[tuple(indices)], tuple(indices))
 
-    def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
+    def step(self, indices: Sequence[int] | None, direction: int = 1) -> ElementStep | None:
         """The next bad element: nan and the infinities stand together, on top or at the end."""
         total = self._bad_count
         if not total:
@@ -248,7 +248,7 @@ class MagnitudeView(Document):
         place = int(self._places(line, line + 1)[0])
         shape = self._values.shape
         found = tuple(int(i) for i in np.unravel_index(place, shape)) if shape else ()
-        return Step(line, found, number + 1, total, wrapped)
+        return ElementStep(line, found, number + 1, total, wrapped)
 
     def status(self, start: int, stop: int) -> str:
         """Which ranks the visible lines have: ``1-24 of 3000``."""

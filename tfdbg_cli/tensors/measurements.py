@@ -13,8 +13,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, Protocol, TypeVar
 
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.dump import Datum, Dump
-from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.tensors.statistics import Health, Statistics, holds_nonfinite, measure
 
 __all__ = ["Background", "Measurements", "Measures", "halt"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
 __all__ = ["Ranges"]

@@ -13,10 +13,10 @@ from typing import IO, Any
 
 import numpy as np
 
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.files import replacing
 from tfdbg_cli.dumps.dtypes import dtype_by_name, encode
-from tfdbg_cli.dumps.wire import encoded
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.files import replacing
+from tfdbg_cli.dumps.proto.wire import encoded
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, widened
 
 __all__ = ["FORMATS", "save_value"]
@@ -128,7 +128,7 @@ def _fixed_width(value: _Array, extension: str) -> _Array:
     return np.array(items, "U" if is_text else "S").reshape(value.shape)
 
 
-class _Stream:
+class _WriteOnly:
     """Write access and nothing else, so that NumPy doesn't go past Python's error messages."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -141,7 +141,7 @@ def _write_array(file: IO[bytes], value: _Array) -> None:
     # NumPy's files know no bfloat16 and the like: those are saved as exact float32 or int8.
     if value.dtype.isbuiltin == 2:
         value = widened(value)
-    np.lib.format.write_array(_Stream(file), value, allow_pickle=False)
+    np.lib.format.write_array(_WriteOnly(file), value, allow_pickle=False)
 
 
 def _write_npy(file: IO[bytes], value: _Array, name: str, dtype: str) -> None:

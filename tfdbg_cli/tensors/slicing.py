@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 
 __all__ = [
     "Index",

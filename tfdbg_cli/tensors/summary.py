@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.documents import Line, Span
+from tfdbg_cli.common.documents import Line, Span
 from tfdbg_cli.tensors.histogram import QUANTILES, Collector, Distribution, sparkline
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, widened
 

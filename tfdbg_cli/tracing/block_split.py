@@ -8,10 +8,10 @@ from typing import NamedTuple, TypeGuard
 
 from tfdbg_cli.tracing.block import own_nodes
 
-__all__ = ["Strand", "strands"]
+__all__ = ["SplitStatement", "strands"]
 
 
-class Strand(NamedTuple):
+class SplitStatement(NamedTuple):
     """One statement of a block.
 
     Attributes:
@@ -33,7 +33,7 @@ def strands(
     tracer: Iterable[str],
     is_module: Callable[[str], bool],
     holders: Collection[str] = (),
-) -> list[Strand]:
+) -> list[SplitStatement]:
     """Which of a block's statements are observers.
 
     Those that mention the tracer are, and later ones that mention a name that an observer sets.
@@ -44,7 +44,7 @@ def strands(
         holders: names of objects whose attributes are variables in their own right: ``self``.
         is_module: whether a name is that of an imported module: calling its functions sets nothing.
     """
-    found: list[Strand] = []
+    found: list[SplitStatement] = []
     marked = set(tracer)
     used: set[str] = set()
     makers: dict[str, int] = {}
@@ -53,12 +53,12 @@ def strands(
         changed = {name for name in _changed(node, holders) if not is_module(name)}
         if mentioned & marked:
             waits = max((makers[name] for name in mentioned & makers.keys()), default=-1)
-            found.append(Strand(node, True, waits))
+            found.append(SplitStatement(node, True, waits))
             marked |= changed
             used |= {item.id for item in ast.walk(node) if _is_read(item)}
         else:
             unsettled = min(used & set(_bound(node)), default="")
-            found.append(Strand(node, False, unsettled=unsettled))
+            found.append(SplitStatement(node, False, unsettled=unsettled))
             makers.update(dict.fromkeys(changed, index))
     return found
 

@@ -6,7 +6,7 @@ import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tfdbg_cli.errors import UserError, did_you_mean
+from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.stepping.calls import INPUT, ModuleCalls, Spot
 from tfdbg_cli.tracing.errors import AbsentError, OutOfOrderError, TraceError, user_line
 

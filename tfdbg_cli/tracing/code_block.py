@@ -8,6 +8,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from tfdbg_cli.tracing.block import Block, blocks_of, not_found, refusal, refuse
+from tfdbg_cli.tracing.block_split import SplitStatement, strands
 from tfdbg_cli.tracing.compiling import (
     TRACER,
     bind_tracer,
@@ -16,7 +17,6 @@ from tfdbg_cli.tracing.compiling import (
     variables_used,
 )
 from tfdbg_cli.tracing.scope import Scope, scope_of
-from tfdbg_cli.tracing.strands import Strand, strands
 
 __all__ = ["CodeBlock", "capture"]
 
@@ -73,7 +73,7 @@ class CodeBlock:
         """Run the whole body."""
         self.scope.run(self._site.body)
 
-    def strands(self) -> list[Strand]:
+    def strands(self) -> list[SplitStatement]:
         """The statements, and which of them only watch the run.
 
         Raises:

@@ -52,7 +52,7 @@ def compile_statements(statements: Sequence[ast.stmt], block: Block, code: CodeT
     body: list[ast.stmt] = [copy.deepcopy(node) for node in statements]
     is_function = bool(code.co_flags & OPTIMIZED)
     if is_function:
-        plain = _Plain(code)
+        plain = _StandIn(code)
         body = [plain.visit(node) for node in body]
         made, depth = _in_function(body, block, code), 3 if block.owner else 2
     else:
@@ -124,7 +124,7 @@ def _class(name: str, body: list[ast.stmt]) -> ast.ClassDef:
     return made
 
 
-class _Plain(ast.NodeTransformer):
+class _StandIn(ast.NodeTransformer):
     """Makes the statements of a function such as may stand in another one with its variables.
 
     Args:

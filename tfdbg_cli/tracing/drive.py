@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, SteppedRun
-from tfdbg_cli.errors import UserError
 from tfdbg_cli.stepping.stepper import Step
 from tfdbg_cli.tracing.calls import Calls
 from tfdbg_cli.tracing.errors import AbsentError, OutOfOrderError, TraceError, user_line

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from types import FrameType, TracebackType
 
-from tfdbg_cli.errors import UserError, with_frames
+from tfdbg_cli.common.errors import UserError, with_frames
 
 __all__ = [
     "AbsentError",

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from tfdbg_cli.common.errors import did_you_mean
 from tfdbg_cli.engines.base import SteppedRun
-from tfdbg_cli.errors import did_you_mean
 from tfdbg_cli.tracing.errors import AbsentError, OutOfOrderError, TraceError
 
 __all__ = ["Order", "tensor_name"]

@@ -10,8 +10,8 @@ from typing import Any
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.engines.base import Engine, SessionAdapter, SteppedRun
 from tfdbg_cli.engines.registry import engine_for, entries, load
-from tfdbg_cli.sessions.interventions import intervene
-from tfdbg_cli.sessions.surface import SessionSurface
+from tfdbg_cli.sessions.wrappers.interventions import intervene
+from tfdbg_cli.sessions.wrappers.surface import SessionSurface
 from tfdbg_cli.stepping.calls import paths_of
 from tfdbg_cli.tracing.asked import scope_of_node
 from tfdbg_cli.tracing.errors import TraceError

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.runfolder_writer import write_run_folder
+from tfdbg_cli.dumps.run_folder.writer import write_run_folder
 from tfdbg_cli.engines.base import SteppedRun
 from tfdbg_cli.stepping.stepper import Step
 from tfdbg_cli.tracing.applied import Applied
@@ -103,7 +103,7 @@ class Tracer:
         What was overridden there is so for the block and the rest of the run. Steps that were done
         there are done.
         """
-        from tfdbg_cli.sessions.stepping import breakpoint_in
+        from tfdbg_cli.sessions.wrappers.stepping import breakpoint_in
 
         drive = self._drive()
         drive.settle()

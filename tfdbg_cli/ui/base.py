@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from tfdbg_cli.commands.reply import Leave, Reply, Service, Toast
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 
 __all__ = ["CommandQueue", "UserInterface"]
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from tfdbg_cli.documents import Document, Line, Span, TextDocument, line
-from tfdbg_cli.errors import did_you_mean
+from tfdbg_cli.common.documents import Document, Line, Span, TextDocument, line
+from tfdbg_cli.common.errors import did_you_mean
 from tfdbg_cli.ui.keys import KEYS, Key, Where, key_name, read_key
 
 __all__ = ["COMMAND", "KeyTable"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from tfdbg_cli.settings import Settings
-from tfdbg_cli.streams import Streams, is_terminal
+from tfdbg_cli.common.settings import Settings
+from tfdbg_cli.common.streams import Streams, is_terminal
 from tfdbg_cli.ui.base import UserInterface
 from tfdbg_cli.ui.notebook import NotebookUI, in_kernel
 

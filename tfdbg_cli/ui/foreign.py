@@ -48,7 +48,7 @@ class ForeignKeys:
     def __init__(self, terminal: int = 0) -> None:
         import termios
 
-        from tfdbg_cli.ui.screen.watchdog import Watchdog
+        from tfdbg_cli.ui.screen.terminal.watchdog import Watchdog
 
         self._terminal = terminal
         self._lock = threading.Lock()

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import chain, islice
 
-from tfdbg_cli.documents import Document, Line, Link, Span, line
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.documents import Document, Line, Link, Span, line
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.ui.marks import cut_at, match_places
 
 __all__ = ["Outputs", "parse_indices"]

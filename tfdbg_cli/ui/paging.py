@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from tfdbg_cli.documents import Line
+from tfdbg_cli.common.documents import Line
 
 __all__ = ["rows_of", "screenfuls"]
 

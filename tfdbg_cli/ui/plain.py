@@ -8,8 +8,8 @@ from itertools import islice
 from typing import TextIO
 
 from tfdbg_cli.commands.reply import Service, Toast
-from tfdbg_cli.documents import Line
-from tfdbg_cli.streams import Streams, TextSink
+from tfdbg_cli.common.documents import Line
+from tfdbg_cli.common.streams import Streams, TextSink
 from tfdbg_cli.ui.text import TextUI
 
 __all__ = ["PlainUI"]

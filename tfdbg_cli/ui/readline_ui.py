@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 
 from tfdbg_cli.commands.reply import Leave, Service
-from tfdbg_cli.streams import Streams
+from tfdbg_cli.common.streams import Streams
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.plain import PlainUI
 

@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable
 
 from tfdbg_cli.commands.reply import Leave, Question, Reply, Service, Toast, UiRequest
-from tfdbg_cli.documents import Document, Line, line
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.documents import Document, Line, line
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.outputs import Outputs, parse_indices
 from tfdbg_cli.ui.paging import screenfuls

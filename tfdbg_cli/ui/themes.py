@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tfdbg_cli.documents import ROLES
+from tfdbg_cli.common.documents import ROLES
 from tfdbg_cli.ui.looks import (
     COLORBLIND,
     COLORBLIND_LIGHT,

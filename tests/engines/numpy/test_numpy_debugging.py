@@ -10,7 +10,7 @@ from tfdbg_cli.engines import numpy as tf
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.numpy.debugging import ENGINE
 from tfdbg_cli.engines.registry import engine_for, load
-from tfdbg_cli.sessions.framework import (
+from tfdbg_cli.sessions.wrappers.framework import (
     BaseDebugWrapperSession,
     OnRunEndResponse,
     OnRunStartAction,

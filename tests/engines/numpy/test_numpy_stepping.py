@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from numpy_stepping_kit import Twin, entries, exact, go, stepper_of
 from stepping_programs import PROGRAMS, batch_norm, dropout, loop
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines import numpy as tf
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.numpy.debugging import ENGINE
-from tfdbg_cli.errors import UserError
 
 
 @pytest.fixture(autouse=True)

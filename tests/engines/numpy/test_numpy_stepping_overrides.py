@@ -8,10 +8,10 @@ from floats_kit import assert_close
 from numpy_stepping_kit import Twin, entries, exact, go, stepper_of
 from stepping_programs import mnist
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines import numpy as tf
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.numpy.debugging import ENGINE
-from tfdbg_cli.errors import UserError
 
 
 @pytest.fixture(autouse=True)

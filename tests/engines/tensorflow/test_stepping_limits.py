@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from tf_stepping_kit import KINDS, stepper_of, tf1, to_the_end, until
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 
 
 def test_what_is_not_done_again(graph, capfd):

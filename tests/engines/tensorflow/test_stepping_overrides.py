@@ -8,7 +8,7 @@ import tensorflow as tf
 from floats_kit import assert_close
 from tf_stepping_kit import KINDS, W, X, stepper_of, tf1, to_the_end, until
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 
 
 @KINDS

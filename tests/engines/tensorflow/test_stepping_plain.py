@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.tensorflow.adapter import TensorFlowAdapter
 from tfdbg_cli.engines.tensorflow.engine import ENGINE
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.engines.tensorflow.sessions.adapter import TensorFlowAdapter
 
 tf1 = tf.compat.v1
 

@@ -15,14 +15,14 @@ from tensorflow.python.debug.wrappers.dumping_wrapper import DumpingDebugWrapper
 
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.service import CommandService
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow.engine import ENGINE
 from tfdbg_cli.filters.registry import FilterRegistry
-from tfdbg_cli.settings import Settings
 
 tf1 = tf.compat.v1
 ROOT = Path(__file__).parents[3]

@@ -165,7 +165,7 @@ def test_an_intermediate_that_only_the_debugger_computes(graph):
 
 
 def test_an_error_of_a_debug_node_is_the_runtimes_error():
-    from tfdbg_cli.engines.tensorflow.errors import describe, failed_op, unmasked
+    from tfdbg_cli.engines.tensorflow.sessions.errors import describe, failed_op, unmasked
 
     real = tf.errors.ResourceExhaustedError(
         None, None, "No space\n\t [[{{node __dbg_a/b:0_0_DebugIdentity}}]]"

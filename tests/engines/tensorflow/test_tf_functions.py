@@ -13,14 +13,14 @@ from tensorflow.core.protobuf import config_pb2
 
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.service import CommandService
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow.engine import ENGINE
 from tfdbg_cli.filters.origins import origin_of_nonfinite
 from tfdbg_cli.filters.registry import FilterRegistry
-from tfdbg_cli.settings import Settings
 
 tf1 = tf.compat.v1
 
@@ -411,8 +411,8 @@ def test_nodes_of_the_optimizer_lead_back_to_the_users(graph):
     ],
 )
 def test_names_that_optimizers_make(graph, runtime, node):
-    from tfdbg_cli.engines.tensorflow.functions import Functions
-    from tfdbg_cli.engines.tensorflow.origins import Executed, Origins
+    from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
+    from tfdbg_cli.engines.tensorflow.bodies.origins import Executed, Origins
 
     x = tf1.placeholder(tf.float32, [2], name="x")
     tf.negative(x, name="by-2-name")

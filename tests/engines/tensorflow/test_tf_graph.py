@@ -154,7 +154,7 @@ def test_freed_code_does_not_crash(tmp_path):
                 return names["c"]
 
             if EARLY:
-                import tfdbg_cli.engines.tensorflow.install as install
+                import tfdbg_cli.engines.tensorflow.sessions.install as install
                 undo = install.install(lambda session: session)
             x = v1.placeholder(tf.float32, [], name="x")
             made = [cell(number) for number in range(30)]

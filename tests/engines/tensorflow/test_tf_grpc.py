@@ -17,13 +17,13 @@ import pytest
 import tensorflow as tf
 
 import tfdbg_cli as tf_debug
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines import numpy as np_tf
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.ui.remote.address import Address
+from tfdbg_cli.net.address import Address
 
 pytest.importorskip("grpc")
 
-from tfdbg_cli.sessions.grpc_stream import Receiver
+from tfdbg_cli.engines.tensorflow.grpc.stream import Receiver
 
 tf1 = tf.compat.v1
 

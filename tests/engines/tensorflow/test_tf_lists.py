@@ -13,12 +13,12 @@ import pytest
 
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.dumps.names import parse_feed_node_name
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.open import open_dump
+from tfdbg_cli.dumps.tfdbg_dir.names import parse_feed_node_name
 from tfdbg_cli.filters.registry import FilterRegistry
-from tfdbg_cli.settings import Settings
 
 PROGRAM = Path(__file__).parents[2] / "dumps" / "tf_program.py"
 ROW = re.compile(r"\[(\d+\.\d{3})\] +(\S+) +(\S+) +(\S+:\d+)\Z")

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow.engine import ENGINE
-from tfdbg_cli.sessions.framework import (
+from tfdbg_cli.sessions.wrappers.framework import (
     BaseDebugWrapperSession,
     OnRunEndResponse,
     OnRunStartAction,

@@ -7,10 +7,10 @@ import tensorflow as tf
 
 import tfdbg_cli
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.tensorflow import adapter as adapter_module
+from tfdbg_cli.engines.tensorflow.capture.plan import make_plan
 from tfdbg_cli.engines.tensorflow.engine import ENGINE
-from tfdbg_cli.engines.tensorflow.plan import make_plan
-from tfdbg_cli.engines.tensorflow.requests import resolve
+from tfdbg_cli.engines.tensorflow.sessions import adapter as adapter_module
+from tfdbg_cli.engines.tensorflow.sessions.requests import resolve
 
 tf1 = tf.compat.v1
 

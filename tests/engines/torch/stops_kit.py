@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from tfdbg_cli.engines.torch.engine import TorchEngine
-from tfdbg_cli.sessions.framework import (
+from tfdbg_cli.sessions.wrappers.framework import (
     BaseDebugWrapperSession,
     OnRunEndResponse,
     OnRunStartAction,

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from torch_kit import capture
 
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.torch.recorder import Recorder
+from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 
 FLOPS = 2 * 2 * 2 * 2  # of a product of two matrices of two rows
 
@@ -64,7 +64,7 @@ def test_a_mode_around(a):
 
 @pytest.mark.parametrize("is_function", [False, True])
 def test_recording_that_begins_in_a_mode_and_ends_behind_it(a, is_function):
-    recorder = Recorder(Watch())
+    recorder = RunRecorder(Watch())
     mode = Calls() if is_function else Log()
     with mode:
         recorder.start()
@@ -78,7 +78,7 @@ def test_recording_that_begins_in_a_mode_and_ends_behind_it(a, is_function):
 
 @pytest.mark.parametrize("is_function", [False, True])
 def test_recording_that_begins_before_a_mode_and_ends_in_it(a, is_function):
-    recorder = Recorder(Watch())
+    recorder = RunRecorder(Watch())
     mode = Calls() if is_function else Log()
     recorder.start()
     with mode:
@@ -121,7 +121,7 @@ def test_what_the_compiler_is_told_of_modes(a):
         )
 
     assert flags() == (False, False)
-    recorder = Recorder(Watch())
+    recorder = RunRecorder(Watch())
     with Log():
         recorder.start()
     assert flags() == (True, True)

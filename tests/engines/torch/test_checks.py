@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch_kit import observers
 
-from tfdbg_cli.engines.torch.checks import SumChecks
-from tfdbg_cli.engines.torch.values import to_numpy
+from tfdbg_cli.engines.torch.runs.suspect_check import SumChecks
+from tfdbg_cli.engines.torch.values.arrays import to_numpy
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
 torch.set_num_threads(1)

@@ -8,8 +8,8 @@ import pytest
 from stops_kit import Shell, dumps_of, link_of, program_file
 
 from tfdbg_cli.commands.context import TENSOR_MODES
-from tfdbg_cli.dumps.runfolder import RunFolderDump
-from tfdbg_cli.dumps.runfolder_writer import write_run_folder
+from tfdbg_cli.dumps.run_folder.dump import RunFolderDump
+from tfdbg_cli.dumps.run_folder.writer import write_run_folder
 
 PROGRAM = """\
 import torch

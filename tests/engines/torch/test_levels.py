@@ -11,9 +11,9 @@ import torch
 from program_server import Done
 
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.torch.levels import FULL, RECORDS, SIGNALS, Levels
-from tfdbg_cli.engines.torch.recorder import Names
-from tfdbg_cli.engines.torch.verdicts import Verdicts, is_nonfinite
+from tfdbg_cli.engines.torch.record.run_recorder import Names
+from tfdbg_cli.engines.torch.runs.capture_policy import FULL, RECORDS, SIGNALS, CapturePolicy
+from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_nonfinite
 
 TRAINING = "training run"
 #: Settings -> the level that they lead to.
@@ -146,7 +146,7 @@ def levels_of(levels, count, kind=TRAINING, name="has_inf_or_nan", **seconds):
 
 
 def make(**settings):
-    return Levels(_Settings(**settings), Names(), [])
+    return CapturePolicy(_Settings(**settings), Names(), [])
 
 
 @pytest.mark.parametrize(("slow", "expected"), [(1.4, FULL), (1.6, SIGNALS)])

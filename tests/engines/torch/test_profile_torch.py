@@ -7,7 +7,7 @@ import pytest
 import torch
 from stops_kit import Shell, dumps_of, link_of, program_file, runs_of
 
-from tfdbg_cli.sessions.framework import OnRunStartAction
+from tfdbg_cli.sessions.wrappers.framework import OnRunStartAction
 
 PROGRAM = """\
 import torch

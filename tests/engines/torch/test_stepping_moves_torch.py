@@ -10,8 +10,8 @@ from stepping_kit import state_of, step_through, stepper_of
 from stepping_problems import OPTIMIZERS, problem, train
 from torch import nn
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.torch.engine import TorchEngine
-from tfdbg_cli.errors import UserError
 
 
 def test_an_error_of_the_function_is_the_captures():
@@ -440,7 +440,7 @@ import sys
 sys.modules["greenlet"] = None
 import torch
 from tfdbg_cli.engines.torch.engine import TorchEngine
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 try:
     TorchEngine().call_stepper(torch.relu, (torch.ones(1),), {})
 except UserError as error:

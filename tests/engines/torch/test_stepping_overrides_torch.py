@@ -8,7 +8,7 @@ from stepping_kit import state_of, step_through, stepper_of
 from stepping_overridden import TIMES
 from torch import nn
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 
 
 def overridden(function, args, when, node, value):

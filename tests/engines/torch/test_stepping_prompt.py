@@ -9,11 +9,11 @@ from stepping_kit import state_of
 from torch import nn
 from torch_kit import Mlp
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.torch.engine import TorchEngine
-from tfdbg_cli.errors import UserError
 from tfdbg_cli.filters.builtin import has_inf_or_nan
-from tfdbg_cli.sessions.framework import (
+from tfdbg_cli.sessions.wrappers.framework import (
     BaseDebugWrapperSession,
     OnRunEndResponse,
     OnRunStartAction,

@@ -11,8 +11,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch_kit import Mlp, observers
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.torch.engine import TorchEngine
-from tfdbg_cli.errors import UserError
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from stepping_kit import step_through, stepper_of
 from torch import nn
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.stepping.walk import Walk
 
 

@@ -15,10 +15,10 @@ from torch_shell import dump_of, shell_of
 
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.dumps.open import open_dump
-from tfdbg_cli.dumps.runfolder_writer import write_run_folder
-from tfdbg_cli.engines.torch import values
-from tfdbg_cli.engines.torch.notes import note
-from tfdbg_cli.engines.torch.values import describe, to_numpy
+from tfdbg_cli.dumps.run_folder.writer import write_run_folder
+from tfdbg_cli.engines.torch.values import arrays as values
+from tfdbg_cli.engines.torch.values.arrays import describe, to_numpy
+from tfdbg_cli.engines.torch.values.notes import note
 
 torch.set_num_threads(1)
 warnings.filterwarnings("ignore", module="torch")
@@ -139,7 +139,7 @@ def test_without_ml_dtypes_the_numbers_and_the_name_stay():
     code = (
         "import sys; sys.modules['ml_dtypes'] = None\n"
         "import torch\n"
-        "from tfdbg_cli.engines.torch.values import describe, to_numpy\n"
+        "from tfdbg_cli.engines.torch.values.arrays import describe, to_numpy\n"
         "for name in sys.argv[1:]:\n"
         "    t = torch.tensor([1.5, -2.0]).to(getattr(torch, name))\n"
         "    print(describe(t)[0], to_numpy(t).dtype, to_numpy(t).tolist())\n"
@@ -268,8 +268,8 @@ def test_distributed_tensors_are_this_ranks_shard(tmp_path):
         "import torch, torch.distributed as dist, sys\n"
         "from torch.distributed.device_mesh import init_device_mesh\n"
         "from torch.distributed.tensor import Shard, distribute_tensor\n"
-        "from tfdbg_cli.engines.torch.notes import note\n"
-        "from tfdbg_cli.engines.torch.values import describe, to_numpy\n"
+        "from tfdbg_cli.engines.torch.values.notes import note\n"
+        "from tfdbg_cli.engines.torch.values.arrays import describe, to_numpy\n"
         "dist.init_process_group('gloo', init_method='file://' + sys.argv[1], rank=0, "
         "world_size=1)\n"
         "t = distribute_tensor(torch.arange(4.0), init_device_mesh('cpu', (1,)), [Shard(0)])\n"

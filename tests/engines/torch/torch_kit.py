@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.torch.recorder import Recorder
+from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 
 __all__ = ["LEGAL", "Mlp", "Run", "capture", "library", "observers", "step", "train"]
 
@@ -76,7 +76,7 @@ _active = []
 @contextlib.contextmanager
 def capture(watch=None, **options):
     """Record what is done inside."""
-    run = Run(Recorder(watch or Watch(), **options))
+    run = Run(RunRecorder(watch or Watch(), **options))
     run.recorder.start()
     _active.append(run.recorder)
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.torch.values import describe, to_numpy
+from tfdbg_cli.engines.torch.values.arrays import describe, to_numpy
 
 sys.path.append(str(Path(__file__).parents[2] / "commands"))
 

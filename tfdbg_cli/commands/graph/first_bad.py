@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.graph.node_info import find_node
 from tfdbg_cli.commands.json_lines import json_document
-from tfdbg_cli.commands.node_info import find_node
-from tfdbg_cli.commands.own_names import meant
-from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Result
-from tfdbg_cli.commands.tensor_facts import TensorFacts
-from tfdbg_cli.commands.tensor_health import TensorHealth
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.commands.tensors.program_names import resolve_program_name
 from tfdbg_cli.commands.units import node_menu
-from tfdbg_cli.documents import (
+from tfdbg_cli.common.documents import (
     ChainDocument,
     LazyDocument,
     Line,
@@ -22,7 +22,7 @@ from tfdbg_cli.documents import (
     TextDocument,
     line,
 )
-from tfdbg_cli.dumps.ancestry import Ancestry, Origin, Step
+from tfdbg_cli.dumps.ancestry import Ancestry, AncestryStep, Origin
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, parse_tensor_name
 from tfdbg_cli.dumps.sources import own_frame
@@ -60,7 +60,7 @@ def first_bad_document(context: Context, graph: Graph, name: str | None, as_json
         return json_document(len(origins), lambda at: _record(origins[at], health, dump))
     if start is None or not origins:
         return TextDocument([line((why, "success"))])
-    screen = _Screen(dump, graph, health, origins)
+    screen = _AncestryScreen(dump, graph, health, origins)
     origin = origins[0]
     last = origin.chain[-1].datum
     assert last is not None
@@ -83,7 +83,7 @@ def _start(
     """Where to begin; ``None`` if the tensor isn't bad, with the sentence that says so."""
     dump = context.need_dump()
     node = find_node(context, graph, name).name
-    slot = parse_tensor_name(meant(context, name))[1]
+    slot = parse_tensor_name(resolve_program_name(context, name))[1]
     data = dump.by_node(node) if slot is None else dump.by_tensor(f"{node}:{slot}")
     if not data:
         why = f'"{name}" was not dumped, and nothing that it was computed from holds nan or inf.'
@@ -94,7 +94,7 @@ def _start(
     return bad, f'"{name}" is not bad: none of its {len(data)} dumped tensors holds nan or inf.'
 
 
-class _Screen:
+class _AncestryScreen:
     """The parts of the screen."""
 
     def __init__(
@@ -229,7 +229,7 @@ def _way(origin: Origin) -> list[Datum]:
     return [step.datum for step in origin.chain if step.datum is not None]
 
 
-def _name_of(step: Step) -> str:
+def _name_of(step: AncestryStep) -> str:
     return step.node if step.datum is None else step.datum.tensor_name
 
 

@@ -6,16 +6,16 @@ import argparse
 import re
 from bisect import bisect_left, bisect_right
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import DUMP_MODES, PROFILE_MODES, Context
-from tfdbg_cli.commands.first_bad import first_bad_document
+from tfdbg_cli.commands.graph.first_bad import first_bad_document
+from tfdbg_cli.commands.graph.node_info import find_node, need_graph
+from tfdbg_cli.commands.graph.node_path import path_document
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
-from tfdbg_cli.commands.node_info import find_node, need_graph
-from tfdbg_cli.commands.node_path import path_document
-from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.units import node_menu
-from tfdbg_cli.documents import (
+from tfdbg_cli.common.documents import (
     ChainDocument,
     LazyDocument,
     Line,
@@ -24,8 +24,8 @@ from tfdbg_cli.documents import (
     TextDocument,
     line,
 )
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.graph import Graph, Node, Visit, Walk, node_name_of
-from tfdbg_cli.errors import UserError
 
 __all__ = ["COMMANDS"]
 

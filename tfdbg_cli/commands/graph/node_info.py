@@ -6,26 +6,26 @@ import argparse
 from collections.abc import Iterable
 from pathlib import PurePath
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import DUMP_MODES, Context
-from tfdbg_cli.commands.node_origin import (
+from tfdbg_cli.commands.graph.node_origin import (
     call_lines,
     gradient_lines,
     origin_lines,
     stack_heading,
     stack_label,
 )
-from tfdbg_cli.commands.own_names import meant
-from tfdbg_cli.commands.parsing import quoted
+from tfdbg_cli.commands.graph.runtime_names import fused_types, user_names
 from tfdbg_cli.commands.registry import Argument, Command, Result
-from tfdbg_cli.commands.runtime_names import fused_types, user_names
-from tfdbg_cli.commands.tensor_facts import TensorFacts
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.commands.tensors.program_names import resolve_program_name
 from tfdbg_cli.commands.units import node_menu
-from tfdbg_cli.documents import Line, TextDocument, line
+from tfdbg_cli.common.documents import Line, TextDocument, line
+from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Edge, Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, Sources, is_debugger_path, is_library_path
-from tfdbg_cli.errors import UserError, did_you_mean
 
 __all__ = ["COMMANDS", "find_node", "need_graph"]
 
@@ -53,7 +53,7 @@ def find_node(context: Context, graph: Graph, name: str) -> Node:
     Raises:
         UserError: there is none; the hint offers close names, or the node that it was fused into.
     """
-    plain = node_name_of(meant(context, name))
+    plain = node_name_of(resolve_program_name(context, name))
     if plain not in graph:
         for candidate in user_names(plain):
             if candidate in graph:
@@ -228,7 +228,7 @@ def _node_info(context: Context, arguments: argparse.Namespace) -> Result:
         line("  Op: ", (node.op_type, "op_type")),
         line(f"  Device: {_device(dump, node)}"),
         *(_own_line(dump, graph, node) if arguments.traceback else ()),
-        *_notes(node_name_of(meant(context, arguments.node_name)), node),
+        *_notes(node_name_of(resolve_program_name(context, arguments.node_name)), node),
         *origin_lines(context, graph, node),
         *_neighbours(graph, graph.inputs(name), "input"),
         *_neighbours(graph, graph.recipients(name), "recipient"),

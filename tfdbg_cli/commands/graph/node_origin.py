@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.own_names import own_names_of
-from tfdbg_cli.commands.parsing import quoted
-from tfdbg_cli.documents import Line, Link, Span, line
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.program_names import own_names_of
+from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.sources import own_frame

@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from tfdbg_cli.commands.json_lines import json_document
-from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Result
-from tfdbg_cli.commands.tensor_facts import TensorFacts
-from tfdbg_cli.commands.tensor_health import TensorHealth
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.units import node_menu
-from tfdbg_cli.documents import ChainDocument, LazyDocument, Line, Link, Span, TextDocument, line
+from tfdbg_cli.common.documents import (
+    ChainDocument,
+    LazyDocument,
+    Line,
+    Link,
+    Span,
+    TextDocument,
+    line,
+)
 from tfdbg_cli.dumps.ancestry import Ancestry
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Edge, Graph, Node

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tfdbg_cli.dumps.graph import Node
-from tfdbg_cli.dumps.names import parse_feed_node_name
+from tfdbg_cli.dumps.tfdbg_dir.names import parse_feed_node_name
 
 __all__ = ["fused_types", "user_names"]
 

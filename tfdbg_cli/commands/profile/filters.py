@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import Context, compile_regex
-from tfdbg_cli.commands.intervals import TIME_UNITS, Interval
-from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument
 from tfdbg_cli.commands.reply import Candidate
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.intervals import TIME_UNITS, Interval
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.profile import Profile, ProfileEntry
-from tfdbg_cli.errors import UserError
 
 __all__ = [
     "DEVICE_ARGUMENT",

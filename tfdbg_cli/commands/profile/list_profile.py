@@ -6,13 +6,10 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import PROFILE_MODES, Context
-from tfdbg_cli.commands.intervals import parse_time_interval, time_text
+from tfdbg_cli.commands.graph.phases import PHASES, Phase, phases_of
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
-from tfdbg_cli.commands.parsing import quoted
-from tfdbg_cli.commands.phases import PHASES, Phase, phases_of
-from tfdbg_cli.commands.profile_filters import (
+from tfdbg_cli.commands.profile.filters import (
     DEVICE_ARGUMENT,
     NODE_ARGUMENT,
     OP_TYPE_ARGUMENT,
@@ -23,7 +20,10 @@ from tfdbg_cli.commands.profile_filters import (
     select,
 )
 from tfdbg_cli.commands.registry import Argument, Command, Result
-from tfdbg_cli.documents import (
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.intervals import parse_time_interval, time_text
+from tfdbg_cli.common.documents import (
     ChainDocument,
     Document,
     LazyDocument,

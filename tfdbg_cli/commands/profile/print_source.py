@@ -8,11 +8,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import PROFILE_MODES, Context
-from tfdbg_cli.commands.intervals import time_text
-from tfdbg_cli.commands.parsing import quoted
-from tfdbg_cli.commands.profile_filters import (
+from tfdbg_cli.commands.profile.filters import (
     DEVICE_ARGUMENT,
     NODE_ARGUMENT,
     OP_TYPE_ARGUMENT,
@@ -23,11 +20,14 @@ from tfdbg_cli.commands.profile_filters import (
     select,
 )
 from tfdbg_cli.commands.registry import Argument, Command, Result
-from tfdbg_cli.commands.source_index import SourceFile, resolve_source, source_files
-from tfdbg_cli.documents import ChainDocument, LazyDocument, Line, TextDocument, line
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.source.index import SourceFile, resolve_source, source_files
+from tfdbg_cli.commands.tensors.intervals import time_text
+from tfdbg_cli.common.documents import ChainDocument, LazyDocument, Line, TextDocument, line
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.profile import Profile
-from tfdbg_cli.errors import UserError
 
 __all__ = ["COMMANDS"]
 

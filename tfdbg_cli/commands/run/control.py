@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass, field
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import (
     ALL_MODES,
     DUMP_MODES,
@@ -14,14 +13,15 @@ from tfdbg_cli.commands.context import (
     Context,
     compile_regex,
 )
-from tfdbg_cli.commands.error_screen import error_document, list_item
-from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Choice, Leave, Question
-from tfdbg_cli.documents import Line, MenuItem, TextDocument, line
+from tfdbg_cli.commands.run.error_screen import error_document, list_item
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.common.documents import Line, MenuItem, TextDocument, line
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.version import __version__
 from tfdbg_cli.dumps.dump import RunInfo
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.version import __version__
 
 __all__ = ["COMMANDS", "ExitChoice", "RunChoice", "describe_run"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 
 from tfdbg_cli.commands.context import PROFILE_MODES, Context
-from tfdbg_cli.commands.node_origin import forward_of
-from tfdbg_cli.commands.parsing import quoted
-from tfdbg_cli.documents import Line, Link, MenuItem, Span, TextDocument, line
+from tfdbg_cli.commands.graph.node_origin import forward_of
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.common.documents import Line, Link, MenuItem, Span, TextDocument, line
 from tfdbg_cli.dumps.dump import Dump, RunError
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of, parse_tensor_name
 from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Mapping
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.parsing import tokenize
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Candidate, Toast
-from tfdbg_cli.documents import TextDocument, line
-from tfdbg_cli.errors import UserError, did_you_mean
+from tfdbg_cli.commands.shell.parsing import tokenize
+from tfdbg_cli.common.documents import TextDocument, line
+from tfdbg_cli.common.errors import UserError, did_you_mean
 
 __all__ = ["COMMANDS", "expand_alias"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.parsing import Word, last_command, split_command, tokenize
 from tfdbg_cli.commands.registry import Argument, Command
 from tfdbg_cli.commands.reply import Candidate, Completion
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import Word, last_command, split_command, tokenize
+from tfdbg_cli.common.errors import UserError
 
 __all__ = ["complete"]
 

@@ -8,13 +8,13 @@ import sys
 
 import numpy as np
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Toast, UiRequest
-from tfdbg_cli.documents import Line, TextDocument, line
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.version import __version__
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.common.documents import Line, TextDocument, line
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.version import __version__
 
 __all__ = ["COMMANDS", "LANGUAGE", "command_help"]
 

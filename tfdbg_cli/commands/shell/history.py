@@ -9,7 +9,7 @@ from pathlib import Path
 
 import platformdirs
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 
 __all__ = ["History", "default_history_path"]
 

@@ -12,10 +12,17 @@ from typing import IO
 
 import numpy as np
 
-from tfdbg_cli.documents import ChainDocument, Document, LazyDocument, Line, TextDocument, line
-from tfdbg_cli.documents import write_text as write_lines
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.files import replacing
+from tfdbg_cli.common.documents import (
+    ChainDocument,
+    Document,
+    LazyDocument,
+    Line,
+    TextDocument,
+    line,
+)
+from tfdbg_cli.common.documents import write_text as write_lines
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.files import replacing
 
 __all__ = ["append_document", "pipe_document", "write_document"]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 
 __all__ = [
-    "Output",
+    "OutputTarget",
     "Word",
     "last_command",
     "quoted",
@@ -130,7 +130,7 @@ def last_command(line: str) -> str:
     return line[start:].lstrip()
 
 
-class Output(NamedTuple):
+class OutputTarget(NamedTuple):
     """Where the output of a command goes.
 
     Attributes:
@@ -142,8 +142,8 @@ class Output(NamedTuple):
     target: str
 
 
-def split_output(line: str) -> tuple[str, Output | None]:
-    """Split ``lt -n a > out.txt`` or ``lt | grep Relu`` into the command and its `Output`.
+def split_output(line: str) -> tuple[str, OutputTarget | None]:
+    """Split ``lt -n a > out.txt`` or ``lt | grep Relu`` into the command and its `OutputTarget`.
 
     ``>``, ``>>`` and ``|`` count outside quotes, backticks and brackets, with a blank on one side
     at least. Exactly one word that is no number must follow a ``>``; the value of an option
@@ -160,7 +160,7 @@ def split_output(line: str) -> tuple[str, Output | None]:
             before, output = split_output(line[:at].rstrip())
             if output is not None:
                 raise UserError("A command's output goes to a file or to a command, not both.")
-            return before, Output("|", line[at + 1 :].strip())
+            return before, OutputTarget("|", line[at + 1 :].strip())
         if line[at] == ">":
             place = at
         at = _skip(line, at)
@@ -177,7 +177,7 @@ def split_output(line: str) -> tuple[str, Output | None]:
         raise UserError("The redirect file path is empty.", "Write for example: lt > tensors.txt")
     if len(words) > 1 or _NUMBER.match(words[0]):
         return line, None
-    return before.rstrip(), Output(line[start : place + 1], words[0])
+    return before.rstrip(), OutputTarget(line[start : place + 1], words[0])
 
 
 def _is_apart(line: str, start: int, stop: int) -> bool:

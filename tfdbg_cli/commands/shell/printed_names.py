@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.parsing import Word
-from tfdbg_cli.printable import typeable
+from tfdbg_cli.commands.shell.parsing import Word
+from tfdbg_cli.common.printable import typeable
 
 __all__ = ["as_meant"]
 

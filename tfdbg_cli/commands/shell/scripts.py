@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.history import History
-from tfdbg_cli.commands.output import write_document
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Script, Toast
-from tfdbg_cli.documents import LazyDocument, Line, TextDocument, line
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.commands.shell.output import write_document
+from tfdbg_cli.common.documents import LazyDocument, Line, TextDocument, line
+from tfdbg_cli.common.errors import UserError
 
 __all__ = ["COMMANDS"]
 

@@ -6,11 +6,11 @@ import os
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from tfdbg_cli.commands.node_info import need_graph
+from tfdbg_cli.commands.graph.node_info import need_graph
+from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
-from tfdbg_cli.errors import UserError, did_you_mean
 
 __all__ = ["NO_STACKS", "SourceFile", "resolve_source", "source_files", "user_files"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from tfdbg_cli.commands.parsing import quoted
-from tfdbg_cli.commands.phases import PHASES, Phase, phases_of
-from tfdbg_cli.commands.source_index import SourceFile
-from tfdbg_cli.documents import Line, Link, Span, line
+from tfdbg_cli.commands.graph.phases import PHASES, Phase, phases_of
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.source.index import SourceFile
+from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.dumps.dump import Dump
 
 __all__ = ["SourceListing"]

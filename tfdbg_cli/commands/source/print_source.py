@@ -5,22 +5,22 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import DUMP_MODES, TENSOR_MODES, Context, compile_regex
+from tfdbg_cli.commands.graph.node_info import need_graph
+from tfdbg_cli.commands.graph.phases import PHASES, Phase, phases_of
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
-from tfdbg_cli.commands.node_info import need_graph
-from tfdbg_cli.commands.parsing import quoted
-from tfdbg_cli.commands.phases import PHASES, Phase, phases_of
 from tfdbg_cli.commands.registry import Argument, Command, Result
-from tfdbg_cli.commands.source_index import (
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.source.index import (
     NO_STACKS,
     SourceFile,
     resolve_source,
     source_files,
     user_files,
 )
-from tfdbg_cli.commands.source_listing import SourceListing
-from tfdbg_cli.documents import (
+from tfdbg_cli.commands.source.listing import SourceListing
+from tfdbg_cli.common.documents import (
     ChainDocument,
     Document,
     LazyDocument,

@@ -6,19 +6,19 @@ import argparse
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import STEPPER_MODES, Context, compile_regex
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Candidate, Leave, Toast
-from tfdbg_cli.commands.run import ExitChoice
-from tfdbg_cli.commands.stepper_screens import (
+from tfdbg_cli.commands.run.control import ExitChoice
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.stepper.screens import (
     list_document,
     moved_document,
     need_walk,
     where_document,
 )
-from tfdbg_cli.documents import TextDocument, line
-from tfdbg_cli.errors import UserError, did_you_mean
+from tfdbg_cli.common.documents import TextDocument, line
+from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.stepping.breakpoints import Breakpoint
 from tfdbg_cli.stepping.walk import Halt
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import STEPPER_MODES, Context
-from tfdbg_cli.commands.expressions import evaluate
-from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Candidate
-from tfdbg_cli.commands.stepper_screens import moved_document, need_walk
-from tfdbg_cli.documents import Document, LazyDocument, Line, Span, TextDocument, line
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.stepper.screens import moved_document, need_walk
+from tfdbg_cli.commands.tensors.expressions import evaluate
+from tfdbg_cli.common.documents import Document, LazyDocument, Line, Span, TextDocument, line
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.stepping.stepper import Step
 from tfdbg_cli.stepping.walk import Halt, Walk
 from tfdbg_cli.tensors.statistics import measure

@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Sequence
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.parsing import quoted
-from tfdbg_cli.commands.tensor_facts import TensorFacts
-from tfdbg_cli.commands.tensor_health import TensorHealth
-from tfdbg_cli.documents import (
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.common.documents import (
     ChainDocument,
     Document,
     LazyDocument,
@@ -20,9 +20,9 @@ from tfdbg_cli.documents import (
     TextDocument,
     line,
 )
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
-from tfdbg_cli.errors import UserError, one_line
-from tfdbg_cli.stepping.stepper import Outcome
+from tfdbg_cli.stepping.stepper import StepOutcome
 from tfdbg_cli.stepping.walk import LEGEND, Halt, Walk
 
 __all__ = ["list_document", "moved_document", "need_walk", "node_line", "where_document"]
@@ -225,7 +225,7 @@ def _mending(walk: Walk) -> str:
     return f"Override {what}{same} and step again; exit lets it fail."
 
 
-def _used(walk: Walk, outcome: Outcome) -> list[Line]:
+def _used(walk: Walk, outcome: StepOutcome) -> list[Line]:
     sources = walk.sources(outcome)
     if not sources:
         return []
@@ -235,7 +235,7 @@ def _used(walk: Walk, outcome: Outcome) -> list[Line]:
     return lines + _more(len(sources))
 
 
-def made_lines(context: Context, outcome: Outcome) -> list[Line]:
+def made_lines(context: Context, outcome: StepOutcome) -> list[Line]:
     """The tensors that a step has made, with dtype, shape and health."""
     dump = context.need_dump()
     health = TensorHealth(TensorFacts(dump))

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.reply import Candidate
-from tfdbg_cli.commands.tensor_facts import Facts, TensorFacts
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.facts import Facts, TensorFacts
 from tfdbg_cli.commands.units import bytes_text
-from tfdbg_cli.documents import Link, Span
+from tfdbg_cli.common.documents import Link, Span
+from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Datum
-from tfdbg_cli.errors import UserError, did_you_mean
 from tfdbg_cli.tensors.statistics import Statistics
 
 __all__ = [

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.expressions import check_name, evaluate
 from tfdbg_cli.commands.registry import Argument, Command, Result
-from tfdbg_cli.commands.values import result_document, value_arguments
-from tfdbg_cli.documents import Document, TextDocument, line
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.tensors.expressions import check_name, evaluate
+from tfdbg_cli.commands.tensors.values import result_document, value_arguments
+from tfdbg_cli.common.documents import Document, TextDocument, line
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.numeric import dtype_name
 
 __all__ = ["COMMANDS"]

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.feeds import feed_name, feed_tensor
-from tfdbg_cli.commands.own_names import meant
-from tfdbg_cli.commands.references import parse_template, reference_value
+from tfdbg_cli.commands.tensors.feeds import feed_name, feed_tensor
+from tfdbg_cli.commands.tensors.program_names import resolve_program_name
+from tfdbg_cli.commands.tensors.references import parse_template, reference_value
+from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
+from tfdbg_cli.common.program_signals import PassedOn
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
-from tfdbg_cli.errors import UserError, did_you_mean, one_line
-from tfdbg_cli.program_signals import PassedOn
 
 __all__ = ["RESERVED", "check_name", "evaluate", "select"]
 
@@ -94,7 +94,7 @@ class Fetches(_RunValues):
     def _read(self, name: str) -> Any:
         if self._context.dump is None:
             raise UserError(f'"{name}" has no value yet.', "run executes the run.")
-        found = self._context.dump.by_tensor(meant(self._context, name))
+        found = self._context.dump.by_tensor(resolve_program_name(self._context, name))
         if not found:
             raise UserError(
                 f'The fetch "{name}" was not dumped.',
@@ -131,7 +131,7 @@ def evaluate(context: Context, text: str, execution: int | None = None) -> Any:
     """The value of an expression.
 
     Its names are ``np``, ``fetches``, ``feeds``, what ``eval -o`` has stored, Python's built-in
-    functions, and references in backticks (see `tfdbg_cli.commands.references`). Python runs it as
+    functions, and references in backticks (see `tfdbg_cli.commands.tensors.references`). Python runs it as
     it is. Warnings are not shown.
 
     Args:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
+from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.feeds import as_tensor
-from tfdbg_cli.errors import UserError, did_you_mean
 
 __all__ = ["feed_name", "feed_parts", "feed_tensor", "has_feed"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tfdbg_cli.commands.parsing import quoted
-from tfdbg_cli.commands.tensor_facts import TensorFacts
-from tfdbg_cli.documents import Link, Span
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.common.documents import Link, Span
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.tensors.statistics import Health
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 
 __all__ = [
     "TIME_UNITS",

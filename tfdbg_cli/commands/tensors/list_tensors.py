@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
-from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
-from tfdbg_cli.commands.tensor_columns import (
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.columns import (
     COLUMNS,
     WIDE,
     column,
@@ -20,11 +20,11 @@ from tfdbg_cli.commands.tensor_columns import (
     complete_column,
     complete_columns,
 )
-from tfdbg_cli.commands.tensor_facts import TensorFacts
-from tfdbg_cli.commands.tensor_table import TensorTable
-from tfdbg_cli.documents import ChainDocument, Line, Link, MenuItem, Span, TextDocument, line
+from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.commands.tensors.table import TensorTable
+from tfdbg_cli.common.documents import ChainDocument, Line, Link, MenuItem, Span, TextDocument, line
+from tfdbg_cli.common.errors import DumpError, UserError, one_line
 from tfdbg_cli.dumps.dump import Datum, Dump, bound
-from tfdbg_cli.errors import DumpError, UserError, one_line
 from tfdbg_cli.filters.origins import left_out
 
 __all__ = ["COMMANDS"]

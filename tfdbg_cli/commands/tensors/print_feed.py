@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import argparse
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.feeds import feed_name, feed_parts, feed_tensor, has_feed
 from tfdbg_cli.commands.registry import Argument, Command, Result
-from tfdbg_cli.commands.values import (
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.tensors.feeds import feed_name, feed_parts, feed_tensor, has_feed
+from tfdbg_cli.commands.tensors.values import (
     check_number,
     parts_document,
     value_arguments,
     value_document,
 )
-from tfdbg_cli.documents import Line, MenuItem, line
+from tfdbg_cli.common.documents import Line, MenuItem, line
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
-from tfdbg_cli.errors import UserError
 from tfdbg_cli.tensors.numeric import dtype_name
 from tfdbg_cli.tensors.slicing import split_slice
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import TENSOR_MODES, Context
-from tfdbg_cli.commands.own_names import is_own_name, meant, own_names_of
-from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument, Command, Result
-from tfdbg_cli.commands.units import node_menu
-from tfdbg_cli.commands.values import (
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.program_names import is_own_name, own_names_of, resolve_program_name
+from tfdbg_cli.commands.tensors.values import (
     check_number,
     option_words,
     result_document,
     value_arguments,
     value_document,
 )
-from tfdbg_cli.documents import Document, Line, TextDocument, line
+from tfdbg_cli.commands.units import node_menu
+from tfdbg_cli.common.documents import Document, Line, TextDocument, line
+from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import parse_tensor_name
-from tfdbg_cli.errors import UserError, did_you_mean
 from tfdbg_cli.tensors.slicing import split_slice
 
 __all__ = ["COMMANDS"]
@@ -100,7 +100,7 @@ def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
         arguments.tensor_name,
         lambda text: _is_dumped(dump, text) or is_own_name(context, text) or text in names,
     )
-    asked, name = name, meant(context, name)
+    asked, name = name, resolve_program_name(context, name)
     if asked in names and not _is_dumped(dump, name):
         check_number(arguments.number, 1, f"result {name}", "is one value")
         return result_document(

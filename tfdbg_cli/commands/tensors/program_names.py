@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.reply import Candidate
+from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import node_name_of
 from tfdbg_cli.dumps.joined import JoinedDump, rank_name
@@ -22,7 +22,7 @@ def _is_known(dump: Dump, name: str) -> bool:
     return bool(dump.by_tensor(name) or dump.by_node(name))
 
 
-def meant(context: Context, name: str) -> str:
+def resolve_program_name(context: Context, name: str) -> str:
     """The tensor that a name of the program's means; any other name as it is.
 
     Names of nodes and tensors go first, then those of what the run has made, then its inputs. Where
@@ -43,7 +43,7 @@ def meant(context: Context, name: str) -> str:
 
 def is_own_name(context: Context, name: str) -> bool:
     """Whether a name is the program's for a tensor."""
-    return meant(context, name) != name
+    return resolve_program_name(context, name) != name
 
 
 def own_names_of(context: Context, node: str, slot: int | None = None) -> list[str]:

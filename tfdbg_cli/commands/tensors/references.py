@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.feeds import feed_tensor, has_feed
-from tfdbg_cli.commands.own_names import meant
+from tfdbg_cli.commands.tensors.feeds import feed_tensor, has_feed
+from tfdbg_cli.commands.tensors.program_names import resolve_program_name
+from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto
-from tfdbg_cli.errors import UserError, did_you_mean
 
 __all__ = [
     "Reference",
@@ -164,7 +164,7 @@ def reference_value(context: Context, text: str, execution: int | None = None) -
         UserError: there is no such value, or it is no array.
     """
     name, dump = text.strip(), context.dump
-    name = meant(context, name)
+    name = resolve_program_name(context, name)
     tensors_known = dump is not None and bool(dump.data())
     if has_feed(context, name) and not (dump is not None and dump.by_tensor(name)):
         value = feed_tensor(context, name)

@@ -6,15 +6,15 @@ import re
 import time
 from collections.abc import Sequence
 
-from tfdbg_cli.commands.tensor_columns import (
+from tfdbg_cli.commands.tensors.columns import (
     STATISTICS,
     WIDE,
     Column,
     columns,
     default_columns,
 )
-from tfdbg_cli.commands.tensor_facts import TensorFacts
-from tfdbg_cli.documents import Document, Line, Link, Span
+from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.common.documents import Document, Line, Link, Span
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.tensors.measurements import Background
 from tfdbg_cli.tensors.search import words_in

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.expressions import select
-from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import Argument
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.expressions import select
 from tfdbg_cli.commands.units import bytes_text
-from tfdbg_cli.documents import ChainDocument, Document, Line, MenuItem, TextDocument, line
+from tfdbg_cli.common.documents import ChainDocument, Document, Line, MenuItem, TextDocument, line
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
-from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.tensors.badness import BAD_PATTERN, BadSteps, can_be_bad, find_bad
 from tfdbg_cli.tensors.formatting import TensorView
 from tfdbg_cli.tensors.magnitude import MagnitudeView

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.dumps import wire
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dtypes import dtype_by_name, dtype_by_number
-from tfdbg_cli.dumps.tensor_proto import TensorProto, parse_shape, put_shape
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.dumps.proto import wire
+from tfdbg_cli.dumps.proto.tensor_proto import TensorProto, parse_shape, put_shape
 
 __all__ = ["AttrValue", "encode_text", "render", "split_entry"]
 

@@ -9,12 +9,12 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tfdbg_cli.dumps import wire
-from tfdbg_cli.dumps.attr_values import AttrValue, encode_text, render, split_entry
 from tfdbg_cli.dumps.files import Chunk
 from tfdbg_cli.dumps.graph import Graph, Node, parse_tensor_name
-from tfdbg_cli.dumps.names import collapse_slashes, decode_node_name, encode_node_name
+from tfdbg_cli.dumps.proto import wire
+from tfdbg_cli.dumps.proto.attr_values import AttrValue, encode_text, render, split_entry
 from tfdbg_cli.dumps.sources import Frame
+from tfdbg_cli.dumps.tfdbg_dir.names import collapse_slashes, decode_node_name, encode_node_name
 
 __all__ = [
     "FUNCTIONAL",

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.dumps import wire
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dtypes import DType, decode, dtype_by_name, dtype_by_number, dtype_of, encode
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.dumps.files import Chunk
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.dumps.proto import wire
 
 __all__ = ["TensorProto", "parse_shape", "put_shape", "string_elements", "tensor_chunks"]
 

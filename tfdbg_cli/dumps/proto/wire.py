@@ -8,8 +8,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.files import Chunk
-from tfdbg_cli.errors import DumpError
 
 __all__ = [
     "FIXED32",

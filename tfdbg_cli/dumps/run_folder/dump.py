@@ -8,16 +8,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tfdbg_cli.common.errors import DumpError, UserError
 from tfdbg_cli.dumps.dump import Datum, Dump, RunError, RunInfo
 from tfdbg_cli.dumps.feeds import LazyFeeds
 from tfdbg_cli.dumps.files import read_file
 from tfdbg_cli.dumps.graph import Graph, parse_tensor_name
-from tfdbg_cli.dumps.graph_def import graph_of, parse_graph_def
-from tfdbg_cli.dumps.json_fields import Fields, fail, is_size, parse_json
 from tfdbg_cli.dumps.profile import Profile
-from tfdbg_cli.dumps.profile_file import PROFILE_FILE, read_profile
-from tfdbg_cli.dumps.runfolder_tensors import Record, RunFolderDatum, Stored
-from tfdbg_cli.dumps.runfolder_writer import (
+from tfdbg_cli.dumps.proto.graph_def import graph_of, parse_graph_def
+from tfdbg_cli.dumps.run_folder.json_fields import Fields, fail, is_size, parse_json
+from tfdbg_cli.dumps.run_folder.profile_file import PROFILE_FILE, read_profile
+from tfdbg_cli.dumps.run_folder.safetensors_part import dtype_of_stored, read_header
+from tfdbg_cli.dumps.run_folder.tensors import Record, RunFolderDatum, Stored
+from tfdbg_cli.dumps.run_folder.writer import (
     FORMAT,
     FRAMES_FILE,
     GRAPH_FILE,
@@ -28,9 +30,7 @@ from tfdbg_cli.dumps.runfolder_writer import (
     RunFolderWriter,
     write_run_folder,
 )
-from tfdbg_cli.dumps.safetensors_part import dtype_of_stored, read_header
 from tfdbg_cli.dumps.sources import Frame, Sources
-from tfdbg_cli.errors import DumpError, UserError
 
 __all__ = ["RunFolderDatum", "RunFolderDump", "RunFolderWriter", "write_run_folder"]
 

@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.files import read_file
-from tfdbg_cli.dumps.json_fields import Fields, fail, parse_json
-from tfdbg_cli.dumps.profile import Place, Profile, ProfileEntry
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.dumps.profile import CodeLine, Profile, ProfileEntry
+from tfdbg_cli.dumps.run_folder.json_fields import Fields, fail, parse_json
 
 __all__ = ["PROFILE_FILE", "profile_lines", "read_profile"]
 
@@ -107,7 +107,7 @@ def _entry(record: dict[str, Any]) -> ProfileEntry:
     found = Fields(record, fail)
     place = None
     if "file" in found:
-        place = Place(found.text("file"), found.size("line"), found.text("function"))
+        place = CodeLine(found.text("file"), found.size("line"), found.text("function"))
     if "node" not in found:
         raise ValueError("node")
     return ProfileEntry(

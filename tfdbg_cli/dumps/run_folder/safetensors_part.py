@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dtypes import DType, dtype_by_name, dtype_of, encode
 from tfdbg_cli.dumps.files import Chunk, read_file, write_file
-from tfdbg_cli.dumps.json_fields import parse_json
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.dumps.run_folder.json_fields import parse_json
 
 __all__ = [
     "PADDING",

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.dumps.json_fields import parse_json
-from tfdbg_cli.dumps.tensor_proto import string_elements
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.dumps.proto.tensor_proto import string_elements
+from tfdbg_cli.dumps.run_folder.json_fields import parse_json
 
 __all__ = ["decode_strings", "encode_strings"]
 

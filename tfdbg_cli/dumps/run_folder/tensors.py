@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dtypes import decode, dtype_by_name
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.dumps.files import read_file
-from tfdbg_cli.dumps.json_fields import Fields, fail
-from tfdbg_cli.dumps.strings_part import decode_strings
-from tfdbg_cli.dumps.view_places import view_in
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.dumps.run_folder.json_fields import Fields, fail
+from tfdbg_cli.dumps.run_folder.strings_part import decode_strings
+from tfdbg_cli.dumps.run_folder.view_places import view_in
 
 __all__ = ["Record", "RunFolderDatum", "Stored"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.elements import node_name_of
-from tfdbg_cli.errors import DumpError
 
 __all__ = ["ViewPlaces", "view_in"]
 

@@ -12,20 +12,20 @@ from typing import Any, Self
 
 import numpy as np
 
+from tfdbg_cli.common.errors import DumpError, one_line
 from tfdbg_cli.dumps.dtypes import count_bad
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto, RunInfo
 from tfdbg_cli.dumps.feeds import as_tensor, is_text
 from tfdbg_cli.dumps.files import Chunk, make_folder, write_error, write_file
 from tfdbg_cli.dumps.graph import Graph
-from tfdbg_cli.dumps.graph_def import graph_chunks, node_def_of
 from tfdbg_cli.dumps.profile import Profile
-from tfdbg_cli.dumps.profile_file import PROFILE_FILE, profile_lines
-from tfdbg_cli.dumps.safetensors_part import PartWriter, storage_of
+from tfdbg_cli.dumps.proto.graph_def import graph_chunks, node_def_of
+from tfdbg_cli.dumps.run_folder.profile_file import PROFILE_FILE, profile_lines
+from tfdbg_cli.dumps.run_folder.safetensors_part import PartWriter, storage_of
+from tfdbg_cli.dumps.run_folder.strings_part import encode_strings
+from tfdbg_cli.dumps.run_folder.view_places import ViewPlaces
 from tfdbg_cli.dumps.sources import Frame, Sources, is_library_path
-from tfdbg_cli.dumps.strings_part import encode_strings
-from tfdbg_cli.dumps.view_places import ViewPlaces
-from tfdbg_cli.dumps.writer import check_new_folder
-from tfdbg_cli.errors import DumpError, one_line
+from tfdbg_cli.dumps.tfdbg_dir.writer import check_new_folder
 
 __all__ = [
     "FORMAT",

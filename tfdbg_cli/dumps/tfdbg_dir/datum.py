@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dump import Datum
-from tfdbg_cli.dumps.events import damaged, read_event
 from tfdbg_cli.dumps.files import is_inside
-from tfdbg_cli.dumps.names import (
+from tfdbg_cli.dumps.proto.tensor_proto import TensorProto
+from tfdbg_cli.dumps.tfdbg_dir.events import damaged, read_event
+from tfdbg_cli.dumps.tfdbg_dir.names import (
     DEVICE_PREFIX,
     GRAPH_PREFIX,
     DumpName,
@@ -19,8 +21,6 @@ from tfdbg_cli.dumps.names import (
     is_canonical_device,
     parse_dump_name,
 )
-from tfdbg_cli.dumps.tensor_proto import TensorProto
-from tfdbg_cli.errors import DumpError
 
 __all__ = ["DebugTensorDatum", "DeviceFolder", "scan_device_folder", "scan_root"]
 

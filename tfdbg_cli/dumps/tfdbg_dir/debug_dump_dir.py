@@ -6,17 +6,17 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tfdbg_cli.dumps.datum import DebugTensorDatum, DeviceFolder
-from tfdbg_cli.dumps.directory_graphs import GraphQueries
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto, Predicate, bound
-from tfdbg_cli.dumps.events import (
+from tfdbg_cli.dumps.tfdbg_dir.datum import DebugTensorDatum, DeviceFolder
+from tfdbg_cli.dumps.tfdbg_dir.events import (
     CoreMetadata,
     extract_core_metadata_from_event_proto,
     load_tensor_from_event,
     load_tensor_from_event_file,
 )
-from tfdbg_cli.dumps.names import device_name_to_device_path, device_path_to_device_name
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.dumps.tfdbg_dir.graphs import GraphQueries
+from tfdbg_cli.dumps.tfdbg_dir.names import device_name_to_device_path, device_path_to_device_name
 
 __all__ = [
     "DebugDumpDir",

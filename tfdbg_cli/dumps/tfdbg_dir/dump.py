@@ -7,28 +7,33 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tfdbg_cli.dumps.datum import DebugTensorDatum, DeviceFolder, scan_device_folder, scan_root
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto, RunInfo
-from tfdbg_cli.dumps.events import (
+from tfdbg_cli.dumps.feeds import LazyFeeds
+from tfdbg_cli.dumps.graph import Graph, node_name_of
+from tfdbg_cli.dumps.proto.graph_def import GraphDef, parse_graph_def
+from tfdbg_cli.dumps.sources import Frame
+from tfdbg_cli.dumps.tfdbg_dir.datum import (
+    DebugTensorDatum,
+    DeviceFolder,
+    scan_device_folder,
+    scan_root,
+)
+from tfdbg_cli.dumps.tfdbg_dir.events import (
     CoreMetadata,
     damaged,
     extract_core_metadata_from_event_proto,
     read_event,
 )
-from tfdbg_cli.dumps.feeds import LazyFeeds
-from tfdbg_cli.dumps.graph import Graph, node_name_of
-from tfdbg_cli.dumps.graph_def import GraphDef, parse_graph_def
-from tfdbg_cli.dumps.names import (
+from tfdbg_cli.dumps.tfdbg_dir.names import (
     CORE_METADATA_PREFIX,
     FEED_KEYS_INFO,
     FETCHES_INFO,
     METADATA_PREFIX,
     parse_feed_node_name,
 )
-from tfdbg_cli.dumps.partition import DeviceGraph, user_graph
-from tfdbg_cli.dumps.sources import Frame
-from tfdbg_cli.dumps.validation import causality_problems
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.dumps.tfdbg_dir.partition import DeviceGraph, user_graph
+from tfdbg_cli.dumps.tfdbg_dir.validation import causality_problems
 
 __all__ = ["DirectoryDump"]
 

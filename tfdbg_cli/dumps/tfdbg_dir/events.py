@@ -9,11 +9,11 @@ import json
 import os
 from typing import Any, NamedTuple
 
-from tfdbg_cli.dumps import wire
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.files import Chunk, read_file
-from tfdbg_cli.dumps.json_fields import Fields, fail, parse_json
-from tfdbg_cli.dumps.tensor_proto import TensorProto
-from tfdbg_cli.errors import DumpError
+from tfdbg_cli.dumps.proto import wire
+from tfdbg_cli.dumps.proto.tensor_proto import TensorProto
+from tfdbg_cli.dumps.run_folder.json_fields import Fields, fail, parse_json
 
 __all__ = [
     "CoreMetadata",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tfdbg_cli.dumps.attr_values import AttrValue
-from tfdbg_cli.dumps.directory_dump import DirectoryDump
 from tfdbg_cli.dumps.graph import node_name_of
-from tfdbg_cli.dumps.graph_def import GraphDef
-from tfdbg_cli.dumps.partition import DeviceGraph
-from tfdbg_cli.dumps.walks import all_inputs, some_path
+from tfdbg_cli.dumps.proto.attr_values import AttrValue
+from tfdbg_cli.dumps.proto.graph_def import GraphDef
+from tfdbg_cli.dumps.tfdbg_dir.dump import DirectoryDump
+from tfdbg_cli.dumps.tfdbg_dir.partition import DeviceGraph
+from tfdbg_cli.dumps.tfdbg_dir.walks import all_inputs, some_path
 
 __all__ = ["GraphQueries"]
 

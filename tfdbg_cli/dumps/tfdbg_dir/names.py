@@ -7,7 +7,7 @@ import os
 import re
 from typing import NamedTuple
 
-from tfdbg_cli.dumps.wire import encoded
+from tfdbg_cli.dumps.proto.wire import encoded
 
 __all__ = [
     "CORE_METADATA_PREFIX",

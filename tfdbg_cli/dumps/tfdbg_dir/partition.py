@@ -8,9 +8,9 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.dumps.graph_def import GraphDef, GraphDefNode, NodeDef, tensor_of_input
-from tfdbg_cli.dumps.names import is_copy_node, is_debug_node, parse_copy_node_name
+from tfdbg_cli.dumps.proto.graph_def import GraphDef, GraphDefNode, NodeDef, tensor_of_input
 from tfdbg_cli.dumps.sources import Frame
+from tfdbg_cli.dumps.tfdbg_dir.names import is_copy_node, is_debug_node, parse_copy_node_name
 
 __all__ = ["DeviceGraph", "FeedName", "has_ref_output", "user_graph"]
 
@@ -169,7 +169,7 @@ def _original(source: str, copied: dict[str, str]) -> str:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _DeviceTensor:
     """A tensor as one device's graph names it."""
 
     graph: DeviceGraph
@@ -181,13 +181,13 @@ class _Joiner:
 
     def __init__(self, graphs: Iterable[DeviceGraph], feed_name: FeedName) -> None:
         self._feed_name = feed_name
-        self._sent: dict[tuple[bytes, ...], _Place] = {}
+        self._sent: dict[tuple[bytes, ...], _DeviceTensor] = {}
         for graph in graphs:
             for name, node in graph.nodes.items():
                 if node.op in _SENDS and graph.inputs[name]:
-                    self._sent[_channel(node)] = _Place(graph, graph.inputs[name][0])
+                    self._sent[_channel(node)] = _DeviceTensor(graph, graph.inputs[name][0])
 
-    def source(self, graph: DeviceGraph, name: str) -> _Place | None:
+    def source(self, graph: DeviceGraph, name: str) -> _DeviceTensor | None:
         """Where the tensor that a ``_Recv`` node gives was sent from."""
         node = graph.nodes.get(name)
         if node is None or node.op not in _RECVS:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfdbg_cli.dumps.graph_def import GraphDef, parse_graph_def
-from tfdbg_cli.dumps.partition import DeviceGraph
+from tfdbg_cli.dumps.proto.graph_def import GraphDef, parse_graph_def
+from tfdbg_cli.dumps.tfdbg_dir.partition import DeviceGraph
 
 __all__ = ["reconstruct_non_debug_graph_def"]
 

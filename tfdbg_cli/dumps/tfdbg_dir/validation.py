@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import node_name_of, slot_of
-from tfdbg_cli.dumps.partition import DeviceGraph
+from tfdbg_cli.dumps.tfdbg_dir.partition import DeviceGraph
 
 __all__ = ["causality_problems"]
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from tfdbg_cli.dumps.graph import node_name_of
-from tfdbg_cli.dumps.partition import DeviceGraph
+from tfdbg_cli.dumps.tfdbg_dir.partition import DeviceGraph
 
 __all__ = ["all_inputs", "some_path"]
 

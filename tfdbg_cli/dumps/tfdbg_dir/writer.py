@@ -16,13 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.common.errors import DumpError, UserError
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto, RunInfo
-from tfdbg_cli.dumps.events import graph_event, message_event, tensor_event
 from tfdbg_cli.dumps.feeds import as_tensor
 from tfdbg_cli.dumps.files import Chunk, make_folder, write_file
 from tfdbg_cli.dumps.graph import Graph, node_name_of, parse_tensor_name
-from tfdbg_cli.dumps.graph_def import NodeDef, graph_chunks, node_def_of
-from tfdbg_cli.dumps.names import (
+from tfdbg_cli.dumps.proto.graph_def import NodeDef, graph_chunks, node_def_of
+from tfdbg_cli.dumps.proto.tensor_proto import tensor_chunks
+from tfdbg_cli.dumps.tfdbg_dir.events import graph_event, message_event, tensor_event
+from tfdbg_cli.dumps.tfdbg_dir.names import (
     CORE_METADATA_PREFIX,
     FEED_KEYS_INFO,
     FETCHES_INFO,
@@ -30,8 +32,6 @@ from tfdbg_cli.dumps.names import (
     device_name_to_device_path,
     file_node_name,
 )
-from tfdbg_cli.dumps.tensor_proto import tensor_chunks
-from tfdbg_cli.errors import DumpError, UserError
 
 __all__ = [
     "DEFAULT_DEVICE",

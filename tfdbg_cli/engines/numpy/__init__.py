@@ -13,39 +13,7 @@ It is what `tfdbg_cli.engines.numpy.debugging` debugs, and the engine to copy wh
 
 from __future__ import annotations
 
-from tfdbg_cli.engines.numpy import errors, gradient_rules, nn, operators, train
-from tfdbg_cli.engines.numpy.array_ops import (
-    broadcast_to,
-    concat,
-    expand_dims,
-    identity,
-    range,
-    rank,
-    reshape,
-    slice,
-    split,
-    squeeze,
-    stack,
-    stop_gradient,
-    strided_slice,
-    tile,
-    transpose,
-    unique,
-    where,
-)
-from tfdbg_cli.engines.numpy.constants import (
-    constant,
-    convert_to_tensor,
-    fill,
-    ones,
-    ones_like,
-    placeholder,
-    shape,
-    size,
-    zeros,
-    zeros_like,
-)
-from tfdbg_cli.engines.numpy.control_flow import cond, while_loop
+from tfdbg_cli.engines.numpy import errors
 from tfdbg_cli.engines.numpy.dtypes import (
     bool_,
     complex64,
@@ -68,7 +36,41 @@ from tfdbg_cli.engines.numpy.graph import (
     name_scope,
     reset_default_graph,
 )
-from tfdbg_cli.engines.numpy.math_ops import (
+from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.ops import gradient_rules, nn, operators, train
+from tfdbg_cli.engines.numpy.ops.array_ops import (
+    broadcast_to,
+    concat,
+    expand_dims,
+    identity,
+    range,
+    rank,
+    reshape,
+    slice,
+    split,
+    squeeze,
+    stack,
+    stop_gradient,
+    strided_slice,
+    tile,
+    transpose,
+    unique,
+    where,
+)
+from tfdbg_cli.engines.numpy.ops.constants import (
+    constant,
+    convert_to_tensor,
+    fill,
+    ones,
+    ones_like,
+    placeholder,
+    shape,
+    size,
+    zeros,
+    zeros_like,
+)
+from tfdbg_cli.engines.numpy.ops.control_flow import cond, while_loop
+from tfdbg_cli.engines.numpy.ops.math_ops import (
     abs,
     add,
     add_n,
@@ -109,14 +111,13 @@ from tfdbg_cli.engines.numpy.math_ops import (
     subtract,
     tanh,
 )
-from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
-from tfdbg_cli.engines.numpy.random_ops import (
+from tfdbg_cli.engines.numpy.ops.random_ops import (
     random_normal,
     random_uniform,
     set_random_seed,
     truncated_normal,
 )
-from tfdbg_cli.engines.numpy.reductions import (
+from tfdbg_cli.engines.numpy.ops.reductions import (
     argmax,
     argmin,
     reduce_all,
@@ -127,9 +128,8 @@ from tfdbg_cli.engines.numpy.reductions import (
     reduce_prod,
     reduce_sum,
 )
-from tfdbg_cli.engines.numpy.script_ops import Assert, py_func
-from tfdbg_cli.engines.numpy.session import Session, get_default_session
-from tfdbg_cli.engines.numpy.variables import (
+from tfdbg_cli.engines.numpy.ops.script_ops import Assert, py_func
+from tfdbg_cli.engines.numpy.ops.variables import (
     Variable,
     assign,
     assign_add,
@@ -142,6 +142,7 @@ from tfdbg_cli.engines.numpy.variables import (
     trainable_variables,
     variables_initializer,
 )
+from tfdbg_cli.engines.numpy.session import Session, get_default_session
 
 bool = bool_
 

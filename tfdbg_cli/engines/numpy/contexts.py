@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
 
-__all__ = ["Branch", "Context", "Loop"]
+__all__ = ["Branch", "FlowContext", "Loop"]
 
 
-class Context:
+class FlowContext:
     """A loop or branch.
 
     Attributes:
@@ -20,12 +20,12 @@ class Context:
         name: for messages.
     """
 
-    def __init__(self, parent: Context | None, name: str) -> None:
+    def __init__(self, parent: FlowContext | None, name: str) -> None:
         self.parent = parent
         self.name = name
         self.pivot: Operation | None = None
 
-    def same_as(self, other: Context) -> bool:
+    def same_as(self, other: FlowContext) -> bool:
         """Whether both run exactly when the other does."""
         return self is other
 
@@ -33,7 +33,7 @@ class Context:
         """Nodes that must be computed for the context to run."""
         return []
 
-    def check_visible(self, tensor: Tensor, user: str, where: Context | None) -> None:
+    def check_visible(self, tensor: Tensor, user: str, where: FlowContext | None) -> None:
         """Check that a node made in context ``where`` can use a tensor of this context.
 
         Raises:
@@ -49,7 +49,7 @@ class Context:
         )
 
 
-class Branch(Context):
+class Branch(FlowContext):
     """One side of a ``cond``.
 
     Args:
@@ -59,12 +59,12 @@ class Branch(Context):
         taken_if: the value of ``pred`` for which this side runs.
     """
 
-    def __init__(self, parent: Context | None, name: str, pred: Tensor, taken_if: bool) -> None:
+    def __init__(self, parent: FlowContext | None, name: str, pred: Tensor, taken_if: bool) -> None:
         super().__init__(parent, name)
         self.pred = pred
         self.taken_if = taken_if
 
-    def same_as(self, other: Context) -> bool:
+    def same_as(self, other: FlowContext) -> bool:
         """Branches on the same condition run together: gradients use the forward values."""
         if not isinstance(other, Branch):
             return False
@@ -75,7 +75,7 @@ class Branch(Context):
         return [self.pred.op]
 
 
-class Loop(Context):
+class Loop(FlowContext):
     """The inside of a ``while_loop``: Merge, condition, LoopCond, Switch, body, NextIteration.
 
     Attributes:
@@ -86,7 +86,7 @@ class Loop(Context):
         switches: the nodes where they go on into the body or out of the loop.
     """
 
-    def __init__(self, parent: Context | None, name: str) -> None:
+    def __init__(self, parent: FlowContext | None, name: str) -> None:
         super().__init__(parent, name)
         self.loop_cond: Operation | None = None
         self.merges: set[Operation] = set()

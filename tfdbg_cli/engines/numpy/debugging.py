@@ -18,7 +18,7 @@ from tfdbg_cli.engines.base import Capture, Engine, SessionAdapter, Watch, WrapS
 from tfdbg_cli.engines.numpy import graph as framework
 from tfdbg_cli.engines.numpy.dtypes import dtype_name
 from tfdbg_cli.engines.numpy.errors import OpError
-from tfdbg_cli.engines.numpy.executor import Plan
+from tfdbg_cli.engines.numpy.executor import RunPlan
 from tfdbg_cli.engines.numpy.recording import DEVICE, Clock, shown
 from tfdbg_cli.engines.numpy.session import (
     Session,
@@ -26,8 +26,8 @@ from tfdbg_cli.engines.numpy.session import (
     flatten_fetches,
     intercept_runs,
 )
-from tfdbg_cli.engines.numpy.step_layout import Layout, make_layout
-from tfdbg_cli.engines.numpy.stepping import NumpyStepper
+from tfdbg_cli.engines.numpy.stepping.layout import NodeLayout, make_layout
+from tfdbg_cli.engines.numpy.stepping.stepper import NumpyStepper
 from tfdbg_cli.engines.numpy.timing import TimedStep, Timing
 
 __all__ = ["ENGINE", "NumpyAdapter", "NumpyEngine"]
@@ -39,7 +39,7 @@ _WATCHES = 16
 _LAYOUTS = 16
 
 
-class _Watcher:
+class _WatchMatcher:
     """Which outputs of which nodes a watch asks for; decided once a node."""
 
     def __init__(self, watch: Watch) -> None:
@@ -74,9 +74,11 @@ class NumpyAdapter(SessionAdapter):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._watchers: dict[Watch, _Watcher] = {}
+        self._watchers: dict[Watch, _WatchMatcher] = {}
         # By the plan's id and the feeds in the caller's order.
-        self._layouts: dict[tuple[int, tuple[framework.Tensor, ...]], tuple[Plan, Layout]] = {}
+        self._layouts: dict[
+            tuple[int, tuple[framework.Tensor, ...]], tuple[RunPlan, NodeLayout]
+        ] = {}
         self._graph: Graph | None = None
         self._graph_version = -1
 
@@ -99,7 +101,7 @@ class NumpyAdapter(SessionAdapter):
         def add(op: framework.Operation, slot: int, value: Any) -> None:
             dump.add(op.name, slot, value, timestamp=clock.now(), device_name=DEVICE)
 
-        def on_plan(plan: Plan, values: Mapping[framework.Tensor, Any]) -> None:
+        def on_plan(plan: RunPlan, values: Mapping[framework.Tensor, Any]) -> None:
             for tensor, value in values.items():
                 if tensor.value_index in watcher.slots(tensor.op):
                     add(tensor.op, tensor.value_index, value)
@@ -142,12 +144,12 @@ class NumpyAdapter(SessionAdapter):
             self._layouts[id(run.plan), fed] = run.plan, layout
         return NumpyStepper(run, layout, self.graph())
 
-    def _watcher(self, watch: Watch) -> _Watcher:
+    def _watcher(self, watch: Watch) -> _WatchMatcher:
         found = self._watchers.get(watch)
         if found is None:
             if len(self._watchers) >= _WATCHES:
                 self._watchers.clear()
-            found = self._watchers[watch] = _Watcher(watch)
+            found = self._watchers[watch] = _WatchMatcher(watch)
         return found
 
     def fetch_names(self, fetches: Any) -> list[str]:

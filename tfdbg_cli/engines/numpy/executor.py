@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.contexts import Branch, Context, Loop
+from tfdbg_cli.engines.numpy.contexts import Branch, FlowContext, Loop
 from tfdbg_cli.engines.numpy.dtypes import Array, DType, dtype_name
 from tfdbg_cli.engines.numpy.errors import (
     FailedPreconditionError,
@@ -23,14 +23,14 @@ from tfdbg_cli.engines.numpy.errors import (
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
 from tfdbg_cli.engines.numpy.registry import OPS
 
-__all__ = ["Block", "Plan", "Recorder", "State", "Step", "VariableRef", "make_plan"]
+__all__ = ["PlanBlock", "Recorder", "RunPlan", "RunState", "RunStep", "VariableRef", "make_plan"]
 
 #: Called with an operation and a value for each of its outputs (``None``: an output that the run
 #: did not make) as soon as they are computed.
 Recorder: TypeAlias = "Callable[[Operation, Sequence[Any]], None]"
 
 
-class State:
+class RunState:
     """What a session keeps from run to run: the values of variables, and the random streams.
 
     A variable's array is replaced, never written to, so that whoever holds one keeps its value.
@@ -75,7 +75,7 @@ class VariableRef:
 
     __slots__ = ("op", "snapshot", "state")
 
-    def __init__(self, state: State, op: Operation) -> None:
+    def __init__(self, state: RunState, op: Operation) -> None:
         self.state = state
         self.op = op
         self.snapshot: Array | None = state.variables.get(op)
@@ -106,7 +106,7 @@ class VariableRef:
 
 
 @dataclass
-class Block:
+class PlanBlock:
     """The nodes of one loop or branch that a run needs, in order.
 
     Attributes:
@@ -118,16 +118,16 @@ class Block:
         last: the place of its last node in the order of creation.
     """
 
-    context: Context
-    items: list[Operation | Block]
-    body: list[Operation | Block]
+    context: FlowContext
+    items: list[Operation | PlanBlock]
+    body: list[Operation | PlanBlock]
     merges: list[Operation]
     switches: list[Operation]
     last: int
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """What a run computes, in order.
 
     Attributes:
@@ -135,11 +135,11 @@ class Plan:
         operations: how many nodes there are in all.
     """
 
-    items: list[Operation | Block]
+    items: list[Operation | PlanBlock]
     operations: list[Operation]
 
 
-def make_plan(targets: Iterable[Operation], fed: frozenset[Tensor]) -> Plan:
+def make_plan(targets: Iterable[Operation], fed: frozenset[Tensor]) -> RunPlan:
     """Find the nodes that some targets need, given that some tensors are fed.
 
     Args:
@@ -164,31 +164,34 @@ def make_plan(targets: Iterable[Operation], fed: frozenset[Tensor]) -> Plan:
             stack.extend(context.required())
             context = context.parent
     ordered = sorted(needed, key=lambda op: op.index)
-    top: list[Operation | Block] = []
-    blocks: dict[Context, Block] = {}
+    top: list[Operation | PlanBlock] = []
+    blocks: dict[FlowContext, PlanBlock] = {}
     for op in ordered:
-        chain: list[Context] = []
+        chain: list[FlowContext] = []
         context = op.context
         while context is not None:
             chain.append(context)
             context = context.parent
-        parent: Block | None = None
+        parent: PlanBlock | None = None
         for context in reversed(chain):
             block = blocks.get(context)
             if block is None:
-                block = blocks[context] = Block(context, [], [], [], [], op.index)
+                block = blocks[context] = PlanBlock(context, [], [], [], [], op.index)
                 _place(block, parent, top, op)
             block.last = op.index
             parent = block
         _place(op, parent, top, op)
     # A block runs when its last node comes: what was made in between, but outside, runs before it.
     for items in [top, *(part for block in blocks.values() for part in (block.items, block.body))]:
-        items.sort(key=lambda item: item.last if isinstance(item, Block) else item.index)
-    return Plan(top, ordered)
+        items.sort(key=lambda item: item.last if isinstance(item, PlanBlock) else item.index)
+    return RunPlan(top, ordered)
 
 
 def _place(
-    item: Operation | Block, parent: Block | None, top: list[Operation | Block], first: Operation
+    item: Operation | PlanBlock,
+    parent: PlanBlock | None,
+    top: list[Operation | PlanBlock],
+    first: Operation,
 ) -> None:
     """Append an item, whose first node is ``first``, to the part of its block that it is of."""
     if parent is None:
@@ -209,7 +212,7 @@ def _place(
     parent.items.append(item)
 
 
-class Step:
+class RunStep:
     """One run: the values computed so far.
 
     Args:
@@ -224,7 +227,7 @@ class Step:
 
     def __init__(
         self,
-        state: State,
+        state: RunState,
         values: dict[Tensor, Any],
         recorder: Recorder | None,
         errstate: Mapping[str, Any],
@@ -239,7 +242,7 @@ class Step:
         """The variable that a variable node stands for."""
         return VariableRef(self.state, op)
 
-    def run(self, items: Sequence[Operation | Block]) -> None:
+    def run(self, items: Sequence[Operation | PlanBlock]) -> None:
         """Compute nodes and blocks in order.
 
         Raises:
@@ -248,10 +251,10 @@ class Step:
         for item in items:
             if type(item) is Operation:
                 self._run_op(item)
-            elif isinstance(item, Block):
+            elif isinstance(item, PlanBlock):
                 self._run_block(item)
 
-    def _run_block(self, block: Block) -> None:
+    def _run_block(self, block: PlanBlock) -> None:
         context = block.context
         if isinstance(context, Branch):
             if bool(self.values[context.pred]) == context.taken_if:
@@ -261,7 +264,7 @@ class Step:
         while self.iterate(block, first):
             first = False
 
-    def iterate(self, block: Block, first: bool) -> bool:
+    def iterate(self, block: PlanBlock, first: bool) -> bool:
         """Compute one iteration of a loop.
 
         Args:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.constants import as_tensor, fill, shape, zeros_like
-from tfdbg_cli.engines.numpy.contexts import Context
-from tfdbg_cli.engines.numpy.control_flow import branches
+from tfdbg_cli.engines.numpy.contexts import FlowContext
 from tfdbg_cli.engines.numpy.dtypes import dtype_name, is_differentiable
 from tfdbg_cli.engines.numpy.graph import Graph
-from tfdbg_cli.engines.numpy.math_ops import add_n
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor, fill, shape, zeros_like
+from tfdbg_cli.engines.numpy.ops.control_flow import branches
+from tfdbg_cli.engines.numpy.ops.math_ops import add_n
 from tfdbg_cli.engines.numpy.registry import OPS
 
 __all__ = ["gradients"]
@@ -87,7 +87,7 @@ def _external_inputs(merge: Operation) -> list[Tensor]:
     return [tensor for tensor in found if is_differentiable(tensor.dtype)]
 
 
-def _is_inside(context: Context | None, outer: Context | None) -> bool:
+def _is_inside(context: FlowContext | None, outer: FlowContext | None) -> bool:
     """Whether a context is below another (and is not it)."""
     if context is None or context is outer:
         return False

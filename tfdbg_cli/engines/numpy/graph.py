@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tfdbg_cli.common.errors import did_you_mean
 from tfdbg_cli.engines.numpy.dtypes import DType, Shape
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor, raw_stack
 from tfdbg_cli.engines.numpy.registry import OPS
-from tfdbg_cli.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.contexts import Context
-    from tfdbg_cli.engines.numpy.variables import Variable
+    from tfdbg_cli.engines.numpy.contexts import FlowContext
+    from tfdbg_cli.engines.numpy.ops.variables import Variable
 
 __all__ = [
     "Graph",
@@ -47,7 +47,7 @@ class _Building(threading.local):
     def __init__(self) -> None:
         self.scope = ""
         self.control: tuple[_ControlBlock, ...] = ()
-        self.context: Context | None = None
+        self.context: FlowContext | None = None
 
 
 class Graph:
@@ -199,7 +199,7 @@ class Graph:
             building.control, building.context = before, context
 
     @contextmanager
-    def in_context(self, context: Context | None) -> Iterator[None]:
+    def in_context(self, context: FlowContext | None) -> Iterator[None]:
         """Nodes made in the block are part of a loop or branch. For the engine's own use."""
         building = self._building
         before, control = building.context, building.control
@@ -210,7 +210,7 @@ class Graph:
             building.context, building.control = before, control
 
     @property
-    def current_context(self) -> Context | None:
+    def current_context(self) -> FlowContext | None:
         """The loop or branch that nodes made now are part of."""
         return self._building.context
 
@@ -307,12 +307,12 @@ def remove_last(stack: list[Any], item: Any) -> None:
             return
 
 
-class _Defaults(threading.local):
+class _DefaultGraphs(threading.local):
     def __init__(self) -> None:
         self.stack: list[Graph] = []
 
 
-_defaults = _Defaults()
+_defaults = _DefaultGraphs()
 _global_graph = Graph()
 
 

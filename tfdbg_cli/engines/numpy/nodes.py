@@ -12,7 +12,7 @@ from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.numpy.dtypes import DType, Shape, dtype_name, merge_shapes
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.contexts import Context
+    from tfdbg_cli.engines.numpy.contexts import FlowContext
     from tfdbg_cli.engines.numpy.graph import Graph
 
 __all__ = ["Operand", "Operation", "Tensor", "raw_stack"]
@@ -37,7 +37,7 @@ def raw_stack() -> RawStack:
 class Operand:
     """What Python's operators and the functions of the engine take: a tensor or a variable.
 
-    The operators are put in by `tfdbg_cli.engines.numpy.operators`. ``==`` stays identity, because
+    The operators are put in by `tfdbg_cli.engines.numpy.ops.operators`. ``==`` stays identity, because
     tensors are keys of a ``feed_dict``.
     """
 
@@ -193,7 +193,7 @@ class Operation:
         inputs: tuple[Tensor, ...],
         control_inputs: tuple[Operation, ...],
         attributes: Mapping[str, Any],
-        context: Context | None,
+        context: FlowContext | None,
         index: int,
         stack: RawStack,
     ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tfdbg_cli.engines.numpy.dtypes import Array, Shape
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.executor import Step
+    from tfdbg_cli.engines.numpy.executor import RunStep
     from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
 
 __all__ = [
@@ -97,7 +97,7 @@ def no_gradient(*op_types: str) -> None:
 def pure(function: Callable[..., Array | Sequence[Array]]) -> Kernel:
     """A kernel from a function of the input arrays alone."""
 
-    def kernel(step: Step, op: Operation, inputs: list[Any]) -> Any:
+    def kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Any:
         return function(*inputs)
 
     return kernel

@@ -11,7 +11,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tfdbg_cli.engines.numpy.dtypes import compatible, dtype_name, to_array
-from tfdbg_cli.engines.numpy.executor import Plan, Recorder, State, Step, VariableRef, make_plan
+from tfdbg_cli.engines.numpy.executor import (
+    Recorder,
+    RunPlan,
+    RunState,
+    RunStep,
+    VariableRef,
+    make_plan,
+)
 from tfdbg_cli.engines.numpy.graph import Graph, get_default_graph, remove_last
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 
@@ -32,7 +39,7 @@ _PLANS = 128
 #: Given a session, what runs instead of it.
 Interceptor: TypeAlias = "Callable[[Session], Any]"
 
-#: What computes a run: `Step`, or something that watches it closer.
+#: What computes a run: `RunStep`, or something that watches it closer.
 StepMaker: TypeAlias = (
     "Callable[[State, dict[Tensor, Any], Recorder | None, Mapping[str, Any]], Step]"
 )
@@ -52,8 +59,8 @@ class PreparedRun:
         elements: the same, flattened.
     """
 
-    state: State
-    plan: Plan
+    state: RunState
+    plan: RunPlan
     values: dict[Tensor, Any]
     fetches: Any
     elements: Sequence[Tensor | Operation]
@@ -85,8 +92,8 @@ class Session:
 
     def __init__(self, graph: Graph | None = None, seed: int | None = None) -> None:
         self._graph = graph or get_default_graph()
-        self._state = State(self._graph.seed if seed is None else seed)
-        self._plans: dict[tuple[tuple[Operation, ...], frozenset[Tensor]], Plan] = {}
+        self._state = RunState(self._graph.seed if seed is None else seed)
+        self._plans: dict[tuple[tuple[Operation, ...], frozenset[Tensor]], RunPlan] = {}
         self._closed = False
         self._contexts: list[Any] = []
 
@@ -135,8 +142,8 @@ class Session:
         fetches: Any,
         feed_dict: Mapping[Any, Any] | None = None,
         recorder: Recorder | None = None,
-        on_plan: Callable[[Plan, dict[Tensor, Any]], None] | None = None,
-        make_step: StepMaker = Step,
+        on_plan: Callable[[RunPlan, dict[Tensor, Any]], None] | None = None,
+        make_step: StepMaker = RunStep,
     ) -> Any:
         """`run`, past any debugger. For the engine's debugging adapter.
 
@@ -145,7 +152,7 @@ class Session:
             feed_dict: as in `run`.
             recorder: told of every node as soon as it is computed.
             on_plan: told what will be computed, and the fed values, before anything is.
-            make_step: makes what computes it, from the arguments of `Step`.
+            make_step: makes what computes it, from the arguments of `RunStep`.
         """
         run = self.prepare(fetches, feed_dict)
         if on_plan is not None:
@@ -175,7 +182,7 @@ class Session:
         plan = self._plan(elements, frozenset(values))
         return PreparedRun(self._state, plan, values, fetches, elements)
 
-    def _plan(self, elements: Sequence[Tensor | Operation], fed: frozenset[Tensor]) -> Plan:
+    def _plan(self, elements: Sequence[Tensor | Operation], fed: frozenset[Tensor]) -> RunPlan:
         targets = tuple(
             dict.fromkeys(
                 item.op if isinstance(item, Tensor) else item
@@ -288,12 +295,12 @@ def pack_fetches(fetches: Any, values: Iterator[Any]) -> Any:
     return next(values)
 
 
-class _Defaults(threading.local):
+class _DefaultSessions(threading.local):
     def __init__(self) -> None:
         self.stack: list[Any] = []
 
 
-_defaults = _Defaults()
+_defaults = _DefaultSessions()
 
 
 def get_default_session() -> Any:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tfdbg_cli.engines.numpy.executor import Recorder, State, Step
+from tfdbg_cli.engines.numpy.executor import Recorder, RunState, RunStep
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
 
 __all__ = ["TimedStep", "Timing"]
@@ -28,18 +28,18 @@ class Timing(NamedTuple):
     ended: int
 
 
-class TimedStep(Step):
-    """A `Step` that times its nodes.
+class TimedStep(RunStep):
+    """A `RunStep` that times its nodes.
 
     Args:
         timings: gets a `Timing` for each node that is computed, in order.
-        state, values, recorder, errstate: as `Step` takes them.
+        state, values, recorder, errstate: as `RunStep` takes them.
     """
 
     def __init__(
         self,
         timings: list[Timing],
-        state: State,
+        state: RunState,
         values: dict[Tensor, Any],
         recorder: Recorder | None,
         errstate: Mapping[str, Any],

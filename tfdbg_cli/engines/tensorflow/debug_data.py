@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from tfdbg_cli.dumps import directory
+from tfdbg_cli.dumps.tfdbg_dir import debug_dump_dir as directory
 from tfdbg_cli.engines.tensorflow.remote_files import fetched
 
 __all__ = ["DebugDumpDir"]
@@ -26,7 +26,7 @@ def _messages() -> tuple[Any, Any] | None:
 class DebugDumpDir(directory.DebugDumpDir):
     """A run in the original's dump directory, whose graphs are TensorFlow's where that is there.
 
-    Args and errors as for `tfdbg_cli.dumps.directory.DebugDumpDir`; ``dump_root`` may be an
+    Args and errors as for `tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir.DebugDumpDir`; ``dump_root`` may be an
     address (``gs://bucket/run``) as well, of which a copy is read.
     """
 

@@ -44,8 +44,8 @@ class TensorFlowEngine(Engine):
 
     def adapt(self, session: Any) -> SessionAdapter:
         """An adapter for a session."""
-        from tfdbg_cli.engines.tensorflow.adapter import TensorFlowAdapter
-        from tfdbg_cli.engines.tensorflow.monitored import MonitoredAdapter
+        from tfdbg_cli.engines.tensorflow.sessions.adapter import TensorFlowAdapter
+        from tfdbg_cli.engines.tensorflow.sessions.monitored import MonitoredAdapter
 
         if _is_instance(session, _MONITORED, "_MonitoredSession"):
             return MonitoredAdapter(session)
@@ -65,7 +65,7 @@ class TensorFlowEngine(Engine):
 
     def install(self, wrap: WrapSession) -> Callable[[], None]:
         """Debug the runs of every session of the process; returns the way back."""
-        from tfdbg_cli.engines.tensorflow.install import install
+        from tfdbg_cli.engines.tensorflow.sessions.install import install
 
         return install(wrap)
 

@@ -9,8 +9,8 @@ from typing import Any
 from tensorflow.python.framework import dtypes, tensor_util
 
 from tfdbg_cli.dumps.graph import Graph, Node
-from tfdbg_cli.engines.tensorflow.bodies import Bodies
-from tfdbg_cli.engines.tensorflow.functions import Functions, Inner
+from tfdbg_cli.engines.tensorflow.bodies.functions import Functions, Inner
+from tfdbg_cli.engines.tensorflow.bodies.inlined import Bodies
 from tfdbg_cli.engines.tensorflow.stacks import frames_of
 
 __all__ = ["GraphView"]

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.common.errors import UserError, one_line
 
 __all__ = ["RemoteFiles", "deliver", "fetched", "is_remote", "remote_files"]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tfdbg_cli.common.errors import message_of, one_line
+from tfdbg_cli.common.settings import FIELDS
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.engines.base import (
@@ -15,13 +17,11 @@ from tfdbg_cli.engines.base import (
     Watch,
     WrapSession,
 )
-from tfdbg_cli.engines.torch.failures import is_framework_error, place_of_error
-from tfdbg_cli.engines.torch.patches import Around, Patches
+from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.ranks import meeting
-from tfdbg_cli.engines.torch.runs import Runs
-from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
-from tfdbg_cli.errors import message_of, one_line
-from tfdbg_cli.settings import FIELDS
+from tfdbg_cli.engines.torch.runs.failures import is_framework_error, place_of_error
+from tfdbg_cli.engines.torch.runs.patches import Around, Patches
+from tfdbg_cli.engines.torch.runs.runs import Runs
 
 __all__ = ["Program", "TorchAdapter"]
 
@@ -42,7 +42,7 @@ class Program:
 
     def __init__(self) -> None:
         self.setting: Callable[[str], Any] = _DEFAULTS.__getitem__
-        SURROUNDINGS.setting = self._value
+        PROCESS_PATCHES.setting = self._value
         self.runs = Runs(self)
         self.patches = Patches(self.runs)
         self._wraps: list[WrapSession] = []
@@ -103,7 +103,7 @@ class Program:
         scopes: frozenset[str] | None = None,
     ) -> SteppedRun:
         """A call of a function, to be made step by step."""
-        from tfdbg_cli.engines.torch.stepping_call import SteppedCall
+        from tfdbg_cli.engines.torch.stepping.call import SteppedCall
 
         return SteppedCall(self, function, args, kwargs, scopes).stepper()
 

@@ -7,14 +7,14 @@ import tempfile
 from pathlib import Path
 
 from tfdbg_cli.commands.context import Context, compile_regex
-from tfdbg_cli.commands.parsing import quoted
-from tfdbg_cli.commands.run import ExitChoice, RunChoice, describe_run
+from tfdbg_cli.commands.run.control import ExitChoice, RunChoice, describe_run
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.printable import printable
 from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo
-from tfdbg_cli.errors import UserError, one_line
-from tfdbg_cli.printable import printable
-from tfdbg_cli.sessions.debugger import Debugger
-from tfdbg_cli.sessions.grpc_stream import ReceivedRun, Receiver
-from tfdbg_cli.ui.remote.address import Address
+from tfdbg_cli.engines.tensorflow.grpc.stream import ReceivedRun, Receiver
+from tfdbg_cli.net.address import Address
+from tfdbg_cli.sessions.debugger.debugger import Debugger
 
 __all__ = ["look_at_runs"]
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, SessionAdapter
-from tfdbg_cli.sessions.node_stepper import NodeStepper
-from tfdbg_cli.sessions.requests import OnRunStartAction, OnRunStartResponse, check_type
+from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
+from tfdbg_cli.sessions.wrappers.requests import OnRunStartAction, OnRunStartResponse, check_type
 
 if TYPE_CHECKING:
-    from tfdbg_cli.sessions.framework import BaseDebugWrapperSession
+    from tfdbg_cli.sessions.wrappers.framework import BaseDebugWrapperSession
 
 __all__ = [
     "OnInstrEndRequest",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.engines.base import Capture, SteppedRun
 from tfdbg_cli.engines.registry import engine_for
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.sessions.surface import SessionSurface
+from tfdbg_cli.sessions.wrappers.surface import SessionSurface
 from tfdbg_cli.stepping.stepper import Step
 from tfdbg_cli.stepping.walk import Halt, Walk
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from tfdbg_cli.sessions.requests import either
+from tfdbg_cli.sessions.wrappers.requests import either
 
 __all__ = [
     "add_debug_tensor_watch",

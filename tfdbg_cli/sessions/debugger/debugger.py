@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.history import History, default_history_path
 from tfdbg_cli.commands.registry import CommandRegistry
 from tfdbg_cli.commands.reply import Leave
-from tfdbg_cli.commands.run import ExitChoice, RunChoice
+from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.commands.shell.history import History, default_history_path
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.program_signals import pass_on, with_program_signals
+from tfdbg_cli.common.settings import Settings, default_config_path
+from tfdbg_cli.common.streams import Streams, tell
+from tfdbg_cli.common.temporary import sweep
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
-from tfdbg_cli.program_signals import pass_on, with_program_signals
-from tfdbg_cli.sessions.rank_team import Team
-from tfdbg_cli.sessions.ranks import Alone, Place
-from tfdbg_cli.sessions.storage import DumpStore
-from tfdbg_cli.sessions.waiting import Waiting
-from tfdbg_cli.settings import Settings, default_config_path
-from tfdbg_cli.streams import Streams, tell
-from tfdbg_cli.temporary import sweep
+from tfdbg_cli.net.tokens import remove_dead_tickets
+from tfdbg_cli.sessions.debugger.storage import DumpStore
+from tfdbg_cli.sessions.debugger.waiting import Waiting
+from tfdbg_cli.sessions.ranks.group import RankGroup
+from tfdbg_cli.sessions.ranks.interface import RankPlace, SingleRank
 from tfdbg_cli.tensors.measurements import halt as halt_measurements
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.choose import make_ui
-from tfdbg_cli.ui.remote.tokens import remove_dead_tickets
 
 if TYPE_CHECKING:
     from tfdbg_cli.ui.remote.host import RemoteUI
@@ -87,7 +87,7 @@ class Debugger:
         dump_limit: int | None = None,
         filters: Sequence[str] = (),
         config_path: str | None = None,
-        place: Place | None = None,
+        place: RankPlace | None = None,
         as_directory: bool = False,
     ) -> None:
         self.settings = Settings(Path(config_path) if config_path else default_config_path())
@@ -135,9 +135,9 @@ class Debugger:
         self.is_detached = False
         self.is_ended = False
         self.waiting = Waiting()
-        self.ranks: Alone = Alone()
+        self.ranks: SingleRank = SingleRank()
         if place is not None:
-            self.ranks = Team(
+            self.ranks = RankGroup(
                 place, self.store, self.settings, self.note, lambda: self.waiting.is_interrupted
             )
             if self.ranks.is_silent:
@@ -217,7 +217,7 @@ class Debugger:
 
     def wrap(self, session: Any) -> Any:
         """The wrapper of a session of any engine; the same one each time."""
-        from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
+        from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession
 
         with self.lock:
             found = getattr(session, "_tfdbg_wrapper", None)

@@ -8,11 +8,11 @@ from typing import Any
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.reply import Leave, Toast
-from tfdbg_cli.commands.run import ExitChoice, RunChoice, describe_run
+from tfdbg_cli.commands.run.control import ExitChoice, RunChoice, describe_run
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.stepper import StepperExit
-from tfdbg_cli.sessions.debugger import Debugger
-from tfdbg_cli.settings import Settings
+from tfdbg_cli.commands.stepper.moves import StepperExit
+from tfdbg_cli.common.settings import Settings
+from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.tensors.measurements import halt as halt_measurements
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.text import TextUI

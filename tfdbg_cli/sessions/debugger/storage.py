@@ -10,15 +10,15 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.streams import tell
+from tfdbg_cli.common.temporary import make_folder, remove_folder
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.joined import JoinedDump, rank_name
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.writer import write_dump_directory
+from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 from tfdbg_cli.engines.tensorflow.remote_files import is_remote
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.program_signals import pass_on
-from tfdbg_cli.streams import tell
-from tfdbg_cli.temporary import make_folder, remove_folder
 
 __all__ = ["DEFAULT_LIMIT", "DumpStore", "check_dump_root"]
 
@@ -142,7 +142,7 @@ class DumpStore:
                 return path
         if self._kept is not None and self._kept[0]() is dump:
             return self._kept[1]
-        from tfdbg_cli.dumps.runfolder import write_run_folder
+        from tfdbg_cli.dumps.run_folder.dump import write_run_folder
 
         path = self._folder()
         with _whole(path):
@@ -159,7 +159,7 @@ class DumpStore:
         size = dump.nbytes
         if size <= self.limit:
             return dump, ""
-        from tfdbg_cli.dumps.runfolder import RunFolderDump, write_run_folder
+        from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
 
         try:
             path = self._folder("spilled" if self.as_directory else "run")
@@ -179,7 +179,7 @@ class DumpStore:
         """
         if not self.keep:
             return ""
-        from tfdbg_cli.dumps.runfolder import RunFolderDump, write_run_folder
+        from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
 
         problems: list[str] = []
         try:

@@ -9,7 +9,7 @@ import time
 from types import FrameType
 from typing import Any
 
-from tfdbg_cli.commands.run import RunChoice
+from tfdbg_cli.commands.run.control import RunChoice
 from tfdbg_cli.ui.base import UserInterface
 from tfdbg_cli.ui.foreign import ForeignKeys, is_foreign
 

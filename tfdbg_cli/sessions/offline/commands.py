@@ -6,17 +6,17 @@ import argparse
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tfdbg_cli.commands import completers
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Candidate, Leave, Toast
-from tfdbg_cli.documents import ChainDocument, MenuItem, TextDocument, line
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.common.documents import ChainDocument, MenuItem, TextDocument, line
+from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Dump
-from tfdbg_cli.errors import UserError, did_you_mean
-from tfdbg_cli.sessions.offline_search import RunFilter, Search
-from tfdbg_cli.sessions.offline_survey import Run, Survey
-from tfdbg_cli.sessions.offline_table import RunTable, run_record
+from tfdbg_cli.sessions.offline.search import RunFilter, Search
+from tfdbg_cli.sessions.offline.survey import Survey, SurveyedRun
+from tfdbg_cli.sessions.offline.table import RunTable, run_record
 
 __all__ = ["Opened", "run_commands"]
 
@@ -41,7 +41,7 @@ class Opened:
         wanted: the filter that its first screen is to show the tensors of, if there is one.
     """
 
-    run: Run
+    run: SurveyedRun
     dump: Dump
     wanted: RunFilter | None = None
 
@@ -131,7 +131,7 @@ class _Folder:
             return Toast(f"Run {run.label} is the one that is open.")
         return Leave(Opened(run, self._survey.open(run), wanted))
 
-    def _numbered(self, text: int | str) -> Run:
+    def _numbered(self, text: int | str) -> SurveyedRun:
         runs = self._survey.runs
         try:
             number = int(text)
@@ -142,7 +142,7 @@ class _Folder:
             raise UserError(f"There is no run {number}.", f"Use 0 to {len(runs) - 1}.")
         return runs[number]
 
-    def _sought(self, word: str, wanted: RunFilter | None) -> Run | None:
+    def _sought(self, word: str, wanted: RunFilter | None) -> SurveyedRun | None:
         """A run by a word; with a filter, the nearest one in that direction that it finds."""
         runs = self._survey.like_current()
         at = runs.index(self._survey.runs[self._survey.current])

@@ -8,18 +8,18 @@ from typing import Any
 
 from tfdbg_cli.commands.builtin import BUILTIN
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.parsing import quoted
 from tfdbg_cli.commands.registry import CommandRegistry
-from tfdbg_cli.commands.run import describe_run
+from tfdbg_cli.commands.run.control import describe_run
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.open import find_ranks, find_runs, open_dump, rank_runs
 from tfdbg_cli.dumps.profile import is_profile_only
 from tfdbg_cli.engines.tensorflow.remote_files import fetched
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.sessions.debugger import Debugger
-from tfdbg_cli.sessions.offline_commands import Opened, run_commands
-from tfdbg_cli.sessions.offline_search import Search
-from tfdbg_cli.sessions.offline_survey import Survey
+from tfdbg_cli.sessions.debugger.debugger import Debugger
+from tfdbg_cli.sessions.offline.commands import Opened, run_commands
+from tfdbg_cli.sessions.offline.search import Search
+from tfdbg_cli.sessions.offline.survey import Survey
 
 __all__ = ["look"]
 

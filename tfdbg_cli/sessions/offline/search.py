@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tfdbg_cli.commands.context import compile_regex
-from tfdbg_cli.commands.parsing import quoted
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, bound
-from tfdbg_cli.errors import UserError, one_line
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.filters.registry import FilterRegistry
-from tfdbg_cli.sessions.offline_survey import Run, Survey
+from tfdbg_cli.sessions.offline.survey import Survey, SurveyedRun
 from tfdbg_cli.tensors.measurements import Measurements
 
-__all__ = ["Found", "RunFilter", "Search"]
+__all__ = ["FoundRun", "RunFilter", "Search"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class RunFilter:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundRun:
     """What a filter found in one run.
 
     Attributes:
@@ -65,7 +65,7 @@ class Search:
     def __init__(self, survey: Survey, filters: FilterRegistry) -> None:
         self._survey = survey
         self._filters = filters
-        self._found: dict[tuple[RunFilter, Predicate, int], Found] = {}
+        self._found: dict[tuple[RunFilter, Predicate, int], FoundRun] = {}
 
     def check(self, wanted: RunFilter) -> None:
         """Whether there is such a filter.
@@ -77,7 +77,7 @@ class Search:
         if wanted.exclude:
             compile_regex(wanted.exclude, "-fenn")
 
-    def in_run(self, run: Run, wanted: RunFilter) -> Found:
+    def in_run(self, run: SurveyedRun, wanted: RunFilter) -> FoundRun:
         """The first tensor of a run that passes. Nothing behind it is read.
 
         Raises:
@@ -90,7 +90,7 @@ class Search:
             try:
                 dump = self._survey.open(run)
             except UserError as error:
-                self._found[key] = Found(failures=(error.message,))
+                self._found[key] = FoundRun(failures=(error.message,))
                 return self._found[key]
             try:
                 predicate = self._filters.predicate(wanted.name)
@@ -99,7 +99,7 @@ class Search:
                 dump.close()
         return self._found[key]
 
-    def first(self, runs: Iterable[Run], wanted: RunFilter) -> Run | None:
+    def first(self, runs: Iterable[SurveyedRun], wanted: RunFilter) -> SurveyedRun | None:
         """The first of some runs with a tensor that passes.
 
         Raises:
@@ -110,7 +110,7 @@ class Search:
 
 def _first(
     dump: Dump, predicate: Predicate, trusts_counts: bool, exclude: re.Pattern[str] | None
-) -> Found:
+) -> FoundRun:
     """The first tensor that passes.
 
     Args:
@@ -142,5 +142,5 @@ def _first(
         if passed:
             turns = dump.by_tensor(datum.tensor_name)
             number = turns.index(datum) if len(turns) > 1 else None
-            return Found(datum.tensor_name, number, tuple(failures))
-    return Found(failures=tuple(failures))
+            return FoundRun(datum.tensor_name, number, tuple(failures))
+    return FoundRun(failures=tuple(failures))

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.dump import Datum, Dump, RunError
 from tfdbg_cli.dumps.open import RankRun, open_dump, open_ranks
 from tfdbg_cli.dumps.profile import is_profile_only
-from tfdbg_cli.dumps.runfolder import RunFolderDump
-from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.dumps.run_folder.dump import RunFolderDump
 from tfdbg_cli.tensors.measurements import Background, Measurements
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
-__all__ = ["Run", "RunFacts", "Survey"]
+__all__ = ["RunFacts", "Survey", "SurveyedRun"]
 
 # Microseconds since the epoch from 1990 on; what an engine without a clock counts is less.
 _EARLIEST = 631_152_000_000_000
@@ -25,11 +25,11 @@ _EARLIEST = 631_152_000_000_000
 class _Job:
     """What the background does for a run: open it, and after that read its values."""
 
-    run: Run
+    run: SurveyedRun
     reads_values: bool
 
 
-class Run:
+class SurveyedRun:
     """One run of the folder.
 
     Attributes:
@@ -107,7 +107,7 @@ class Survey:
     """
 
     def __init__(self, paths: Sequence[Path], *, validate: bool = True) -> None:
-        self.runs = [Run(number, path) for number, path in enumerate(paths)]
+        self.runs = [SurveyedRun(number, path) for number, path in enumerate(paths)]
         self.current = len(self.runs) - 1
         self._validate = validate
         self.root = paths[0] if len(paths) == 1 else paths[0].parent if paths else Path()
@@ -126,9 +126,9 @@ class Survey:
         survey.root = root
         runs = survey.runs
         for run in found:
-            runs.append(Run(len(runs), root / run.name, "all", run))
+            runs.append(SurveyedRun(len(runs), root / run.name, "all", run))
             for rank, folder in run.folders.items():
-                runs.append(Run(len(runs), folder, str(rank)))
+                runs.append(SurveyedRun(len(runs), folder, str(rank)))
         survey.current = max((run.number for run in runs if run.joined is not None), default=0)
         return survey
 
@@ -137,12 +137,12 @@ class Survey:
         """Whether the runs are those of several ranks."""
         return any(run.ranks for run in self.runs)
 
-    def like_current(self) -> list[Run]:
+    def like_current(self) -> list[SurveyedRun]:
         """The runs of the ranks whose run is open: what next and prev go through."""
         ranks = self.runs[self.current].ranks
         return [run for run in self.runs if run.ranks == ranks]
 
-    def open(self, run: Run) -> Dump:
+    def open(self, run: SurveyedRun) -> Dump:
         """Open a run.
 
         Raises:
@@ -156,11 +156,11 @@ class Survey:
         """A thread that surveys the runs that a list shows."""
         return Background(self)
 
-    def peek(self, run: Run) -> RunFacts | None:
+    def peek(self, run: SurveyedRun) -> RunFacts | None:
         """What is known of a run; nothing is read."""
         return self._known.get(run.number)
 
-    def facts(self, run: Run) -> RunFacts:
+    def facts(self, run: SurveyedRun) -> RunFacts:
         """All of a run; its values are read where the dump itself doesn't say how they are."""
         return self.measure(run.jobs[1], lambda: None)
 
@@ -241,7 +241,7 @@ def _count_bad(
     return bad, unreadable
 
 
-def _file_time(run: Run) -> float:
+def _file_time(run: SurveyedRun) -> float:
     try:
         return os.stat(run.path).st_mtime
     except OSError:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from tfdbg_cli.documents import Document, Line, Link, Span, line
-from tfdbg_cli.sessions.offline_search import Found, RunFilter
-from tfdbg_cli.sessions.offline_survey import Run, RunFacts, Survey
+from tfdbg_cli.common.documents import Document, Line, Link, Span, line
+from tfdbg_cli.sessions.offline.search import FoundRun, RunFilter
+from tfdbg_cli.sessions.offline.survey import RunFacts, Survey, SurveyedRun
 
 __all__ = ["RunTable", "run_record"]
 
@@ -38,9 +38,9 @@ class RunTable(Document):
     def __init__(
         self,
         survey: Survey,
-        runs: Sequence[Run],
+        runs: Sequence[SurveyedRun],
         wanted: RunFilter | None = None,
-        found: Sequence[Found] = (),
+        found: Sequence[FoundRun] = (),
     ) -> None:
         self._survey = survey
         self._runs = runs
@@ -93,7 +93,7 @@ class RunTable(Document):
             " " * (self._number_width + 2),
             "Time".ljust(_TIME_WIDTH),
             *(["Rank"] if self._survey.has_ranks else []),
-            "Run".rjust(_CALL_WIDTH),
+            "SurveyedRun".rjust(_CALL_WIDTH),
             "Tensors".rjust(_TENSORS_WIDTH),
             "Health".ljust(_HEALTH_WIDTH),
         ]
@@ -101,7 +101,7 @@ class RunTable(Document):
             parts.append(_FIRST.ljust(self._finding_width))
         return line((_GAP.join([*parts, "Fetches"]), "heading"))
 
-    def _row(self, at: int, run: Run, facts: RunFacts | None) -> Line:
+    def _row(self, at: int, run: SurveyedRun, facts: RunFacts | None) -> Line:
         is_open = run.number == self._survey.current
         link = f"use {run.number}"
         if self._wanted is not None:
@@ -135,7 +135,7 @@ class RunTable(Document):
         return line(*spans)
 
 
-def run_record(survey: Survey, run: Run, found: Found | None = None) -> dict[str, Any]:
+def run_record(survey: Survey, run: SurveyedRun, found: FoundRun | None = None) -> dict[str, Any]:
     """A run for ``--json``.
 
     Args:
@@ -180,7 +180,7 @@ def _time_text(seconds: float) -> str:
         return "-"
 
 
-def _tensor(found: Found) -> str:
+def _tensor(found: FoundRun) -> str:
     return found.tensor + (f" (#{found.number})" if found.number is not None else "")
 
 
@@ -197,7 +197,7 @@ def _health(facts: RunFacts) -> list[Span]:
     return spans
 
 
-def _about(run: Run, facts: RunFacts) -> list[Span]:
+def _about(run: SurveyedRun, facts: RunFacts) -> list[Span]:
     """Fetches, and what went wrong in the run or with its dump."""
     if facts.is_lost:
         return [Span(facts.damage[0], "error")]

@@ -9,15 +9,15 @@ import socket
 import time
 from typing import Any
 
-from tfdbg_cli.commands.run import ExitChoice
-from tfdbg_cli.sessions.rank_messages import (
-    Link,
+from tfdbg_cli.commands.run.control import ExitChoice
+from tfdbg_cli.net.wire import HANDSHAKE_SECONDS, LostError, introduce
+from tfdbg_cli.sessions.ranks.interface import Verdict
+from tfdbg_cli.sessions.ranks.messages import (
+    RankLink,
     action_of,
     close_local_connections,
     verdict_message,
 )
-from tfdbg_cli.sessions.ranks import Verdict
-from tfdbg_cli.ui.remote.wire import HANDSHAKE_SECONDS, LostError, introduce
 
 __all__ = ["Follower"]
 
@@ -43,7 +43,7 @@ class Follower:
 
     def __init__(self, rank: int, address: str) -> None:
         self.rank = rank
-        self._link: Link | None = _connect(json.loads(address))
+        self._link: RankLink | None = _connect(json.loads(address))
         self._link.send(**{"is": "hello", "rank": rank, "host": socket.gethostname()})
         self._state: dict[str, Any] = {"number": 0, "stopped": False, "action": None}
         self._taken = 0
@@ -219,7 +219,7 @@ class Follower:
         self._link = None
 
 
-def _connect(place: dict[str, Any]) -> Link:
+def _connect(place: dict[str, Any]) -> RankLink:
     """A connection to the leader.
 
     Raises:
@@ -238,5 +238,5 @@ def _connect(place: dict[str, Any]) -> Link:
             with contextlib.suppress(OSError):
                 connected.close()
             raise
-        return Link(connected)
+        return RankLink(connected)
     raise last or OSError("the leader has no address")

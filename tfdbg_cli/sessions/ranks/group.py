@@ -8,22 +8,22 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tfdbg_cli.commands.run import ExitChoice
+from tfdbg_cli.commands.run.control import ExitChoice
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.settings import FIELDS, Settings
+from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.engines.base import Meeting, SessionAdapter
-from tfdbg_cli.errors import UserError, one_line
-from tfdbg_cli.sessions.rank_follower import Follower
-from tfdbg_cli.sessions.rank_leader import ADDRESS, Leader
-from tfdbg_cli.sessions.rank_watch import RankWatch
-from tfdbg_cli.sessions.ranks import Agreement, Alone, Place, Verdict
-from tfdbg_cli.settings import FIELDS, Settings
-from tfdbg_cli.streams import tell
-from tfdbg_cli.ui.remote.wire import LostError
+from tfdbg_cli.net.wire import LostError
+from tfdbg_cli.sessions.ranks.follower import Follower
+from tfdbg_cli.sessions.ranks.hanging import RankWatch
+from tfdbg_cli.sessions.ranks.interface import Agreement, RankPlace, SingleRank, Verdict
+from tfdbg_cli.sessions.ranks.leader import ADDRESS, Leader
 
 if TYPE_CHECKING:
-    from tfdbg_cli.sessions.storage import DumpStore
+    from tfdbg_cli.sessions.debugger.storage import DumpStore
 
-__all__ = ["Team"]
+__all__ = ["RankGroup"]
 
 # A follower looks so often for a leader that has not come yet; first it waits so long.
 _PERIOD = 1.0
@@ -31,8 +31,8 @@ _FIRST_PATIENCE = 30.0
 _PAUSE = 0.05
 
 
-class Team(Alone):
-    """What `Alone` says, for a process that is one of several.
+class RankGroup(SingleRank):
+    """What `SingleRank` says, for a process that is one of several.
 
     Args:
         place: which one.
@@ -44,7 +44,7 @@ class Team(Alone):
 
     def __init__(
         self,
-        place: Place,
+        place: RankPlace,
         store: DumpStore,
         settings: Settings,
         note: Callable[[str], None],
@@ -116,7 +116,7 @@ class Team(Alone):
     def _check(self, meeting: Meeting) -> None:
         """The framework knows better than the launcher's environment."""
         if (meeting.rank, meeting.size) != (self.place.rank, self.place.size):
-            self.place = Place(meeting.rank, meeting.size, self.place.leader)
+            self.place = RankPlace(meeting.rank, meeting.size, self.place.leader)
 
     def _lead(self, meeting: Meeting) -> None:
         local = os.environ.get("LOCAL_WORLD_SIZE", "")

@@ -21,7 +21,7 @@ for a minute, one that isn't for a few seconds: it may be in a collective, and w
 waits for it. A rank that can't give what it is asked for says so. Only while a person looks the
 others wait without an end.
 
-A thread of each rank (`tfdbg_cli.sessions.rank_watch`) looks whether a run takes very long, and
+A thread of each rank (`tfdbg_cli.sessions.ranks.hanging`) looks whether a run takes very long, and
 says where the program is.
 """
 
@@ -35,7 +35,7 @@ from typing import Any
 from tfdbg_cli.dumps.dump import Dump, RunError
 from tfdbg_cli.engines.base import SessionAdapter
 
-__all__ = ["Agreement", "Alone", "Place", "Verdict", "find_place"]
+__all__ = ["Agreement", "RankPlace", "SingleRank", "Verdict", "find_place"]
 
 # Rank and number of processes, as launchers tell them, and what must be there besides.
 _LAUNCHERS = (
@@ -47,7 +47,7 @@ _LAUNCHERS = (
 
 
 @dataclass(frozen=True)
-class Place:
+class RankPlace:
     """Which of the processes of a program this is.
 
     Attributes:
@@ -66,7 +66,7 @@ class Place:
         return self.rank == self.leader
 
 
-def find_place(environment: Mapping[str, str] | None = None, leader: int = 0) -> Place | None:
+def find_place(environment: Mapping[str, str] | None = None, leader: int = 0) -> RankPlace | None:
     """The place that a launcher (torchrun, accelerate, mpirun, srun) has given this process.
 
     Args:
@@ -80,7 +80,7 @@ def find_place(environment: Mapping[str, str] | None = None, leader: int = 0) ->
     for rank, size, besides in _LAUNCHERS:
         values = found.get(rank, ""), found.get(size, "")
         if all(value.isdecimal() for value in values) and (not besides or besides in found):
-            place = Place(int(values[0]), int(values[1]), leader)
+            place = RankPlace(int(values[0]), int(values[1]), leader)
             return place if place.size > 1 and place.rank < place.size else None
     return None
 
@@ -131,7 +131,7 @@ class Agreement:
         return f"{text}: "
 
 
-class Alone:
+class SingleRank:
     """The debugger of a program of one process: nobody to ask. Others do as this class says."""
 
     @property

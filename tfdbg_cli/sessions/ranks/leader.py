@@ -12,15 +12,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Dump, RunError
 from tfdbg_cli.dumps.joined import JoinedDump
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.engines.base import Meeting
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.sessions.rank_messages import Link, addresses, message_of, verdict_of
-from tfdbg_cli.sessions.ranks import Agreement, Verdict
-from tfdbg_cli.sessions.storage import DumpStore
-from tfdbg_cli.ui.remote.wire import LostError, admit
+from tfdbg_cli.net.wire import LostError, admit
+from tfdbg_cli.sessions.debugger.storage import DumpStore
+from tfdbg_cli.sessions.ranks.interface import Agreement, Verdict
+from tfdbg_cli.sessions.ranks.messages import RankLink, addresses, message_of, verdict_of
 
 __all__ = ["ADDRESS", "Leader"]
 
@@ -56,8 +56,8 @@ class _Follower:
         heard: when it last said anything.
     """
 
-    def __init__(self, link: Link, host: str) -> None:
-        self.link: Link | None = link
+    def __init__(self, link: RankLink, host: str) -> None:
+        self.link: RankLink | None = link
         self.host = host
         self.run = ""
         self.verdicts: dict[str, Verdict] = {}
@@ -131,7 +131,7 @@ class Leader:
             if not admit(connected, self._token):
                 connected.close()
                 return
-            link = Link(connected)
+            link = RankLink(connected)
             hello = link.receive(_PATIENCE)
         except LostError:
             connected.close()

@@ -10,13 +10,13 @@ import socket
 import time
 from typing import Any
 
-from tfdbg_cli.commands.run import ExitChoice, RunChoice
+from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
 from tfdbg_cli.dumps.dump import RunError
-from tfdbg_cli.sessions.ranks import Verdict
-from tfdbg_cli.ui.remote.wire import FROM_CLIENT, Channel, LostError
+from tfdbg_cli.net.wire import FROM_CLIENT, Channel, LostError
+from tfdbg_cli.sessions.ranks.interface import Verdict
 
 __all__ = [
-    "Link",
+    "RankLink",
     "action_of",
     "addresses",
     "close_local_connections",
@@ -29,7 +29,7 @@ __all__ = [
 _LONGEST_ERROR = 4000
 
 
-class Link:
+class RankLink:
     """A connection to the debugger of another rank.
 
     Args:

@@ -6,12 +6,12 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.writer import write_dump_directory
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.sessions.debug_ops import DebugOp, apply_debug_ops, parse_debug_op
-from tfdbg_cli.sessions.framework import BaseDebugWrapperSession
-from tfdbg_cli.sessions.requests import (
+from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
+from tfdbg_cli.sessions.compat.debug_ops import DebugOp, apply_debug_ops, parse_debug_op
+from tfdbg_cli.sessions.wrappers.framework import BaseDebugWrapperSession
+from tfdbg_cli.sessions.wrappers.requests import (
     OnRunEndRequest,
     OnRunEndResponse,
     OnRunStartAction,
@@ -22,7 +22,7 @@ from tfdbg_cli.sessions.requests import (
     OnSessionInitResponse,
     WatchOptions,
 )
-from tfdbg_cli.sessions.run_folders import DISK_LIMIT, RunFolders
+from tfdbg_cli.sessions.wrappers.run_folders import DISK_LIMIT, RunFolders
 
 __all__ = [
     "DumpingDebugWrapperSession",

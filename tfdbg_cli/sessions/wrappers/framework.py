@@ -24,9 +24,9 @@ from tfdbg_cli.engines.base import (
     SteppedRun,
     Watch,
 )
-from tfdbg_cli.engines.kin import kin
+from tfdbg_cli.engines.interface import with_interface
 from tfdbg_cli.engines.registry import engine_for
-from tfdbg_cli.sessions.instr_loop import (
+from tfdbg_cli.sessions.compat.instr_loop import (
     OnInstrEndRequest,
     OnInstrEndResponse,
     OnInstrStartAction,
@@ -34,10 +34,10 @@ from tfdbg_cli.sessions.instr_loop import (
     OnInstrStartResponse,
     follow_instructions,
 )
-from tfdbg_cli.sessions.interventions import applied
-from tfdbg_cli.sessions.node_stepper import NodeStepper
-from tfdbg_cli.sessions.open_run import NOT_STEPPED, OpenRun, finished, once_made
-from tfdbg_cli.sessions.requests import (
+from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
+from tfdbg_cli.sessions.wrappers.interventions import applied
+from tfdbg_cli.sessions.wrappers.open_run import NOT_STEPPED, OpenRun, finished, once_made
+from tfdbg_cli.sessions.wrappers.requests import (
     OnRunEndRequest,
     OnRunEndResponse,
     OnRunStartAction,
@@ -49,7 +49,7 @@ from tfdbg_cli.sessions.requests import (
     WatchOptions,
     check_type,
 )
-from tfdbg_cli.sessions.surface import SessionSurface
+from tfdbg_cli.sessions.wrappers.surface import SessionSurface
 
 __all__ = [
     "BaseDebugWrapperSession",
@@ -91,7 +91,9 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
     def __new__(cls, sess: Any = None, *args: Any, **kwargs: Any) -> Self:
         """An instance that the session's framework takes for a session of its own."""
         engine = engine_for(sess)
-        made: Self = object.__new__(kin(cls, engine.session_interface() if engine else None))
+        made: Self = object.__new__(
+            with_interface(cls, engine.session_interface() if engine else None)
+        )
         return made
 
     def __init__(

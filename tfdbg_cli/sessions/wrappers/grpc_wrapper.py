@@ -1,4 +1,4 @@
-"""A wrapper session that sends its runs to another process (`tfdbg_cli.sessions.grpc_stream`)."""
+"""A wrapper session that sends its runs to another process (`tfdbg_cli.engines.tensorflow.grpc.stream`)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import threading
 import time
 from typing import Any
 
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.printable import printable
-from tfdbg_cli.sessions.dumping import NonInteractiveDebugWrapperSession, WatchFn
-from tfdbg_cli.sessions.requests import OnRunStartAction, OnRunStartRequest, OnRunStartResponse
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.printable import printable
+from tfdbg_cli.sessions.wrappers.dumping import NonInteractiveDebugWrapperSession, WatchFn
+from tfdbg_cli.sessions.wrappers.requests import (
+    OnRunStartAction,
+    OnRunStartRequest,
+    OnRunStartResponse,
+)
 
 __all__ = ["GrpcDebugWrapperSession", "GrpcReceivers"]
 

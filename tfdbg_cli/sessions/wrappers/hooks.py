@@ -9,14 +9,14 @@ from typing import Any, Self
 
 from tfdbg_cli.dumps.dump import Predicate
 from tfdbg_cli.engines.base import RunCall
-from tfdbg_cli.engines.kin import kin
+from tfdbg_cli.engines.interface import with_interface
 from tfdbg_cli.engines.registry import load
-from tfdbg_cli.sessions.debugger import Debugger
-from tfdbg_cli.sessions.dumping import DumpingDebugWrapperSession, WatchFn
-from tfdbg_cli.sessions.framework import BaseDebugWrapperSession
-from tfdbg_cli.sessions.grpc_wrapper import GrpcDebugWrapperSession, GrpcReceivers
-from tfdbg_cli.sessions.local_cli import LocalCLIDebugWrapperSession
-from tfdbg_cli.sessions.requests import OnRunStartRequest
+from tfdbg_cli.sessions.debugger.debugger import Debugger
+from tfdbg_cli.sessions.wrappers.dumping import DumpingDebugWrapperSession, WatchFn
+from tfdbg_cli.sessions.wrappers.framework import BaseDebugWrapperSession
+from tfdbg_cli.sessions.wrappers.grpc_wrapper import GrpcDebugWrapperSession, GrpcReceivers
+from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession
+from tfdbg_cli.sessions.wrappers.requests import OnRunStartRequest
 
 __all__ = ["DumpingDebugHook", "GrpcDebugHook", "LocalCLIDebugHook"]
 
@@ -32,7 +32,7 @@ class _DebugHook(ABC):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """An instance that is a ``SessionRunHook`` as well."""
-        made: Self = object.__new__(kin(cls, load("tensorflow").hook_interface()))
+        made: Self = object.__new__(with_interface(cls, load("tensorflow").hook_interface()))
         return made
 
     def __init__(self) -> None:

@@ -110,8 +110,8 @@ def _unpatch(engine: Engine) -> None:
 def _taker(engine_name: str, session: Any) -> Any:
     """What takes the runs of a session: its debugger, if there is one, or somebody idle."""
     # Both make use of `applied`.
-    from tfdbg_cli.sessions.bystander import Bystander
-    from tfdbg_cli.sessions.debugger import Debugger
+    from tfdbg_cli.sessions.debugger.debugger import Debugger
+    from tfdbg_cli.sessions.wrappers.pass_through import PassThroughWrapper
 
     for debugger in list(Debugger.instances):
         if engine_name in debugger.engines:
@@ -119,5 +119,5 @@ def _taker(engine_name: str, session: Any) -> Any:
     found = getattr(session, "_tfdbg_bystander", None)
     if found is None:
         # On the session, as the debugger's own wrapper: they live and die together.
-        found = session._tfdbg_bystander = Bystander(session)
+        found = session._tfdbg_bystander = PassThroughWrapper(session)
     return found

@@ -8,18 +8,21 @@ import threading
 from typing import Any
 
 from tfdbg_cli.commands.context import Context, compile_regex
-from tfdbg_cli.commands.history import History
-from tfdbg_cli.commands.parsing import quoted
-from tfdbg_cli.commands.run import RunChoice, describe_run
+from tfdbg_cli.commands.run.control import RunChoice, describe_run
 from tfdbg_cli.commands.service import CommandService
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, RunInfo
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, RunCall, Watch
 from tfdbg_cli.engines.tensorflow.remote_files import is_remote
-from tfdbg_cli.errors import UserError, one_line
-from tfdbg_cli.sessions.debugger import Debugger
-from tfdbg_cli.sessions.framework import (
+from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
+from tfdbg_cli.sessions.debugger.debugger import Debugger
+from tfdbg_cli.sessions.debugger.storage import check_dump_root
+from tfdbg_cli.sessions.ranks.interface import Agreement, SingleRank, Verdict
+from tfdbg_cli.sessions.wrappers.framework import (
     BaseDebugWrapperSession,
     OnRunEndRequest,
     OnRunEndResponse,
@@ -30,10 +33,7 @@ from tfdbg_cli.sessions.framework import (
     OnSessionInitRequest,
     OnSessionInitResponse,
 )
-from tfdbg_cli.sessions.node_stepper import NodeStepper
-from tfdbg_cli.sessions.ranks import Agreement, Alone, Verdict
-from tfdbg_cli.sessions.stepping import stop_in
-from tfdbg_cli.sessions.storage import check_dump_root
+from tfdbg_cli.sessions.wrappers.stepping import stop_in
 
 __all__ = ["LocalCLIDebugWrapperSession"]
 
@@ -163,7 +163,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
     def is_idle(self) -> bool:
         """Whether nothing is asked for that a run could lead to a stop by."""
         debugger = self.debugger
-        return (debugger.is_off or debugger.is_detached) and type(debugger.ranks) is Alone
+        return (debugger.is_off or debugger.is_detached) and type(debugger.ranks) is SingleRank
 
     def expected_watch(self) -> Watch | None:
         """What the next run will be watched for, if it is known now that it will be.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.engines.base import Capture, RunCall, SteppedRun, Watch
-from tfdbg_cli.errors import one_line
-from tfdbg_cli.sessions.requests import OnRunStartRequest, OnRunStartResponse
+from tfdbg_cli.sessions.wrappers.requests import OnRunStartRequest, OnRunStartResponse
 
 __all__ = ["NOT_STEPPED", "OpenRun", "finished", "once_made"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tfdbg_cli.sessions.framework import BaseDebugWrapperSession
-from tfdbg_cli.sessions.requests import (
+from tfdbg_cli.sessions.wrappers.framework import BaseDebugWrapperSession
+from tfdbg_cli.sessions.wrappers.requests import (
     OnRunEndRequest,
     OnRunEndResponse,
     OnRunStartAction,
@@ -14,10 +14,10 @@ from tfdbg_cli.sessions.requests import (
     OnSessionInitResponse,
 )
 
-__all__ = ["Bystander"]
+__all__ = ["PassThroughWrapper"]
 
 
-class Bystander(BaseDebugWrapperSession):
+class PassThroughWrapper(BaseDebugWrapperSession):
     """Stands for a session that nobody debugs."""
 
     def on_session_init(self, request: OnSessionInitRequest) -> OnSessionInitResponse:

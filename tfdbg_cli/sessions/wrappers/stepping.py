@@ -5,13 +5,13 @@ from __future__ import annotations
 import atexit
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.run import ExitChoice, describe_run
-from tfdbg_cli.commands.stepper import StepperExit
+from tfdbg_cli.commands.run.control import ExitChoice, describe_run
+from tfdbg_cli.commands.stepper.moves import StepperExit
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.engines.base import SteppedRun
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.sessions.debugger import Debugger
-from tfdbg_cli.sessions.node_stepper import NodeStepper
+from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
+from tfdbg_cli.sessions.debugger.debugger import Debugger
 
 __all__ = ["breakpoint_in", "stop_in"]
 

@@ -18,9 +18,9 @@ from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.output import ColorDepth, Output, create_output
 
 from tfdbg_cli.commands.reply import Leave, Service, Toast
-from tfdbg_cli.documents import Line
-from tfdbg_cli.settings import Settings
-from tfdbg_cli.streams import Streams
+from tfdbg_cli.common.documents import Line
+from tfdbg_cli.common.settings import Settings
+from tfdbg_cli.common.streams import Streams
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.line.adapters import (
     HistoryAdapter,

@@ -12,9 +12,9 @@ from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import History as PromptHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.reply import Service
-from tfdbg_cli.documents import Line
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.documents import Line
 from tfdbg_cli.ui.themes import Theme
 
 __all__ = ["HistoryAdapter", "ServiceCompleter", "formatted_lines", "pager_keys"]

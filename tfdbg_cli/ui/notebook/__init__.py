@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from tfdbg_cli.commands.reply import Leave, Service, Toast
-from tfdbg_cli.documents import Document, Line, line
+from tfdbg_cli.common.documents import Document, Line, line
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.notebook.html import to_html
 from tfdbg_cli.ui.text import TextUI

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from tfdbg_cli.documents import Line, Span
+from tfdbg_cli.common.documents import Line, Span
 
 __all__ = ["to_html"]
 

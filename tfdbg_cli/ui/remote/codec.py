@@ -20,9 +20,18 @@ from tfdbg_cli.commands.reply import (
     Toast,
     UiRequest,
 )
-from tfdbg_cli.documents import ROLES, Cell, Document, Line, Link, MenuItem, Span, Step
-from tfdbg_cli.printable import printable
-from tfdbg_cli.ui.remote.wire import MalformedError
+from tfdbg_cli.common.documents import (
+    ROLES,
+    Cell,
+    Document,
+    ElementStep,
+    Line,
+    Link,
+    MenuItem,
+    Span,
+)
+from tfdbg_cli.common.printable import printable
+from tfdbg_cli.net.wire import MalformedError
 
 __all__ = [
     "LONGEST_LINE",
@@ -168,7 +177,7 @@ def encode_cells(cells: Sequence[Cell]) -> list[Any]:
     return [[c.start, c.stop, [*map(int, c.indices)]] for c in cells if c.stop <= LONGEST_LINE]
 
 
-def encode_step(step: Step | None) -> list[Any] | None:
+def encode_step(step: ElementStep | None) -> list[Any] | None:
     """A step from element to element."""
     if step is None:
         return None
@@ -331,12 +340,12 @@ def decode_cells(data: Any) -> list[Cell]:
 
 
 @_checked
-def decode_step(data: Any) -> Step | None:
+def decode_step(data: Any) -> ElementStep | None:
     """What `encode_step` made."""
     if data is None:
         return None
     line, indices, number, total, wrapped = data
-    return Step(
+    return ElementStep(
         None if line is None else integer(line),
         _indices(indices),
         integer(number),

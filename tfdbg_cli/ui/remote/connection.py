@@ -12,12 +12,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.printable import printable
-from tfdbg_cli.ui.remote.address import Address, connect
-from tfdbg_cli.ui.remote.codec import integer
-from tfdbg_cli.ui.remote.requests import LONGEST
-from tfdbg_cli.ui.remote.wire import (
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.printable import printable
+from tfdbg_cli.net.address import Address, connect
+from tfdbg_cli.net.wire import (
     FROM_PROGRAM,
     HANDSHAKE_SECONDS,
     Channel,
@@ -25,6 +23,8 @@ from tfdbg_cli.ui.remote.wire import (
     MalformedError,
     introduce,
 )
+from tfdbg_cli.ui.remote.codec import integer
+from tfdbg_cli.ui.remote.requests import LONGEST
 
 __all__ = ["Connection", "OverError", "Parted", "Running", "StopOverError", "Stopped"]
 

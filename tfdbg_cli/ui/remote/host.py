@@ -12,17 +12,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfdbg_cli.commands.reply import Leave, Service
-from tfdbg_cli.commands.run import ExitChoice
-from tfdbg_cli.settings import Settings
-from tfdbg_cli.streams import Streams, tell
+from tfdbg_cli.commands.run.control import ExitChoice
+from tfdbg_cli.common.settings import Settings
+from tfdbg_cli.common.streams import Streams, tell
+from tfdbg_cli.net.wire import Channel, LostError, MalformedError
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.plain import PlainUI
-from tfdbg_cli.ui.remote.desk import Desk, Shelf
 from tfdbg_cli.ui.remote.detach import DetachChoice
 from tfdbg_cli.ui.remote.listener import Listener
-from tfdbg_cli.ui.remote.requests import AT_ONCE, SILENT, Request, check_hello, parse_request
-from tfdbg_cli.ui.remote.states import Client, Running, Stop, program
-from tfdbg_cli.ui.remote.wire import Channel, LostError, MalformedError
+from tfdbg_cli.ui.remote.request_handler import DocumentTable, RequestHandler
+from tfdbg_cli.ui.remote.requests import AT_ONCE, SILENT, ClientRequest, check_hello, parse_request
+from tfdbg_cli.ui.remote.states import Client, RunningState, Stop, program
 
 __all__ = ["RemoteUI"]
 
@@ -85,10 +85,10 @@ class RemoteUI(UserInterface):
         self._at_work = threading.Lock()
         self._client: Client | None = None
         self._stop: Stop | None = None
-        self._running: Running | None = None
-        self._waiting: deque[tuple[Client, Request]] = deque()
+        self._running: RunningState | None = None
+        self._waiting: deque[tuple[Client, ClientRequest]] = deque()
         self._working: tuple[Client, int, int] | None = None  # client, request, thread
-        self._shelf = Shelf()
+        self._shelf = DocumentTable()
         self._settings: dict[str, Any] = {}
         self._stops = 0
         self._plain: PlainUI | None = None
@@ -141,7 +141,7 @@ class RemoteUI(UserInterface):
         return self._plain.execute(service, queue, command)
 
     def _serve_stop(self, service: Service) -> Leave:
-        desk = Desk(service, self._shelf, self._settings)
+        desk = RequestHandler(service, self._shelf, self._settings)
         while True:
             client, request = self._next() or (None, None)
             if client is None or request is None:
@@ -159,7 +159,7 @@ class RemoteUI(UserInterface):
                     self._part(client, {"detached": ""})
                 return leave
 
-    def _next(self) -> tuple[Client, Request] | None:
+    def _next(self) -> tuple[Client, ClientRequest] | None:
         """The next request; ``None``: there is no client, and none is to be waited for."""
         is_said = False
         with self._changed:
@@ -179,7 +179,7 @@ class RemoteUI(UserInterface):
                 self._changed.wait(None if os.name == "posix" else 0.5)
 
     def _answer(
-        self, desk: Desk, client: Client, request: Request
+        self, desk: RequestHandler, client: Client, request: ClientRequest
     ) -> tuple[dict[str, Any], Leave | None]:
         """Answer a request, unless the client cancels it."""
         try:
@@ -212,7 +212,7 @@ class RemoteUI(UserInterface):
     def running(self, describe: Callable[[], str], announcement: str = "") -> None:
         """Tell the client. A Ctrl-C at the program's own terminal stays the program's."""
         with self._changed:
-            self._running = Running(describe, announcement)
+            self._running = RunningState(describe, announcement)
             self._tell(self._running)
 
     def refresh_progress(self) -> None:
@@ -272,7 +272,7 @@ class RemoteUI(UserInterface):
         finally:
             self._lose(client)
 
-    def _take(self, client: Client, request: Request) -> None:
+    def _take(self, client: Client, request: ClientRequest) -> None:
         if request.name in AT_ONCE:
             self._do_at_once(client, request)
             return
@@ -285,7 +285,7 @@ class RemoteUI(UserInterface):
                 self._waiting.append((client, request))
                 self._changed.notify_all()
 
-    def _do_at_once(self, client: Client, request: Request) -> None:
+    def _do_at_once(self, client: Client, request: ClientRequest) -> None:
         if request.name == "interrupt":
             self._cancel(client, request.arguments["request"])
         elif request.name == "detach":
@@ -305,12 +305,12 @@ class RemoteUI(UserInterface):
                     return
         self._interrupt(client, number)
 
-    def _refuse(self, client: Client, request: Request) -> None:
+    def _refuse(self, client: Client, request: ClientRequest) -> None:
         """The stop that a request is about is over."""
         if request.name not in SILENT:
             self._send(client, {"id": request.number, "over": True})
 
-    def _tell(self, state: Stop | Running) -> None:
+    def _tell(self, state: Stop | RunningState) -> None:
         if self._client is not None:
             self._send(self._client, state.event(self._client))
 

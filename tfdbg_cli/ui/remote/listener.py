@@ -9,10 +9,10 @@ import threading
 import time
 from collections.abc import Callable
 
-from tfdbg_cli.streams import tell
-from tfdbg_cli.ui.remote.address import Address, bind, parse_address
-from tfdbg_cli.ui.remote.tokens import Ticket, write_ticket
-from tfdbg_cli.ui.remote.wire import FROM_CLIENT, Channel, LostError, admit
+from tfdbg_cli.common.streams import tell
+from tfdbg_cli.net.address import Address, bind, parse_address
+from tfdbg_cli.net.tokens import Ticket, write_ticket
+from tfdbg_cli.net.wire import FROM_CLIENT, Channel, LostError, admit
 
 __all__ = ["Listener"]
 

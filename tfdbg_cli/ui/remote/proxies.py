@@ -10,15 +10,15 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.reply import CommandInfo, Completion, Leave, Reply, Toast
-from tfdbg_cli.documents import Cell, Document, Line, Step, line
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.printable import printable
-from tfdbg_cli.settings import Settings
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.documents import Cell, Document, ElementStep, Line, line
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.printable import printable
+from tfdbg_cli.common.settings import Settings
+from tfdbg_cli.net.wire import MalformedError
 from tfdbg_cli.ui.remote import codec
 from tfdbg_cli.ui.remote.connection import Connection, OverError, Parted, StopOverError, Stopped
-from tfdbg_cli.ui.remote.wire import MalformedError
 
 __all__ = ["RemoteDocument", "RemoteHistory", "RemoteService"]
 
@@ -327,7 +327,7 @@ class RemoteDocument(Document):
             return None
         return None if data is None else RemoteDocument(self._connection, data)
 
-    def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
+    def step(self, indices: Sequence[int] | None, direction: int = 1) -> ElementStep | None:
         """The next of the elements that the Document is about."""
         place = None if indices is None else [int(index) for index in indices]
         return codec.decode_step(self._ask("step", indices=place, direction=direction))

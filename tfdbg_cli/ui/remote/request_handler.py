@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfdbg_cli.commands.reply import Leave, Reply, Service
-from tfdbg_cli.documents import Document
-from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.common.documents import Document
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.ui.remote import codec
-from tfdbg_cli.ui.remote.requests import Request
+from tfdbg_cli.ui.remote.requests import ClientRequest
 
-__all__ = ["Desk", "Shelf"]
+__all__ = ["DocumentTable", "RequestHandler"]
 
 # As many Documents as a client can come back to; those of a screen are fewer.
 _MOST_DOCUMENTS = 500
@@ -27,7 +27,7 @@ _SEARCH_SECONDS = 0.1
 _SEARCH_LINES = 1_024
 
 
-class Shelf:
+class DocumentTable:
     """The Documents that a client may ask for, by number."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Shelf:
         self._documents.clear()
 
 
-class Desk:
+class RequestHandler:
     """One stop of the program.
 
     Args:
@@ -77,7 +77,7 @@ class Desk:
         settings: fills up with the settings that commands change.
     """
 
-    def __init__(self, service: Service, shelf: Shelf, settings: dict[str, Any]) -> None:
+    def __init__(self, service: Service, shelf: DocumentTable, settings: dict[str, Any]) -> None:
         self._service = service
         self._shelf = shelf
         self._settings = settings
@@ -101,7 +101,7 @@ class Desk:
             "played": service.history.play,
         }
 
-    def answer(self, request: Request) -> tuple[dict[str, Any], Leave | None]:
+    def answer(self, request: ClientRequest) -> tuple[dict[str, Any], Leave | None]:
         """Do what is asked.
 
         Returns:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from tfdbg_cli.net.wire import MalformedError
 from tfdbg_cli.ui.remote.codec import integer
-from tfdbg_cli.ui.remote.wire import MalformedError
 
-__all__ = ["AT_ONCE", "LONGEST", "SILENT", "Request", "check_hello", "parse_request"]
+__all__ = ["AT_ONCE", "LONGEST", "SILENT", "ClientRequest", "check_hello", "parse_request"]
 
 #: Characters of a command line or a pattern.
 LONGEST = 150_000
@@ -18,7 +18,7 @@ _MOST_RELEASED = 10_000
 _WIDEST = 10_000
 
 
-class Request(NamedTuple):
+class ClientRequest(NamedTuple):
     """A request of a client.
 
     Attributes:
@@ -124,7 +124,7 @@ SILENT = frozenset({"release", "typed", "played", "interrupt", "progress", "stop
 AT_ONCE = frozenset({"interrupt", "progress", "stop", "detach"})
 
 
-def parse_request(message: Mapping[str, Any]) -> Request:
+def parse_request(message: Mapping[str, Any]) -> ClientRequest:
     """A request from the message that bears it.
 
     Raises:
@@ -136,7 +136,9 @@ def parse_request(message: Mapping[str, Any]) -> Request:
         raise MalformedError("no request")
     try:
         arguments = {key: check(message[key]) for key, check in checks.items()}
-        return Request(_count(message.get("id", 0)), _count(message.get("at", 0)), name, arguments)
+        return ClientRequest(
+            _count(message.get("id", 0)), _count(message.get("at", 0)), name, arguments
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise MalformedError(f"{name}: {error!r}") from None
 

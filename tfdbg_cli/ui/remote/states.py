@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tfdbg_cli.commands.reply import Service
-from tfdbg_cli.ui.remote.wire import Channel
+from tfdbg_cli.net.wire import Channel
 
-__all__ = ["Client", "Running", "Stop", "program"]
+__all__ = ["Client", "RunningState", "Stop", "program"]
 
 # What a client is given of the history.
 _HISTORY_SENT = 1_000
@@ -50,7 +50,7 @@ class Stop(NamedTuple):
         }
 
 
-class Running(NamedTuple):
+class RunningState(NamedTuple):
     """The program runs."""
 
     describe: Callable[[], str]

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 from tfdbg_cli.commands.reply import Leave, Service
-from tfdbg_cli.settings import Settings
-from tfdbg_cli.streams import Streams
+from tfdbg_cli.common.settings import Settings
+from tfdbg_cli.common.streams import Streams
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.bindings import KeyTable
 from tfdbg_cli.ui.plain import PlainUI
 from tfdbg_cli.ui.screen.app import App
-from tfdbg_cli.ui.screen.progress import ProgressLine
 from tfdbg_cli.ui.screen.stack import ViewStack
-from tfdbg_cli.ui.screen.terminal import RealTerminal, Terminal
+from tfdbg_cli.ui.screen.terminal.progress import ProgressLine
+from tfdbg_cli.ui.screen.terminal.terminal import RealTerminal, Terminal
 from tfdbg_cli.ui.themes import Theme, choose_theme
 
 __all__ = ["ScreenUI"]

@@ -12,19 +12,19 @@ import urwid
 from urwid.display import raw
 
 from tfdbg_cli.commands.reply import Leave, Reply, Service, Toast, UiRequest
-from tfdbg_cli.documents import Document, Step
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.documents import Document, ElementStep
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.bindings import KeyTable
-from tfdbg_cli.ui.screen.commander import Commander
-from tfdbg_cli.ui.screen.controls import Controls
-from tfdbg_cli.ui.screen.frame import Frame
+from tfdbg_cli.ui.screen.input.commander import Commander
+from tfdbg_cli.ui.screen.input.controls import Controls
 from tfdbg_cli.ui.screen.jobs import FilteredDocument, compiled, matching_steps
-from tfdbg_cli.ui.screen.outside import clipboard_sequence, edited, pager_command, to_tmux
+from tfdbg_cli.ui.screen.paint.frame import ScreenFrame
 from tfdbg_cli.ui.screen.stack import ViewStack
-from tfdbg_cli.ui.screen.state import State, areas_for
-from tfdbg_cli.ui.screen.terminal import Terminal
-from tfdbg_cli.ui.screen.view import Found, View
+from tfdbg_cli.ui.screen.state import ScreenState, areas_for
+from tfdbg_cli.ui.screen.terminal.outside import clipboard_sequence, edited, pager_command, to_tmux
+from tfdbg_cli.ui.screen.terminal.terminal import Terminal
+from tfdbg_cli.ui.screen.view import FoundLine, View
 from tfdbg_cli.ui.screen.work import Work
 from tfdbg_cli.ui.text import parse_indices
 from tfdbg_cli.ui.themes import Theme
@@ -62,7 +62,7 @@ class App(Commander):
         size: tuple[int, int],
         keys: KeyTable | None = None,
     ) -> None:
-        self.state = State(service, views, size, mouse, keys or KeyTable())
+        self.state = ScreenState(service, views, size, mouse, keys or KeyTable())
         self.leave: Leave | None = None
         self._queue = queue
         self._controls = Controls(self)
@@ -104,7 +104,7 @@ class App(Commander):
         screen = terminal.screen
         self._colors = getattr(screen, "colors", 1)
         loop = urwid.MainLoop(
-            Frame(self.state, self._controls, self._drawn),
+            ScreenFrame(self.state, self._controls, self._drawn),
             screen=screen,
             handle_mouse=self.state.mouse,
         )
@@ -421,7 +421,7 @@ class App(Commander):
         return self._work.cancel()
 
 
-def _turned(found: Found | Step, direction: int) -> str:
+def _turned(found: FoundLine | ElementStep, direction: int) -> str:
     """What is said of a search that went on at the other end."""
     if not found.wrapped:
         return ""

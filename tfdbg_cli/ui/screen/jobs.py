@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdbg_cli.documents import Cell, Document, Line, Step
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.documents import Cell, Document, ElementStep, Line
+from tfdbg_cli.common.errors import UserError
 
 __all__ = ["FilteredDocument", "Hit", "Slices", "compiled", "find_steps", "matching_steps"]
 
@@ -170,7 +170,7 @@ class FilteredDocument(Document):
         """All about one element."""
         return self.whole.element(indices)
 
-    def step(self, indices: Sequence[int] | None, direction: int = 1) -> Step | None:
+    def step(self, indices: Sequence[int] | None, direction: int = 1) -> ElementStep | None:
         """That of the whole; its line may not be among these."""
         found = self.whole.step(indices, direction)
         if found is None or found.line is None:

@@ -6,8 +6,8 @@ import re
 import time
 from collections.abc import Sequence
 
-from tfdbg_cli.documents import Document, Line, TextDocument, line
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.documents import Document, Line, TextDocument, line
+from tfdbg_cli.common.errors import UserError
 
 __all__ = ["KeptDocument", "keep"]
 

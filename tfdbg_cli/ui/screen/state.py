@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from tfdbg_cli.commands.reply import Question, Service, Toast
 from tfdbg_cli.ui.bindings import KeyTable
-from tfdbg_cli.ui.screen.editor import Prompt
-from tfdbg_cli.ui.screen.palette import Palette
+from tfdbg_cli.ui.screen.input.editor import Prompt
+from tfdbg_cli.ui.screen.input.palette import Palette
 from tfdbg_cli.ui.screen.stack import ViewStack
 from tfdbg_cli.ui.screen.view import View
 
-__all__ = ["Areas", "State", "areas_for"]
+__all__ = ["Areas", "ScreenState", "areas_for"]
 
 
 class Areas(NamedTuple):
@@ -48,7 +48,7 @@ def areas_for(rows: int, has_menu: bool) -> Areas:
 
 
 @dataclass
-class State:
+class ScreenState:
     """The state of the screen during one stop.
 
     Attributes:

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import urwid
 
-from tfdbg_cli.documents import Document, Line, Step, TextDocument, line
-from tfdbg_cli.errors import UserError, one_line
-from tfdbg_cli.ui.screen.cells import text_width
-from tfdbg_cli.ui.screen.cursor import ElementCursor
+from tfdbg_cli.common.documents import Document, ElementStep, Line, TextDocument, line
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.ui.screen.input.cursor import ElementCursor
 from tfdbg_cli.ui.screen.jobs import FilteredDocument, Hit, find_steps
 from tfdbg_cli.ui.screen.kept import KeptDocument, keep
+from tfdbg_cli.ui.screen.paint.cells import text_width
 
-__all__ = ["Found", "LinkPlace", "View"]
+__all__ = ["FoundLine", "LinkPlace", "View"]
 
 # How far beyond the page Tab looks for a link, and how long matches are counted for.
 _LINK_REACH = 4096
@@ -40,7 +40,7 @@ class LinkPlace(NamedTuple):
     last_span: int
 
 
-class Found(NamedTuple):
+class FoundLine(NamedTuple):
     """A match: its line, whether the search went on at the other end, and which of how many.
 
     ``total`` is 0 where there are too many lines to count.
@@ -325,7 +325,7 @@ class View:
             start = self.top if direction > 0 else self.bottom - 1
         return find_steps(self.document, self.pattern, start, direction)
 
-    def show_hit(self, hit: Hit, direction: int = 1) -> Found | None:
+    def show_hit(self, hit: Hit, direction: int = 1) -> FoundLine | None:
         """Go to what a search has found; ``None`` if nothing matches: the page stays."""
         if hit.line is None or self.pattern is None:
             return None
@@ -340,10 +340,10 @@ class View:
             self.cursor.put_at(hit.line, place.start())
         matches = self._count()
         if matches is None or hit.line not in matches:
-            return Found(hit.line, hit.wrapped, 0, 0)
-        return Found(hit.line, hit.wrapped, matches.index(hit.line) + 1, len(matches))
+            return FoundLine(hit.line, hit.wrapped, 0, 0)
+        return FoundLine(hit.line, hit.wrapped, matches.index(hit.line) + 1, len(matches))
 
-    def step(self, direction: int) -> Step:
+    def step(self, direction: int) -> ElementStep:
         """Go to the next (1) or previous (-1) of the elements that the Document is about.
 
         From the cursor, if it is on an element, else from the last one that this has gone to.

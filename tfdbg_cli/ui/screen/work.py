@@ -10,8 +10,8 @@ from typing import Any
 import urwid
 
 from tfdbg_cli.commands.reply import Toast
-from tfdbg_cli.errors import UserError, one_line
-from tfdbg_cli.ui.screen.state import State
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.ui.screen.state import ScreenState
 
 __all__ = ["Work"]
 
@@ -31,7 +31,9 @@ class Work:
         at_work: inside of it Ctrl-C interrupts.
     """
 
-    def __init__(self, state: State, at_work: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(
+        self, state: ScreenState, at_work: Callable[[], AbstractContextManager[None]]
+    ) -> None:
         #: urwid's loop while it runs; without it all is done at once.
         self.loop: urwid.MainLoop | None = None
         self._state = state

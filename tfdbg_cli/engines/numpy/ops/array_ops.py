@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.array_shapes import (
+from tfdbg_cli.engines.numpy.dtypes import Array, bool_, int32
+from tfdbg_cli.engines.numpy.graph import get_default_graph
+from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.ops.array_shapes import (
     concat_shape,
     expand_shape,
     given_shape,
@@ -19,14 +22,11 @@ from tfdbg_cli.engines.numpy.array_shapes import (
     strided_shape,
     transpose_shape,
 )
-from tfdbg_cli.engines.numpy.constants import as_tensor, constant
-from tfdbg_cli.engines.numpy.dtypes import Array, bool_, int32
-from tfdbg_cli.engines.numpy.graph import get_default_graph
-from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor, constant
 from tfdbg_cli.engines.numpy.registry import define, pure, same_shape, scalar_shape
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.executor import Step
+    from tfdbg_cli.engines.numpy.executor import RunStep
 
 __all__ = [
     "broadcast_to",
@@ -240,7 +240,7 @@ def strided_slice(input: Any, index: Any, name: str | None = None) -> Tensor:
 
 def where(condition: Any, x: Any, y: Any, name: str | None = None) -> Tensor:
     """``x`` where the condition holds, else ``y``; with broadcasting."""
-    from tfdbg_cli.engines.numpy.math_ops import as_pair
+    from tfdbg_cli.engines.numpy.ops.math_ops import as_pair
 
     graph = get_default_graph()
     with graph.name_scope(name or "Select") as scope:
@@ -252,11 +252,11 @@ def where(condition: Any, x: Any, y: Any, name: str | None = None) -> Tensor:
 _SLICE = type(np.s_[:])  # `slice` is a function of this module
 
 
-def _transpose_kernel(step: Step, op: Operation, inputs: list[Any]) -> Array:
+def _transpose_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
     return np.transpose(inputs[0], inputs[1] if len(inputs) > 1 else None)
 
 
-def _split_kernel(step: Step, op: Operation, inputs: list[Any]) -> list[Array]:
+def _split_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> list[Array]:
     axis, value = int(inputs[0]), inputs[1]
     sizes = op.attributes["size_splits"]
     if sizes is None:
@@ -266,7 +266,7 @@ def _split_kernel(step: Step, op: Operation, inputs: list[Any]) -> list[Array]:
     return list(np.split(value, np.cumsum(sizes)[:-1], axis))
 
 
-def _unique_kernel(step: Step, op: Operation, inputs: list[Any]) -> list[Array]:
+def _unique_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> list[Array]:
     if inputs[0].ndim != 1:
         raise ValueError(f"A vector is needed, not {inputs[0].ndim} dimensions")
     values, first, inverse = np.unique(inputs[0], return_index=True, return_inverse=True)
@@ -293,20 +293,20 @@ def slices(begin: Array, size: Array, shape: tuple[int, ...]) -> tuple[Any, ...]
     return tuple(made)
 
 
-def _slice_kernel(step: Step, op: Operation, inputs: list[Any]) -> Array:
+def _slice_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
     value: Array = inputs[0]
     part: Array = value[slices(inputs[1], inputs[2], value.shape)]
     return part
 
 
-def _slice_grad_kernel(step: Step, op: Operation, inputs: list[Any]) -> Array:
+def _slice_grad_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
     shape, begin, size, grad = inputs
     made = np.zeros(tuple(shape), grad.dtype)
     made[slices(begin, size, made.shape)] = grad
     return made
 
 
-def _strided_grad_kernel(step: Step, op: Operation, inputs: list[Any]) -> Array:
+def _strided_grad_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
     made = np.zeros(tuple(inputs[0]), inputs[1].dtype)
     made[op.attributes["index"]] = inputs[1]
     return made

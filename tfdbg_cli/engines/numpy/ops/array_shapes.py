@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.constants import constant_value
 from tfdbg_cli.engines.numpy.dtypes import Shape, broadcast_shapes, is_fully_known, merge_shapes
 from tfdbg_cli.engines.numpy.nodes import Tensor
+from tfdbg_cli.engines.numpy.ops.constants import constant_value
 
 __all__ = [
     "concat_shape",

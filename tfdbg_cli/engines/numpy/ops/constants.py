@@ -26,7 +26,7 @@ from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 from tfdbg_cli.engines.numpy.registry import define, same_shape, scalar_shape
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.executor import Step
+    from tfdbg_cli.engines.numpy.executor import RunStep
 
 __all__ = [
     "as_tensor",
@@ -104,7 +104,7 @@ def as_tensor(value: Any, dtype: DType | None = None, name: str = "Const") -> Te
     if isinstance(value, Operand):
         value = value.value()
     if isinstance(value, list | tuple) and any(isinstance(item, Operand) for item in value):
-        from tfdbg_cli.engines.numpy.array_ops import stack
+        from tfdbg_cli.engines.numpy.ops.array_ops import stack
 
         value = stack(value, name=name)
     if isinstance(value, Tensor):
@@ -182,7 +182,7 @@ def size(input: Any, name: str | None = None) -> Tensor:
     return get_default_graph().create_op("Size", [tensor], [int32], name=name).outputs[0]
 
 
-def _placeholder_kernel(step: Step, op: Operation, inputs: list[Any]) -> Any:
+def _placeholder_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Any:
     (tensor,) = op.outputs
     raise InvalidArgumentError(
         op,
@@ -191,7 +191,7 @@ def _placeholder_kernel(step: Step, op: Operation, inputs: list[Any]) -> Any:
     )
 
 
-def _const_kernel(step: Step, op: Operation, inputs: list[Any]) -> Any:
+def _const_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Any:
     return op.attributes["value"]
 
 
@@ -200,7 +200,7 @@ def _fill_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> list
     return [None if known is None else tuple(int(size) for size in known)]
 
 
-def _fill_kernel(step: Step, op: Operation, inputs: list[Any]) -> Array:
+def _fill_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
     return np.full(tuple(inputs[0]), inputs[1])
 
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.array_ops import identity
-from tfdbg_cli.engines.numpy.constants import as_tensor
 from tfdbg_cli.engines.numpy.contexts import Branch, Loop
 from tfdbg_cli.engines.numpy.dtypes import Shape, as_shape, bool_, compatible, dtype_name, int32
 from tfdbg_cli.engines.numpy.executor import VariableRef
 from tfdbg_cli.engines.numpy.graph import Graph, get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.ops.array_ops import identity
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor
 from tfdbg_cli.engines.numpy.registry import define, scalar_shape
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.executor import Step
+    from tfdbg_cli.engines.numpy.executor import RunStep
 
 __all__ = ["branches", "cond", "while_loop"]
 
@@ -189,7 +189,7 @@ def _switch(graph: Graph, value: Tensor, pred: Tensor) -> Operation:
     )
 
 
-def _merge_kernel(step: Step, op: Operation, inputs: list[Any]) -> Sequence[Any]:
+def _merge_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Sequence[Any]:
     """The Merge of a ``cond``; a loop's is computed by the loop."""
     chosen = int(bool(step.values[op.attributes["pred"]]))
     value = step.values[op.inputs[chosen]]
@@ -198,7 +198,7 @@ def _merge_kernel(step: Step, op: Operation, inputs: list[Any]) -> Sequence[Any]
     return value, np.asarray(chosen, np.int32)
 
 
-def _switch_kernel(step: Step, op: Operation, inputs: list[Any]) -> Sequence[Any]:
+def _switch_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Sequence[Any]:
     value, pred = inputs
     return (None, value) if pred else (value, None)
 

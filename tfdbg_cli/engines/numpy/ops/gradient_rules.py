@@ -7,7 +7,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.array_ops import (
+from tfdbg_cli.engines.numpy.dtypes import int32, is_differentiable, is_fully_known
+from tfdbg_cli.engines.numpy.graph import get_default_graph
+from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.ops.array_ops import (
     broadcast_to,
     concat,
     expand_dims,
@@ -18,7 +21,7 @@ from tfdbg_cli.engines.numpy.array_ops import (
     transpose,
     where,
 )
-from tfdbg_cli.engines.numpy.constants import (
+from tfdbg_cli.engines.numpy.ops.constants import (
     constant,
     constant_value,
     ones_like,
@@ -26,9 +29,7 @@ from tfdbg_cli.engines.numpy.constants import (
     size,
     zeros_like,
 )
-from tfdbg_cli.engines.numpy.dtypes import int32, is_differentiable, is_fully_known
-from tfdbg_cli.engines.numpy.graph import get_default_graph
-from tfdbg_cli.engines.numpy.math_ops import (
+from tfdbg_cli.engines.numpy.ops.math_ops import (
     add,
     cast,
     cos,
@@ -51,9 +52,8 @@ from tfdbg_cli.engines.numpy.math_ops import (
     square,
     subtract,
 )
-from tfdbg_cli.engines.numpy.nn import log_softmax
-from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
-from tfdbg_cli.engines.numpy.reductions import reduce_sum
+from tfdbg_cli.engines.numpy.ops.nn import log_softmax
+from tfdbg_cli.engines.numpy.ops.reductions import reduce_sum
 from tfdbg_cli.engines.numpy.registry import gradient, no_gradient
 
 __all__: list[str] = []

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.constants import as_tensor
 from tfdbg_cli.engines.numpy.dtypes import (
     Array,
     DType,
@@ -19,10 +18,11 @@ from tfdbg_cli.engines.numpy.dtypes import (
 )
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor
 from tfdbg_cli.engines.numpy.registry import define, pure, same_shape
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.executor import Step
+    from tfdbg_cli.engines.numpy.executor import RunStep
 
 __all__ = [
     "abs",
@@ -236,7 +236,7 @@ def matmul(
         return graph.create_op("MatMul", [a, b], [a.dtype], attributes, scope).outputs[0]
 
 
-def _matmul_kernel(step: Step, op: Operation, inputs: list[Any]) -> Array:
+def _matmul_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
     a, b = inputs
     if a.ndim != 2 or b.ndim != 2:
         raise ValueError(f"Matrices are needed, the inputs have {a.ndim} and {b.ndim} dimensions")
@@ -263,19 +263,19 @@ def _matmul_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> li
     return [(rows, columns)]
 
 
-def _cast_kernel(step: Step, op: Operation, inputs: list[Any]) -> Array:
+def _cast_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
     made: Array = inputs[0].astype(op.attributes["DstT"])
     return made
 
 
-def _add_n_kernel(step: Step, op: Operation, inputs: list[Any]) -> Array:
+def _add_n_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
     total: Array = inputs[0]
     for value in inputs[1:]:
         total = np.asarray(total + value)
     return total
 
 
-def _check_numerics_kernel(step: Step, op: Operation, inputs: list[Any]) -> Array:
+def _check_numerics_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
     value: Array = inputs[0]
     found = [word for word, test in (("NaN", np.isnan), ("Inf", np.isinf)) if test(value).any()]
     if found:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.constants import as_tensor
 from tfdbg_cli.engines.numpy.dtypes import Array, Shape, merge_shapes
 from tfdbg_cli.engines.numpy.graph import get_default_graph
-from tfdbg_cli.engines.numpy.math_ops import sigmoid, tanh
 from tfdbg_cli.engines.numpy.nodes import Tensor
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor
+from tfdbg_cli.engines.numpy.ops.math_ops import sigmoid, tanh
 from tfdbg_cli.engines.numpy.registry import define, pure, same_shape
 
 __all__ = [

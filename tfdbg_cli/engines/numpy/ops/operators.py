@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tfdbg_cli.engines.numpy import math_ops
-from tfdbg_cli.engines.numpy.array_ops import strided_slice
 from tfdbg_cli.engines.numpy.nodes import Operand, Tensor
+from tfdbg_cli.engines.numpy.ops import math_ops
+from tfdbg_cli.engines.numpy.ops.array_ops import strided_slice
 
 __all__ = ["OPERATORS"]
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.constants import as_tensor, constant_value
 from tfdbg_cli.engines.numpy.dtypes import Array, DType, Shape, as_dtype, float32, int32
 from tfdbg_cli.engines.numpy.graph import get_default_graph
-from tfdbg_cli.engines.numpy.math_ops import add, multiply, subtract
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor, constant_value
+from tfdbg_cli.engines.numpy.ops.math_ops import add, multiply, subtract
 from tfdbg_cli.engines.numpy.registry import define, no_gradient
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.executor import Step
+    from tfdbg_cli.engines.numpy.executor import RunStep
 
 __all__ = ["random_normal", "random_uniform", "set_random_seed", "truncated_normal"]
 
@@ -106,7 +106,7 @@ def random_uniform(
 
 
 def _kernel(draw: Callable[[np.random.Generator, tuple[int, ...]], Array]) -> Any:
-    def kernel(step: Step, op: Operation, inputs: list[Any]) -> Array:
+    def kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
         return draw(step.state.random_stream(op), tuple(int(size) for size in inputs[0]))
 
     return kernel

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.array_ops import range as range_
-from tfdbg_cli.engines.numpy.array_ops import rank
-from tfdbg_cli.engines.numpy.constants import as_tensor, constant, constant_value
 from tfdbg_cli.engines.numpy.dtypes import Array, DType, Shape, as_dtype, bool_, int32, int64
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.ops.array_ops import range as range_
+from tfdbg_cli.engines.numpy.ops.array_ops import rank
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor, constant, constant_value
 from tfdbg_cli.engines.numpy.registry import define, no_gradient, pure, same_shape
 
 __all__ = [

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.constants import as_tensor
 from tfdbg_cli.engines.numpy.dtypes import as_dtype, bool_, dtype_name, to_array
 from tfdbg_cli.engines.numpy.errors import InvalidArgumentError, UnknownError
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operation
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor
 from tfdbg_cli.engines.numpy.registry import define
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.executor import Step
+    from tfdbg_cli.engines.numpy.executor import RunStep
 
 __all__ = ["Assert", "py_func"]
 
@@ -53,7 +53,7 @@ def Assert(condition: Any, data: Sequence[Any], name: str | None = None) -> Oper
         return graph.create_op("Assert", [condition, *tensors], [], name=scope)
 
 
-def _py_func_kernel(step: Step, op: Operation, inputs: list[Any]) -> Any:
+def _py_func_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Any:
     func = op.attributes["func"]
     try:
         with np.errstate(**step.errstate):
@@ -83,7 +83,7 @@ def _is_wrapped(given: Any) -> bool:
     return isinstance(given, list | tuple) and len(given) == 1 and isinstance(given[0], np.ndarray)
 
 
-def _assert_kernel(step: Step, op: Operation, inputs: list[Any]) -> Sequence[Any]:
+def _assert_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Sequence[Any]:
     if not np.all(inputs[0]):
         shown = ", ".join(
             f"{tensor.name} = {np.array2string(value, threshold=10)}"

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.constants import as_tensor, zeros
 from tfdbg_cli.engines.numpy.dtypes import is_differentiable
 from tfdbg_cli.engines.numpy.gradients import gradients
 from tfdbg_cli.engines.numpy.graph import control_dependencies, get_default_graph
-from tfdbg_cli.engines.numpy.math_ops import multiply
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor, zeros
+from tfdbg_cli.engines.numpy.ops.math_ops import multiply
+from tfdbg_cli.engines.numpy.ops.variables import Variable, group, trainable_variables
 from tfdbg_cli.engines.numpy.registry import define, same_shape
-from tfdbg_cli.engines.numpy.variables import Variable, group, trainable_variables
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.executor import Step, VariableRef
+    from tfdbg_cli.engines.numpy.executor import RunStep, VariableRef
 
 __all__ = ["AdamOptimizer", "GradientDescentOptimizer", "Optimizer"]
 
@@ -218,7 +218,7 @@ class AdamOptimizer(Optimizer):
         return made
 
 
-def _descend_kernel(step: Step, op: Operation, inputs: list[Any]) -> VariableRef:
+def _descend_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> VariableRef:
     ref: VariableRef = inputs[0]
     rate, grad = inputs[1:]
     value = ref.read(op)
@@ -227,7 +227,7 @@ def _descend_kernel(step: Step, op: Operation, inputs: list[Any]) -> VariableRef
     return ref.write(np.asarray(value - rate * grad, value.dtype))
 
 
-def _adam_kernel(step: Step, op: Operation, inputs: list[Any]) -> VariableRef:
+def _adam_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> VariableRef:
     ref: VariableRef = inputs[0]
     m_ref, v_ref, beta1_power, beta2_power, rate, beta1, beta2, epsilon, grad = inputs[1:]
     value, m, v = (item.read(op) for item in (ref, m_ref, v_ref))

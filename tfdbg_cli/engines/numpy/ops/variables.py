@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.array_ops import identity
-from tfdbg_cli.engines.numpy.constants import as_tensor
 from tfdbg_cli.engines.numpy.dtypes import Array, DType, Shape, as_dtype, bool_, compatible
 from tfdbg_cli.engines.numpy.graph import Graph, control_dependencies, get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
+from tfdbg_cli.engines.numpy.ops.array_ops import identity
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor
 from tfdbg_cli.engines.numpy.registry import define, no_gradient, same_shape, scalar_shape
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.executor import Step, VariableRef
+    from tfdbg_cli.engines.numpy.executor import RunStep, VariableRef
 
 __all__ = [
     "Variable",
@@ -190,19 +190,19 @@ def global_variables_initializer() -> Operation:
     return variables_initializer(global_variables())
 
 
-def _variable_kernel(step: Step, op: Operation, inputs: list[Any]) -> VariableRef:
+def _variable_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> VariableRef:
     return step.variable(op)
 
 
 def _updater(compute: Callable[[Array, Array], Array]) -> Callable[..., VariableRef]:
-    def kernel(step: Step, op: Operation, inputs: list[Any]) -> VariableRef:
+    def kernel(step: RunStep, op: Operation, inputs: list[Any]) -> VariableRef:
         ref: VariableRef = inputs[0]
         return ref.write(np.asarray(compute(ref.read(op), inputs[1])))
 
     return kernel
 
 
-def _assign_kernel(step: Step, op: Operation, inputs: list[Any]) -> VariableRef:
+def _assign_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> VariableRef:
     ref: VariableRef = inputs[0]
     value: Array = inputs[1]
     if not compatible(op.inputs[0].shape, value.shape):
@@ -210,7 +210,7 @@ def _assign_kernel(step: Step, op: Operation, inputs: list[Any]) -> VariableRef:
     return ref.write(value)
 
 
-def _is_initialized_kernel(step: Step, op: Operation, inputs: list[Any]) -> Array:
+def _is_initialized_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
     return np.asarray(inputs[0].is_initialized())
 
 

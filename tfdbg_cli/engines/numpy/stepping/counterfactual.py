@@ -13,13 +13,13 @@ import numpy as np
 
 from tfdbg_cli.engines.numpy.dtypes import Array
 from tfdbg_cli.engines.numpy.errors import OpError
-from tfdbg_cli.engines.numpy.executor import Block, State, Step, VariableRef
+from tfdbg_cli.engines.numpy.executor import PlanBlock, RunState, RunStep, VariableRef
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
 from tfdbg_cli.engines.numpy.registry import OPS
-from tfdbg_cli.engines.numpy.step_journal import Record
-from tfdbg_cli.engines.numpy.step_layout import Layout
+from tfdbg_cli.engines.numpy.stepping.journal import JournalEntry
+from tfdbg_cli.engines.numpy.stepping.layout import NodeLayout
 
-__all__ = ["Shadow"]
+__all__ = ["NodeCounterfactual"]
 
 #: A loop that the overrides have made finite may not end without them.
 _MOST_ROUNDS = 10_000
@@ -29,7 +29,7 @@ class _Unknown(Exception):
     """A value that only a run without overrides could tell."""
 
 
-class _SideState(State):
+class _SideState(RunState):
     """The variables as a step would have seen them without overrides.
 
     Args:
@@ -56,7 +56,7 @@ class _SideState(State):
         raise _Unknown
 
 
-class _SideStep(Step):
+class _SideStep(RunStep):
     """Computes an item on the side, without effects."""
 
     rounds = 0
@@ -66,7 +66,7 @@ class _SideStep(Step):
             raise _Unknown
         super()._run_op(op)
 
-    def iterate(self, block: Block, first: bool) -> bool:
+    def iterate(self, block: PlanBlock, first: bool) -> bool:
         """One iteration of a loop, of not too many."""
         self.rounds += 1
         if self.rounds > _MOST_ROUNDS:
@@ -86,19 +86,19 @@ class _Twin(NamedTuple):
     value: Array | None
 
 
-class Shadow:
+class NodeCounterfactual:
     """The values that differ, or may differ, from those of the run because of overrides.
 
     Args:
         layout: the steps.
         values: the run's values, overridden ones included.
         computed: what was computed for the overridden ones.
-        errstate: as `Step` takes it.
+        errstate: as `RunStep` takes it.
     """
 
     def __init__(
         self,
-        layout: Layout,
+        layout: NodeLayout,
         values: Mapping[Tensor, Any],
         computed: Mapping[Tensor, Any],
         errstate: Mapping[str, Any],
@@ -118,7 +118,7 @@ class Shadow:
             return self._tensors[tensor]
         return self._computed.get(tensor, self._values.get(tensor))
 
-    def follow(self, records: Sequence[Record], position: int) -> None:
+    def follow(self, records: Sequence[JournalEntry], position: int) -> None:
         """Take in the steps that were done since, up to a position."""
         while self._followed < len(records):
             first = records[self._followed]
@@ -131,7 +131,7 @@ class Shadow:
             self._take(first.index, records[self._followed : end])
             self._followed = end
 
-    def _take(self, index: int, records: Sequence[Record]) -> None:
+    def _take(self, index: int, records: Sequence[JournalEntry]) -> None:
         written = {op: value for record in records for op, value in record.written.items()}
         reads = {op: value for record in reversed(records) for op, value in record.reads.items()}
         twins = {
@@ -169,7 +169,7 @@ class Shadow:
             value = known[op] if op in state.written else None
             self._variables[op] = _Twin(written.get(op), value)
 
-    def _inputs(self, index: int, state: State) -> dict[Tensor, Any]:
+    def _inputs(self, index: int, state: RunState) -> dict[Tensor, Any]:
         found: dict[Tensor, Any] = {}
         for tensor in self._layout.reads[index]:
             value = self.value(tensor)

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.engines.numpy.dtypes import Array
-from tfdbg_cli.engines.numpy.executor import State, Step
+from tfdbg_cli.engines.numpy.executor import RunState, RunStep
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
 from tfdbg_cli.engines.numpy.registry import OPS
 
-__all__ = ["JournaledState", "JournaledStep", "Record"]
+__all__ = ["JournalEntry", "JournaledState", "JournaledStep"]
 
 
 @dataclass
-class Record:
+class JournalEntry:
     """One step, or one iteration of it: how things were before it.
 
     Arrays are replaced and never written to, so holding them is enough.
@@ -47,7 +47,7 @@ class Record:
     effects: list[str] = field(default_factory=list)
 
 
-class JournaledState(State):
+class JournaledState(RunState):
     """A session's state, with a note of everything that is done to it.
 
     Args:
@@ -57,9 +57,9 @@ class JournaledState(State):
         record: where the notes go.
     """
 
-    record: Record
+    record: JournalEntry
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: RunState) -> None:
         self._state = state
         self.variables = state.variables
 
@@ -102,7 +102,7 @@ class JournaledState(State):
             self.record.streams[stream] = stream.bit_generator.state
         return stream
 
-    def undo(self, record: Record) -> None:
+    def undo(self, record: JournalEntry) -> None:
         """Put variables and streams back as they were before a step, the last one not undone."""
         for op, before in record.variables.items():
             if before is None:
@@ -113,12 +113,12 @@ class JournaledState(State):
             stream.bit_generator.state = state
 
 
-class JournaledStep(Step):
-    """A `Step` that notes the nodes whose effects can't be undone.
+class JournaledStep(RunStep):
+    """A `RunStep` that notes the nodes whose effects can't be undone.
 
     Args:
         state: with the journal.
-        values: as `Step` takes them.
+        values: as `RunStep` takes them.
         recorder: likewise.
         errstate: likewise.
     """

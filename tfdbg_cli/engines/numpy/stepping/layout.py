@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfdbg_cli.engines.numpy.contexts import Branch, Loop
-from tfdbg_cli.engines.numpy.executor import Block, Plan
+from tfdbg_cli.engines.numpy.executor import PlanBlock, RunPlan
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
 from tfdbg_cli.engines.numpy.registry import OPS
 from tfdbg_cli.stepping.stepper import Step
 
-__all__ = ["Layout", "make_layout"]
+__all__ = ["NodeLayout", "make_layout"]
 
 _NAMED = 3
 
 
 @dataclass(frozen=True)
-class Layout:
+class NodeLayout:
     """The steps of a run, in order; the sequences have an element for each.
 
     Attributes:
@@ -32,7 +32,7 @@ class Layout:
     """
 
     steps: tuple[Step, ...]
-    items: tuple[Operation | Block | None, ...]
+    items: tuple[Operation | PlanBlock | None, ...]
     reads: tuple[tuple[Tensor, ...], ...]
     made: tuple[tuple[Tensor, ...], ...]
     tensors: Mapping[str, Tensor]
@@ -41,7 +41,7 @@ class Layout:
     caveats: tuple[str, ...]
 
 
-def make_layout(plan: Plan, fed: Iterable[Tensor]) -> Layout:
+def make_layout(plan: RunPlan, fed: Iterable[Tensor]) -> NodeLayout:
     """The steps of a plan.
 
     Args:
@@ -80,7 +80,7 @@ def make_layout(plan: Plan, fed: Iterable[Tensor]) -> Layout:
     known = {tensor.name: tensor for tensors in (tuple(given), *made) for tensor in tensors}
     makers = {name: index for index, step in enumerate(steps) for name in step.outputs}
     makers.update((tensor.name, index) for index, each in enumerate(made) for tensor in each)
-    return Layout(
+    return NodeLayout(
         tuple(steps),
         (*(None for _ in feeds), *plan.items),
         reads,
@@ -92,12 +92,12 @@ def make_layout(plan: Plan, fed: Iterable[Tensor]) -> Layout:
     )
 
 
-def _operations(item: Operation | Block) -> Sequence[Operation]:
+def _operations(item: Operation | PlanBlock) -> Sequence[Operation]:
     """The nodes of an item, in the order of creation."""
-    return sorted(_walk(item), key=lambda op: op.index) if isinstance(item, Block) else (item,)
+    return sorted(_walk(item), key=lambda op: op.index) if isinstance(item, PlanBlock) else (item,)
 
 
-def _walk(item: Operation | Block) -> Iterator[Operation]:
+def _walk(item: Operation | PlanBlock) -> Iterator[Operation]:
     if isinstance(item, Operation):
         yield item
         return
@@ -107,7 +107,7 @@ def _walk(item: Operation | Block) -> Iterator[Operation]:
         yield from _walk(part)
 
 
-def _conditions(item: Operation | Block) -> Iterator[Tensor]:
+def _conditions(item: Operation | PlanBlock) -> Iterator[Tensor]:
     """What is read besides the inputs: the conditions of branches and of what joins them."""
     if isinstance(item, Operation):
         pred = item.attributes.get("pred")
@@ -120,7 +120,7 @@ def _conditions(item: Operation | Block) -> Iterator[Tensor]:
         yield from _conditions(part)
 
 
-def _reads(item: Operation | Block, members: Sequence[Operation]) -> tuple[Tensor, ...]:
+def _reads(item: Operation | PlanBlock, members: Sequence[Operation]) -> tuple[Tensor, ...]:
     inside = {tensor for op in members for tensor in op.outputs}
     tensors = [tensor for op in members for tensor in op.inputs]
     tensors.extend(_conditions(item))
@@ -128,7 +128,7 @@ def _reads(item: Operation | Block, members: Sequence[Operation]) -> tuple[Tenso
 
 
 def _step(
-    item: Operation | Block,
+    item: Operation | PlanBlock,
     members: Sequence[Operation],
     inputs: tuple[str, ...],
     readers: Mapping[str, Sequence[int]],
@@ -180,7 +180,7 @@ def _gives_variable(op: Operation) -> bool:
     )
 
 
-def _caveats(plan: Plan, steps: Iterable[Step]) -> Iterator[str]:
+def _caveats(plan: RunPlan, steps: Iterable[Step]) -> Iterator[str]:
     effects = [op.name for op in plan.operations if OPS[op.type].has_effects]
     if effects:
         yield (

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.numpy.dtypes import (
     Array,
     DType,
@@ -15,7 +16,6 @@ from tfdbg_cli.engines.numpy.dtypes import (
     to_array,
 )
 from tfdbg_cli.engines.numpy.nodes import Operand, Tensor
-from tfdbg_cli.errors import UserError
 
 __all__ = ["as_override"]
 

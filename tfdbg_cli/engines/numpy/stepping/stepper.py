@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -15,16 +16,15 @@ from tfdbg_cli.engines.base import Capture, SteppedRun
 from tfdbg_cli.engines.numpy.contexts import Loop
 from tfdbg_cli.engines.numpy.dtypes import Array
 from tfdbg_cli.engines.numpy.errors import OpError
-from tfdbg_cli.engines.numpy.executor import Block
+from tfdbg_cli.engines.numpy.executor import PlanBlock
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
-from tfdbg_cli.engines.numpy.overriding import as_override
 from tfdbg_cli.engines.numpy.recording import DEVICE, Clock, shown
 from tfdbg_cli.engines.numpy.session import PreparedRun
-from tfdbg_cli.engines.numpy.step_journal import JournaledState, JournaledStep, Record
-from tfdbg_cli.engines.numpy.step_layout import Layout
-from tfdbg_cli.engines.numpy.step_shadow import Shadow
-from tfdbg_cli.errors import UserError, did_you_mean
-from tfdbg_cli.stepping.stepper import Outcome, Step
+from tfdbg_cli.engines.numpy.stepping.counterfactual import NodeCounterfactual
+from tfdbg_cli.engines.numpy.stepping.journal import JournaledState, JournaledStep, JournalEntry
+from tfdbg_cli.engines.numpy.stepping.layout import NodeLayout
+from tfdbg_cli.engines.numpy.stepping.overriding import as_override
+from tfdbg_cli.stepping.stepper import Step, StepOutcome
 
 __all__ = ["NumpyStepper"]
 
@@ -44,7 +44,7 @@ class NumpyStepper(SteppedRun):
     engine_name = "numpy"
     can_iterate = True
 
-    def __init__(self, run: PreparedRun, layout: Layout, graph: Graph) -> None:
+    def __init__(self, run: PreparedRun, layout: NodeLayout, graph: Graph) -> None:
         self._run = run
         self._graph = graph
         self._layout = layout
@@ -57,14 +57,14 @@ class NumpyStepper(SteppedRun):
         self._position = 0
         #: Iterations done of the loop that is the next step.
         self._rounds = 0
-        self._records: list[Record] = []
+        self._records: list[JournalEntry] = []
         #: A step that has raised. What it did until then stays until something else is done, so
         #: that a run that ends with the error ends exactly as the plain one.
-        self._failed: tuple[Record, BaseException] | None = None
+        self._failed: tuple[JournalEntry, BaseException] | None = None
         self._overrides: dict[str, Array] = {}
         #: What was computed for tensors that are overridden.
         self._computed: dict[Tensor, Any] = {}
-        self._shadow: Shadow | None = None
+        self._shadow: NodeCounterfactual | None = None
         self._clock = Clock()
         self._data: list[tuple[Tensor, Datum]] = []
         #: Filled when somebody asks; so many of the data are in it.
@@ -87,17 +87,17 @@ class NumpyStepper(SteppedRun):
         """The index of the next step."""
         return self._position
 
-    def advance(self, iteration: bool = False) -> Outcome:
+    def advance(self, iteration: bool = False) -> StepOutcome:
         """Do the next step; see `Stepper.advance`."""
         self._begin()
         if self._position >= len(self.steps):
             raise UserError("The run is at its end.")
         return self._do(iteration)
 
-    def _do(self, iteration: bool) -> Outcome:
+    def _do(self, iteration: bool) -> StepOutcome:
         index = self._position
         step, item = self.steps[index], self._layout.items[index]
-        record = Record(
+        record = JournalEntry(
             index,
             self._rounds,
             len(self._data),
@@ -112,7 +112,7 @@ class NumpyStepper(SteppedRun):
         is_done = True
         try:
             with np.errstate(all="ignore"):
-                if isinstance(item, Block) and isinstance(item.context, Loop):
+                if isinstance(item, PlanBlock) and isinstance(item.context, Loop):
                     is_done = self._run_loop(item, iteration)
                 elif item is not None:
                     self._executor.run([item])
@@ -122,16 +122,16 @@ class NumpyStepper(SteppedRun):
         self._records.append(record)
         updated = tuple(op.name for op in record.variables)
         if not is_done:
-            return Outcome(step, updated, is_partial=True)
+            return StepOutcome(step, updated, is_partial=True)
         self._position += 1
         self._rounds = 0
         if item is not None and self._overrides:
             for tensor in self._layout.made[index]:
                 if tensor.name in self._overrides and tensor in self._values:
                     self._substitute(tensor, self._overrides[tensor.name])
-        return Outcome(step, updated)
+        return StepOutcome(step, updated)
 
-    def _run_loop(self, block: Block, iteration: bool) -> bool:
+    def _run_loop(self, block: PlanBlock, iteration: bool) -> bool:
         """Do the rest of a loop, or one iteration; whether it is over."""
         while self._executor.iterate(block, self._rounds == 0):
             self._rounds += 1
@@ -163,7 +163,7 @@ class NumpyStepper(SteppedRun):
             self._undo(self._records.pop())
         return self.steps[index]
 
-    def _undo(self, record: Record) -> None:
+    def _undo(self, record: JournalEntry) -> None:
         self._state.undo(record)
         for tensor in self._layout.made[record.index]:
             self._computed.pop(tensor, None)
@@ -288,7 +288,9 @@ class NumpyStepper(SteppedRun):
         if tensor is None or tensor not in self._values:
             return None
         if self._shadow is None:
-            self._shadow = Shadow(self._layout, self._values, self._computed, self._errstate)
+            self._shadow = NodeCounterfactual(
+                self._layout, self._values, self._computed, self._errstate
+            )
         self._shadow.follow(self._records, self._position)
         found = self._shadow.value(tensor)
         return None if found is None else _copy(found)
@@ -340,7 +342,7 @@ class NumpyStepper(SteppedRun):
         self._in_dump = len(self._data)
         return self._dump
 
-    def made(self, outcome: Outcome) -> Sequence[Datum]:
+    def made(self, outcome: StepOutcome) -> Sequence[Datum]:
         """The tensors that the last step, or iteration, has made."""
         start = self._records[-1].dumped if self._records else 0
         return [datum for _, datum in self._data[start:]]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tensorflow.python.framework import function_def_to_graph
 
-from tfdbg_cli.dumps.graph_def import FUNCTIONAL
+from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 
 __all__ = ["Functions", "Inner", "argument_index", "kind_of"]
 
@@ -26,7 +26,7 @@ _ATTRIBUTES = {"then": "then_branch", "else": "else_branch"}
 _DEEPEST = 8
 
 
-class _Body(NamedTuple):
+class _FunctionBody(NamedTuple):
     """A function's operations by the name they have in its definition.
 
     Attributes:
@@ -68,7 +68,7 @@ class Functions:
 
     def __init__(self, graph: Any) -> None:
         self._graph = graph
-        self._bodies: dict[str, _Body | None] = {}
+        self._bodies: dict[str, _FunctionBody | None] = {}
 
     def find(self, name: str, callers: Any) -> Inner | None:
         """The operation behind a runtime name; ``None`` if it is the runtime's own invention.
@@ -130,7 +130,7 @@ class Functions:
         for body in self._bodies_of(calls):
             yield from body.ops.values()
 
-    def _bodies_of(self, calls: Iterable[Any]) -> Iterator[_Body]:
+    def _bodies_of(self, calls: Iterable[Any]) -> Iterator[_FunctionBody]:
         seen: set[str] = set()
         waiting = list(calls)
         while waiting:
@@ -161,7 +161,7 @@ class Functions:
         at = index + 1 if kind_of(call) in ("If", "Case") else index
         return call.inputs[at] if at < len(call.inputs) else None
 
-    def _body(self, function: str) -> _Body | None:
+    def _body(self, function: str) -> _FunctionBody | None:
         if function not in self._bodies:
             try:
                 self._bodies[function] = _make_body(self._graph, function)
@@ -215,7 +215,7 @@ def kind_of(call: Any) -> str:
     return str(call.type).removeprefix("Stateless").removeprefix("Stateful")
 
 
-def _make_body(graph: Any, name: str) -> _Body:
+def _make_body(graph: Any, name: str) -> _FunctionBody:
     function = graph._functions.get(name) or graph._get_function(name)
     definition = function.definition
     body = getattr(function, "graph", None)
@@ -230,14 +230,14 @@ def _make_body(graph: Any, name: str) -> _Body:
     ops = [op for op in body.get_operations() if op not in inputs]
     if [op.type for op in ops] == [kind for _, kind in nodes]:
         table = {name: op for (name, _), op in zip(nodes, ops, strict=True)}
-        return _Body(table, traced, tuple(body.outputs))
+        return _FunctionBody(table, traced, tuple(body.outputs))
     own = {op.name: op for op in ops}
     table = {}
     for node, kind in nodes:
         op = own.get(node) or own.get(re.sub(r"_\d+$", "", node))
         if op is not None and op.type == kind:
             table[node] = op
-    return _Body(table, traced, tuple(body.outputs))
+    return _FunctionBody(table, traced, tuple(body.outputs))
 
 
 def argument_index(op: Any) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tfdbg_cli.dumps.graph import Node
-from tfdbg_cli.engines.tensorflow.functions import Functions, Inner, argument_index, kind_of
+from tfdbg_cli.engines.tensorflow.bodies.functions import Functions, Inner, argument_index, kind_of
 
 __all__ = ["ARGUMENT", "Bodies"]
 
@@ -16,7 +16,7 @@ ARGUMENT = "_Arg"
 _Calls = tuple[tuple[str, Any], ...]
 
 
-class _Body(NamedTuple):
+class _InlinedBody(NamedTuple):
     """One inlined body: what stands before its nodes' names, its graph and its callers."""
 
     prefix: str
@@ -40,11 +40,11 @@ class Bodies:
     ) -> None:
         self._functions = functions
         self._make = make
-        self._bodies: dict[str, _Body] = {}
+        self._bodies: dict[str, _InlinedBody] = {}
         for each in inner:
             calls, prefix, graph = each.calls, each.prefix, each.op.graph
             while calls and prefix not in self._bodies:
-                self._bodies[prefix] = _Body(prefix, graph, calls, each.traced)
+                self._bodies[prefix] = _InlinedBody(prefix, graph, calls, each.traced)
                 prefix, call = calls[-1]
                 calls, graph = calls[:-1], call.graph
         # The full name of a call -> step into it -> what stands before the body's names.
@@ -140,7 +140,7 @@ class Bodies:
             tensor, prefix, calls = passed, at, calls[:-1]
         return f"{prefix}{tensor.op.name}:{tensor.value_index}"
 
-    def _is_variable(self, body: _Body, index: int) -> bool:
+    def _is_variable(self, body: _InlinedBody, index: int) -> bool:
         """Whether an argument changes from iteration to iteration."""
         at, call = body.calls[-1]
         if kind_of(call) != "While" or "body" not in self._steps.get(at + call.name, ()):
@@ -148,7 +148,7 @@ class Bodies:
         results = self._functions.results(call).get("body")
         return results is not None and argument_index(results[index].op) != index
 
-    def _variable(self, body: _Body, op: Any, index: int) -> Node:
+    def _variable(self, body: _InlinedBody, op: Any, index: int) -> Node:
         at, call = body.calls[-1]
         results = self._functions.results(call)["body"]
         prefix = self._steps[at + call.name]["body"]

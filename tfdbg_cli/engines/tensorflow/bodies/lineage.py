@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 from tensorflow.core.framework import graph_pb2
 
-from tfdbg_cli.dumps.names import parse_feed_node_name
-from tfdbg_cli.engines.tensorflow.functions import Functions, Inner, argument_index, kind_of
+from tfdbg_cli.dumps.tfdbg_dir.names import parse_feed_node_name
+from tfdbg_cli.engines.tensorflow.bodies.functions import Functions, Inner, argument_index, kind_of
 
 __all__ = [
     "CONTROL",
     "LONGEST_CHAIN",
     "PASSING",
     "SENT",
-    "Leaf",
-    "Lineage",
+    "BodyLineage",
+    "BodyPlace",
+    "LineageLeaf",
     "Made",
-    "Place",
     "place_of",
 ]
 
@@ -32,7 +32,7 @@ SENT = frozenset({"_HostRecv", "_HostSend", "_Recv", "_Send"})
 LONGEST_CHAIN = 2000
 
 
-class Leaf(NamedTuple):
+class LineageLeaf(NamedTuple):
     """Where a tensor comes from.
 
     Attributes:
@@ -47,7 +47,7 @@ class Leaf(NamedTuple):
     slot: int
 
 
-class Place(NamedTuple):
+class BodyPlace(NamedTuple):
     """A tensor of the user's graph, and the calls that lead to it."""
 
     op: Any
@@ -64,7 +64,7 @@ class Made(NamedTuple):
     attributes: Any
 
 
-class Lineage:
+class BodyLineage:
     """Follows tensors back to where they come from, through whatever hands them on.
 
     Args:
@@ -144,7 +144,7 @@ class Lineage:
             name, slot = node.inputs[0]
         return name, slot
 
-    def trace(self, name: str, slot: int) -> Leaf:
+    def trace(self, name: str, slot: int) -> LineageLeaf:
         """Where a tensor of the graph that ran comes from."""
         for _ in range(LONGEST_CHAIN):
             name, slot = self.direct(name, slot)
@@ -164,18 +164,22 @@ class Lineage:
                 name, slot = inputs[slot if node.op == "IdentityN" else 0]
                 continue
             if user is not None:
-                return Leaf("node", user.name, slot)
+                return LineageLeaf("node", user.name, slot)
             if node.op == "Merge":
                 ways = [each for each in node.inputs if self.op_type(*each) != "NextIteration"]
                 if len(ways) == len(node.inputs):
-                    return Leaf("out", name, -1)
+                    return LineageLeaf("out", name, -1)
                 if len(ways) == 1 and self._comes_round(name):
                     name, slot = ways[0]
                     continue
-                return Leaf("loop", name, -1)
+                return LineageLeaf("loop", name, -1)
             fed = parse_feed_node_name(name) if node.op == "_Arg" else None
-            return Leaf("made", name, slot) if fed is None else Leaf("node", fed[0], fed[1])
-        return Leaf("made", name, slot)
+            return (
+                LineageLeaf("made", name, slot)
+                if fed is None
+                else LineageLeaf("node", fed[0], fed[1])
+            )
+        return LineageLeaf("made", name, slot)
 
     def _comes_round(self, merge: str) -> bool:
         """Whether a loop hands on the variable of a Merge unchanged."""
@@ -198,7 +202,7 @@ class Lineage:
 
     # The user's graph.
 
-    def origin(self, place: Place) -> tuple[Leaf, Place]:
+    def origin(self, place: BodyPlace) -> tuple[LineageLeaf, BodyPlace]:
         """Where a tensor of the user's graph comes from, and the place that this is."""
         for _ in range(LONGEST_CHAIN):
             op, slot, prefix, calls = place
@@ -207,23 +211,23 @@ class Lineage:
             if index is not None:
                 at, call = calls[-1]
                 if kind_of(call) == "While" and not self._is_invariant(call, index):
-                    return Leaf("loop", at + call.name, index), place
+                    return LineageLeaf("loop", at + call.name, index), place
                 outer = self.functions.passed(call, index)
                 if outer is None:
                     break
-                place = Place(outer.op, outer.value_index, at, calls[:-1])
+                place = BodyPlace(outer.op, outer.value_index, at, calls[:-1])
             elif op.type in PASSING or _enters_once(op.type, op.node_def.attr):
                 source = op.inputs[slot if op.type == "IdentityN" else 0]
-                place = Place(source.op, source.value_index, prefix, calls)
+                place = BodyPlace(source.op, source.value_index, prefix, calls)
             elif self.functions.is_call(op) and not self._runs_as_is(name, op):
                 inside = self.functions.results(op).get("")
                 if inside is None:
-                    return Leaf("out", name, slot), place
+                    return LineageLeaf("out", name, slot), place
                 result = inside[slot]
-                place = Place(result.op, result.value_index, f"{name}/", (*calls, (prefix, op)))
+                place = BodyPlace(result.op, result.value_index, f"{name}/", (*calls, (prefix, op)))
             else:
                 break
-        return Leaf("node", place.prefix + place.op.name, place.slot), place
+        return LineageLeaf("node", place.prefix + place.op.name, place.slot), place
 
     def _runs_as_is(self, name: str, op: Any) -> bool:
         node = self.nodes.get(self.present.get(name, ""))
@@ -233,7 +237,7 @@ class Lineage:
         results = self.functions.results(call).get("body")
         return results is not None and argument_index(results[index].op) == index
 
-    def call(self, name: str, user: Inner) -> Place | None:
+    def call(self, name: str, user: Inner) -> BodyPlace | None:
         """The call with a name of the user's; ``None`` if there is none.
 
         Args:
@@ -243,11 +247,11 @@ class Lineage:
         calls: tuple[tuple[str, Any], ...] = ()
         for at, call in user.calls:
             if at + call.name == name:
-                return Place(call, 0, at, calls)
+                return BodyPlace(call, 0, at, calls)
             calls = (*calls, (at, call))
         op = self._main(name)
         if op is not None:
-            return Place(op, 0, "", ())
+            return BodyPlace(op, 0, "", ())
         for prefix in sorted(self.bodies, key=len, reverse=True):
             if name.startswith(prefix):
                 body = self.bodies[prefix]
@@ -256,7 +260,7 @@ class Lineage:
                     op = graph.get_operation_by_name(name[len(prefix) :])
                 except (KeyError, ValueError):
                     continue
-                return Place(op, 0, prefix, body.calls)
+                return BodyPlace(op, 0, prefix, body.calls)
         return None
 
 
@@ -270,6 +274,6 @@ def _enters_once(op_type: str, attributes: Any) -> bool:
     return op_type == "Enter" and bool(attributes["is_constant"].b)
 
 
-def place_of(tensor: Any, user: Inner) -> Place:
+def place_of(tensor: Any, user: Inner) -> BodyPlace:
     """The place of a tensor of the graph that an operation of the user's is in."""
-    return Place(tensor.op, tensor.value_index, user.prefix, user.calls)
+    return BodyPlace(tensor.op, tensor.value_index, user.prefix, user.calls)

@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 from tensorflow.python.framework import tensor_util
 
-from tfdbg_cli.engines.tensorflow.functions import Inner, kind_of
-from tfdbg_cli.engines.tensorflow.lineage import LONGEST_CHAIN, Leaf, Lineage, Made, Place, place_of
+from tfdbg_cli.engines.tensorflow.bodies.functions import Inner, kind_of
+from tfdbg_cli.engines.tensorflow.bodies.lineage import (
+    LONGEST_CHAIN,
+    BodyLineage,
+    BodyPlace,
+    LineageLeaf,
+    Made,
+    place_of,
+)
 
 __all__ = ["Matching"]
 
@@ -44,9 +51,9 @@ class Matching:
         lineage: where the tensors of both graphs come from.
     """
 
-    def __init__(self, lineage: Lineage) -> None:
+    def __init__(self, lineage: BodyLineage) -> None:
         self._lineage = lineage
-        self._comparing: set[tuple[Leaf, Leaf]] = set()
+        self._comparing: set[tuple[LineageLeaf, LineageLeaf]] = set()
 
     def matches(self, name: str) -> bool:
         """Whether a node reads what the user's reads, and does the same with constants.
@@ -79,14 +86,14 @@ class Matching:
         """Whether a node that ran reads all in all what a node of the user's graph reads."""
         return self._sets_alike(inputs, [place_of(each, user) for each in user.op.inputs], user)
 
-    def read_by(self, inputs: Iterable[tuple[str, int]]) -> set[Leaf] | None:
+    def read_by(self, inputs: Iterable[tuple[str, int]]) -> set[LineageLeaf] | None:
         """What tensors of the graph that ran come down to of the user's; constants aside.
 
         Returns:
             Where they come from; ``None`` if that is more than can be looked through.
         """
         lineage = self._lineage
-        found: set[Leaf] = set()
+        found: set[LineageLeaf] = set()
         waiting, seen = list(inputs), set()
         while waiting:
             leaf = lineage.trace(*waiting.pop())
@@ -102,13 +109,13 @@ class Matching:
                 waiting += lineage.nodes[leaf.name].inputs
         return found
 
-    def _is_constant(self, leaf: Leaf) -> bool:
+    def _is_constant(self, leaf: LineageLeaf) -> bool:
         """Whether it is one of the user's constants, with its value."""
         name = self._lineage.present.get(leaf.name)
         user = self._lineage.user(name) if name is not None else None
         return user is not None and user.op.type == "Const" and self.matches(str(name))
 
-    def _is_folded(self, leaf: Leaf) -> bool:
+    def _is_folded(self, leaf: LineageLeaf) -> bool:
         name = self._lineage.present.get(leaf.name)
         return name is not None and not self.matches(name)
 
@@ -127,13 +134,15 @@ class Matching:
                 return bool(np.allclose(np.asarray(product, np.complex128), 1, atol=1e-2))
         return False
 
-    def _wanted_by(self, places: Iterable[Place], have_all: set[Leaf]) -> set[Leaf] | None:
+    def _wanted_by(
+        self, places: Iterable[BodyPlace], have_all: set[LineageLeaf]
+    ) -> set[LineageLeaf] | None:
         """What tensors of the user's graph come down to, of what is left in the graph that ran.
 
         Of nodes that compute the same the runtime keeps one: ``have_all`` is what it reads.
         """
-        found: set[Leaf] = set()
-        seen: set[Leaf] = set()
+        found: set[LineageLeaf] = set()
+        seen: set[LineageLeaf] = set()
         waiting = list(places)
         while waiting:
             leaf, place = self._lineage.origin(waiting.pop())
@@ -151,18 +160,18 @@ class Matching:
                 found.add(twin)
             else:  # folded, fused or bypassed
                 for tensor in place.op.inputs:
-                    inside = Place(tensor.op, tensor.value_index, place.prefix, place.calls)
+                    inside = BodyPlace(tensor.op, tensor.value_index, place.prefix, place.calls)
                     waiting.append(inside)
         return found
 
-    def _are_twins(self, place: Place, have: Leaf) -> bool:
+    def _are_twins(self, place: BodyPlace, have: LineageLeaf) -> bool:
         """Whether a node of the user's graph computes the same as one that ran."""
         other = self._lineage.user(self._lineage.present.get(have.name, ""))
         if have.kind != "node" or other is None or have.slot != place.slot:
             return False
-        return self._equal(place, Place(other.op, have.slot, other.prefix, other.calls), _DEEP)
+        return self._equal(place, BodyPlace(other.op, have.slot, other.prefix, other.calls), _DEEP)
 
-    def _equal(self, one: Place, other: Place, depth: int) -> bool:
+    def _equal(self, one: BodyPlace, other: BodyPlace, depth: int) -> bool:
         first, second = one.op, other.op
         if (
             not depth
@@ -175,8 +184,8 @@ class Matching:
         ):
             return False
         for left, right in zip(first.inputs, second.inputs, strict=True):
-            here = Place(left.op, left.value_index, one.prefix, one.calls)
-            there = Place(right.op, right.value_index, other.prefix, other.calls)
+            here = BodyPlace(left.op, left.value_index, one.prefix, one.calls)
+            there = BodyPlace(right.op, right.value_index, other.prefix, other.calls)
             a, from_a = self._lineage.origin(here)
             b, from_b = self._lineage.origin(there)
             if a == b:
@@ -188,7 +197,7 @@ class Matching:
                 return False
         return True
 
-    def _same_input(self, have: tuple[str, int], want: Place, user: Inner) -> bool:
+    def _same_input(self, have: tuple[str, int], want: BodyPlace, user: Inner) -> bool:
         """Whether an input of a node that ran is the one that the user's node has there."""
         lineage = self._lineage
         leaf, place = lineage.origin(want)
@@ -205,7 +214,7 @@ class Matching:
         return self._alike(leaf, found, user) or self._sets_alike([have], [want], user)
 
     def _sets_alike(
-        self, inputs: Iterable[tuple[str, int]], places: Iterable[Place], user: Inner
+        self, inputs: Iterable[tuple[str, int]], places: Iterable[BodyPlace], user: Inner
     ) -> bool:
         have_all = self.read_by(inputs)
         want_all = self._wanted_by(places, have_all) if have_all is not None else None
@@ -215,7 +224,7 @@ class Matching:
             any(self._alike(w, h, user) for w in want_all) for h in have_all
         )
 
-    def _alike(self, want: Leaf, have: Leaf, user: Inner) -> bool:
+    def _alike(self, want: LineageLeaf, have: LineageLeaf, user: Inner) -> bool:
         """Whether a tensor of the user's graph and one of the graph that ran are the same."""
         if want == have:
             return True
@@ -230,7 +239,7 @@ class Matching:
         finally:
             self._comparing.discard((want, have))
 
-    def _same_variable(self, want: Leaf, have: Leaf, user: Inner) -> bool:
+    def _same_variable(self, want: LineageLeaf, have: LineageLeaf, user: Inner) -> bool:
         """Whether a Merge is that of a loop's variable: what begins it and what goes on."""
         lineage = self._lineage
         place = lineage.call(want.name, user)
@@ -258,12 +267,12 @@ class Matching:
             if index != want.slot
         )
 
-    def _begins(self, place: Place, index: int, have: Leaf, user: Inner) -> bool:
+    def _begins(self, place: BodyPlace, index: int, have: LineageLeaf, user: Inner) -> bool:
         first = place.op.inputs[index]
-        begin = Place(first.op, first.value_index, place.prefix, place.calls)
+        begin = BodyPlace(first.op, first.value_index, place.prefix, place.calls)
         return self._comes_from(begin, have, user)
 
-    def _goes_on(self, place: Place, index: int, have: Leaf, user: Inner) -> bool:
+    def _goes_on(self, place: BodyPlace, index: int, have: LineageLeaf, user: Inner) -> bool:
         results = self._lineage.functions.results(place.op).get("body")
         if results is None:
             return False
@@ -271,19 +280,19 @@ class Matching:
         inner = (*place.calls, (place.prefix, place.op))
         op, slot = results[index].op, results[index].value_index
         return any(
-            self._comes_from(Place(op, slot, body, inner), have, user)
+            self._comes_from(BodyPlace(op, slot, body, inner), have, user)
             for body in self._lineage.prefixes.get(name, ())
             if body.startswith(f"{name}/body/")
         )
 
-    def _same_result(self, want: Leaf, have: Leaf, user: Inner) -> bool:
+    def _same_result(self, want: LineageLeaf, have: LineageLeaf, user: Inner) -> bool:
         """Whether a tensor is a result of a call: a loop's variable, or what a branch gives."""
         lineage = self._lineage
         place = lineage.call(want.name, user)
         if place is None:
             return False
         if kind_of(place.op) == "While":
-            return self._alike(Leaf("loop", want.name, want.slot), have, user)
+            return self._alike(LineageLeaf("loop", want.name, want.slot), have, user)
         if have.kind == "out" and not have.name.startswith(f"{want.name}/"):
             return False
         given = [have]
@@ -294,12 +303,12 @@ class Matching:
             result = results[want.slot]
             known = [p for p in lineage.prefixes.get(want.name, ()) if step in p[len(want.name) :]]
             for prefix in known or [f"{want.name}/{step}/"]:
-                at = Place(result.op, result.value_index, prefix, inner)
+                at = BodyPlace(result.op, result.value_index, prefix, inner)
                 if any(self._comes_from(at, each, user) for each in given):
                     return True
         return False
 
-    def _comes_from(self, place: Place, have: Leaf, user: Inner) -> bool:
+    def _comes_from(self, place: BodyPlace, have: LineageLeaf, user: Inner) -> bool:
         want, source = self._lineage.origin(place)
         if source.op.type == "Const":
             if have.kind == "made":

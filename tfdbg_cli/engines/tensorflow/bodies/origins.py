@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tfdbg_cli.dumps.graph_def import FUNCTIONAL
-from tfdbg_cli.dumps.names import parse_feed_node_name
-from tfdbg_cli.engines.tensorflow.functions import Functions, Inner
+from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
+from tfdbg_cli.dumps.tfdbg_dir.names import parse_feed_node_name
+from tfdbg_cli.engines.tensorflow.bodies.functions import Functions, Inner
 
-__all__ = ["Executed", "Origin", "Origins"]
+__all__ = ["Executed", "NodeOrigin", "Origins"]
 
 # The fetching of a tensor; one that a device gets from another, "x/_7", or that was computed ahead
 # of the run, "x/_0__cf__3"; what several element-wise operations were made one of.
@@ -51,7 +51,7 @@ class Executed(NamedTuple):
     exec_time: int
 
 
-class Origin(NamedTuple):
+class NodeOrigin(NamedTuple):
     """Where a node of the runtime comes from.
 
     Attributes:
@@ -77,10 +77,10 @@ class _Calls:
         return op if op is not None and self._functions.is_call(op) else None
 
 
-class _Call(NamedTuple):
+class _BodyCall(NamedTuple):
     """A function that was executed under its own names, not inlined."""
 
-    origin: Origin
+    origin: NodeOrigin
     prefixes: tuple[str, ...]
     times: tuple[tuple[int, int], ...]
 
@@ -101,11 +101,11 @@ class Origins:
         self._graph = graph
         self._functions = functions
         self._calls = _Calls(graph, functions)
-        self._known: dict[tuple[str, str], Origin] = {}
-        self._opened: list[_Call] = []
+        self._known: dict[tuple[str, str], NodeOrigin] = {}
+        self._opened: list[_BodyCall] = []
         self._open(executed)
 
-    def of(self, one: Executed) -> Origin:
+    def of(self, one: Executed) -> NodeOrigin:
         """The origin of an executed node."""
         if self._opened:
             child = self._of_child(one)
@@ -117,7 +117,7 @@ class Origins:
             found = self._known[key] = self._find(one.name)
         return found
 
-    def _find(self, runtime_name: str) -> Origin:
+    def _find(self, runtime_name: str) -> NodeOrigin:
         name = runtime_name.removeprefix("Func/")  # what an inlined call was given and gave
         for candidate in _candidates(name):
             found = self._exactly(candidate)
@@ -128,16 +128,16 @@ class Origins:
         while at > 0:
             call = self._calls.get(name[:at])
             if call is not None:
-                return Origin(call.name, call.type)
+                return NodeOrigin(call.name, call.type)
             at = name.rfind("/", 0, at)
-        return Origin(runtime_name)
+        return NodeOrigin(runtime_name)
 
-    def _exactly(self, name: str) -> Origin | None:
+    def _exactly(self, name: str) -> NodeOrigin | None:
         op = _operation(self._graph, name)
         if op is not None:
-            return Origin(op.name, op.type)
+            return NodeOrigin(op.name, op.type)
         inner = self._functions.find(name, self._calls)
-        return Origin(inner.name, inner.op.type, inner) if inner is not None else None
+        return NodeOrigin(inner.name, inner.op.type, inner) if inner is not None else None
 
     # Functions that weren't inlined: the nodes of their bodies have no prefix.
 
@@ -155,25 +155,25 @@ class Origins:
                 for origin in self._called(name, kernel):
                     steps = _STEPS.get(kernel.removeprefix("Stateless"), ("",))
                     prefixes = tuple(f"{origin.node}/{step}" for step in steps)
-                    self._opened.append(_Call(origin, prefixes, tuple(spans)))
+                    self._opened.append(_BodyCall(origin, prefixes, tuple(spans)))
                     waiting.pop((name, kernel), None)
                     found = True
 
-    def _called(self, name: str, kernel: str) -> Iterator[Origin]:
+    def _called(self, name: str, kernel: str) -> Iterator[NodeOrigin]:
         """The calls that a node may be, if it has executed a function as it is."""
         inside = [self._inside(call, name) for call in self._opened]
         for origin in (self._exactly(name), *inside):
             if origin is not None and origin.op_type == kernel:
                 yield origin
 
-    def _inside(self, call: _Call, name: str) -> Origin | None:
+    def _inside(self, call: _BodyCall, name: str) -> NodeOrigin | None:
         for prefix in call.prefixes:
             inner = self._functions.find(prefix + name, self._calls)
             if inner is not None:
-                return Origin(inner.name, inner.op.type, inner)
+                return NodeOrigin(inner.name, inner.op.type, inner)
         return None
 
-    def _of_child(self, one: Executed) -> Origin | None:
+    def _of_child(self, one: Executed) -> NodeOrigin | None:
         """The origin in a function that was executed as it is, if it is in one."""
         calls = [call for call in self._opened if call.covers(one.start)]
         if not calls:

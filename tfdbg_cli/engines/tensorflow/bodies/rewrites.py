@@ -11,9 +11,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tfdbg_cli.engines.tensorflow.functions import Functions, Inner
-from tfdbg_cli.engines.tensorflow.lineage import CONTROL, PASSING, SENT, Lineage, Place
-from tfdbg_cli.engines.tensorflow.matching import Matching
+from tfdbg_cli.engines.tensorflow.bodies.functions import Functions, Inner
+from tfdbg_cli.engines.tensorflow.bodies.lineage import (
+    CONTROL,
+    PASSING,
+    SENT,
+    BodyLineage,
+    BodyPlace,
+)
+from tfdbg_cli.engines.tensorflow.bodies.matching import Matching
 
 __all__ = ["Rewrites"]
 
@@ -50,7 +56,7 @@ class Rewrites:
     ) -> None:
         self._main = main
         self._safe = frozenset(safe)
-        self._lineage = Lineage(graphs, main, find, functions)
+        self._lineage = BodyLineage(graphs, main, find, functions)
         self._matching = Matching(self._lineage)
         #: The bodies that the graph holds, by prefix.
         self.bodies = self._lineage.bodies
@@ -86,7 +92,7 @@ class Rewrites:
 
     def result(self, call: Any, slot: int) -> tuple[str, int]:
         """What an inlined call of the outermost graph returns, by node and output."""
-        leaf = self._lineage.origin(Place(call, slot, "", ()))[0]
+        leaf = self._lineage.origin(BodyPlace(call, slot, "", ()))[0]
         return leaf.name, leaf.slot
 
     def _changed(self) -> frozenset[str]:

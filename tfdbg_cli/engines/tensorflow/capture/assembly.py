@@ -9,17 +9,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.names import parse_feed_node_name
-from tfdbg_cli.engines.tensorflow.functions import Inner
+from tfdbg_cli.dumps.tfdbg_dir.names import parse_feed_node_name
+from tfdbg_cli.engines.tensorflow.bodies.functions import Inner
+from tfdbg_cli.engines.tensorflow.bodies.rewrites import Rewrites
+from tfdbg_cli.engines.tensorflow.capture.plan import CapturePlan, PlannedTensor
+from tfdbg_cli.engines.tensorflow.capture.spool import Seen
+from tfdbg_cli.engines.tensorflow.capture.values import owned, plain
 from tfdbg_cli.engines.tensorflow.graph import GraphView
-from tfdbg_cli.engines.tensorflow.plan import Entry, Plan
-from tfdbg_cli.engines.tensorflow.rewrites import Rewrites
-from tfdbg_cli.engines.tensorflow.spool import Seen
-from tfdbg_cli.engines.tensorflow.values import owned, plain
-from tfdbg_cli.errors import one_line
-from tfdbg_cli.program_signals import pass_on
 
 __all__ = ["Assembly"]
 
@@ -46,7 +46,9 @@ class Assembly:
         session: the session; what is known of the graphs that it ran lives as long as it does.
     """
 
-    def __init__(self, view: GraphView, plan: Plan, device: str, session: Any = None) -> None:
+    def __init__(
+        self, view: GraphView, plan: CapturePlan, device: str, session: Any = None
+    ) -> None:
         self._view = view
         self.plan = plan
         self._start = time.time_ns() // 1000
@@ -63,7 +65,7 @@ class Assembly:
 
     def dump(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[PlannedTensor],
         extra: Sequence[Any],
         seen: Sequence[Seen],
         everything: bool = False,
@@ -72,7 +74,7 @@ class Assembly:
 
         Args:
             entries: the tensors to list, in order.
-            extra: the values of `Plan.extra`.
+            extra: the values of `CapturePlan.extra`.
             seen: what the watches saw.
             everything: also what the runtime made itself and nobody can name.
         """
@@ -143,7 +145,7 @@ class Assembly:
     def _fill(
         self,
         dump: MemoryDump,
-        entries: Sequence[Entry],
+        entries: Sequence[PlannedTensor],
         extra: Sequence[Any],
         seen: Sequence[Seen],
         everything: bool,
@@ -164,7 +166,7 @@ class Assembly:
     def _graph(self) -> Any:
         return self._view.graph(self._inner.values())
 
-    def _fetched_datum(self, entry: Entry, extra: Sequence[Any], now: int) -> Datum:
+    def _fetched_datum(self, entry: PlannedTensor, extra: Sequence[Any], now: int) -> Datum:
         load: Callable[[], Any]
         if entry.constant is not None:
             load = entry.constant
@@ -193,7 +195,7 @@ class Assembly:
         )
 
     def _place(
-        self, seen: Sequence[Seen], entries: Sequence[Entry], everything: bool
+        self, seen: Sequence[Seen], entries: Sequence[PlannedTensor], everything: bool
     ) -> list[tuple[float, Seen, str]]:
         """Position, value and the user's name of what is worth listing, in the order to list it."""
         if not seen:

@@ -9,15 +9,15 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from tfdbg_cli.dumps.graph_def import FUNCTIONAL
+from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.tensorflow.functions import Inner
-from tfdbg_cli.engines.tensorflow.liveness import Liveness
-from tfdbg_cli.engines.tensorflow.requests import Request
-from tfdbg_cli.engines.tensorflow.topology import Buffers, order, walk
-from tfdbg_cli.engines.tensorflow.values import Constant, base_dtype_name, holdable
+from tfdbg_cli.engines.tensorflow.bodies.functions import Inner
+from tfdbg_cli.engines.tensorflow.capture.liveness import Liveness
+from tfdbg_cli.engines.tensorflow.capture.topology import Buffers, order, walk
+from tfdbg_cli.engines.tensorflow.capture.values import Constant, base_dtype_name, holdable
+from tfdbg_cli.engines.tensorflow.sessions.requests import RunRequest
 
-__all__ = ["Entry", "Matcher", "Plan", "PlanCache", "make_plan"]
+__all__ = ["CapturePlan", "Matcher", "PlanCache", "PlannedTensor", "make_plan"]
 
 # Handles are made anew by each fetch (and deleted with it), queues by name are references.
 _NEVER = frozenset({"GetSessionHandle", "GetSessionHandleV2", "VarHandleOp", "VarHandlesOp"})
@@ -27,14 +27,14 @@ _INLINED = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _KEPT = 64
 
 
-class Entry(NamedTuple):
+class PlannedTensor(NamedTuple):
     """One tensor that a run will list.
 
     Attributes:
         node: the name of its operation.
         slot: the output of the operation.
         position: its place in the topological order of the run.
-        fetch: its index in `Plan.extra`, or -1.
+        fetch: its index in `CapturePlan.extra`, or -1.
         copied: the program holds the fetched array too.
         constant: its value, where no run is needed to know it.
         device: what the graph asks for, mostly nothing.
@@ -50,7 +50,7 @@ class Entry(NamedTuple):
 
 
 @dataclass
-class Plan:
+class CapturePlan:
     """How to debug the runs of one request on one version of the graph.
 
     Attributes:
@@ -73,7 +73,7 @@ class Plan:
 
     ops: list[Any] = field(default_factory=list)
     extra: list[Any] = field(default_factory=list)
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[PlannedTensor] = field(default_factory=list)
     watched: list[tuple[str, int]] = field(default_factory=list)
     unwatched: list[str] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Plan:
             self.everything,
         )
 
-    def without(self, unwanted: Callable[[Entry], bool]) -> Plan:
+    def without(self, unwanted: Callable[[PlannedTensor], bool]) -> CapturePlan:
         """The same plan with fewer tensors to fetch."""
         kept = [entry for entry in self.entries if entry.fetch < 0 or not unwanted(entry)]
         extra: list[Any] = []
@@ -109,7 +109,7 @@ class Plan:
                 extra.append(self.extra[entry.fetch])
         return replace(self, extra=extra, entries=entries)
 
-    def sparing(self, unwanted: Callable[[str, int], bool]) -> Plan:
+    def sparing(self, unwanted: Callable[[str, int], bool]) -> CapturePlan:
         """The same plan, keeping fewer tensors than it can; what is asked for is fetched anyway.
 
         Args:
@@ -128,10 +128,10 @@ class PlanCache:
     """The plans of one session's latest runs, for those that run again. Threads may share it."""
 
     def __init__(self) -> None:
-        self._plans: OrderedDict[Hashable, Plan] = OrderedDict()
+        self._plans: OrderedDict[Hashable, CapturePlan] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, make: Callable[[], Plan]) -> Plan:
+    def get(self, key: Hashable, make: Callable[[], CapturePlan]) -> CapturePlan:
         """The plan with a key, made now if there is none; that may take its time."""
         with self._lock:
             plan = self._plans.get(key)
@@ -145,7 +145,7 @@ class PlanCache:
                 self._plans.popitem(last=False)
         return plan
 
-    def replace(self, old: Plan, new: Plan) -> None:
+    def replace(self, old: CapturePlan, new: CapturePlan) -> None:
         """Keep another plan under the key of one that is kept."""
         with self._lock:
             for key, plan in self._plans.items():
@@ -173,7 +173,9 @@ class Matcher:
         return self._dtype is None or self._dtype.search(name) is not None
 
 
-def make_plan(graph: Any, request: Request, watch: Watch, inline_calls: bool = False) -> Plan:
+def make_plan(
+    graph: Any, request: RunRequest, watch: Watch, inline_calls: bool = False
+) -> CapturePlan:
     """Work out a plan.
 
     Time and memory grow with the part of the graph that the run computes; nothing is recursive.
@@ -195,7 +197,7 @@ def make_plan(graph: Any, request: Request, watch: Watch, inline_calls: bool = F
         alive.visit(op)
     if alive.frames:
         ops = order(edges, alive.frames)
-    plan = Plan(ops=ops, matcher=Matcher(watch), fed=fed, request=request.key())
+    plan = CapturePlan(ops=ops, matcher=Matcher(watch), fed=fed, request=request.key())
     buffers = Buffers(edges, ops, asked)
     planner = _Planner(graph, plan, request, asked, alive, buffers)
     planner.inlines = inline_calls
@@ -209,8 +211,8 @@ class _Planner:
     def __init__(
         self,
         graph: Any,
-        plan: Plan,
-        request: Request,
+        plan: CapturePlan,
+        request: RunRequest,
         asked: set[tuple[Any, int]],
         alive: Liveness,
         buffers: Buffers,
@@ -269,7 +271,9 @@ class _Planner:
             if key in self._asked:
                 self._fetch(op, slot, tensor, position)
             elif certain and kind == "Const":
-                plan.entries.append(Entry(name, slot, position, -1, False, Constant(op), op.device))
+                plan.entries.append(
+                    PlannedTensor(name, slot, position, -1, False, Constant(op), op.device)
+                )
             elif self.inlines and (kind in _INLINED or kind in self._functions):
                 plan.returned.append((op, slot))
             elif certain and not by_reference and key not in self._buffers.changing:
@@ -283,7 +287,9 @@ class _Planner:
     def _fetch(self, op: Any, slot: int, tensor: Any, position: int) -> None:
         plan = self._plan
         held = (op, slot) in self._asked or (op, slot) in plan.fed
-        plan.entries.append(Entry(op.name, slot, position, len(plan.extra), held, None, op.device))
+        plan.entries.append(
+            PlannedTensor(op.name, slot, position, len(plan.extra), held, None, op.device)
+        )
         plan.extra.append(tensor)
 
     def _share_unwritten(self) -> None:

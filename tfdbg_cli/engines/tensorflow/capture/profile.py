@@ -11,8 +11,8 @@ from tensorflow.core.protobuf import config_pb2
 
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.profile import Profile, ProfileEntry, place_of
+from tfdbg_cli.engines.tensorflow.bodies.origins import Executed, NodeOrigin, Origins
 from tfdbg_cli.engines.tensorflow.graph import GraphView
-from tfdbg_cli.engines.tensorflow.origins import Executed, Origin, Origins
 
 __all__ = ["StepTimings", "traced"]
 
@@ -51,7 +51,7 @@ class StepTimings:
         self._stats = stats
 
     @cached_property
-    def _timed(self) -> list[tuple[str, list[tuple[Executed, Origin]]]]:
+    def _timed(self) -> list[tuple[str, list[tuple[Executed, NodeOrigin]]]]:
         """What each device executed, and where it comes from."""
         devices = [(str(each.device), list(_executed(each))) for each in self._stats.dev_stats]
         every = (one for _, executed in devices for one in executed)
@@ -72,7 +72,7 @@ class StepTimings:
         first = min((one.start for _, timed in self._timed for one, _ in timed), default=0)
         locate = place_of(self.graph)
 
-        def entry(one: Executed, origin: Origin) -> ProfileEntry:
+        def entry(one: Executed, origin: NodeOrigin) -> ProfileEntry:
             return ProfileEntry(
                 origin.node,
                 origin.op_type or one.kernel,

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from tfdbg_cli.dumps.events import read_event
-from tfdbg_cli.dumps.names import GRAPH_PREFIX, METADATA_PREFIX, parse_dump_name
-from tfdbg_cli.errors import DumpError
-from tfdbg_cli.temporary import SHARED_MEMORY, make_folder, remove_folder
+from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.common.temporary import SHARED_MEMORY, make_folder, remove_folder
+from tfdbg_cli.dumps.tfdbg_dir.events import read_event
+from tfdbg_cli.dumps.tfdbg_dir.names import GRAPH_PREFIX, METADATA_PREFIX, parse_dump_name
 
 __all__ = ["Seen", "borrow_folder", "take"]
 

@@ -16,25 +16,25 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from tfdbg_cli.dumps import wire
-from tfdbg_cli.dumps.directory import DebugDumpDir
-from tfdbg_cli.dumps.events import (
+from tfdbg_cli.common.errors import DumpError, UserError
+from tfdbg_cli.dumps.files import Chunk, make_folder, write_file
+from tfdbg_cli.dumps.proto import wire
+from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
+from tfdbg_cli.dumps.tfdbg_dir.events import (
     CoreMetadata,
     extract_core_metadata_from_event_proto,
     graph_event,
     message_event,
     tensor_event,
 )
-from tfdbg_cli.dumps.files import Chunk, make_folder, write_file
-from tfdbg_cli.dumps.names import (
+from tfdbg_cli.dumps.tfdbg_dir.names import (
     CORE_METADATA_PREFIX,
     GRAPH_PREFIX,
     device_name_to_device_path,
     file_node_name,
 )
-from tfdbg_cli.errors import DumpError, UserError
 
-__all__ = ["Assembler", "Graph", "Message", "RunFiles", "Tensor", "read_message"]
+__all__ = ["Assembler", "Message", "RunFiles", "StreamedGraph", "StreamedTensor", "read_message"]
 
 # tensorflow/core/util/event.proto, framework/summary.proto, framework/tensor.proto
 _WALL_TIME, _GRAPH_DEF, _SUMMARY, _LOG_MESSAGE = 1, 4, 5, 6
@@ -51,7 +51,7 @@ _MOST_PIECES = 100_000
 _NAMED = 20
 
 
-class Tensor(NamedTuple):
+class StreamedTensor(NamedTuple):
     """One tensor of a run, whole.
 
     Attributes:
@@ -71,7 +71,7 @@ class Tensor(NamedTuple):
     chunks: list[Chunk]
 
 
-class Graph(NamedTuple):
+class StreamedGraph(NamedTuple):
     """What one device was to compute.
 
     Attributes:
@@ -88,7 +88,7 @@ class Graph(NamedTuple):
 
 
 #: What one Event says, once all its pieces are there.
-Message = Tensor | Graph | CoreMetadata
+Message = StreamedTensor | StreamedGraph | CoreMetadata
 
 
 class _Piece(NamedTuple):
@@ -144,7 +144,7 @@ def _read_tensor(
     node, _, slot = node.rpartition(":")
     if not node or not slot.isdecimal() or not _DEBUG_OP.fullmatch(rest):
         raise DumpError(f'A tensor is named "{watch_key[:80]}", which is no watch.')
-    whole = Tensor(node, int(slot), rest, device, stamp, [view[tensor[0] : tensor[1]]])
+    whole = StreamedTensor(node, int(slot), rest, device, stamp, [view[tensor[0] : tensor[1]]])
     if count <= 1:
         return whole, None
     key = ("tensor", device, watch_key, str(stamp))
@@ -180,7 +180,7 @@ def _read_graph(data: memoryview) -> tuple[Message | None, _Piece | None]:
     device = _check_device(fields[1])
     index, count = _check_piece(int(head[1][:20]), int(head[2][:20]))
     content = data[sum(len(part) for part in head[:3]) + 3 :]
-    graph = Graph(device, fields[0], int(fields[2]), [content])
+    graph = StreamedGraph(device, fields[0], int(fields[2]), [content])
     if count <= 1:
         return graph, None
     return None, _Piece(("graph", *fields), index, count, [content])
@@ -241,10 +241,10 @@ class Assembler:
         chunks = [chunk for index in sorted(parts) for chunk in parts[index]]
         if piece.key[0] == "graph":
             _, number, device, stamp = piece.key
-            return Graph(device, number, int(stamp), chunks)
+            return StreamedGraph(device, number, int(stamp), chunks)
         _, device, watch_key, stamp = piece.key
         node, slot, debug_op = watch_key.rsplit(":", 2)
-        return Tensor(node, int(slot), debug_op, device, int(stamp), _joined(chunks))
+        return StreamedTensor(node, int(slot), debug_op, device, int(stamp), _joined(chunks))
 
 
 def _joined(pieces: list[Chunk]) -> list[Chunk]:
@@ -294,7 +294,7 @@ class RunFiles:
         make_folder(folder)
         self.folder = folder
         self.core: CoreMetadata | None = None
-        self.graphs: dict[str, Graph] = {}
+        self.graphs: dict[str, StreamedGraph] = {}
         self._devices: set[str] = set()
         self._left = limit
         self._is_full = False
@@ -321,9 +321,9 @@ class RunFiles:
         """File a message. What can't be written is noted instead."""
         with self._lock:
             try:
-                if isinstance(message, Tensor):
+                if isinstance(message, StreamedTensor):
                     self._add_tensor(message)
-                elif isinstance(message, Graph):
+                elif isinstance(message, StreamedGraph):
                     self._add_graph(message)
                 else:
                     self._add_core(message)
@@ -337,14 +337,14 @@ class RunFiles:
         stamp = time.time_ns() // 1000
         write_file(self.folder / f"{name}_{stamp}", message_event(text, stamp))
 
-    def _add_graph(self, graph: Graph) -> None:
+    def _add_graph(self, graph: StreamedGraph) -> None:
         self.graphs[graph.device] = graph
         folder = self.folder / device_name_to_device_path(graph.device)
         make_folder(folder)
         path = folder / f"{GRAPH_PREFIX}hash{graph.number}_{graph.timestamp}"
         write_file(path, graph_event(graph.chunks, graph.timestamp))
 
-    def _add_tensor(self, tensor: Tensor) -> None:
+    def _add_tensor(self, tensor: StreamedTensor) -> None:
         size = wire.chunks_length(tensor.chunks)
         if self._is_full or size > self._left:
             if not self._is_full:

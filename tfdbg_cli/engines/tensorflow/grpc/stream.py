@@ -24,12 +24,12 @@ from concurrent import futures
 from pathlib import Path
 from typing import Any, Self
 
-from tfdbg_cli.dumps.directory import DebugDumpDir
-from tfdbg_cli.dumps.events import CoreMetadata
-from tfdbg_cli.errors import DumpError, UserError
-from tfdbg_cli.printable import printable
-from tfdbg_cli.sessions.grpc_events import Assembler, Graph, Message, RunFiles
-from tfdbg_cli.ui.remote.address import Address
+from tfdbg_cli.common.errors import DumpError, UserError
+from tfdbg_cli.common.printable import printable
+from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
+from tfdbg_cli.dumps.tfdbg_dir.events import CoreMetadata
+from tfdbg_cli.engines.tensorflow.grpc.events import Assembler, Message, RunFiles, StreamedGraph
+from tfdbg_cli.net.address import Address
 
 __all__ = ["ReceivedRun", "Receiver"]
 
@@ -85,7 +85,7 @@ class ReceivedRun:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class _Stream:
+class _EventStream:
     """One stream, from its opening to its end."""
 
     def __init__(self, peer: str, limit: int) -> None:
@@ -94,7 +94,7 @@ class _Stream:
         #: The run that this stream has opened; ``None``: it belongs to another server.
         self.run: RunFiles | None = None
         #: Graphs that came before it was known which of both it is.
-        self.graphs: list[Graph] = []
+        self.graphs: list[StreamedGraph] = []
         self.is_known = False
 
 
@@ -124,7 +124,7 @@ class Receiver:
         self._others = 0
         self._last_heard = 0.0
         self._early: deque[tuple[float, Message]] = deque(maxlen=_MOST_EARLY)
-        self._graphs: OrderedDict[Any, dict[str, Graph]] = OrderedDict()
+        self._graphs: OrderedDict[Any, dict[str, StreamedGraph]] = OrderedDict()
         self._count = 0
         self._done: queue.Queue[ReceivedRun] = queue.Queue()
         self._closing = threading.Event()
@@ -182,7 +182,7 @@ class Receiver:
 
     def _receive(self, events: Iterator[bytes], context: Any) -> Iterator[bytes]:
         """``SendEvents``: the replies to the Events of one stream."""
-        stream = _Stream(context.peer(), self._limit)
+        stream = _EventStream(context.peer(), self._limit)
         is_whole = False
         try:
             while True:
@@ -198,7 +198,7 @@ class Receiver:
         finally:
             self._end(stream, is_whole, context.is_active)
 
-    def _take(self, stream: _Stream, data: bytes) -> bool:
+    def _take(self, stream: _EventStream, data: bytes) -> bool:
         """Take an Event; whether the sender may be waiting for a reply.
 
         It waits after each graph and after the record of the run. One that it doesn't wait for
@@ -217,14 +217,14 @@ class Receiver:
                 self._begin(stream, message)
             except UserError as error:  # the folder can't be made
                 print(f"tfdbg: a run can't be received: {printable(str(error))}", file=sys.stderr)
-        elif isinstance(message, Graph) and not stream.is_known:
+        elif isinstance(message, StreamedGraph) and not stream.is_known:
             stream.graphs.append(message)
         elif message is not None:
             self._settle(stream)
             self._file(stream, message)
-        return isinstance(message, CoreMetadata | Graph)
+        return isinstance(message, CoreMetadata | StreamedGraph)
 
-    def _begin(self, stream: _Stream, core: CoreMetadata) -> None:
+    def _begin(self, stream: _EventStream, core: CoreMetadata) -> None:
         """A run begins on this stream."""
         if stream.run is not None:
             stream.run.note("The stream holds the records of several runs; this is the first.")
@@ -245,7 +245,7 @@ class Receiver:
             run.add(message)
         stream.graphs.clear()
 
-    def _settle(self, stream: _Stream) -> None:
+    def _settle(self, stream: _EventStream) -> None:
         """A stream that sends tensors before any record is that of another server."""
         if stream.is_known:
             return
@@ -256,7 +256,7 @@ class Receiver:
             self._file(stream, graph)
         stream.graphs.clear()
 
-    def _file(self, stream: _Stream, message: Message) -> None:
+    def _file(self, stream: _EventStream, message: Message) -> None:
         run = stream.run
         if run is None:
             now = time.monotonic()
@@ -268,7 +268,7 @@ class Receiver:
                 run = self._open[-1]
         run.add(message)
 
-    def _end(self, stream: _Stream, is_whole: bool, is_active: Callable[[], bool]) -> None:
+    def _end(self, stream: _EventStream, is_whole: bool, is_active: Callable[[], bool]) -> None:
         """A stream is at its end, and with it the run that it has opened."""
         run = stream.run
         if run is None:

@@ -13,25 +13,36 @@ from typing import Any
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import session as tf_session
 
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, RunCall, SessionAdapter, Watch
-from tfdbg_cli.engines.tensorflow import errors, guard, install, recovery
-from tfdbg_cli.engines.tensorflow.assembly import Assembly
-from tfdbg_cli.engines.tensorflow.callables import Callables
-from tfdbg_cli.engines.tensorflow.errors import attempt, attempt_late, run_plainly
-from tfdbg_cli.engines.tensorflow.functions import Functions
+from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
+from tfdbg_cli.engines.tensorflow.capture.assembly import Assembly
+from tfdbg_cli.engines.tensorflow.capture.plan import (
+    CapturePlan,
+    PlanCache,
+    PlannedTensor,
+    make_plan,
+)
+from tfdbg_cli.engines.tensorflow.capture.profile import StepTimings, traced
+from tfdbg_cli.engines.tensorflow.capture.spool import Seen, borrow_folder, take
+from tfdbg_cli.engines.tensorflow.capture.watch import all_watchable, debug_options, with_debug
 from tfdbg_cli.engines.tensorflow.graph import GraphView
-from tfdbg_cli.engines.tensorflow.partial import PartialRuns
-from tfdbg_cli.engines.tensorflow.plan import Entry, Plan, PlanCache, make_plan
-from tfdbg_cli.engines.tensorflow.profile import StepTimings, traced
-from tfdbg_cli.engines.tensorflow.requests import Kept, Request, feed_values, fetch_labels, resolve
-from tfdbg_cli.engines.tensorflow.spool import Seen, borrow_folder, take
-from tfdbg_cli.engines.tensorflow.stepping import TensorFlowStepper, make_stepper
-from tfdbg_cli.engines.tensorflow.watch import all_watchable, debug_options, with_debug
-from tfdbg_cli.errors import one_line
-from tfdbg_cli.program_signals import pass_on
+from tfdbg_cli.engines.tensorflow.sessions import errors, guard, install, recovery
+from tfdbg_cli.engines.tensorflow.sessions.callables import Callables
+from tfdbg_cli.engines.tensorflow.sessions.errors import attempt, attempt_late, run_plainly
+from tfdbg_cli.engines.tensorflow.sessions.partial import PartialRuns
+from tfdbg_cli.engines.tensorflow.sessions.requests import (
+    Kept,
+    RunRequest,
+    feed_values,
+    fetch_labels,
+    resolve,
+)
+from tfdbg_cli.engines.tensorflow.stepping.stepper import TensorFlowStepper, make_stepper
 
 __all__ = ["TensorFlowAdapter"]
 
@@ -208,7 +219,7 @@ class TensorFlowAdapter(SessionAdapter):
             value, plain_error = attempt(again)
             survived = plain_error is None
             error = plain_error or error
-        entries: list[Entry] = []
+        entries: list[PlannedTensor] = []
         extra: list[Any] = []
         inner = None
         if failed and failed not in (op.name for op in plan.ops):
@@ -353,20 +364,20 @@ class TensorFlowAdapter(SessionAdapter):
 
     # Plans.
 
-    def assembly(self, plan: Plan) -> Assembly:
+    def assembly(self, plan: CapturePlan) -> Assembly:
         """What makes the dump of a run that begins now."""
         # A session below a monitored one is a weak proxy; what it stands for can be a key.
         session = self.session.__init__.__self__
         return Assembly(self._graph_view(), plan, self._device_name(), session)
 
-    def _plan(self, fetches: Any, feed_dict: Any, watch: Watch) -> Plan:
+    def _plan(self, fetches: Any, feed_dict: Any, watch: Watch) -> CapturePlan:
         graph = self.session.graph
         request = resolve(graph, fetches, feed_dict)
         filters = (watch.node_name, watch.op_type, watch.tensor_dtype)
         key = (graph.version, *request.key(), *filters)
         return self._plans.get(key, lambda: self._make_plan(request, watch))
 
-    def _make_plan(self, request: Request, watch: Watch) -> Plan:
+    def _make_plan(self, request: RunRequest, watch: Watch) -> CapturePlan:
         graph = self.session.graph
         inlines = self._watching and not self.session.sess_str
         plan = make_plan(graph, request, watch, inlines)
@@ -382,7 +393,7 @@ class TensorFlowAdapter(SessionAdapter):
                 plan = make_plan(graph, request, watch)
         return plan
 
-    def _watches(self, plan: Plan, options: Any) -> bool:
+    def _watches(self, plan: CapturePlan, options: Any) -> bool:
         """Whether the runtime's debug operations are needed and can be used."""
         if not self._watching or not (plan.watched or plan.everything):
             return False
@@ -391,7 +402,7 @@ class TensorFlowAdapter(SessionAdapter):
         # Two watches of one tensor don't go together: the program's own come first.
         return options is None or not options.debug_options.debug_tensor_watch_opts
 
-    def _debug_options(self, plan: Plan, folder: str) -> Any:
+    def _debug_options(self, plan: CapturePlan, folder: str) -> Any:
         url = f"file://{folder}"
         if url not in plan.debug_options:
             everything = next(iter(plan.functional)) if plan.everything else None

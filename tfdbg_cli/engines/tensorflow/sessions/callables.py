@@ -13,11 +13,11 @@ from tensorflow.python.framework import dtypes
 
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, RunCall, SteppedRun, Watch
-from tfdbg_cli.engines.tensorflow import guard
-from tfdbg_cli.engines.tensorflow.errors import attempt
+from tfdbg_cli.engines.tensorflow.sessions import guard
+from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.tensorflow.adapter import TensorFlowAdapter
+    from tfdbg_cli.engines.tensorflow.sessions.adapter import TensorFlowAdapter
 
 __all__ = ["Callables"]
 

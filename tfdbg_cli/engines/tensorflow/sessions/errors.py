@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from tensorflow.python.framework import errors_impl
 
+from tfdbg_cli.common.errors import message_of
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.run_errors import late_error
 from tfdbg_cli.engines.base import Capture
-from tfdbg_cli.engines.tensorflow import guard
-from tfdbg_cli.engines.tensorflow.install import open_doors
-from tfdbg_cli.errors import message_of
+from tfdbg_cli.engines.tensorflow.sessions import guard
+from tfdbg_cli.engines.tensorflow.sessions.install import open_doors
 
 __all__ = [
     "Attempt",

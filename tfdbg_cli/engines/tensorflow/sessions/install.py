@@ -12,7 +12,7 @@ from typing import Any
 from tensorflow.python.client import session as tf_session
 
 from tfdbg_cli.engines.base import WrapSession
-from tfdbg_cli.engines.tensorflow import guard
+from tfdbg_cli.engines.tensorflow.sessions import guard
 from tfdbg_cli.engines.tensorflow.stacks import keep_code
 
 __all__ = ["install", "open_doors"]

@@ -15,10 +15,10 @@ from tensorflow.python.framework import errors_impl
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, RunCall, Watch
-from tfdbg_cli.engines.tensorflow import errors, guard
-from tfdbg_cli.engines.tensorflow.adapter import TensorFlowAdapter
-from tfdbg_cli.engines.tensorflow.install import open_doors
-from tfdbg_cli.engines.tensorflow.stepping import TensorFlowStepper
+from tfdbg_cli.engines.tensorflow.sessions import errors, guard
+from tfdbg_cli.engines.tensorflow.sessions.adapter import TensorFlowAdapter
+from tfdbg_cli.engines.tensorflow.sessions.install import open_doors
+from tfdbg_cli.engines.tensorflow.stepping.stepper import TensorFlowStepper
 
 __all__ = ["MonitoredAdapter"]
 

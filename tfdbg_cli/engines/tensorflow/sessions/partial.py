@@ -10,14 +10,14 @@ from tensorflow.python.client import session as tf_session
 
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, RunCall, Watch
-from tfdbg_cli.engines.tensorflow import guard
-from tfdbg_cli.engines.tensorflow.errors import attempt_late, run_plainly
-from tfdbg_cli.engines.tensorflow.plan import Entry, Matcher, Plan, make_plan
-from tfdbg_cli.engines.tensorflow.requests import Kept, Request, resolve
-from tfdbg_cli.engines.tensorflow.topology import walk
+from tfdbg_cli.engines.tensorflow.capture.plan import CapturePlan, Matcher, PlannedTensor, make_plan
+from tfdbg_cli.engines.tensorflow.capture.topology import walk
+from tfdbg_cli.engines.tensorflow.sessions import guard
+from tfdbg_cli.engines.tensorflow.sessions.errors import attempt_late, run_plainly
+from tfdbg_cli.engines.tensorflow.sessions.requests import Kept, RunRequest, resolve
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.tensorflow.adapter import TensorFlowAdapter
+    from tfdbg_cli.engines.tensorflow.sessions.adapter import TensorFlowAdapter
 
 __all__ = ["PartialRuns"]
 
@@ -39,7 +39,7 @@ class _Partial:
         plan: how the whole of it is watched.
     """
 
-    def __init__(self, request: Request, plan: Plan) -> None:
+    def __init__(self, request: RunRequest, plan: CapturePlan) -> None:
         self.plan = plan
         asked = {_key(tensor) for tensor in request.fetches}
         self.fetches = set(asked)
@@ -54,7 +54,7 @@ class _Partial:
             if _key(tensor) not in asked and _key(tensor) not in plan.fed
         }
 
-    def take(self, request: Request, debugged: bool) -> list[Any]:
+    def take(self, request: RunRequest, debugged: bool) -> list[Any]:
         """What to fetch besides in a part; to be called once for each part.
 
         A run is over when all that was set up is fetched and fed, so the last part takes all that
@@ -73,7 +73,7 @@ class _Partial:
             taken = []
         return [self.left.pop(key) for key in taken]
 
-    def ancestors(self, request: Request) -> set[Any]:
+    def ancestors(self, request: RunRequest) -> set[Any]:
         """The operations that a part needs."""
         roots = [
             tensor.op for tensor in request.fetches if _key(tensor) not in self.plan.fed
@@ -130,7 +130,9 @@ class PartialRuns:
             plain=lambda: run_plainly(run),
         )
 
-    def _part(self, handle: Any, fetches: Any, feed_dict: Any) -> tuple[_Partial, Request] | None:
+    def _part(
+        self, handle: Any, fetches: Any, feed_dict: Any
+    ) -> tuple[_Partial, RunRequest] | None:
         """What is known of a part; ``None`` where TensorFlow will have something to say."""
         state = self._running.get(handle)
         if state is None:
@@ -196,8 +198,8 @@ class PartialRuns:
 
 
 def _listed(
-    plan: Plan, found: dict[_Key, Any], reached: set[Any], matcher: Matcher
-) -> tuple[list[Entry], list[Any]]:
+    plan: CapturePlan, found: dict[_Key, Any], reached: set[Any], matcher: Matcher
+) -> tuple[list[PlannedTensor], list[Any]]:
     """The entries of a plan that a part has values for, and the values at their places."""
     names = {op.name: op for op in reached}
     values: list[Any] = [None] * len(plan.extra)
@@ -221,7 +223,7 @@ def _listed(
     return entries, values
 
 
-def _resolve_setup(graph: Any, fetches: Any, feeds: Any) -> Request:
+def _resolve_setup(graph: Any, fetches: Any, feeds: Any) -> RunRequest:
     """The tensors and operations of a setup, which has no values yet."""
     request = resolve(graph, fetches, None)
     keys = feeds if isinstance(feeds, list | tuple) else [] if feeds is None else [feeds]
@@ -234,4 +236,4 @@ def _resolve_setup(graph: Any, fetches: Any, feeds: Any) -> Request:
                         graph.as_graph_element(part, allow_tensor=True, allow_operation=False)
                     )
                 break
-    return Request(request.fetches, request.targets, tuple(tensors), ())
+    return RunRequest(request.fetches, request.targets, tuple(tensors), ())

@@ -8,9 +8,9 @@ from typing import Any
 
 from tensorflow.python.framework import errors_impl
 
-from tfdbg_cli.engines.tensorflow.errors import attempt, failed_op
-from tfdbg_cli.engines.tensorflow.plan import Entry, Plan
-from tfdbg_cli.engines.tensorflow.topology import walk
+from tfdbg_cli.engines.tensorflow.capture.plan import CapturePlan, PlannedTensor
+from tfdbg_cli.engines.tensorflow.capture.topology import walk
+from tfdbg_cli.engines.tensorflow.sessions.errors import attempt, failed_op
 
 __all__ = ["has_side_effects", "recomputable", "recompute"]
 
@@ -36,12 +36,14 @@ def _harmless(op: Any) -> bool:
     return op.type in _HARMLESS or not op.op_def.is_stateful
 
 
-def has_side_effects(plan: Plan) -> bool:
+def has_side_effects(plan: CapturePlan) -> bool:
     """Whether running a plan's operations once more could change variables, queues or streams."""
     return not all(_harmless(op) for op in plan.ops)
 
 
-def recomputable(plan: Plan, failed: set[str], variables: bool = True) -> list[Entry]:
+def recomputable(
+    plan: CapturePlan, failed: set[str], variables: bool = True
+) -> list[PlannedTensor]:
     """The fetched tensors that can be computed again after a failure, with the same values.
 
     Left out is what depends on an operation that failed, on one with side effects, or on a
@@ -79,7 +81,7 @@ def recomputable(plan: Plan, failed: set[str], variables: bool = True) -> list[E
             lost.add(op)
     names = {op.name for op in lost}
 
-    def is_left(entry: Entry) -> bool:
+    def is_left(entry: PlannedTensor) -> bool:
         # A variable by reference may be known by the value that was read of it.
         fetched = plan.extra[entry.fetch].op.name if entry.fetch >= 0 else entry.node
         return entry.node not in names and fetched not in names
@@ -88,8 +90,11 @@ def recomputable(plan: Plan, failed: set[str], variables: bool = True) -> list[E
 
 
 def recompute(
-    plan: Plan, fetch: Callable[[list[Any]], list[Any]], failed: set[str], error: BaseException
-) -> tuple[list[Entry], list[Any]]:
+    plan: CapturePlan,
+    fetch: Callable[[list[Any]], list[Any]],
+    failed: set[str],
+    error: BaseException,
+) -> tuple[list[PlannedTensor], list[Any]]:
     """Compute what came before a failure once more.
 
     Args:
@@ -99,7 +104,7 @@ def recompute(
         error: the error of the run.
 
     Returns:
-        The entries that have values, and the values at the places of `Plan.extra`.
+        The entries that have values, and the values at the places of `CapturePlan.extra`.
     """
     lost = set(failed)
     for _ in range(_ATTEMPTS):
@@ -123,5 +128,5 @@ def recompute(
     return [], []
 
 
-def _sources(data: Any, control: Any, plan: Plan) -> list[Any]:
+def _sources(data: Any, control: Any, plan: CapturePlan) -> list[Any]:
     return [edge[0] for edge in data if edge not in plan.fed] + list(control)

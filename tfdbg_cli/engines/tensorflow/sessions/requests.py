@@ -11,9 +11,9 @@ from tensorflow.python.framework import sparse_tensor
 from tensorflow.python.ops import session_ops
 from tensorflow.python.util import nest
 
-from tfdbg_cli.program_signals import pass_on
+from tfdbg_cli.common.program_signals import pass_on
 
-__all__ = ["Kept", "Request", "feed_pairs", "feed_values", "fetch_labels", "resolve"]
+__all__ = ["Kept", "RunRequest", "feed_pairs", "feed_values", "fetch_labels", "resolve"]
 
 
 class Kept:
@@ -42,7 +42,7 @@ tf_session.register_session_run_conversion_functions(
 )
 
 
-class Request(NamedTuple):
+class RunRequest(NamedTuple):
     """A run in the graph's own terms.
 
     Attributes:
@@ -85,7 +85,7 @@ def feed_pairs(feed_dict: Any) -> Iterator[tuple[Any, Any]]:
                 break
 
 
-def resolve(graph: Any, fetches: Any, feed_dict: Any) -> Request:
+def resolve(graph: Any, fetches: Any, feed_dict: Any) -> RunRequest:
     """The tensors and operations of a run.
 
     Args:
@@ -108,7 +108,7 @@ def resolve(graph: Any, fetches: Any, feed_dict: Any) -> Request:
         feeds.append(tensor)
         if isinstance(value, session_ops.TensorHandle):
             handles.append(tensor)
-    return Request(tuple(tensors), tuple(targets), tuple(feeds), tuple(handles))
+    return RunRequest(tuple(tensors), tuple(targets), tuple(feeds), tuple(handles))
 
 
 def _label(element: Any) -> str:

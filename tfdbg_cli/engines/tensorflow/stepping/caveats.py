@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from tfdbg_cli.engines.tensorflow.step_layout import Layout, Unit
+from tfdbg_cli.engines.tensorflow.stepping.layout import Unit, UnitLayout
 
 __all__ = ["caveats_of", "updated_already"]
 
@@ -26,7 +26,9 @@ _KEPT = {
 }
 
 
-def caveats_of(layout: Layout, stuck: Iterable[Any], failed: str | None = None) -> Iterator[str]:
+def caveats_of(
+    layout: UnitLayout, stuck: Iterable[Any], failed: str | None = None
+) -> Iterator[str]:
     """What can't be overridden or done again in a run, a sentence each.
 
     Args:
@@ -79,7 +81,7 @@ def updated_already(variables: Sequence[Any]) -> str:
     )
 
 
-def _exposed(layout: Layout) -> Iterator[Unit]:
+def _exposed(layout: UnitLayout) -> Iterator[Unit]:
     """The units that an override may lead to: something other than shapes goes into them."""
     exposed: set[int] = set()
     fed = layout.fed

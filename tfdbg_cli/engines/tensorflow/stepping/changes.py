@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tfdbg_cli.engines.tensorflow.step_layout import Layout
-from tfdbg_cli.engines.tensorflow.step_region import Change
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.engines.tensorflow.stepping.layout import UnitLayout
+from tfdbg_cli.engines.tensorflow.stepping.region import Change
 
-__all__ = ["Changes"]
+__all__ = ["OverrideSet"]
 
 
-class Changes:
+class OverrideSet:
     """Overrides and restored variables. Nothing here is changed in place: `copy` is cheap.
 
     Args:
@@ -22,7 +22,7 @@ class Changes:
         overrides: tensor name -> the value for all steps to come.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: UnitLayout) -> None:
         self._layout = layout
         self.overrides: dict[str, Any] = {}
         # Overrides that were taken back when steps had used them, and the first step after that.
@@ -31,9 +31,9 @@ class Changes:
         self._undone: dict[Any, frozenset[int]] = {}
         self._restored: dict[Any, int] = {}
 
-    def copy(self) -> Changes:
+    def copy(self) -> OverrideSet:
         """The same, to go on from."""
-        made = Changes(self._layout)
+        made = OverrideSet(self._layout)
         made.overrides, made._past = self.overrides, self._past
         made._undone, made._restored = self._undone, self._restored
         return made

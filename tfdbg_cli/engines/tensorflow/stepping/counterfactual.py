@@ -9,27 +9,27 @@ from typing import Any, NamedTuple
 
 from tensorflow.python.client import session as tf_session
 
-from tfdbg_cli.dumps.graph_def import FUNCTIONAL
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 from tfdbg_cli.engines.base import Capture, Watch
-from tfdbg_cli.engines.tensorflow import errors, guard
-from tfdbg_cli.engines.tensorflow.step_effects import VARIABLES
-from tfdbg_cli.engines.tensorflow.step_layout import Layout, Unit
-from tfdbg_cli.engines.tensorflow.step_record import Record
-from tfdbg_cli.engines.tensorflow.step_region import (
+from tfdbg_cli.engines.tensorflow.sessions import errors, guard
+from tfdbg_cli.engines.tensorflow.stepping.effects import VARIABLES
+from tfdbg_cli.engines.tensorflow.stepping.layout import Unit, UnitLayout
+from tfdbg_cli.engines.tensorflow.stepping.record import RunRecord
+from tfdbg_cli.engines.tensorflow.stepping.region import (
     Change,
     Region,
     beyond_recall,
     find_missing,
     find_region,
 )
-from tfdbg_cli.engines.tensorflow.step_scratch import Result, Scratch
-from tfdbg_cli.engines.tensorflow.step_variables import VariableDoors
-from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.engines.tensorflow.stepping.scratch import Result, Scratch
+from tfdbg_cli.engines.tensorflow.stepping.variables import VariableDoors
 
-__all__ = ["World", "Worlds"]
+__all__ = ["Counterfactual", "Counterfactuals"]
 
 
-class World(NamedTuple):
+class Counterfactual(NamedTuple):
     """What comes of a run that is different from the recorded one.
 
     Attributes:
@@ -39,13 +39,13 @@ class World(NamedTuple):
         failed_at: the step that has raised it; the number of steps where none has.
     """
 
-    record: Record
+    record: RunRecord
     variables: Mapping[Any, Any]
     error: BaseException | None
     failed_at: int
 
 
-class Worlds:
+class Counterfactuals:
     """Makes the run once, and whatever it would have been as often as somebody asks.
 
     The runtime's optimizer leaves alone what is fetched and may rewrite the rest: for the same
@@ -70,7 +70,7 @@ class Worlds:
     def __init__(
         self,
         adapter: Any,
-        layout: Layout,
+        layout: UnitLayout,
         arguments: tuple[Any, Any, Any, Any],
     ) -> None:
         self._adapter, self.layout = adapter, layout
@@ -88,7 +88,7 @@ class Worlds:
                 run, *arguments, Watch(), unwanted=self._is_unwanted
             )
         assert self.capture.dump is not None
-        self._recorded = Record(layout, self.capture.dump.data())
+        self._recorded = RunRecord(layout, self.capture.dump.data())
         self._is_complete = False
         error = self.capture.error
         self.failed_at = len(layout.units)
@@ -126,7 +126,7 @@ class Worlds:
         return self.failed_at < len(self.layout.units)
 
     @property
-    def record(self) -> Record:
+    def record(self) -> RunRecord:
         """All tensors of the run."""
         if not self._is_complete:
             self._is_complete = True
@@ -146,7 +146,7 @@ class Worlds:
             return
         if result.error is not None and not self.has_failed:
             self.capture.dump.warnings.append(f"Tensors are missing: {errors.reason(result.error)}")
-        self._recorded.take_over(Record(self.layout, result.data), region.changed)
+        self._recorded.take_over(RunRecord(self.layout, result.data), region.changed)
 
     # What would have been.
 
@@ -165,14 +165,14 @@ class Worlds:
                 )
         return region
 
-    def world(self, change: Change, region: Region) -> World:
+    def world(self, change: Change, region: Region) -> Counterfactual:
         """Compute it."""
         result, failed_at = self._compute(change, region, len(self.layout.units))
         error = result.error
         if error is not None:
             error = _of_the_program(error, self._adapter.framework_graph)
-        record = Record(self.layout, result.data)
-        return World(record, result.variables, error, failed_at)
+        record = RunRecord(self.layout, result.data)
+        return Counterfactual(record, result.variables, error, failed_at)
 
     def _compute(self, change: Change, region: Region, end: int) -> tuple[Result, int]:
         """Compute it, but nothing from a step on.
@@ -186,7 +186,7 @@ class Worlds:
         result = self._execute(change, _before(self.layout, region, end))
         error = result.error
         while result.error is not None:
-            record, error = Record(self.layout, result.data), result.error
+            record, error = RunRecord(self.layout, result.data), result.error
             failed_at = self._place(error, record, sorted(region.changed))
             if failed_at >= end:
                 break
@@ -210,7 +210,7 @@ class Worlds:
             graph, kind = self._adapter.framework_graph, type(self._adapter)
             return scratch.run(graph, session._config, kind)
 
-    def _place(self, error: BaseException, record: Record, candidates: Any) -> int:
+    def _place(self, error: BaseException, record: RunRecord, candidates: Any) -> int:
         """The step that has failed."""
         described = self._adapter.describe_error(error)
         name = described.op_name if described is not None else ""
@@ -234,7 +234,7 @@ class Worlds:
         region = self.region(change)
         return self.outcome(change, region, self.world(change, region))
 
-    def outcome(self, change: Change, region: Region, world: World) -> dict[Any, Any]:
+    def outcome(self, change: Change, region: Region, world: Counterfactual) -> dict[Any, Any]:
         """What the session's variables are to be set to."""
         values: dict[Any, Any] = {}
         for variable in self.layout.variables:
@@ -251,7 +251,7 @@ class Worlds:
         return values
 
 
-def _stuck(layout: Layout, doors: VariableDoors) -> Iterator[Any]:
+def _stuck(layout: UnitLayout, doors: VariableDoors) -> Iterator[Any]:
     """The variables that overrides can't reach: they can't be set, or not computed again."""
     for variable in layout.variables:
         units = [layout.units[index] for index in layout.users[variable]]
@@ -263,7 +263,7 @@ def _stuck(layout: Layout, doors: VariableDoors) -> Iterator[Any]:
             yield variable
 
 
-def _before(layout: Layout, region: Region, end: int, without: str = "") -> Region:
+def _before(layout: UnitLayout, region: Region, end: int, without: str = "") -> Region:
     """A region without a step and those after it.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tfdbg_cli.engines.tensorflow.functions import Functions
+from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
 
 __all__ = ["PRINTS", "VARIABLES", "Effect", "Effects", "is_handle"]
 

@@ -6,15 +6,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass
 from typing import Any
 
-from tfdbg_cli.engines.tensorflow.functions import Functions
-from tfdbg_cli.engines.tensorflow.liveness import Liveness
-from tfdbg_cli.engines.tensorflow.requests import Request
-from tfdbg_cli.engines.tensorflow.step_effects import VARIABLES, Effects, is_handle
-from tfdbg_cli.engines.tensorflow.topology import Buffers, order, walk
-from tfdbg_cli.engines.tensorflow.values import holdable
+from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
+from tfdbg_cli.engines.tensorflow.capture.liveness import Liveness
+from tfdbg_cli.engines.tensorflow.capture.topology import Buffers, order, walk
+from tfdbg_cli.engines.tensorflow.capture.values import holdable
+from tfdbg_cli.engines.tensorflow.sessions.requests import RunRequest
+from tfdbg_cli.engines.tensorflow.stepping.effects import VARIABLES, Effects, is_handle
 from tfdbg_cli.stepping.stepper import Step
 
-__all__ = ["Layout", "Unit", "make_layout"]
+__all__ = ["Unit", "UnitLayout", "make_layout"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -41,7 +41,7 @@ class Unit:
     draws: tuple[str, ...] = ()
 
 
-class Layout:
+class UnitLayout:
     """The units of one run.
 
     Args:
@@ -169,7 +169,7 @@ class Layout:
                     yield found
 
 
-def make_layout(request: Request, functions: Functions) -> Layout:
+def make_layout(request: RunRequest, functions: Functions) -> UnitLayout:
     """The steps of a run.
 
     Args:
@@ -197,7 +197,7 @@ def make_layout(request: Request, functions: Functions) -> Layout:
             units.append(Unit(len(units), (), step))
     for members in groups:
         units.append(_unit(len(units), members, effects, buffers.users, fed, alive, taken))
-    return Layout(units, alive, edges, fed, buffers, roots)
+    return UnitLayout(units, alive, edges, fed, buffers, roots)
 
 
 def _group(ops: Iterable[Any], alive: Liveness, edges: dict[Any, Any]) -> list[tuple[Any, ...]]:

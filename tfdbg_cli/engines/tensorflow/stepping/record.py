@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.dumps.dump import Datum
-from tfdbg_cli.engines.tensorflow.step_layout import Layout
+from tfdbg_cli.engines.tensorflow.stepping.layout import UnitLayout
 
-__all__ = ["Record"]
+__all__ = ["RunRecord"]
 
 
-class Record:
+class RunRecord:
     """The tensors of one execution, by the units that made them.
 
     Args:
@@ -26,7 +26,7 @@ class Record:
         fed: the tensors that were fed.
     """
 
-    def __init__(self, layout: Layout, data: Iterable[Datum]) -> None:
+    def __init__(self, layout: UnitLayout, data: Iterable[Datum]) -> None:
         self.by_unit: dict[int, list[Datum]] = {}
         self.fed: list[Datum] = []
         self._last: dict[str, tuple[int, Datum]] = {}
@@ -42,7 +42,7 @@ class Record:
                 self.by_unit.setdefault(place, []).append(datum)
                 self._last[datum.tensor_name] = place, datum
 
-    def take_over(self, other: Record, units: Iterable[int]) -> None:
+    def take_over(self, other: RunRecord, units: Iterable[int]) -> None:
         """Add what another execution gave for units of which nothing, or not all, is known."""
         for unit in units:
             for datum in other.of(unit):

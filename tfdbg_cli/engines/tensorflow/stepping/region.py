@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfdbg_cli.engines.tensorflow.step_effects import VARIABLES
-from tfdbg_cli.engines.tensorflow.step_layout import Layout, Unit
-from tfdbg_cli.engines.tensorflow.step_record import Record
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.engines.tensorflow.stepping.effects import VARIABLES
+from tfdbg_cli.engines.tensorflow.stepping.layout import Unit, UnitLayout
+from tfdbg_cli.engines.tensorflow.stepping.record import RunRecord
 
 __all__ = ["Change", "Region", "beyond_recall", "find_missing", "find_region"]
 
@@ -68,8 +68,8 @@ class Region:
 class _Search:
     def __init__(
         self,
-        layout: Layout,
-        record: Record,
+        layout: UnitLayout,
+        record: RunRecord,
         change: Change,
         stuck: frozenset[Any],
         has_failed: bool,
@@ -263,7 +263,7 @@ class _Search:
         return [self._layout.unit_of[each] for each in found]
 
 
-def beyond_recall(layout: Layout, stuck: frozenset[Any]) -> frozenset[int]:
+def beyond_recall(layout: UnitLayout, stuck: frozenset[Any]) -> frozenset[int]:
     """The units that couldn't be computed a second time with the same result.
 
     Args:
@@ -294,7 +294,7 @@ def beyond_recall(layout: Layout, stuck: frozenset[Any]) -> frozenset[int]:
             return frozenset(found)
 
 
-def find_missing(layout: Layout, record: Record, lost: frozenset[int]) -> Region:
+def find_missing(layout: UnitLayout, record: RunRecord, lost: frozenset[int]) -> Region:
     """What of a run is not recorded and can be computed from what is.
 
     Args:
@@ -336,8 +336,8 @@ def find_missing(layout: Layout, record: Record, lost: frozenset[int]) -> Region
 
 
 def find_region(
-    layout: Layout,
-    record: Record,
+    layout: UnitLayout,
+    record: RunRecord,
     change: Change,
     stuck: frozenset[Any] = frozenset(),
     has_failed: bool = False,

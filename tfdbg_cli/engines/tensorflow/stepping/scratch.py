@@ -17,15 +17,15 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 from tensorflow.core.protobuf import config_pb2
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.engines.base import Capture, Watch
-from tfdbg_cli.engines.tensorflow import guard
-from tfdbg_cli.engines.tensorflow.errors import attempt
-from tfdbg_cli.engines.tensorflow.step_effects import PRINTS
-from tfdbg_cli.engines.tensorflow.step_layout import Layout, Unit
-from tfdbg_cli.engines.tensorflow.step_record import Record
-from tfdbg_cli.engines.tensorflow.step_region import Change, Region
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.engines.tensorflow.sessions import guard
+from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
+from tfdbg_cli.engines.tensorflow.stepping.effects import PRINTS
+from tfdbg_cli.engines.tensorflow.stepping.layout import Unit, UnitLayout
+from tfdbg_cli.engines.tensorflow.stepping.record import RunRecord
+from tfdbg_cli.engines.tensorflow.stepping.region import Change, Region
 
 __all__ = ["Result", "Scratch"]
 
@@ -62,8 +62,8 @@ class Scratch:
 
     def __init__(
         self,
-        layout: Layout,
-        record: Record,
+        layout: UnitLayout,
+        record: RunRecord,
         change: Change,
         region: Region,
         initial: Mapping[Any, Any],

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.engines.tensorflow import guard
-from tfdbg_cli.engines.tensorflow.step_worlds import Worlds
+from tfdbg_cli.engines.tensorflow.sessions import guard
+from tfdbg_cli.engines.tensorflow.stepping.counterfactual import Counterfactuals
 
 __all__ = ["SessionVariables"]
 
@@ -21,7 +21,7 @@ class SessionVariables:
         is_shared: the session is on a server, and others work on its variables meanwhile.
     """
 
-    def __init__(self, worlds: Worlds, is_shared: bool) -> None:
+    def __init__(self, worlds: Counterfactuals, is_shared: bool) -> None:
         self._worlds, self._is_shared = worlds, is_shared
         self._overwritten: dict[Any, Any] = {}
         #: What the run has made of those that are as before it in the session.

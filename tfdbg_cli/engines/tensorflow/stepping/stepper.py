@@ -17,25 +17,25 @@ import numpy as np
 from tensorflow.python.client import session as tf_session
 from tensorflow.python.framework import errors_impl as errors
 
+from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, SessionAdapter, SteppedRun
-from tfdbg_cli.engines.tensorflow.errors import attempt
-from tfdbg_cli.engines.tensorflow.functions import Functions
-from tfdbg_cli.engines.tensorflow.requests import resolve
-from tfdbg_cli.engines.tensorflow.step_caveats import caveats_of, updated_already
-from tfdbg_cli.engines.tensorflow.step_changes import Changes
-from tfdbg_cli.engines.tensorflow.step_dump import SteppedDump, in_order
-from tfdbg_cli.engines.tensorflow.step_layout import Layout, Unit, make_layout
-from tfdbg_cli.engines.tensorflow.step_record import Record
-from tfdbg_cli.engines.tensorflow.step_region import Region
-from tfdbg_cli.engines.tensorflow.step_session import SessionVariables
-from tfdbg_cli.engines.tensorflow.step_values import as_override, copied
-from tfdbg_cli.engines.tensorflow.step_worlds import World, Worlds
-from tfdbg_cli.engines.tensorflow.values import holdable
-from tfdbg_cli.errors import UserError, did_you_mean
-from tfdbg_cli.stepping.stepper import Outcome, Step
+from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
+from tfdbg_cli.engines.tensorflow.capture.values import holdable
+from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
+from tfdbg_cli.engines.tensorflow.sessions.requests import resolve
+from tfdbg_cli.engines.tensorflow.stepping.caveats import caveats_of, updated_already
+from tfdbg_cli.engines.tensorflow.stepping.changes import OverrideSet
+from tfdbg_cli.engines.tensorflow.stepping.counterfactual import Counterfactual, Counterfactuals
+from tfdbg_cli.engines.tensorflow.stepping.dump import SteppedDump, in_order
+from tfdbg_cli.engines.tensorflow.stepping.layout import Unit, UnitLayout, make_layout
+from tfdbg_cli.engines.tensorflow.stepping.record import RunRecord
+from tfdbg_cli.engines.tensorflow.stepping.region import Region
+from tfdbg_cli.engines.tensorflow.stepping.session import SessionVariables
+from tfdbg_cli.engines.tensorflow.stepping.values import as_override, copied
+from tfdbg_cli.stepping.stepper import Step, StepOutcome
 
 __all__ = ["TensorFlowStepper", "make_stepper"]
 
@@ -76,16 +76,16 @@ class TensorFlowStepper(SteppedRun):
     engine_name = "tensorflow"
 
     def __init__(
-        self, adapter: SessionAdapter, layout: Layout, arguments: tuple[Any, Any, Any, Any]
+        self, adapter: SessionAdapter, layout: UnitLayout, arguments: tuple[Any, Any, Any, Any]
     ) -> None:
         self._adapter, self._layout = adapter, layout
         self._fetches = arguments[0]
         self.returned: Callable[[Any], Any] = lambda value: value
-        self._worlds = worlds = Worlds(adapter, layout, arguments)
+        self._worlds = worlds = Counterfactuals(adapter, layout, arguments)
         self._position = 0
-        self._changes = Changes(layout)
+        self._changes = OverrideSet(layout)
         self._region: Region | None = None
-        self._made_world: World | None = None
+        self._made_world: Counterfactual | None = None
         self._dump: tuple[int, MemoryDump] | None = None
         self._capture: Capture | None = None
         self._variables = SessionVariables(worlds, bool(adapter.session.sess_str))
@@ -106,7 +106,7 @@ class TensorFlowStepper(SteppedRun):
         """The index of the next step."""
         return self._position
 
-    def advance(self, iteration: bool = False) -> Outcome:
+    def advance(self, iteration: bool = False) -> StepOutcome:
         """Do the next step; see `Stepper.advance`."""
         del iteration
         self._check_open()
@@ -122,7 +122,7 @@ class TensorFlowStepper(SteppedRun):
             raise error
         self._position += 1
         names = tuple(variable.name for variable in self._written(self._layout.units[index]))
-        return Outcome(self.steps[index], names)
+        return StepOutcome(self.steps[index], names)
 
     def back(self) -> Step:
         """Undo the last step."""
@@ -140,7 +140,7 @@ class TensorFlowStepper(SteppedRun):
 
     # What is different from the recorded run.
 
-    def _use(self, changes: Changes) -> None:
+    def _use(self, changes: OverrideSet) -> None:
         """Let the run be another one; if that isn't possible, what it was until now.
 
         Raises:
@@ -164,17 +164,17 @@ class TensorFlowStepper(SteppedRun):
     def _is_changed(self, index: int) -> bool:
         return bool(self._changes) and index in self._find_region().changed
 
-    def _world(self) -> World:
+    def _world(self) -> Counterfactual:
         if self._made_world is None:
             self._made_world = self._worlds.world(self._changes.change(), self._find_region())
         return self._made_world
 
     # Values.
 
-    def _source(self, place: int) -> Record:
+    def _source(self, place: int) -> RunRecord:
         return self._world().record if self._is_changed(place) else self._worlds.record
 
-    def _find(self, tensor_name: str) -> Record | None:
+    def _find(self, tensor_name: str) -> RunRecord | None:
         """Where the value of a tensor is found that was computed or fed."""
         records = [self._worlds.record]
         if self._changes and any(index < self._position for index in self._find_region().changed):
@@ -380,7 +380,7 @@ class TensorFlowStepper(SteppedRun):
         dump.warnings, dump.absence = recorded.warnings, recorded.absence
         return dump
 
-    def made(self, outcome: Outcome) -> Sequence[Datum]:
+    def made(self, outcome: StepOutcome) -> Sequence[Datum]:
         """The tensors of the last step."""
         index = self._position - 1
         overrides, worlds = self._changes.overrides, self._worlds
@@ -462,7 +462,7 @@ class TensorFlowStepper(SteppedRun):
         Variables are as that has left them; where they were withheld, as before the run.
         """
         self._variables.take_back()
-        self._use(Changes(self._layout))
+        self._use(OverrideSet(self._layout))
         self._capture = None
         return self.finish()
 

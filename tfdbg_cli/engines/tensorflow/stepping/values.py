@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tensorflow.python.framework import dtypes
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 
 __all__ = ["as_override", "copied"]
 

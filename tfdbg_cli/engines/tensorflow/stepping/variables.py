@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.engines.tensorflow.errors import attempt
+from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
 
 __all__ = ["VariableDoors"]
 

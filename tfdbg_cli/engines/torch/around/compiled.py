@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.engines.torch.capture import CaptureMode
+from tfdbg_cli.engines.torch.record.capture import CaptureMode
 
 __all__ = [
     "CompiledCode",

@@ -8,11 +8,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.streams import tell
 from tfdbg_cli.engines.torch.private import quiet
-from tfdbg_cli.engines.torch.watchers import Watcher
-from tfdbg_cli.errors import one_line
-from tfdbg_cli.program_signals import pass_on
-from tfdbg_cli.streams import tell
+from tfdbg_cli.engines.torch.record.capture_levels import CaptureLevel
 
 __all__ = ["shelter", "sheltered", "tell_failure"]
 
@@ -27,7 +27,7 @@ class _GivesUp(Protocol):
 G = TypeVar("G", bound=_GivesUp)
 
 
-def sheltered(
+def contained(
     method: Callable[Concatenate[G, P], None],
 ) -> Callable[Concatenate[G, P], None]:
     """A method whose failures are told to its object's ``give_up`` instead of the caller.
@@ -47,7 +47,7 @@ def sheltered(
     return call
 
 
-def shelter(watcher: Watcher, give_up: Callable[[Exception], None]) -> Watcher:
+def contain(watcher: CaptureLevel, give_up: Callable[[Exception], None]) -> CaptureLevel:
     """A watcher whose failures while the program runs are told to ``give_up``."""
     # It has what is made here: that must not keep it, with all the values of the run.
     reference = weakref.ref(watcher)

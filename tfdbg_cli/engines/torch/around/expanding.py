@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from tfdbg_cli.engines.torch.capture import ApiMode
+from tfdbg_cli.engines.torch.record.capture import ApiMode
 
 __all__ = ["FUSED_MODULES", "ExpandingMode"]
 

@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tfdbg_cli.engines.torch.capture import ApiMode, CaptureMode
-from tfdbg_cli.engines.torch.compiled import (
+from tfdbg_cli.common.settings import FIELDS
+from tfdbg_cli.engines.torch.around.compiled import (
     CompiledCode,
     OpaqueMode,
     can_be_opaque,
     is_guarded,
 )
-from tfdbg_cli.engines.torch.expanding import FUSED_MODULES, ExpandingMode
-from tfdbg_cli.engines.torch.freeing import Freeing
-from tfdbg_cli.engines.torch.helpers import Helpers
+from tfdbg_cli.engines.torch.around.expanding import FUSED_MODULES, ExpandingMode
 from tfdbg_cli.engines.torch.private import insert_mode, is_inserted, remove_mode
-from tfdbg_cli.settings import FIELDS
+from tfdbg_cli.engines.torch.record.capture import ApiMode, CaptureMode
+from tfdbg_cli.engines.torch.record.freeing import Freeing
+from tfdbg_cli.engines.torch.record.thread_follower import ThreadFollower
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.ops import Ops
-    from tfdbg_cli.engines.torch.recorder import Recorder
+    from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
+    from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 
-__all__ = ["SURROUNDINGS", "Surroundings"]
+__all__ = ["PROCESS_PATCHES", "ProcessPatches"]
 
 _DEFAULTS = {field.name: field.default for field in FIELDS}
 
 
-class Surroundings:
+class ProcessPatches:
     """How the program runs while it is recorded: compiled code, fused kernels, threads.
 
     All of it belongs to the process, so there is one.
@@ -41,10 +41,10 @@ class Surroundings:
 
     def __init__(self) -> None:
         self.setting: Callable[[str], Any] = _DEFAULTS.__getitem__
-        self.helpers = Helpers()
+        self.helpers = ThreadFollower()
         self._compiled = CompiledCode()
         self._freeing = Freeing()
-        self._recorder: Recorder | None = None
+        self._recorder: RunRecorder | None = None
         self._is_eager = False
         self._placeholders: list[OpaqueMode] = []
 
@@ -59,11 +59,11 @@ class Surroundings:
     def _is_opaque(self) -> bool:
         return self.setting("compiled") == "opaque" and can_be_opaque()
 
-    def mode(self, ops: Ops) -> CaptureMode:
+    def mode(self, ops: OpRecorder) -> CaptureMode:
         """What sees the ops."""
         return OpaqueMode(ops) if self._is_opaque else CaptureMode(ops)
 
-    def api_mode(self, ops: Ops) -> ApiMode | None:
+    def api_mode(self, ops: OpRecorder) -> ApiMode | None:
         """What sees calls of the API; ``None``: nobody may, or code would be compiled anew."""
         if self._is_opaque:
             return None
@@ -71,7 +71,7 @@ class Surroundings:
 
     # What is recorded.
 
-    def enter(self, recorder: Recorder) -> None:
+    def enter(self, recorder: RunRecorder) -> None:
         """A run is recorded from now on, by one recorder at a time, on this thread."""
         if self._recorder is not None:
             self.leave(self._recorder)
@@ -101,7 +101,7 @@ class Surroundings:
             while self._placeholders:
                 remove_mode(self._placeholders.pop())
 
-    def leave(self, recorder: Recorder) -> None:
+    def leave(self, recorder: RunRecorder) -> None:
         """It is not any more. May be called more than once."""
         if self._recorder is not recorder:
             return
@@ -128,4 +128,4 @@ def _will_be_restored() -> bool:
 
 
 #: The process's.
-SURROUNDINGS = Surroundings()
+PROCESS_PATCHES = ProcessPatches()

@@ -7,10 +7,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from tfdbg_cli.engines.torch.generated import script_place
-from tfdbg_cli.engines.torch.private import NO_SEQUENCE, current_node, next_sequence, sequence_of
-from tfdbg_cli.engines.torch.recording import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE, Record
-from tfdbg_cli.engines.torch.stacks import (
+from tfdbg_cli.engines.torch.names.stacks import (
     ENGINE,
     FUNCTION,
     RECOMPUTE_CODE,
@@ -20,17 +17,26 @@ from tfdbg_cli.engines.torch.stacks import (
     kind_of,
     take,
 )
+from tfdbg_cli.engines.torch.private import NO_SEQUENCE, current_node, next_sequence, sequence_of
+from tfdbg_cli.engines.torch.record.generated import script_place
+from tfdbg_cli.engines.torch.record.op_record import (
+    BACKWARD,
+    FORWARD,
+    OPTIMIZER,
+    RECOMPUTE,
+    OpRecord,
+)
 
 if TYPE_CHECKING:
     import torch
 
-    from tfdbg_cli.engines.torch.optimizers import Updates
-    from tfdbg_cli.engines.torch.scopes import ModuleName
+    from tfdbg_cli.engines.torch.names.optimizers import Updates
+    from tfdbg_cli.engines.torch.names.scopes import ModuleName
 
-__all__ = ["Context", "Contexts", "ThreadState"]
+__all__ = ["Contexts", "OpContext", "ThreadState"]
 
 
-class Context:
+class OpContext:
     """A call that ops happen in.
 
     Attributes:
@@ -74,34 +80,34 @@ class ThreadState:
     """
 
     def __init__(self) -> None:
-        self.contexts: list[Context] = []
-        self.top: Context | None = None
-        self.forward: dict[int, Record] = {}
+        self.contexts: list[OpContext] = []
+        self.top: OpContext | None = None
+        self.forward: dict[int, OpRecord] = {}
         self.last_sequence = next_sequence() - 1
         self.api: Any = None
         self.is_busy = False
         self.node_sequence = -1
         self.node_prefix = ""
-        self.node_forward: Record | None = None
+        self.node_forward: OpRecord | None = None
 
     def begin(self) -> None:
         """Recording begins: the nodes so far belong to ops that were not seen."""
         self.last_sequence = next_sequence() - 1
 
-    def push(self, context: Context) -> None:
+    def push(self, context: OpContext) -> None:
         """A call begins."""
         self.contexts.append(context)
         self.top = context
         self.node_sequence = -1
 
-    def pop(self) -> Context | None:
+    def pop(self) -> OpContext | None:
         """It ends."""
         context = self.contexts.pop() if self.contexts else None
         self.top = self.contexts[-1] if self.contexts else None
         self.node_sequence = -1
         return context
 
-    def made(self, record: Record) -> None:
+    def made(self, record: OpRecord) -> None:
         """Note which autograd node belongs to an op, if it has one.
 
         Nodes are numbered as they are made, just before their op reaches the dispatcher.
@@ -146,7 +152,9 @@ class Contexts:
 
     # What opens a call.
 
-    def open(self, state: ThreadState, phase: str, prefix: str, frame: FrameType | None) -> Context:
+    def open(
+        self, state: ThreadState, phase: str, prefix: str, frame: FrameType | None
+    ) -> OpContext:
         """A context at the calling frame; it still has to be pushed."""
         at = call_frame(frame)
         top = state.top
@@ -154,11 +162,11 @@ class Contexts:
         if top is not None and top.module is not None:
             outer.scope = top.prefix
         node = current_node()
-        return Context(phase, prefix, at, outer, -1 if node is None else sequence_of(node))
+        return OpContext(phase, prefix, at, outer, -1 if node is None else sequence_of(node))
 
     # What an op asks.
 
-    def place(self, state: ThreadState, record: Record, frame: FrameType | None) -> None:
+    def place(self, state: ThreadState, record: OpRecord, frame: FrameType | None) -> None:
         """Say where an op happens: its phase, prefix, module and stack.
 
         Args:
@@ -194,7 +202,7 @@ class Contexts:
     def _place_in_backward(
         self,
         state: ThreadState,
-        record: Record,
+        record: OpRecord,
         node: Any,
         sequence: int,
         frame: FrameType | None,
@@ -232,7 +240,7 @@ class Contexts:
                     return context.outer
         return None
 
-    def _node(self, state: ThreadState, node: Any, sequence: int) -> tuple[str, Record | None]:
+    def _node(self, state: ThreadState, node: Any, sequence: int) -> tuple[str, OpRecord | None]:
         """The prefix of an autograd node's ops, and the op that made it."""
         name = str(node.name()).rpartition("::")[2]
         if sequence == NO_SEQUENCE:
@@ -248,7 +256,7 @@ class Contexts:
             return _gradients(f"{forward.name}_grad"), forward
         return _gradients(f"{forward.scope}{name}"), forward
 
-    def _forward(self, state: ThreadState, name: str, sequence: int) -> Record | None:
+    def _forward(self, state: ThreadState, name: str, sequence: int) -> OpRecord | None:
         """The op that made an autograd node; each thread of the program counts them for itself."""
         found = state.forward.get(sequence)
         if len(self._states) == 1 or (found is not None and _is_of(name, found)):
@@ -259,7 +267,7 @@ class Contexts:
         return next(alike, candidates[0] if candidates else None)
 
 
-def _is_of(name: str, record: Record) -> bool:
+def _is_of(name: str, record: OpRecord) -> bool:
     """Whether an autograd node is called after an op: ``MseLossBackward0``, ``mse_loss``."""
     return name.partition("Backward")[0].lower() == record.op_type.replace("_", "")
 

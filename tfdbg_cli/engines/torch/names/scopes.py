@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from tfdbg_cli.engines.torch.keras_steps import layer_name
-from tfdbg_cli.engines.torch.stacks import user_frames, variables
+from tfdbg_cli.engines.torch.names.stacks import user_frames, variables
+from tfdbg_cli.engines.torch.runs.keras_steps import layer_name
 
 __all__ = ["Leaf", "ModuleName", "Names", "legal"]
 

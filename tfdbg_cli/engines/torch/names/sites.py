@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
-from tfdbg_cli.engines.torch.stacks import variables
+from tfdbg_cli.engines.torch.names.stacks import variables
 
 __all__ = ["argument_names", "call_site", "name_in", "tensors_in", "user_frame"]
 

@@ -10,18 +10,18 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import Frame
-from tfdbg_cli.engines.torch.generated import script_frames
-from tfdbg_cli.engines.torch.holding import Held, Holder
 from tfdbg_cli.engines.torch.private import resolve_api
-from tfdbg_cli.engines.torch.recording import BACKWARD, Output, Record
-from tfdbg_cli.engines.torch.values import describe, to_numpy
-from tfdbg_cli.engines.torch.views import ViewFinder
-from tfdbg_cli.engines.torch.written import is_written
-from tfdbg_cli.errors import one_line
+from tfdbg_cli.engines.torch.record.generated import script_frames
+from tfdbg_cli.engines.torch.record.holding import Held, Holder
+from tfdbg_cli.engines.torch.record.op_record import BACKWARD, OpOutput, OpRecord
+from tfdbg_cli.engines.torch.record.views import ViewFinder
+from tfdbg_cli.engines.torch.record.written import is_written
+from tfdbg_cli.engines.torch.values.arrays import describe, to_numpy
 
 __all__ = ["RunDump", "assemble", "device_name"]
 
@@ -41,7 +41,7 @@ class RunDump(MemoryDump):
         is_part: the run goes on: others use the same values.
     """
 
-    def __init__(self, records: Sequence[Record], holder: Holder, is_part: bool = False) -> None:
+    def __init__(self, records: Sequence[OpRecord], holder: Holder, is_part: bool = False) -> None:
         super().__init__(lambda: Graph(lambda: map(_node, records)))
         self._holder = holder
         self._is_part = is_part
@@ -59,7 +59,7 @@ class RunDump(MemoryDump):
 
 
 def assemble(
-    records: Sequence[Record],
+    records: Sequence[OpRecord],
     holder: Holder,
     epoch: int,
     troubles: Sequence[str] = (),
@@ -100,7 +100,7 @@ def assemble(
     return dump
 
 
-def _why_absent(records: Sequence[Record], name: str) -> str:
+def _why_absent(records: Sequence[OpRecord], name: str) -> str:
     """Why a node has no tensors; empty: it was not watched."""
     record = next((each for each in records if each.name == name), None)
     if record is None:
@@ -120,7 +120,7 @@ def _why_absent(records: Sequence[Record], name: str) -> str:
     return ""
 
 
-def _datum(record: Record, output: Output, held: Held, moment: int, is_view: bool) -> Datum:
+def _datum(record: OpRecord, output: OpOutput, held: Held, moment: int, is_view: bool) -> Datum:
     dtype: str | None = None
     shape: tuple[int, ...] | None = None
     size: int | None = None
@@ -147,7 +147,7 @@ def _datum(record: Record, output: Output, held: Held, moment: int, is_view: boo
 
 
 def _view(
-    record: Record, output: Output, load: Callable[[], torch.Tensor | None], moment: int
+    record: OpRecord, output: OpOutput, load: Callable[[], torch.Tensor | None], moment: int
 ) -> Datum:
     shape = tuple(output.shape or ())
     return Datum(
@@ -194,7 +194,7 @@ def device_name(device: torch.device) -> str:
 # The graph.
 
 
-def _node(record: Record) -> Node:
+def _node(record: OpRecord) -> Node:
     device = device_name(record.outputs[0].device) if record.outputs else ""
     return Node(
         record.name,
@@ -207,7 +207,7 @@ def _node(record: Record) -> Node:
     )
 
 
-def _frames(record: Record) -> tuple[Frame, ...] | None:
+def _frames(record: OpRecord) -> tuple[Frame, ...] | None:
     if record.stack is None:
         return None
     forward = record.forward
@@ -215,11 +215,11 @@ def _frames(record: Record) -> tuple[Frame, ...] | None:
     return (*record.stack.frames(), *script_frames(caller.script))
 
 
-def _attributes(record: Record) -> dict[str, str]:
+def _attributes(record: OpRecord) -> dict[str, str]:
     return {name: text for name, text in _attribute_items(record) if text}
 
 
-def _attribute_items(record: Record) -> Iterator[tuple[str, str]]:
+def _attribute_items(record: OpRecord) -> Iterator[tuple[str, str]]:
     outputs = record.outputs
     if outputs:
         yield "T", str(outputs[0].dtype).removeprefix("torch.")
@@ -265,7 +265,7 @@ def _attribute_items(record: Record) -> Iterator[tuple[str, str]]:
         yield f"_arg_{name}", _text(value)
 
 
-def _gradient_of(record: Record) -> str:
+def _gradient_of(record: OpRecord) -> str:
     """The parameter whose gradient an op is about, where autograd hands it over."""
     start, _, _ = record.prefix.partition("/AccumulateGrad/")
     return start.removeprefix("gradients/") if start != record.prefix else ""

@@ -14,7 +14,7 @@ from tfdbg_cli.engines.torch.private import fake_classes, modes_below
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tfdbg_cli.engines.torch.ops import Ops
+    from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 
 __all__ = ["ApiMode", "CaptureMode"]
 
@@ -41,7 +41,7 @@ class CaptureMode(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is Any to
         # while a mode is on that doesn't ignore the insides of compiled code, none is used.
         return False
 
-    def __init__(self, ops: Ops | None) -> None:
+    def __init__(self, ops: OpRecorder | None) -> None:
         super().__init__()
         self._ops = ops
 
@@ -49,7 +49,7 @@ class CaptureMode(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is Any to
         """Tell nobody any more; threads may have the mode on for longer than the run takes."""
         self._ops = None
 
-    def tell(self, ops: Ops) -> None:
+    def tell(self, ops: OpRecorder) -> None:
         """Tell others from now on."""
         self._ops = ops
 
@@ -98,9 +98,9 @@ class ApiMode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is Any to myp
         ops: is told.
     """
 
-    def __init__(self, ops: Ops) -> None:
+    def __init__(self, ops: OpRecorder) -> None:
         super().__init__()
-        self._ops: Ops | None = ops
+        self._ops: OpRecorder | None = ops
 
     def notes(self) -> list[str]:
         """What is to be said of the run."""
@@ -110,7 +110,7 @@ class ApiMode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is Any to myp
         """Tell nobody any more."""
         self._ops = None
 
-    def tell(self, ops: Ops) -> None:
+    def tell(self, ops: OpRecorder) -> None:
         """Tell others from now on."""
         self._ops = ops
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
-from tfdbg_cli.engines.torch.checks import SumChecks
-from tfdbg_cli.engines.torch.recorder import Names, Recorder
-from tfdbg_cli.engines.torch.recording import Output, Record
-from tfdbg_cli.engines.torch.verdicts import Verdicts, is_nonfinite
-from tfdbg_cli.program_signals import pass_on
+from tfdbg_cli.engines.torch.record.op_record import OpOutput, OpRecord
+from tfdbg_cli.engines.torch.record.run_recorder import Names, RunRecorder
+from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_nonfinite
+from tfdbg_cli.engines.torch.runs.suspect_check import SumChecks
 
-__all__ = ["CHECKED", "FullWatcher", "RecordWatcher", "RecordingWatcher", "Watcher"]
+__all__ = ["CHECKED", "CaptureLevel", "FullLevel", "RecordingLevel", "RecordsLevel"]
 
 #: The filters that only a tensor with a nan or an infinity passes.
 CHECKED = frozenset({"has_inf_or_nan", "origin_of_nonfinite"})
@@ -30,7 +30,7 @@ _MOST_KEPT = 100
 _MOST_UNDER_WAY = 20
 
 
-class Watcher:
+class CaptureLevel:
     """Looks at one run; this one at nothing.
 
     Attributes:
@@ -121,10 +121,10 @@ class Watcher:
         self.stop()
 
 
-class RecordingWatcher(Watcher):
+class RecordingLevel(CaptureLevel):
     """Records every op."""
 
-    recorder: Recorder
+    recorder: RunRecorder
 
     def start(self) -> None:
         """Record from now on, on this thread."""
@@ -221,7 +221,7 @@ class RecordingWatcher(Watcher):
             return None
 
 
-class FullWatcher(RecordingWatcher):
+class FullLevel(RecordingLevel):
     """Records every op and holds the values.
 
     Where only a tensor with a nan or an infinity passes the filter, a sum over each tells which
@@ -237,13 +237,13 @@ class FullWatcher(RecordingWatcher):
 
     level = "everything"
 
-    def __init__(self, watch: Watch, names: Names, recorder: Recorder | None = None) -> None:
+    def __init__(self, watch: Watch, names: Names, recorder: RunRecorder | None = None) -> None:
         super().__init__(watch)
         self.has_nonfinite = False
-        self._checks: SumChecks[Record] | None = (
+        self._checks: SumChecks[OpRecord] | None = (
             SumChecks() if watch.filter_name in CHECKED else None
         )
-        self.recorder = recorder or Recorder(
+        self.recorder = recorder or RunRecorder(
             watch, hold=True, limit=watch.limit, names=names, check=self._checks
         )
 
@@ -285,7 +285,7 @@ class FullWatcher(RecordingWatcher):
         later = self.recorder.dump if dump is None else None
         return Capture(None, dump, error, passes=passes, said=said, gap=self._gap(), later=later)
 
-    def _nonfinite(self, checks: SumChecks[Record]) -> list[Output]:
+    def _nonfinite(self, checks: SumChecks[OpRecord]) -> list[OpOutput]:
         """The held values that are bad: suspects, looked at exactly."""
         for record in self.recorder.ops.records:
             # Inputs and parameters are made by no op; what others send comes after theirs.
@@ -306,18 +306,18 @@ class FullWatcher(RecordingWatcher):
         return found
 
 
-class RecordWatcher(RecordingWatcher):
+class RecordsLevel(RecordingLevel):
     """Records every op and holds no values but the first bad ones, where those can be told."""
 
     level = "op records"
 
     def __init__(self, watch: Watch, names: Names) -> None:
         super().__init__(watch)
-        self._verdicts: Verdicts[Record] = Verdicts(self._keep)
+        self._verdicts: Verdicts[OpRecord] = Verdicts(self._keep)
         self._kept = 0
-        self.recorder = Recorder(watch, hold=False, names=names, check=self._verdicts)
+        self.recorder = RunRecorder(watch, hold=False, names=names, check=self._verdicts)
 
-    def _keep(self, record: Record, slot: int, tensor: torch.Tensor) -> None:
+    def _keep(self, record: OpRecord, slot: int, tensor: torch.Tensor) -> None:
         if self._kept < _MOST_KEPT:
             self._kept += 1
             output = record.outputs[slot]
@@ -347,7 +347,7 @@ class RecordWatcher(RecordingWatcher):
         said = f"none of {self.recorder.op_count} ops"
         return Capture(None, dump, error, passes=passes, said=said, gap=gap)
 
-    def _bad(self) -> list[tuple[Record, int]]:
+    def _bad(self) -> list[tuple[OpRecord, int]]:
         is_excluded = self._excluded()
         return [
             (record, slot)

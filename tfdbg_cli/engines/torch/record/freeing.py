@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.holding import Holder
+    from tfdbg_cli.engines.torch.record.holding import Holder
 
 __all__ = ["Freeing"]
 

@@ -11,11 +11,11 @@ from typing import IO, Any
 
 import torch
 
-from tfdbg_cli.engines.torch.composites import Composite, taken_apart
-from tfdbg_cli.engines.torch.layouts import is_readable, undisturbed
-from tfdbg_cli.engines.torch.notes import note
 from tfdbg_cli.engines.torch.private import pin, storage_key, storage_uses, unobserved
-from tfdbg_cli.engines.torch.values import shared_array
+from tfdbg_cli.engines.torch.values.arrays import shared_array
+from tfdbg_cli.engines.torch.values.composites import Composite, taken_apart
+from tfdbg_cli.engines.torch.values.layouts import is_readable, undisturbed
+from tfdbg_cli.engines.torch.values.notes import note
 
 __all__ = ["Held", "Holder"]
 
@@ -42,7 +42,7 @@ class Held:
         self.tensor = tensor
         self.key = key
         self.charge = 0
-        self.place: _Place | None = None
+        self.place: _SpilledPlace | None = None
         self.note = ""
         self.form: Composite | None = None
         self.parts: Sequence[Held] = ()
@@ -79,7 +79,7 @@ class Held:
         return found
 
 
-class _Place:
+class _SpilledPlace:
     """Where a value is in the spill file, and how to make a tensor of it."""
 
     __slots__ = ("dtype", "holder", "length", "offset", "shape")
@@ -229,7 +229,7 @@ class Holder:
         """A value, read from disk if it is there; ``None``: it is gone, see its `Held.note`."""
         return held.get()
 
-    def load(self, place: _Place) -> torch.Tensor | None:
+    def load(self, place: _SpilledPlace) -> torch.Tensor | None:
         """A value that is on disk; ``None``: the dump is closed."""
         with self._lock:
             file = self._file
@@ -348,7 +348,7 @@ class Holder:
                     return
                 self._release(held)
 
-    def _write(self, tensor: torch.Tensor) -> _Place:
+    def _write(self, tensor: torch.Tensor) -> _SpilledPlace:
         if self._file is None:
             folder = self._spill_root() if self._spill_root is not None else None
             # Open for as long as the values are held.
@@ -366,7 +366,7 @@ class Holder:
             torch.save(tensor, buffer)
             data = buffer.getbuffer()
         length = self._file.write(data)
-        place = _Place(self, self._end, length, dtype, shape)
+        place = _SpilledPlace(self, self._end, length, dtype, shape)
         self._end += length
         return place
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import torch
 
-    from tfdbg_cli.engines.torch.holding import Held
-    from tfdbg_cli.engines.torch.schemas import OpFacts
-    from tfdbg_cli.engines.torch.scopes import ModuleName
-    from tfdbg_cli.engines.torch.stacks import Stack
+    from tfdbg_cli.engines.torch.names.scopes import ModuleName
+    from tfdbg_cli.engines.torch.names.stacks import Stack
+    from tfdbg_cli.engines.torch.record.holding import Held
+    from tfdbg_cli.engines.torch.record.schemas import OpFacts
 
 __all__ = [
     "BACKWARD",
@@ -19,8 +19,8 @@ __all__ = [
     "OPTIMIZER",
     "RECOMPUTE",
     "OpFailure",
-    "Output",
-    "Record",
+    "OpOutput",
+    "OpRecord",
 ]
 
 FORWARD = "forward"
@@ -29,7 +29,7 @@ OPTIMIZER = "optimizer"
 RECOMPUTE = "recompute"
 
 
-class Output:
+class OpOutput:
     """One output of an op: what it looked like, and its value if that is held.
 
     It doesn't keep the record of its op, which has it: values are let go of as soon as a run is.
@@ -65,7 +65,7 @@ class Output:
         "stride",
     )
 
-    def __init__(self, record: Record, slot: int, tensor: torch.Tensor, key: int) -> None:
+    def __init__(self, record: OpRecord, slot: int, tensor: torch.Tensor, key: int) -> None:
         self._record = weakref.ref(record)
         self.index = record.index
         self.slot = slot
@@ -93,7 +93,7 @@ class Output:
             pass
 
     @property
-    def record(self) -> Record:
+    def record(self) -> OpRecord:
         """The op."""
         found = self._record()
         assert found is not None  # the run has all of them
@@ -116,7 +116,7 @@ class Output:
         return f"{self.record.name}:{self.slot}"
 
 
-class Record:
+class OpRecord:
     """One op, or a tensor that was there before (a leaf).
 
     Most attributes of most records have their default, which is the class's: thousands of these are
@@ -158,11 +158,11 @@ class Record:
     scope = ""
     module: ModuleName | None = None
     owner = ""
-    overwrites: list[Output] | None = None
+    overwrites: list[OpOutput] | None = None
     overwritten: list[torch.Tensor] | None = None
     constants: tuple[Any, ...] = ()
     result: Any = None
-    forward: Record | None = None
+    forward: OpRecord | None = None
     stack: Stack | None = None
     script: Any = None
     called_at: Stack | None = None
@@ -173,13 +173,13 @@ class Record:
     is_adopted = True
 
     def __init__(
-        self, index: int, op_type: str, facts: OpFacts | None, inputs: list[Output]
+        self, index: int, op_type: str, facts: OpFacts | None, inputs: list[OpOutput]
     ) -> None:
         self.index = index
         self.op_type = op_type
         self.facts = facts
         self.inputs = inputs
-        self.outputs: list[Output] = []
+        self.outputs: list[OpOutput] = []
 
 
 class OpFailure(NamedTuple):

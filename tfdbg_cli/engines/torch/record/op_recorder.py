@@ -12,23 +12,23 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.engines.torch.contexts import Contexts, ThreadState
-from tfdbg_cli.engines.torch.failures import is_framework_error
-from tfdbg_cli.engines.torch.holding import Holder
-from tfdbg_cli.engines.torch.leaves import Leaves
-from tfdbg_cli.engines.torch.numbering import Numbering
+from tfdbg_cli.common.errors import message_of, one_line
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.engines.torch.names.contexts import Contexts, ThreadState
+from tfdbg_cli.engines.torch.names.leaves import Leaves
+from tfdbg_cli.engines.torch.names.numbering import Numbering
+from tfdbg_cli.engines.torch.names.scopes import Leaf, Names
 from tfdbg_cli.engines.torch.private import is_capturing, quiet, storage_key
-from tfdbg_cli.engines.torch.recording import OPTIMIZER, OpFailure, Output, Record
-from tfdbg_cli.engines.torch.schemas import OpFacts, facts_of
-from tfdbg_cli.engines.torch.scopes import Leaf, Names
-from tfdbg_cli.engines.torch.tracking import Tracker
-from tfdbg_cli.engines.torch.updates_by_hand import Update
-from tfdbg_cli.engines.torch.watching import Wanted
-from tfdbg_cli.engines.torch.written import make_written
-from tfdbg_cli.errors import message_of, one_line
-from tfdbg_cli.program_signals import pass_on
+from tfdbg_cli.engines.torch.record.holding import Holder
+from tfdbg_cli.engines.torch.record.op_record import OPTIMIZER, OpFailure, OpOutput, OpRecord
+from tfdbg_cli.engines.torch.record.schemas import OpFacts, facts_of
+from tfdbg_cli.engines.torch.record.tracking import Tracker
+from tfdbg_cli.engines.torch.record.watch_matcher import WatchMatcher
+from tfdbg_cli.engines.torch.record.written import make_written
+from tfdbg_cli.engines.torch.runs.failures import is_framework_error
+from tfdbg_cli.engines.torch.runs.updates_by_hand import Update
 
-__all__ = ["Ops"]
+__all__ = ["OpRecorder"]
 
 _Tensor = torch.Tensor
 _ACCUMULATE = "AccumulateGrad/"
@@ -39,7 +39,7 @@ _MOST_AHEAD = 20_000
 _MOST_BYTES_AHEAD = 1 << 30
 
 
-class Ops:
+class OpRecorder:
     """The ops of one run.
 
     Args:
@@ -58,18 +58,18 @@ class Ops:
     """
 
     def __init__(
-        self, names: Names, wanted: Wanted, holder: Holder | None, check: Any = None
+        self, names: Names, wanted: WatchMatcher, holder: Holder | None, check: Any = None
     ) -> None:
-        self.records: list[Record] = []
+        self.records: list[OpRecord] = []
         self.failure: OpFailure | None = None
         self.troubles: list[str] = []
         self.passage: Any = None
         self.update: Update | None = None
-        self._after_update: Callable[[], Ops | None] = lambda: None
+        self._after_update: Callable[[], OpRecorder | None] = lambda: None
         self.tracker = Tracker()
         self.holder = holder if holder is not None else Holder()
         # Neither of these keeps what keeps it: memory is let go of as soon as a run is.
-        self._name_of = functools.partial(Ops._leaf_name, weakref.proxy(self))
+        self._name_of = functools.partial(OpRecorder._leaf_name, weakref.proxy(self))
         self.contexts = Contexts(self._name_of)
         self._holds = holder is not None
         self._wanted = wanted
@@ -82,14 +82,14 @@ class Ops:
         self._begins_at = 0
         self._is_ahead = False
         self._is_over = False
-        self._kept: list[Output] = []  # at the end
+        self._kept: list[OpOutput] = []  # at the end
         self._has_pending = False
 
     # What the modes call. None of it raises.
 
     def begin(
         self, op: Any, args: Any, kwargs: Mapping[str, Any], frame: FrameType | None
-    ) -> Record | None:
+    ) -> OpRecord | None:
         """An op is about to be done.
 
         Args:
@@ -110,7 +110,7 @@ class Ops:
             self._trouble(error)
             return None
 
-    def end(self, record: Record, result: Any) -> None:
+    def end(self, record: OpRecord, result: Any) -> None:
         """It is done."""
         try:
             with quiet():
@@ -118,7 +118,7 @@ class Ops:
         except Exception as error:
             self._trouble(error)
 
-    def failed(self, record: Record, error: Exception) -> None:
+    def failed(self, record: OpRecord, error: Exception) -> None:
         """It has raised."""
         record.time = time.perf_counter_ns()
         record.error = f"{type(error).__name__}: {message_of(error)}"
@@ -141,7 +141,7 @@ class Ops:
         if record is not None:
             self.failed(record, error)
 
-    def await_update(self, update: Update, after: Callable[[], Ops | None]) -> None:
+    def await_update(self, update: Update, after: Callable[[], OpRecorder | None]) -> None:
         """Wait for an update by hand.
 
         Args:
@@ -150,7 +150,7 @@ class Ops:
         """
         self.update, self._after_update = update, after
 
-    def follow(self, arguments: Any, frame: FrameType | None) -> Ops:
+    def follow(self, arguments: Any, frame: FrameType | None) -> OpRecorder:
         """Who is to be told of an op that comes while an update is waited for."""
         try:
             if self.update is None or not self.update.is_over(arguments, frame):
@@ -176,13 +176,13 @@ class Ops:
         args: Any,
         kwargs: Mapping[str, Any],
         frame: FrameType | None,
-    ) -> Record | None:
+    ) -> OpRecord | None:
         facts = facts_of(op)
         if facts.is_ignored:
             return None
         if self._is_ahead and self._is_too_much():
             self._start_over()
-        inputs: list[Output] = []
+        inputs: list[OpOutput] = []
         constants: list[Any] = []
         has_list = False
         if not facts.is_source:
@@ -211,7 +211,7 @@ class Ops:
             for output in inputs:
                 if output.is_pending and not (facts.is_collective and output.is_late):
                     self._read(output)
-        record = Record(next(self._indices), facts.op_type, facts, inputs)
+        record = OpRecord(next(self._indices), facts.op_type, facts, inputs)
         if constants:
             record.constants = (*constants,)
         if state.api is not None:
@@ -230,7 +230,7 @@ class Ops:
         self.records.append(record)
         return record
 
-    def _end(self, record: Record, result: Any) -> None:
+    def _end(self, record: OpRecord, result: Any) -> None:
         record.time = time.perf_counter_ns()
         if isinstance(result, _Tensor):
             self._output(record, result)
@@ -245,7 +245,7 @@ class Ops:
 
     # Inputs.
 
-    def _input(self, state: ThreadState, tensor: torch.Tensor, frame: FrameType | None) -> Output:
+    def _input(self, state: ThreadState, tensor: torch.Tensor, frame: FrameType | None) -> OpOutput:
         output = self.tracker.find(tensor)
         if output is None:
             output = self._discover(state, tensor, frame)
@@ -260,7 +260,7 @@ class Ops:
             return output
         return self._current(tensor, output)
 
-    def _current(self, tensor: torch.Tensor, output: Output) -> Output:
+    def _current(self, tensor: torch.Tensor, output: OpOutput) -> OpOutput:
         """What a tensor is after what was written to its memory through others."""
         if output.key not in self.tracker.writes or self._is_over:
             return output
@@ -281,7 +281,7 @@ class Ops:
         self._has_pending = True
         return output
 
-    def _read(self, output: Output) -> None:
+    def _read(self, output: OpOutput) -> None:
         """The value of an output that waits for this is going to be used."""
         tensor = output.reference()
         if tensor is None:
@@ -292,7 +292,7 @@ class Ops:
             output.held = self.holder.hold(tensor, output.key)
 
     def _list(
-        self, state: ThreadState, values: Any, inputs: list[Output], frame: FrameType | None
+        self, state: ThreadState, values: Any, inputs: list[OpOutput], frame: FrameType | None
     ) -> bool:
         """Add the tensors of a list; whether it is one of tensors."""
         found = False
@@ -307,7 +307,7 @@ class Ops:
         return found
 
     def _before_write(
-        self, facts: OpFacts, record: Record, args: Any, kwargs: Mapping[str, Any]
+        self, facts: OpFacts, record: OpRecord, args: Any, kwargs: Mapping[str, Any]
     ) -> None:
         if facts.writes == (0,) and not facts.out and args and isinstance(args[0], _Tensor):
             record.overwritten = [args[0]]
@@ -327,7 +327,7 @@ class Ops:
                 before_write(storage_key(tensor))
         record.overwrites = overwrites
 
-    def _after_write(self, record: Record, overwritten: list[torch.Tensor], result: Any) -> None:
+    def _after_write(self, record: OpRecord, overwritten: list[torch.Tensor], result: Any) -> None:
         returned = {id(tensor) for tensor in _flat((result,))}
         for tensor in overwritten:
             if id(tensor) not in returned:
@@ -342,9 +342,9 @@ class Ops:
 
     # Outputs.
 
-    def _output(self, record: Record, tensor: torch.Tensor) -> None:
+    def _output(self, record: OpRecord, tensor: torch.Tensor) -> None:
         key = storage_key(tensor)
-        output = Output(record, len(record.outputs), tensor, key)
+        output = OpOutput(record, len(record.outputs), tensor, key)
         record.outputs.append(output)
         self.tracker.add(tensor, output)
         facts = record.facts
@@ -371,7 +371,7 @@ class Ops:
 
     def _discover(
         self, state: ThreadState, tensor: torch.Tensor, frame: FrameType | None
-    ) -> Output:
+    ) -> OpOutput:
         """The record of a tensor that nobody has made."""
         found = self._known_leaf(state, tensor)
         if found is not None:
@@ -395,13 +395,13 @@ class Ops:
         updates, prefix = (context.updates, context.prefix) if context else (None, "")
         return self._leaves.leaf(tensor, updates, prefix)
 
-    def _leaf(self, tensor: torch.Tensor, leaf: Leaf) -> Output:
-        record = Record(next(self._indices), leaf.op_type, None, [])
+    def _leaf(self, tensor: torch.Tensor, leaf: Leaf) -> OpOutput:
+        record = OpRecord(next(self._indices), leaf.op_type, None, [])
         record.time = time.perf_counter_ns()
         record.base = leaf.name
         record.owner = leaf.owner
         record.name = self._numbering.name(record.base)
-        output = Output(record, 0, tensor, storage_key(tensor))
+        output = OpOutput(record, 0, tensor, storage_key(tensor))
         record.outputs.append(output)
         self.tracker.add(tensor, output)
         self.records.append(record)
@@ -427,7 +427,7 @@ class Ops:
 
     # Names.
 
-    def _owner(self, state: ThreadState, record: Record, args: Any) -> str:
+    def _owner(self, state: ThreadState, record: OpRecord, args: Any) -> str:
         """The parameter that an op of an optimizer is about; empty: several, or none."""
         updates = state.top.updates if state.top is not None else None
         if updates is None:
@@ -470,9 +470,9 @@ class Ops:
         self._begins_at = next(self._indices)
         self._numbering.clear()
 
-    def _adopt(self, record: Record) -> None:
+    def _adopt(self, record: OpRecord) -> None:
         """The run uses an op from before: it and all that it depends on belong to it."""
-        found: dict[int, Record] = {}
+        found: dict[int, OpRecord] = {}
         pending = [record]
         while pending:
             current = pending.pop()
@@ -492,7 +492,7 @@ class Ops:
 
     # What the recorder asks.
 
-    def find(self, tensor: torch.Tensor) -> Output | None:
+    def find(self, tensor: torch.Tensor) -> OpOutput | None:
         """The output that a tensor is now; ``None``: nobody has made it."""
         output = self.tracker.find(tensor)
         if output is not None:

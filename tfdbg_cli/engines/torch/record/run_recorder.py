@@ -14,13 +14,11 @@ import torch
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.torch.assembly import assemble
-from tfdbg_cli.engines.torch.contexts import Context, ThreadState
-from tfdbg_cli.engines.torch.generated import know_graph
-from tfdbg_cli.engines.torch.holding import Holder
-from tfdbg_cli.engines.torch.leaves import named_tensors
-from tfdbg_cli.engines.torch.ops import Ops
-from tfdbg_cli.engines.torch.optimizers import Updates
+from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
+from tfdbg_cli.engines.torch.names.contexts import OpContext, ThreadState
+from tfdbg_cli.engines.torch.names.leaves import named_tensors
+from tfdbg_cli.engines.torch.names.optimizers import Updates
+from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import (
     current_node,
     insert_function_mode,
@@ -32,22 +30,24 @@ from tfdbg_cli.engines.torch.private import (
     renew_mode,
     unobserved,
 )
-from tfdbg_cli.engines.torch.recording import (
+from tfdbg_cli.engines.torch.record.assembly import assemble
+from tfdbg_cli.engines.torch.record.generated import know_graph
+from tfdbg_cli.engines.torch.record.holding import Holder
+from tfdbg_cli.engines.torch.record.op_record import (
     BACKWARD,
     FORWARD,
     OPTIMIZER,
     RECOMPUTE,
     OpFailure,
-    Record,
+    OpRecord,
 )
-from tfdbg_cli.engines.torch.scopes import Names
-from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
-from tfdbg_cli.engines.torch.watching import Wanted
+from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
+from tfdbg_cli.engines.torch.record.watch_matcher import WatchMatcher
 
-__all__ = ["Names", "Recorder"]
+__all__ = ["Names", "RunRecorder"]
 
 
-class Recorder:
+class RunRecorder:
     """Records the ops of one run.
 
     What the program writes behind PyTorch's back, through ``tensor.numpy()`` or a pointer, is not
@@ -76,16 +76,16 @@ class Recorder:
         spill_root: Callable[[], str] | None = None,
         names: Names | None = None,
         check: Any = None,
-        make_ops: type[Ops] = Ops,
+        make_ops: type[OpRecorder] = OpRecorder,
     ) -> None:
         self._names = names if names is not None else Names()
-        self._holder = Holder(limit, spill_root, clones=SURROUNDINGS.clones)
-        wanted = Wanted(watch)
+        self._holder = Holder(limit, spill_root, clones=PROCESS_PATCHES.clones)
+        wanted = WatchMatcher(watch)
         # Views that were asked for are held like the rest.
         self._has_views = not wanted.names_views
         self.ops = make_ops(self._names, wanted, self._holder if hold else None, check)
-        self._mode = SURROUNDINGS.mode(self.ops)
-        self._api_mode = SURROUNDINGS.api_mode(self.ops)
+        self._mode = PROCESS_PATCHES.mode(self.ops)
+        self._api_mode = PROCESS_PATCHES.api_mode(self.ops)
         self._guests: list[ThreadState] = []
         self._notes: list[str] = []
         self.is_on = False
@@ -128,7 +128,7 @@ class Recorder:
         self._thread = threading.get_ident()
         for guest in self._guests:
             guest.is_busy = False
-        SURROUNDINGS.enter(self)
+        PROCESS_PATCHES.enter(self)
         self.ops.contexts.state().begin()
         self._insert()
 
@@ -140,7 +140,7 @@ class Recorder:
         for guest in self._guests:
             guest.is_busy = True
         self._remove()
-        SURROUNDINGS.leave(self)
+        PROCESS_PATCHES.leave(self)
 
     def end(self) -> None:
         """Don't record any more, for good.
@@ -164,12 +164,12 @@ class Recorder:
 
     def _remove(self) -> None:
         if is_inserted(self._mode):
-            SURROUNDINGS.keep_key()
+            PROCESS_PATCHES.keep_key()
             remove_mode(self._mode)
         if self._api_mode is not None:
             remove_function_mode(self._api_mode)
 
-    def hand_over(self, other: Recorder) -> None:
+    def hand_over(self, other: RunRecorder) -> None:
         """Another one is told of what comes, though it hasn't been started."""
         # The op that is about to be done may have its autograd node already.
         seen = self.ops.contexts.state().last_sequence
@@ -191,7 +191,7 @@ class Recorder:
         finally:
             leave()
 
-    def join(self, place: Context | None = None) -> Callable[[], None]:
+    def join(self, place: OpContext | None = None) -> Callable[[], None]:
         """As `on_thread`, until what it returns is called; that doesn't keep the recorder.
 
         Args:
@@ -214,13 +214,13 @@ class Recorder:
 
         return leave
 
-    def here(self) -> Context | None:
+    def here(self) -> OpContext | None:
         """Where this thread is, for another thread that works for it."""
         state = self.ops.contexts.state()
         top = state.top
         if top is None:
             return None
-        context = Context(top.phase, top.prefix, None, top.outer, -1)
+        context = OpContext(top.phase, top.prefix, None, top.outer, -1)
         context.module = top.module
         return context
 
@@ -262,7 +262,7 @@ class Recorder:
         )
         context.module = name
         state.push(context)
-        if self._api_mode is not None and SURROUNDINGS.must_not_see(module):
+        if self._api_mode is not None and PROCESS_PATCHES.must_not_see(module):
             remove_function_mode(self._api_mode)
 
     def _is_again(self, state: ThreadState) -> bool:
@@ -279,9 +279,9 @@ class Recorder:
                 pass
             if not state.contexts:
                 self._hand_over(output)
-        if self._api_mode is not None and self.is_on and SURROUNDINGS.must_not_see(module):
+        if self._api_mode is not None and self.is_on and PROCESS_PATCHES.must_not_see(module):
             modules = (each.module.reference() for each in state.contexts if each.module)
-            if not any(map(SURROUNDINGS.must_not_see, modules)):
+            if not any(map(PROCESS_PATCHES.must_not_see, modules)):
                 insert_function_mode(self._api_mode)
 
     def enter_phase(self, phase: str, owner: Any = None) -> None:
@@ -352,7 +352,7 @@ class Recorder:
 
     # What came of it.
 
-    def so_far(self, is_left_out: Callable[[Record], bool]) -> MemoryDump:
+    def so_far(self, is_left_out: Callable[[OpRecord], bool]) -> MemoryDump:
         """What was recorded up to now, as a dump that stays as it is; values are shared.
 
         Args:
@@ -379,5 +379,5 @@ class Recorder:
         return dump
 
 
-def _is_of(context: Context, module: torch.nn.Module) -> bool:
+def _is_of(context: OpContext, module: torch.nn.Module) -> bool:
     return context.module is not None and context.module.reference() is module

@@ -10,14 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.recorder import Recorder
+    from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 
-__all__ = ["Helpers"]
+__all__ = ["ThreadFollower"]
 
 _NOTHING = contextlib.nullcontext()
 
 
-class Helpers:
+class ThreadFollower:
     """While it is on, threads that a recorded thread starts are recorded as well.
 
     The same holds for what a recorded thread gives to a pool of threads. Threads may live for
@@ -30,7 +30,7 @@ class Helpers:
 
     # What threads do.
 
-    def own(self, recorder: Recorder | None) -> None:
+    def own(self, recorder: RunRecorder | None) -> None:
         """The calling thread is recorded from now on; ``None``: it isn't."""
         self._local.recorder = weakref.ref(recorder) if recorder is not None else None
         self._local.is_helper = False
@@ -45,13 +45,13 @@ class Helpers:
         recorder = self._helped()
         return _phase(recorder, phase, owner) if recorder is not None else _NOTHING
 
-    def _helped(self) -> Recorder | None:
+    def _helped(self) -> RunRecorder | None:
         return self._recorder() if getattr(self._local, "is_helper", False) else None
 
-    def _recorder(self) -> Recorder | None:
+    def _recorder(self) -> RunRecorder | None:
         """Who records the calling thread."""
         reference = getattr(self._local, "recorder", None)
-        recorder: Recorder | None = reference() if reference is not None else None
+        recorder: RunRecorder | None = reference() if reference is not None else None
         return recorder if recorder is not None and recorder.is_on else None
 
     # What threads are started.
@@ -99,7 +99,7 @@ class Helpers:
 
         return submit
 
-    def _recorded(self, recorder: Recorder, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _recorded(self, recorder: RunRecorder, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that another thread is to call, as a part of the run of this one."""
         place = recorder.here()
         reference = weakref.ref(recorder)
@@ -121,7 +121,7 @@ class Helpers:
 
 
 @contextlib.contextmanager
-def _module(recorder: Recorder, module: Any) -> Iterator[None]:
+def _module(recorder: RunRecorder, module: Any) -> Iterator[None]:
     recorder.enter_module(module)
     try:
         yield
@@ -130,7 +130,7 @@ def _module(recorder: Recorder, module: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _phase(recorder: Recorder, phase: str, owner: Any) -> Iterator[None]:
+def _phase(recorder: RunRecorder, phase: str, owner: Any) -> Iterator[None]:
     recorder.enter_phase(phase, owner)
     try:
         yield

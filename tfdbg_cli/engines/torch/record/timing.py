@@ -12,14 +12,14 @@ import torch
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Locate, Profile, ProfileEntry, place_of
 from tfdbg_cli.engines.base import Capture, Watch
-from tfdbg_cli.engines.torch.assembly import device_name
-from tfdbg_cli.engines.torch.ops import Ops
 from tfdbg_cli.engines.torch.private import is_capturing
-from tfdbg_cli.engines.torch.recorder import Names, Recorder
-from tfdbg_cli.engines.torch.recording import Record
-from tfdbg_cli.engines.torch.watchers import FullWatcher, Watcher
+from tfdbg_cli.engines.torch.record.assembly import device_name
+from tfdbg_cli.engines.torch.record.capture_levels import CaptureLevel, FullLevel
+from tfdbg_cli.engines.torch.record.op_record import OpRecord
+from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
+from tfdbg_cli.engines.torch.record.run_recorder import Names, RunRecorder
 
-__all__ = ["TimedOps", "TimingWatcher"]
+__all__ = ["TimedOps", "TimingLevel"]
 
 _CPU = torch.device("cpu")
 
@@ -41,13 +41,13 @@ class _Timing(NamedTuple):
         events: on a GPU.
     """
 
-    record: Record
+    record: OpRecord
     began: int
     ended: int
     events: _Events | None
 
 
-class TimedOps(Ops):
+class TimedOps(OpRecorder):
     """Looks at the clock as the last thing before an op and as the first thing behind it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -57,7 +57,7 @@ class TimedOps(Ops):
 
     def begin(
         self, op: Any, args: Any, kwargs: Mapping[str, Any], frame: FrameType | None
-    ) -> Record | None:
+    ) -> OpRecord | None:
         """An op is about to be done."""
         record = super().begin(op, args, kwargs, frame)
         if record is not None:
@@ -65,17 +65,17 @@ class TimedOps(Ops):
             self._open[record.index] = (time.perf_counter_ns(), event)
         return record
 
-    def end(self, record: Record, result: Any) -> None:
+    def end(self, record: OpRecord, result: Any) -> None:
         """It is done."""
         self._close(record)
         super().end(record, result)
 
-    def failed(self, record: Record, error: Exception) -> None:
+    def failed(self, record: OpRecord, error: Exception) -> None:
         """It has raised."""
         self._close(record)
         super().failed(record, error)
 
-    def _close(self, record: Record) -> None:
+    def _close(self, record: OpRecord) -> None:
         ended = time.perf_counter_ns()
         began, before = self._open.pop(record.index, (ended, None))
         after = _mark(_gpu_of(record, {})) if before is not None else None
@@ -83,7 +83,7 @@ class TimedOps(Ops):
         self.timings.append(_Timing(record, began, ended, events))
 
 
-def _gpu_of(record: Record, kwargs: Mapping[str, Any]) -> torch.device | None:
+def _gpu_of(record: OpRecord, kwargs: Mapping[str, Any]) -> torch.device | None:
     """The GPU that an op is going to run on, as far as its arguments tell."""
     for output in record.inputs:
         if output.device.type == "cuda":
@@ -102,7 +102,7 @@ def _mark(device: torch.device | None) -> torch.cuda.Event | None:
     return event
 
 
-class TimingWatcher(FullWatcher):
+class TimingLevel(FullLevel):
     """Times each op of a run; no values are kept.
 
     The op time of an op on the CPU is the time of its call. On a GPU it is what lies between two
@@ -111,8 +111,8 @@ class TimingWatcher(FullWatcher):
     """
 
     def __init__(self, watch: Watch, names: Names) -> None:
-        Watcher.__init__(self, watch)
-        self.recorder = Recorder(Watch(), hold=False, names=names, make_ops=TimedOps)
+        CaptureLevel.__init__(self, watch)
+        self.recorder = RunRecorder(Watch(), hold=False, names=names, make_ops=TimedOps)
 
     def finish(self, error: BaseException | None) -> Capture:
         """A dump with the timings of the run, its graph, and no tensors."""

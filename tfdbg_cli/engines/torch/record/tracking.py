@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tfdbg_cli.engines.torch.private import storage_key
-from tfdbg_cli.engines.torch.recording import Output
+from tfdbg_cli.engines.torch.record.op_record import OpOutput
 
 if TYPE_CHECKING:
     import torch
@@ -20,19 +20,19 @@ class Tracker:
 
     Attributes:
         known: the output that was last seen at an address. It is that of a tensor only if its
-            `Output.reference` is this tensor.
+            `OpOutput.reference` is this tensor.
         writes: storage -> what ops have written to in it, in the order of time.
     """
 
     def __init__(self) -> None:
-        self.known: dict[int, Output] = {}
+        self.known: dict[int, OpOutput] = {}
         # Tensors that are made of the memory of an output, by autograd or as ``x.data``.
-        self._again: dict[int, tuple[weakref.ref[torch.Tensor], Output]] = {}
+        self._again: dict[int, tuple[weakref.ref[torch.Tensor], OpOutput]] = {}
         # Storage -> the outputs that lie in it, oldest first; most often there is one.
-        self._in_storage: dict[int, Output | list[Output]] = {}
-        self.writes: dict[int, list[Output]] = {}
+        self._in_storage: dict[int, OpOutput | list[OpOutput]] = {}
+        self.writes: dict[int, list[OpOutput]] = {}
 
-    def find(self, tensor: torch.Tensor) -> Output | None:
+    def find(self, tensor: torch.Tensor) -> OpOutput | None:
         """The output that a tensor is; ``None``: nobody has made it, it was there before.
 
         Autograd hands out what it has saved as new tensors, and ``x.data`` is a new one as well:
@@ -49,17 +49,17 @@ class Tracker:
             self._again[id(tensor)] = (weakref.ref(tensor), output)
         return output
 
-    def _find_there(self, tensor: torch.Tensor, key: int) -> Output | None:
+    def _find_there(self, tensor: torch.Tensor, key: int) -> OpOutput | None:
         """The output that lies where a tensor does."""
         found = self._in_storage.get(key) if key else None
         return _closest(tensor, found) if isinstance(found, list) else found
 
-    def find_now(self, tensor: torch.Tensor, made: Output) -> Output:
+    def find_now(self, tensor: torch.Tensor, made: OpOutput) -> OpOutput:
         """The output that a tensor is now: it was another before ``w.data = ...``."""
         key = storage_key(tensor)
         return made if key == made.key else self._find_there(tensor, key) or made
 
-    def add(self, tensor: torch.Tensor, output: Output) -> None:
+    def add(self, tensor: torch.Tensor, output: OpOutput) -> None:
         """A tensor is this output from now on."""
         self.known[id(tensor)] = output
         key = output.key
@@ -72,7 +72,7 @@ class Tracker:
             else:
                 self._in_storage[key] = [found, output]
 
-    def move(self, tensor: torch.Tensor, output: Output) -> None:
+    def move(self, tensor: torch.Tensor, output: OpOutput) -> None:
         """An output is another tensor from now on, in other memory."""
         found = self._in_storage.get(output.key)
         if isinstance(found, list):
@@ -82,12 +82,12 @@ class Tracker:
         output.place(tensor, storage_key(tensor))
         self.add(tensor, output)
 
-    def stand_for(self, tensor: torch.Tensor, output: Output) -> None:
+    def stand_for(self, tensor: torch.Tensor, output: OpOutput) -> None:
         """Take a tensor for an output: it holds the same, maybe in a memory of its own."""
         self.known.pop(id(tensor), None)
         self._again[id(tensor)] = (weakref.ref(tensor), output)
 
-    def living(self) -> Iterator[tuple[torch.Tensor, Output]]:
+    def living(self) -> Iterator[tuple[torch.Tensor, OpOutput]]:
         """The tensors that the program still has, with their outputs."""
         found = [(each.reference, each) for each in self.known.values()]
         for reference, output in (*found, *self._again.values()):
@@ -95,12 +95,12 @@ class Tracker:
             if tensor is not None:
                 yield tensor, output
 
-    def written(self, output: Output) -> None:
+    def written(self, output: OpOutput) -> None:
         """An op has written to the memory of an output of its own."""
         if output.key:
             self.writes.setdefault(output.key, []).append(output)
 
-    def sources(self, tensor: torch.Tensor, output: Output) -> list[Output]:
+    def sources(self, tensor: torch.Tensor, output: OpOutput) -> list[OpOutput]:
         """What the elements of a tensor come from.
 
         Args:
@@ -119,7 +119,7 @@ class Tracker:
         except RuntimeError:  # a nested tensor
             return [output]
         first, end = extent(*place)
-        parts: dict[object, Output] = {}
+        parts: dict[object, OpOutput] = {}
         for part in reversed(writes):
             if part.index <= output.index:
                 break
@@ -145,7 +145,7 @@ def extent(
     return offset * size, (offset + reach + 1) * size
 
 
-def _closest(tensor: torch.Tensor, outputs: list[Output]) -> Output:
+def _closest(tensor: torch.Tensor, outputs: list[OpOutput]) -> OpOutput:
     """The last of the outputs in a storage that lies just like a tensor, else the first."""
     try:
         offset, stride = tensor.storage_offset(), tensor.stride()

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import torch
 
-from tfdbg_cli.engines.torch.holding import Held
 from tfdbg_cli.engines.torch.private import unobserved
-from tfdbg_cli.engines.torch.recording import Output
+from tfdbg_cli.engines.torch.record.holding import Held
+from tfdbg_cli.engines.torch.record.op_record import OpOutput
 
 __all__ = ["ViewFinder"]
 
@@ -33,14 +33,14 @@ class ViewFinder:
 
     def __init__(self) -> None:
         # Storage -> what was made or written in it, oldest first.
-        self._made: dict[int, list[Output]] = {}
+        self._made: dict[int, list[OpOutput]] = {}
 
-    def add(self, output: Output) -> None:
+    def add(self, output: OpOutput) -> None:
         """An output that is no view."""
         if output.key:
             self._made.setdefault(output.key, []).append(output)
 
-    def load(self, view: Output) -> Callable[[], torch.Tensor | None] | None:
+    def load(self, view: OpOutput) -> Callable[[], torch.Tensor | None] | None:
         """A function that computes a view; ``None``: nothing that is held covers it."""
         if view.dtype not in _NUMBERS or not view.key:
             return None
@@ -56,7 +56,7 @@ class ViewFinder:
         return None
 
 
-def _span(output: Output) -> tuple[int, int]:
+def _span(output: OpOutput) -> tuple[int, int]:
     """The first element of a tensor in its storage, and the one after its last."""
     shape = output.shape or ()
     if 0 in shape:
@@ -65,7 +65,7 @@ def _span(output: Output) -> tuple[int, int]:
     return output.offset, output.offset + reach + 1
 
 
-def _is_dense(output: Output) -> bool:
+def _is_dense(output: OpOutput) -> bool:
     """Whether a tensor fills its part of the storage, each element once."""
     sizes = zip(output.stride, output.shape or (), strict=True)
     expected = 1
@@ -76,7 +76,7 @@ def _is_dense(output: Output) -> bool:
     return True
 
 
-def _view(held: Held, base: Output, view: Output) -> torch.Tensor | None:
+def _view(held: Held, base: OpOutput, view: OpOutput) -> torch.Tensor | None:
     value = held.get()
     if value is None:
         return None

@@ -10,12 +10,12 @@ from tfdbg_cli.engines.base import Watch
 if TYPE_CHECKING:
     import torch
 
-    from tfdbg_cli.engines.torch.recording import Record
+    from tfdbg_cli.engines.torch.record.op_record import OpRecord
 
-__all__ = ["Wanted"]
+__all__ = ["WatchMatcher"]
 
 
-class Wanted:
+class WatchMatcher:
     """The regular expressions of a watch, each looked at once per type.
 
     Args:
@@ -35,7 +35,7 @@ class Wanted:
         self._op_types: dict[str, bool] = {}
         self._dtypes: dict[torch.dtype, bool] = {}
 
-    def wants(self, record: Record, dtype: torch.dtype) -> bool:
+    def wants(self, record: OpRecord, dtype: torch.dtype) -> bool:
         """Whether an output of an op is to be held."""
         if self._is_open:
             return True

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 
 from tfdbg_cli.engines.torch.private import storage_key
-from tfdbg_cli.engines.torch.recording import Output, Record
-from tfdbg_cli.engines.torch.schemas import OpFacts
+from tfdbg_cli.engines.torch.record.op_record import OpOutput, OpRecord
+from tfdbg_cli.engines.torch.record.schemas import OpFacts
 
 __all__ = ["is_written", "make_written"]
 
@@ -23,12 +23,12 @@ def written() -> None:
 _FACTS = OpFacts(written)
 
 
-def is_written(record: Record) -> bool:
+def is_written(record: OpRecord) -> bool:
     """Whether a record is of this kind."""
     return record.facts is _FACTS
 
 
-def make_written(index: int, tensor: torch.Tensor, sources: Sequence[Output]) -> Record:
+def make_written(index: int, tensor: torch.Tensor, sources: Sequence[OpOutput]) -> OpRecord:
     """The record of a tensor as it is now.
 
     It belongs where the tensor was made; what is said of its line is that of the last write.
@@ -39,14 +39,14 @@ def make_written(index: int, tensor: torch.Tensor, sources: Sequence[Output]) ->
         sources: the tensor before the writes, and what was written to.
     """
     before, writer = sources[0].record, sources[-1].record
-    record = Record(index, _FACTS.op_type, _FACTS, list(sources))
+    record = OpRecord(index, _FACTS.op_type, _FACTS, list(sources))
     record.time = time.perf_counter_ns()
     record.base = before.base if is_written(before) else f"{before.base}{_SUFFIX}"
     record.prefix, record.scope, record.module = before.prefix, before.scope, before.module
     record.owner = before.owner
     record.phase, record.stack = writer.phase, writer.stack
     record.called_at, record.api = writer.called_at, writer.api
-    output = Output(record, 0, tensor, storage_key(tensor))
+    output = OpOutput(record, 0, tensor, storage_key(tensor))
     output.is_pending = True
     record.outputs.append(output)
     return record

@@ -11,15 +11,20 @@ import torch
 
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.torch.ranks import meeting
-from tfdbg_cli.engines.torch.recorder import Names
-from tfdbg_cli.engines.torch.rewind import Guard
-from tfdbg_cli.engines.torch.signals import SignalWatcher
-from tfdbg_cli.engines.torch.watchers import CHECKED, FullWatcher, RecordWatcher, Watcher
+from tfdbg_cli.engines.torch.record.capture_levels import (
+    CHECKED,
+    CaptureLevel,
+    FullLevel,
+    RecordsLevel,
+)
+from tfdbg_cli.engines.torch.record.run_recorder import Names
+from tfdbg_cli.engines.torch.runs.rewind import Guard
+from tfdbg_cli.engines.torch.runs.signals import SignalLevel
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.program import Program
 
-__all__ = ["FULL", "RECORDS", "SIGNALS", "Levels"]
+__all__ = ["FULL", "RECORDS", "SIGNALS", "CapturePolicy"]
 
 SIGNALS = "signals"
 RECORDS = "op records"
@@ -32,7 +37,7 @@ _PATTERN = (FULL, FULL, SIGNALS, SIGNALS)
 _SAMPLES = 4
 
 
-class _Ledger:
+class _RunCosts:
     """What is known of the runs of one kind.
 
     Attributes:
@@ -58,7 +63,7 @@ class _Ledger:
         return statistics.median(full) / statistics.median(signals)
 
 
-class Levels:
+class CapturePolicy:
     """Chooses how each run is watched, and learns from what it has cost.
 
     While a filter is awaited that nan and infinities are signs of, everything is held at first.
@@ -80,14 +85,14 @@ class Levels:
         self._names = names
         self._optimizers = optimizers
         self._guard = Guard()
-        self._ledgers: dict[str, _Ledger] = {}
+        self._ledgers: dict[str, _RunCosts] = {}
         self._last_kind = ""
 
-    def ahead(self, watch: Watch) -> Watcher:
+    def ahead(self, watch: Watch) -> CaptureLevel:
         """A watcher for what comes before the next run, which is probably one like the last."""
         return self._make(watch, self._last_kind)
 
-    def watcher(self, watch: Watch, kind: str, ahead: Watcher | None) -> Watcher:
+    def watcher(self, watch: Watch, kind: str, ahead: CaptureLevel | None) -> CaptureLevel:
         """The watcher of a run.
 
         Args:
@@ -103,7 +108,7 @@ class Levels:
             ahead.discard()
         return self._make(watch, kind)
 
-    def ended(self, watcher: Watcher, kind: str) -> None:
+    def ended(self, watcher: CaptureLevel, kind: str) -> None:
         """A run has ended: what it tells about the next ones."""
         ledger = self._ledger(kind)
         if not watcher.watch.filter_name:
@@ -116,7 +121,7 @@ class Levels:
             samples.append(watcher.seconds)
             del samples[:-_SAMPLES]
 
-    def reason(self, watcher: Watcher, kind: str) -> str:
+    def reason(self, watcher: CaptureLevel, kind: str) -> str:
         """At which level a run was watched and why."""
         ledger = self._ledger(kind)
         overhead = self._program.setting("overhead")
@@ -135,8 +140,8 @@ class Levels:
                     causes.append(obstacle)
         return f"{watcher.level} ({', '.join(causes)})" if causes else watcher.level
 
-    def _ledger(self, kind: str) -> _Ledger:
-        return self._ledgers.setdefault(kind, _Ledger())
+    def _ledger(self, kind: str) -> _RunCosts:
+        return self._ledgers.setdefault(kind, _RunCosts())
 
     def _obstacle(self, kind: str) -> str:
         """Why signals alone won't do for a kind of runs; mostly empty."""
@@ -166,14 +171,14 @@ class Levels:
             return FULL
         return _PATTERN[(ledger.count - _WARM_UP) % len(_PATTERN)]
 
-    def _make(self, watch: Watch, kind: str) -> Watcher:
+    def _make(self, watch: Watch, kind: str) -> CaptureLevel:
         level = self._level(watch, kind)
         if level == FULL:
-            return FullWatcher(watch, self._names)
+            return FullLevel(watch, self._names)
         if level == RECORDS:
-            return RecordWatcher(watch, self._names)
+            return RecordsLevel(watch, self._names)
         ledger = self._ledger(kind)
-        return SignalWatcher(watch, self._names, self._parameters, self._guard, ledger.excused)
+        return SignalLevel(watch, self._names, self._parameters, self._guard, ledger.excused)
 
     def _parameters(self) -> Iterator[torch.Tensor]:
         for optimizer in self._optimizers:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tfdbg_cli.dumps.dump import Dump, RunInfo
-from tfdbg_cli.engines.torch.sites import argument_names, call_site, name_in, tensors_in
-from tfdbg_cli.engines.torch.stacks import variables
-from tfdbg_cli.engines.torch.values import to_numpy
+from tfdbg_cli.engines.torch.names.sites import argument_names, call_site, name_in, tensors_in
+from tfdbg_cli.engines.torch.names.stacks import variables
+from tfdbg_cli.engines.torch.values.arrays import to_numpy
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.watchers import Watcher
+    from tfdbg_cli.engines.torch.record.capture_levels import CaptureLevel
 
-__all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "Description", "Feeds"]
+__all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "Description", "RunInputs"]
 
 # The kinds of runs.
 TRAINING = "training run"
@@ -28,7 +28,7 @@ BLOCK = "block"
 _MOST_OUTPUTS = 50
 
 
-class Feeds(Mapping[str, Any]):
+class RunInputs(Mapping[str, Any]):
     """Name -> value, read when somebody asks.
 
     Attributes:
@@ -148,7 +148,7 @@ class Description:
         return RunInfo(
             kind=self.kind,
             runner=runner,
-            feeds=Feeds(loads, shapes),
+            feeds=RunInputs(loads, shapes),
             details=[*details, *self._updated_by()],
             number=self.number,
         )
@@ -168,7 +168,7 @@ class Description:
     def end(
         self,
         info: RunInfo,
-        watcher: Watcher,
+        watcher: CaptureLevel,
         frame: FrameType | None,
         output: Any,
         events: str,
@@ -185,7 +185,7 @@ class Description:
         info.kind, info.number = self.kind, self.number
         self.forget()
 
-    def name_outputs(self, watcher: Watcher, frame: FrameType | None, output: Any) -> None:
+    def name_outputs(self, watcher: CaptureLevel, frame: FrameType | None, output: Any) -> None:
         """Let what the run has made so far have the names that the user has for it now.
 
         Args:
@@ -211,7 +211,7 @@ class Description:
         watcher.name_outputs({name: named[name] for name in outputs})
         self._outputs = outputs
 
-    def began(self, watcher: Watcher) -> None:
+    def began(self, watcher: CaptureLevel) -> None:
         """The run begins; what it gets may have been made by ops that were recorded before."""
         made = {name: watcher.tensor_name(tensor) for name, tensor in self.tensors().items()}
         self._made = {name: tensor for name, tensor in made.items() if tensor}
@@ -229,7 +229,7 @@ class Description:
             loads[name] = held[0].get_tensor if held else _missing(name)
             if held:
                 tensors[name] = held[0].tensor_name
-        info.feeds = Feeds(loads, shapes, tensors)
+        info.feeds = RunInputs(loads, shapes, tensors)
 
 
 def _missing(name: str) -> Callable[[], Any]:

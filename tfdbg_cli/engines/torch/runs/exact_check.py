@@ -8,10 +8,10 @@ from typing import Generic, TypeVar
 
 import torch
 
-from tfdbg_cli.engines.torch.checks import SumChecks, is_transformed
-from tfdbg_cli.engines.torch.layouts import is_freed, is_plain, undisturbed
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.engines.torch.private import is_capturing, quiet
-from tfdbg_cli.program_signals import pass_on
+from tfdbg_cli.engines.torch.runs.suspect_check import SumChecks, is_transformed
+from tfdbg_cli.engines.torch.values.layouts import is_freed, is_plain, undisturbed
 
 __all__ = ["Verdicts", "is_nonfinite"]
 

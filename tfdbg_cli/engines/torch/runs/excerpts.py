@@ -11,7 +11,7 @@ from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
 from tfdbg_cli.dumps.source_text import live_source
-from tfdbg_cli.engines.torch.variables import Variables, variables_of
+from tfdbg_cli.engines.torch.runs.variables import Variables, variables_of
 
 __all__ = ["Excerpt", "Refused", "excerpt"]
 
@@ -134,7 +134,9 @@ def excerpt(code: CodeType, first: int, last: int) -> Excerpt:
     first_line, last_line = statements[0].lineno, statements[-1].end_lineno
     repeats = _is_in_loop(statements[0], _place(code, first))
     owned = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
-    body: list[ast.stmt] = [_Plain(_class_around(tree, scope)).visit(node) for node in statements]
+    body: list[ast.stmt] = [
+        _OutsideMethod(_class_around(tree, scope)).visit(node) for node in statements
+    ]
     receiver = code.co_varnames[0] if code.co_argcount else ""
     variables = variables_of(body, None if is_module else owned, receiver)
     loop = ast.parse(_ONCE).body[0]
@@ -290,7 +292,7 @@ def _class_around(tree: ast.Module, scope: ast.AST) -> str:
     return owner
 
 
-class _Plain(ast.NodeTransformer):
+class _OutsideMethod(ast.NodeTransformer):
     """Makes the statements of a method such as may stand in any function.
 
     Args:

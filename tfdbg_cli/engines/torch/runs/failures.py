@@ -7,9 +7,9 @@ from types import FrameType, TracebackType
 
 import torch
 
+from tfdbg_cli.common.errors import related, with_frames
 from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
-from tfdbg_cli.engines.torch.sites import user_frame
-from tfdbg_cli.errors import related, with_frames
+from tfdbg_cli.engines.torch.names.sites import user_frame
 
 __all__ = ["is_framework_error", "place_of_error", "show_program_only", "with_callers"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.engines.torch.leaves import named_tensors
+from tfdbg_cli.engines.torch.names.leaves import named_tensors
 from tfdbg_cli.engines.torch.private import quiet
 
 __all__ = ["Forwards", "is_differentiating"]

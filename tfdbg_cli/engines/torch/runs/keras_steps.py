@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tfdbg_cli.engines.torch.description import INFERENCE, TRAINING
+from tfdbg_cli.engines.torch.runs.description import INFERENCE, TRAINING
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.runs import Runs
+    from tfdbg_cli.engines.torch.runs.runs import Runs
 
 __all__ = ["KerasSteps", "layer_name", "variables_of"]
 

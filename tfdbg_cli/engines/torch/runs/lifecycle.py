@@ -13,31 +13,31 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, ProgramRun
-from tfdbg_cli.engines.torch.description import INFERENCE, TRAINING, Description
-from tfdbg_cli.engines.torch.failures import is_framework_error
-from tfdbg_cli.engines.torch.forwards import Forwards
-from tfdbg_cli.engines.torch.levels import Levels
-from tfdbg_cli.engines.torch.ops import Ops
-from tfdbg_cli.engines.torch.patches import Optimizers
+from tfdbg_cli.engines.torch.around.contain import contain, contained, tell_failure
+from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
+from tfdbg_cli.engines.torch.names.sites import call_site, user_frame
 from tfdbg_cli.engines.torch.private import is_tracing
-from tfdbg_cli.engines.torch.recorder import Names
-from tfdbg_cli.engines.torch.shelter import shelter, sheltered, tell_failure
-from tfdbg_cli.engines.torch.sites import call_site, user_frame
-from tfdbg_cli.engines.torch.stepping_runs import PromptedRun
-from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
-from tfdbg_cli.engines.torch.timing import TimingWatcher
-from tfdbg_cli.engines.torch.updates_by_hand import Update
-from tfdbg_cli.engines.torch.watchers import FullWatcher, RecordingWatcher, Watcher
-from tfdbg_cli.errors import one_line
-from tfdbg_cli.stepping.strands import Strand
+from tfdbg_cli.engines.torch.record.capture_levels import CaptureLevel, FullLevel, RecordingLevel
+from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
+from tfdbg_cli.engines.torch.record.run_recorder import Names
+from tfdbg_cli.engines.torch.record.timing import TimingLevel
+from tfdbg_cli.engines.torch.runs.capture_policy import CapturePolicy
+from tfdbg_cli.engines.torch.runs.description import INFERENCE, TRAINING, Description
+from tfdbg_cli.engines.torch.runs.failures import is_framework_error
+from tfdbg_cli.engines.torch.runs.forwards import Forwards
+from tfdbg_cli.engines.torch.runs.patches import Optimizers
+from tfdbg_cli.engines.torch.runs.updates_by_hand import Update
+from tfdbg_cli.engines.torch.stepping.prompted import PromptedRun
+from tfdbg_cli.stepping.coroutine import Coroutine
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.program import Program
 
-__all__ = ["Lifecycle", "Run"]
+__all__ = ["Lifecycle", "OpenRun"]
 
 _LATE = (
     "The forward pass was over when the debugger was asked, so it isn't here. The next run will "
@@ -45,7 +45,7 @@ _LATE = (
 )
 
 
-class Run:
+class OpenRun:
     """A run that is open.
 
     Attributes:
@@ -71,7 +71,7 @@ class Run:
         self.description = description
         self.events = ""
         self.handle: Any = None
-        self.watcher: Watcher | None = None
+        self.watcher: CaptureLevel | None = None
         self.forwards: Forwards | None = None
         self.is_complete = False
         self.only_evaluated = False
@@ -101,19 +101,19 @@ class Lifecycle:
         self.counts: dict[str, int] = {}
         self._program = program
         self.names = Names()
-        self._levels = Levels(program, self.names, self.optimizers)
-        self._run: Run | None = None
-        self._ahead: Watcher | None = None  # records what the next run may use
+        self._levels = CapturePolicy(program, self.names, self.optimizers)
+        self._run: OpenRun | None = None
+        self._ahead: CaptureLevel | None = None  # records what the next run may use
         self._ahead_on = 0  # which thread
-        self._next: Watcher | None = None  # will be that when the run is over that goes on
+        self._next: CaptureLevel | None = None  # will be that when the run is over that goes on
         self._shown = 0  # the error that a run has ended with
-        self._last: Watcher | None = None
+        self._last: CaptureLevel | None = None
         self._is_busy = False  # we are at a stop, or at work ourselves
         self._is_off = False  # for good
         self._thread_rule: tuple[str, re.Pattern[str]] = ("", re.compile(""))
         self._local = threading.local()
 
-    @sheltered
+    @contained
     def _open(
         self,
         kind: str,
@@ -125,7 +125,7 @@ class Lifecycle:
         title: str = "",
     ) -> None:
         """A run begins."""
-        SURROUNDINGS.settle()
+        PROCESS_PATCHES.settle()
         wrapper = self._program.wrapper()
         if wrapper is None:
             return
@@ -136,7 +136,7 @@ class Lifecycle:
         description = Description(
             kind, self.counts[kind], frame, module, args, kwargs or {}, title, self.optimizers
         )
-        run = Run(kind, closes_on, description)
+        run = OpenRun(kind, closes_on, description)
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             ahead.stop()
@@ -145,7 +145,7 @@ class Lifecycle:
                 ahead = None
         with self._busy():
             run.handle = wrapper.open_run(
-                ProgramRun(kind, description.info, can_step=Strand.is_possible())
+                ProgramRun(kind, description.info, can_step=Coroutine.is_possible())
             )
         self._run = run
         run.is_late = ahead is None
@@ -162,21 +162,21 @@ class Lifecycle:
         if is_timed:
             if ahead is not None:
                 ahead.discard()
-            watcher: Watcher = TimingWatcher(watch, self.names)
+            watcher: CaptureLevel = TimingLevel(watch, self.names)
         else:
             watcher = self._levels.watcher(watch, kind, ahead)
         if watcher is not ahead:
-            shelter(watcher, self.give_up)
+            contain(watcher, self.give_up)
         run.watcher = watcher
         if watcher is ahead:
             description.began(watcher)
         watcher.begin_run()
         watcher.name_inputs(description.tensors)
-        if is_prompted and isinstance(watcher, FullWatcher):
+        if is_prompted and isinstance(watcher, FullLevel):
             run.prompted = PromptedRun(watcher, run.handle.conduct, self._busy)
         watcher.start()
 
-    @sheltered
+    @contained
     def _close(
         self,
         error: BaseException | None = None,
@@ -223,10 +223,10 @@ class Lifecycle:
 
     # An update that is written by hand, after a backward pass.
 
-    def _await_update(self, run: Run, frame: FrameType | None, update: Update) -> None:
+    def _await_update(self, run: OpenRun, frame: FrameType | None, update: Update) -> None:
         """A gradient run goes on until the update is over that the program makes by itself."""
         watcher = run.watcher
-        if not isinstance(watcher, RecordingWatcher) or run.prompted is not None or run.is_call:
+        if not isinstance(watcher, RecordingLevel) or run.prompted is not None or run.is_call:
             self._close(frame=frame)
             return
         run.closes_on = "U"
@@ -241,21 +241,21 @@ class Lifecycle:
         if run is None or run.closes_on != "U" or not self._is_here():
             return
         watcher = run.watcher
-        if isinstance(watcher, RecordingWatcher) and watcher.recorder.has_written(run.updates_from):
+        if isinstance(watcher, RecordingLevel) and watcher.recorder.has_written(run.updates_from):
             update = watcher.recorder.ops.update
             if update is None or not update.may_go_on(frame):
                 self._close(frame=frame)
 
-    def _hand_over(self) -> Ops | None:
+    def _hand_over(self) -> OpRecorder | None:
         """What comes after the update begins before it is told that this is over."""
         run = self._run
         watcher = run.watcher if run is not None else None
-        if not isinstance(watcher, RecordingWatcher):
+        if not isinstance(watcher, RecordingLevel):
             return None
         found = self._levels.ahead(watcher.watch)
-        if not isinstance(found, RecordingWatcher):
+        if not isinstance(found, RecordingLevel):
             return None
-        self._next = shelter(found, self.give_up)
+        self._next = contain(found, self.give_up)
         found.look_ahead()
         watcher.recorder.hand_over(found.recorder)
         return found.recorder.ops
@@ -268,8 +268,8 @@ class Lifecycle:
 
     def _describe(
         self,
-        run: Run,
-        watcher: Watcher,
+        run: OpenRun,
+        watcher: CaptureLevel,
         dump: MemoryDump | None,
         frame: FrameType | None,
         output: Any,
@@ -289,14 +289,14 @@ class Lifecycle:
             info.details = [*info.details, ("Level", level)]
         return info
 
-    @sheltered
+    @contained
     def begin(self) -> None:
         """The program begins: what it does now may be used by its first run."""
         wrapper = self._program.wrapper()
         if wrapper is not None and self._is_here() and self._ahead is None:
             self._look_ahead(wrapper)
 
-    @sheltered
+    @contained
     def _look_ahead(self, wrapper: Any) -> None:
         """Record from now on if the next run is to be debugged: it may use what comes before."""
         expected = getattr(wrapper, "expected_watch", None)
@@ -308,7 +308,7 @@ class Lifecycle:
             following.discard()
             following = None
         if watch is not None and self._run is None:
-            self._ahead = following or shelter(self._levels.ahead(watch), self.give_up)
+            self._ahead = following or contain(self._levels.ahead(watch), self.give_up)
             if following is None:
                 self._ahead.look_ahead()
             self._ahead.start()
@@ -414,7 +414,7 @@ class Lifecycle:
     # Small things.
 
     @property
-    def _watcher(self) -> Watcher | None:
+    def _watcher(self) -> CaptureLevel | None:
         return self._run.watcher if self._run is not None else None
 
     @contextlib.contextmanager
@@ -447,7 +447,7 @@ class Lifecycle:
         """Whether nobody wants to know of runs."""
         if self._run is not None or not self._program.is_idle():
             return False
-        SURROUNDINGS.settle()
+        PROCESS_PATCHES.settle()
         return True
 
     def _is_here(self) -> bool:

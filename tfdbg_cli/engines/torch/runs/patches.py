@@ -16,11 +16,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch.optim import Optimizer
 
-from tfdbg_cli.engines.torch.compiled import aside, is_inside, is_product, keep_out, know_call
-from tfdbg_cli.engines.torch.keras_steps import KerasSteps
+from tfdbg_cli.engines.torch.around.compiled import (
+    aside,
+    is_inside,
+    is_product,
+    keep_out,
+    know_call,
+)
+from tfdbg_cli.engines.torch.runs.keras_steps import KerasSteps
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.runs import Runs
+    from tfdbg_cli.engines.torch.runs.runs import Runs
 
 __all__ = ["Around", "Optimizers", "Patches"]
 

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.dumps.sources import is_debugger_path
-from tfdbg_cli.engines.torch.excerpts import Excerpt, Refused, excerpt
-from tfdbg_cli.engines.torch.layouts import is_readable, same_bits, undisturbed
-from tfdbg_cli.engines.torch.sites import tensors_in
-from tfdbg_cli.engines.torch.undo import Beginning, copied, undone
-from tfdbg_cli.errors import one_line
+from tfdbg_cli.engines.torch.names.sites import tensors_in
+from tfdbg_cli.engines.torch.runs.excerpts import Excerpt, Refused, excerpt
+from tfdbg_cli.engines.torch.runs.undo import Beginning, copied, undone
+from tfdbg_cli.engines.torch.values.layouts import is_readable, same_bits, undisturbed
 
-__all__ = ["Guard", "Outcome", "Refused", "Start", "Watched"]
+__all__ = ["Guard", "Refused", "RewindResult", "Start", "Watched"]
 
 _PYTORCH = torch.__path__[0]
 _MOST_FRAMES = 40
@@ -34,7 +34,7 @@ class _Reached(BaseException):
     """The lines have come as far as they had come the first time; leaves them."""
 
 
-class _Place(NamedTuple):
+class _CallPlace(NamedTuple):
     """A frame that a forward call was made from, directly or not.
 
     Attributes:
@@ -60,7 +60,7 @@ class Start:
         backward_count: how many backward passes there were since.
     """
 
-    def __init__(self, places: list[_Place], arguments: _Arguments) -> None:
+    def __init__(self, places: list[_CallPlace], arguments: _Arguments) -> None:
         self.beginning = Beginning()
         self.places = places
         self.arguments = arguments
@@ -68,7 +68,7 @@ class Start:
 
 
 @dataclass
-class Outcome:
+class RewindResult:
     """What came of running lines once more.
 
     Attributes:
@@ -125,7 +125,7 @@ class Guard:
             arguments: of the call.
             frame: where it is called.
         """
-        places: list[_Place] = []
+        places: list[_CallPlace] = []
         count = 0
         while frame is not None and len(places) < _MOST_FRAMES:
             code = frame.f_code
@@ -135,7 +135,7 @@ class Guard:
                     names = frozenset()
                 count += names is None
                 kept = {} if names == frozenset() else _variables(frame, names)
-                places.append(_Place(frame, frame.f_lasti, names, kept))
+                places.append(_CallPlace(frame, frame.f_lasti, names, kept))
             frame = frame.f_back
         start = Start(places, arguments)
         start.beginning.add(module)
@@ -150,7 +150,7 @@ class Guard:
             frame = frame.f_back
         return False
 
-    def lines(self, start: Start, frame: FrameType | None) -> tuple[_Place, Excerpt]:
+    def lines(self, start: Start, frame: FrameType | None) -> tuple[_CallPlace, Excerpt]:
         """The lines from a forward call to where the program is now.
 
         Raises:
@@ -173,7 +173,7 @@ class Guard:
             raise Refused("PyTorch itself makes the forward call and the backward pass")
         return place, self._excerpt(start, place, frame.f_lasti)
 
-    def _excerpt(self, start: Start, place: _Place, position: int) -> Excerpt:
+    def _excerpt(self, start: Start, place: _CallPlace, position: int) -> Excerpt:
         key = (place.frame.f_code, place.position, position)
         found = self._excerpts.get(key)
         if found is None:
@@ -195,11 +195,11 @@ class Guard:
     def run(
         self,
         start: Start,
-        place: _Place,
+        place: _CallPlace,
         lines: Excerpt,
         parameters: Iterable[torch.Tensor],
         watched: Watched,
-    ) -> Outcome:
+    ) -> RewindResult:
         """Run lines again.
 
         Args:
@@ -220,7 +220,7 @@ class Guard:
         _check_copies(start.beginning.modules, objects)
         made: dict[str, Any] = {}
         before = dict(space)
-        outcome = Outcome()
+        outcome = RewindResult()
         self._remaining = start.backward_count
         with self._again(start, parameters, objects) as gradients:
             try:
@@ -239,7 +239,7 @@ class Guard:
 
     def call(
         self, start: Start, again: Callable[[], Any], output: Any, watched: Watched
-    ) -> Outcome:
+    ) -> RewindResult:
         """Make a forward call without a backward pass again.
 
         Args:
@@ -252,7 +252,7 @@ class Guard:
             Refused: it can't be made.
         """
         _check_copies(start.beginning.modules, ())
-        outcome = Outcome()
+        outcome = RewindResult()
         with self._again(start, (), []):
             try:
                 with watched():

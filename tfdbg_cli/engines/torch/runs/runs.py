@@ -17,30 +17,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from tfdbg_cli.engines.torch.description import (
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.engines.torch.around.contain import contained
+from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
+from tfdbg_cli.engines.torch.names.sites import user_frame
+from tfdbg_cli.engines.torch.private import current_node
+from tfdbg_cli.engines.torch.runs.description import (
     BLOCK,
     GRADIENT,
     INFERENCE,
     TRAINING,
 )
-from tfdbg_cli.engines.torch.forwards import Forwards, is_differentiating
-from tfdbg_cli.engines.torch.keras_steps import variables_of
-from tfdbg_cli.engines.torch.lifecycle import Lifecycle, Run
-from tfdbg_cli.engines.torch.private import current_node
-from tfdbg_cli.engines.torch.shelter import sheltered
-from tfdbg_cli.engines.torch.sites import user_frame
-from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
-from tfdbg_cli.engines.torch.updates_by_hand import update_after
-from tfdbg_cli.errors import one_line
-from tfdbg_cli.program_signals import pass_on
+from tfdbg_cli.engines.torch.runs.forwards import Forwards, is_differentiating
+from tfdbg_cli.engines.torch.runs.keras_steps import variables_of
+from tfdbg_cli.engines.torch.runs.lifecycle import Lifecycle, OpenRun
+from tfdbg_cli.engines.torch.runs.updates_by_hand import update_after
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.program import Program
 
-__all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "Place", "Runs"]
+__all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "RunPosition", "Runs"]
 
 
-class Place(NamedTuple):
+class RunPosition(NamedTuple):
     """Where a piece of the program is.
 
     Attributes:
@@ -49,7 +49,7 @@ class Place(NamedTuple):
         depths: in how many calls: of all kinds, modules, backward passes, steps.
     """
 
-    run: Run | None = None
+    run: OpenRun | None = None
     is_busy: bool = False
     depths: tuple[int, int, int, int] = (0, 0, 0, 0)
 
@@ -80,7 +80,7 @@ class Runs(Lifecycle):
         if self._is_idle():
             return original(module, *args, **kwargs)
         if not self._is_here():
-            with SURROUNDINGS.helpers.module(module):
+            with PROCESS_PATCHES.helpers.module(module):
                 return original(module, *args, **kwargs)
         if self._depth:
             watcher = self._watcher
@@ -133,7 +133,7 @@ class Runs(Lifecycle):
         if self._is_idle():
             return original(*args, **kwargs)
         if not self._is_here():
-            with SURROUNDINGS.helpers.phase("backward"):
+            with PROCESS_PATCHES.helpers.phase("backward"):
                 return original(*args, **kwargs)
         if self._backward_depth and current_node() is None:
             return original(*args, **kwargs)  # `Tensor.backward` calls `torch.autograd.backward`
@@ -176,7 +176,7 @@ class Runs(Lifecycle):
         if self._is_idle():
             return original(owner, *args, **kwargs)
         if not self._is_here():
-            with SURROUNDINGS.helpers.phase("optimizer", owner):
+            with PROCESS_PATCHES.helpers.phase("optimizer", owner):
                 return original(owner, *args, **kwargs)
         if self._is_again():
             return None  # lines are run once more: the update is still to come, once
@@ -275,15 +275,15 @@ class Runs(Lifecycle):
 
     # A call that somebody makes step by step, in turns with what it does itself.
 
-    def place(self) -> Place:
+    def place(self) -> RunPosition:
         """Where the program is: in which run, and in how many calls of each kind."""
-        return Place(
+        return RunPosition(
             self._run,
             self._is_busy,
             (self._depth, self._module_depth, self._backward_depth, self._step_depth),
         )
 
-    def go_to(self, place: Place) -> None:
+    def go_to(self, place: RunPosition) -> None:
         """Another piece of the program goes on."""
         self._run, self._is_busy, depths = place
         self._depth, self._module_depth, self._backward_depth, self._step_depth = depths
@@ -294,7 +294,7 @@ class Runs(Lifecycle):
         Returns:
             To be called after it.
         """
-        SURROUNDINGS.settle()
+        PROCESS_PATCHES.settle()
         self._discard_ahead()
         if not self._depth and self._run is not None and self._is_here():
             self._settle_steps()
@@ -317,7 +317,7 @@ class Runs(Lifecycle):
 
     # Opening and closing.
 
-    @sheltered
+    @contained
     def _root_called(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any, frame: FrameType | None
     ) -> None:
@@ -345,7 +345,7 @@ class Runs(Lifecycle):
             self._trains(run)
         self._note("F")
 
-    def _trains(self, run: Run) -> None:
+    def _trains(self, run: OpenRun) -> None:
         """What looked like an evaluation is a step after all."""
         if run.only_evaluated:
             run.only_evaluated = False
@@ -387,7 +387,7 @@ class Runs(Lifecycle):
             self._evaluated(run)
             self._close(frame=frame)
 
-    def _evaluated(self, run: Run) -> None:
+    def _evaluated(self, run: OpenRun) -> None:
         """It was an evaluation, whatever it looked like."""
         if run.kind != INFERENCE:
             self._turns_out(run, INFERENCE)
@@ -403,7 +403,7 @@ class Runs(Lifecycle):
             run.is_complete = True
         super().end()
 
-    def _turns_out(self, run: Run, kind: str) -> None:
+    def _turns_out(self, run: OpenRun, kind: str) -> None:
         """A run is of another kind than it seemed to be when it began."""
         self.counts[run.kind] -= 1
         self.counts[kind] = self.counts.get(kind, 0) + 1
@@ -457,12 +457,12 @@ class Runs(Lifecycle):
         finally:
             self._depth -= 1
 
-    def _another(self, run: Run, key: int) -> bool:
+    def _another(self, run: OpenRun, key: int) -> bool:
         """Whether another optimizer's step is known to follow this one's at once."""
         following = self._together.get(key)
         return following is not None and following not in run.stepped
 
-    @sheltered
+    @contained
     def _settle_steps(self) -> None:
         """Something other than a step comes: a run that waited for another step is over."""
         self._settle_update()

@@ -17,16 +17,16 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
-from tfdbg_cli.engines.torch.layouts import is_readable
+from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import quiet
-from tfdbg_cli.engines.torch.recorder import Names
-from tfdbg_cli.engines.torch.rewind import Guard, Outcome, Refused, Start, Watched
-from tfdbg_cli.engines.torch.sites import tensors_in
-from tfdbg_cli.engines.torch.values import describe, to_numpy
-from tfdbg_cli.engines.torch.verdicts import Verdicts
-from tfdbg_cli.engines.torch.watchers import FullWatcher, Watcher
+from tfdbg_cli.engines.torch.record.capture_levels import CaptureLevel, FullLevel
+from tfdbg_cli.engines.torch.record.run_recorder import Names
+from tfdbg_cli.engines.torch.runs.exact_check import Verdicts
+from tfdbg_cli.engines.torch.runs.rewind import Guard, Refused, RewindResult, Start, Watched
+from tfdbg_cli.engines.torch.values.arrays import describe, to_numpy
+from tfdbg_cli.engines.torch.values.layouts import is_readable
 
-__all__ = ["SignalWatcher"]
+__all__ = ["SignalLevel"]
 
 OUTPUT, LOSS, GRADIENT, UPDATED = "output", "loss", "gradient", "updated"
 
@@ -41,7 +41,7 @@ def _nothing() -> None:
     """What a reference to nothing gives."""
 
 
-class SignalWatcher(Watcher):
+class SignalLevel(CaptureLevel):
     """Looks at what modules return, at losses and gradients, and at parameters after the update.
 
     It sees no op. When a signal is bad after a backward pass (or, without one, at the end of the
@@ -82,7 +82,7 @@ class SignalWatcher(Watcher):
         self._start: Start | None = None
         self._root: torch.nn.Module | None = None
         self._last: Callable[[], torch.Tensor | None] = _nothing
-        self._full: FullWatcher | None = None
+        self._full: FullLevel | None = None
         self._found: list[tuple[_Key, int]] = []
         self._differs = False
         self._is_fused = False  # updates are made during the backward pass
@@ -240,9 +240,9 @@ class SignalWatcher(Watcher):
         self._found = [item for item in bad if self._describe(*item) not in self._excused]
         return bool(self._found)
 
-    def _look(self, again: Callable[[Watched], Outcome], lines: str) -> None:
+    def _look(self, again: Callable[[Watched], RewindResult], lines: str) -> None:
         """Run lines again with everything recorded, and go on like this to the end of the run."""
-        full = FullWatcher(self.watch, self._names)
+        full = FullLevel(self.watch, self._names)
         full.begin_run()
         full.name_inputs(self._inputs)
         for phase, owner in self._phases:
@@ -294,7 +294,7 @@ class SignalWatcher(Watcher):
         if self._full is not None:
             self._full.discard()
 
-    def _from_close_up(self, full: FullWatcher, error: BaseException | None) -> Capture:
+    def _from_close_up(self, full: FullLevel, error: BaseException | None) -> Capture:
         capture = full.finish(error)
         is_same = full.has_nonfinite and not self._differs
         if error is None and capture.dump is None and is_same:

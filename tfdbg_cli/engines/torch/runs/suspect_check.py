@@ -7,9 +7,9 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from tfdbg_cli.engines.torch.layouts import is_freed, is_plain, parts_of, undisturbed
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.engines.torch.private import is_capturing
-from tfdbg_cli.program_signals import pass_on
+from tfdbg_cli.engines.torch.values.layouts import is_freed, is_plain, parts_of, undisturbed
 
 __all__ = ["SumChecks", "is_transformed"]
 

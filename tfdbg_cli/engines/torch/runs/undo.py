@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.engines.torch.layouts import is_readable, undisturbed
+from tfdbg_cli.engines.torch.values.layouts import is_readable, undisturbed
 
 __all__ = ["Beginning", "copied", "undone"]
 

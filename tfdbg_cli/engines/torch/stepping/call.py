@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tfdbg_cli.engines.base import Capture, Watch
-from tfdbg_cli.engines.torch.description import BLOCK, Description
-from tfdbg_cli.engines.torch.failures import show_program_only
-from tfdbg_cli.engines.torch.lifecycle import Run
-from tfdbg_cli.engines.torch.runs import Place
-from tfdbg_cli.engines.torch.scopes import Names
-from tfdbg_cli.engines.torch.shelter import shelter
-from tfdbg_cli.engines.torch.sites import user_frame
-from tfdbg_cli.engines.torch.stepping import TorchStepper
-from tfdbg_cli.engines.torch.stepping_modules import TorchModuleCalls
-from tfdbg_cli.engines.torch.stepping_passage import Ended, Passage
-from tfdbg_cli.engines.torch.stepping_runs import away
-from tfdbg_cli.engines.torch.stepping_scopes import ScopedWatcher
-from tfdbg_cli.engines.torch.stepping_state import apart
-from tfdbg_cli.engines.torch.watchers import FullWatcher
-from tfdbg_cli.stepping.strands import Strand
+from tfdbg_cli.engines.torch.around.contain import contain
+from tfdbg_cli.engines.torch.names.scopes import Names
+from tfdbg_cli.engines.torch.names.sites import user_frame
+from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
+from tfdbg_cli.engines.torch.runs.description import BLOCK, Description
+from tfdbg_cli.engines.torch.runs.failures import show_program_only
+from tfdbg_cli.engines.torch.runs.lifecycle import OpenRun
+from tfdbg_cli.engines.torch.runs.runs import RunPosition
+from tfdbg_cli.engines.torch.stepping.modules import TorchModuleCalls
+from tfdbg_cli.engines.torch.stepping.op_gate import Ended, OpGate
+from tfdbg_cli.engines.torch.stepping.prompted import away
+from tfdbg_cli.engines.torch.stepping.scopes import ScopedLevel
+from tfdbg_cli.engines.torch.stepping.stepper import TorchStepper
+from tfdbg_cli.engines.torch.stepping.thread_state import apart
+from tfdbg_cli.stepping.coroutine import Coroutine
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.program import Program
@@ -43,7 +43,7 @@ class SteppedCall:
         program: that the function belongs to.
         function: a module, or any function.
         args, kwargs: of the call.
-        scopes: of the ops that are recorded, see `ScopedWatcher`; ``None``: all are.
+        scopes: of the ops that are recorded, see `ScopedLevel`; ``None``: all are.
     """
 
     def __init__(
@@ -68,15 +68,15 @@ class SteppedCall:
         self._watcher = watcher
         self._sees_all = scopes is None
         self._is_blind = scopes is not None and not scopes
-        self._strand = Strand(self._body)
-        self._passage = Passage(self._watcher.recorder.ops, self._pause)
+        self._strand = Coroutine(self._body)
+        self._passage = OpGate(self._watcher.recorder.ops, self._pause)
         self._modules = TorchModuleCalls(
             self._passage,
             self._strand,
             owner,
             names,
             self._runs.around_module,
-            watcher.watches if isinstance(watcher, ScopedWatcher) else _always,
+            watcher.watches if isinstance(watcher, ScopedLevel) else _always,
         )
         self._description = self._described(frame)
         self._go_back: Callable[[], None] | None = None
@@ -86,7 +86,7 @@ class SteppedCall:
 
     def _watch(
         self, owner: torch.nn.Module | None, scopes: frozenset[str] | None
-    ) -> tuple[FullWatcher, Callable[[], Names]]:
+    ) -> tuple[FullLevel, Callable[[], Names]]:
         """What looks at the call, and the names of its modules."""
         # What was called before in this process has no say in the names of this call.
         names = Names()
@@ -100,8 +100,8 @@ class SteppedCall:
             return names
 
         if scopes is None:
-            return FullWatcher(Watch(), named()), named
-        return ScopedWatcher(named() if scopes else names, scopes, owner), named
+            return FullLevel(Watch(), named()), named
+        return ScopedLevel(named() if scopes else names, scopes, owner), named
 
     def _described(self, frame: FrameType | None) -> Description:
         function, args, kwargs = self._call
@@ -165,10 +165,10 @@ class SteppedCall:
         unpatch = self._program.watched(only_calls=self._is_blind)
         leave = self._program.patches.visit(self._modules)
         open_again = runs.set_aside()
-        run = Run(BLOCK, "X", self._description)
+        run = OpenRun(BLOCK, "X", self._description)
         run.is_call = True
-        run.watcher = shelter(self._watcher, runs.give_up)
-        self._place = Place(run)
+        run.watcher = contain(self._watcher, runs.give_up)
+        self._place = RunPosition(run)
 
         def go_back() -> None:
             open_again()

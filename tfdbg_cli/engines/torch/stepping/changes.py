@@ -7,18 +7,18 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.engines.torch.layouts import is_readable
-from tfdbg_cli.engines.torch.recording import Output
-from tfdbg_cli.engines.torch.stepping_overrides import is_alias, put
-from tfdbg_cli.engines.torch.stepping_passage import Passage
-from tfdbg_cli.engines.torch.stepping_records import Recorded
-from tfdbg_cli.engines.torch.stepping_values import as_value, copied, fitted, overwrite
-from tfdbg_cli.errors import UserError, did_you_mean
+from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.engines.torch.record.op_record import OpOutput
+from tfdbg_cli.engines.torch.stepping.op_gate import OpGate
+from tfdbg_cli.engines.torch.stepping.overrides import is_alias, put
+from tfdbg_cli.engines.torch.stepping.records import Recorded
+from tfdbg_cli.engines.torch.stepping.values import as_value, copied, fitted, overwrite
+from tfdbg_cli.engines.torch.values.layouts import is_readable
 
-__all__ = ["Changes"]
+__all__ = ["ProgramValues"]
 
 
-class Changes:
+class ProgramValues:
     """Tensors by name, their values and what stands for them; variables and their old values.
 
     Args:
@@ -26,7 +26,7 @@ class Changes:
         passage: of its ops.
     """
 
-    def __init__(self, recorded: Recorded, passage: Passage) -> None:
+    def __init__(self, recorded: Recorded, passage: OpGate) -> None:
         self._recorded = recorded
         self._passage = passage
         self._overrides = passage.overrides
@@ -130,7 +130,7 @@ class Changes:
         if done is not None:
             raise UserError(f"There is no {name}.", did_you_mean(name, done.outputs))
 
-    def _override_leaf(self, output: Output, given: torch.Tensor) -> None:
+    def _override_leaf(self, output: OpOutput, given: torch.Tensor) -> None:
         user = self._recorded.user(output, with_views=True)
         if user:
             raise _too_late(output.name, user, "overridden")
@@ -140,12 +140,12 @@ class Changes:
         fitting = fitted(output.name, given, tensor) if tensor is not None else given
         self._overrides.show(output, fitting)
 
-    def _check_unused(self, output: Output, what: str) -> None:
+    def _check_unused(self, output: OpOutput, what: str) -> None:
         user = self._recorded.user(output, with_views=False)
         if user:
             raise _too_late(output.name, user, what)
 
-    def _memory(self, output: Output) -> torch.Tensor:
+    def _memory(self, output: OpOutput) -> torch.Tensor:
         """What has the memory of an output that can be given another value.
 
         Raises:
@@ -166,7 +166,7 @@ class Changes:
             )
         return tensor
 
-    def put(self, output: Output, tensor: torch.Tensor, value: torch.Tensor) -> None:
+    def put(self, output: OpOutput, tensor: torch.Tensor, value: torch.Tensor) -> None:
         """Overwrite an output, in the program's memory and in what is shown of the run."""
         self._recorded.renew(output, tensor)
         put(output.name, tensor, value)
@@ -200,7 +200,7 @@ class Changes:
         """
         updated = self._passage.updated
         leaves = dict(self._recorded.leaves())
-        found: list[tuple[str, Output, torch.Tensor, torch.Tensor]] = []
+        found: list[tuple[str, OpOutput, torch.Tensor, torch.Tensor]] = []
         for name in names:
             if name not in updated:
                 raise UserError(

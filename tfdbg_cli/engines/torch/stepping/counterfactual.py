@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from tfdbg_cli.engines.torch.recording import Output, Record
-from tfdbg_cli.engines.torch.stepping_calls import OpCall
-from tfdbg_cli.engines.torch.stepping_overrides import Overrides
-from tfdbg_cli.engines.torch.written import is_written
+from tfdbg_cli.engines.torch.record.op_record import OpOutput, OpRecord
+from tfdbg_cli.engines.torch.record.written import is_written
+from tfdbg_cli.engines.torch.stepping.op_call import OpCall
+from tfdbg_cli.engines.torch.stepping.overrides import Overrides
 
-__all__ = ["Twins"]
+__all__ = ["OpCounterfactual"]
 
 
-class Twins:
+class OpCounterfactual:
     """The values of a run without overrides, of the tensors that overrides have an effect on.
 
     PyTorch's own ops are done a second time with the twins of their inputs; of others nobody knows
@@ -28,14 +28,14 @@ class Twins:
         # ``None``: not known.
         self._values: dict[str, torch.Tensor | None] = {}
 
-    def is_affected(self, output: Output) -> bool:
+    def is_affected(self, output: OpOutput) -> bool:
         """Whether overrides have an effect on an output, or on what it was made of."""
         if output.name in self._values or output.name in self._overrides.originals:
             return True
         record = output.record
         return is_written(record) and any(map(self.is_affected, record.inputs))
 
-    def value(self, output: Output) -> torch.Tensor | None:
+    def value(self, output: OpOutput) -> torch.Tensor | None:
         """The twin of an output that `is_affected`; ``None``: not known."""
         name = output.name
         if name in self._values:
@@ -65,7 +65,7 @@ class Twins:
             is_made = made is not None and slot < len(made)
             self._values[output.name] = made[slot] if made is not None and is_made else None
 
-    def passed(self, record: Record) -> None:
+    def passed(self, record: OpRecord) -> None:
         """An op was done, and not for the twins: if it has any, they aren't known."""
         is_affected = any(map(self.is_affected, record.inputs))
         for output in record.outputs:
@@ -75,6 +75,6 @@ class Twins:
                 self._values.pop(output.name, None)
 
 
-def _is_known(record: Record) -> bool:
+def _is_known(record: OpRecord) -> bool:
     facts = record.facts
     return facts is not None and facts.overload.startswith("aten::")

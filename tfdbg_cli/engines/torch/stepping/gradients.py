@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.torch.private import unobserved
-from tfdbg_cli.engines.torch.recording import BACKWARD, Output
-from tfdbg_cli.engines.torch.stepping_passage import Passage
-from tfdbg_cli.engines.torch.stepping_records import Recorded
-from tfdbg_cli.engines.torch.stepping_values import as_value, copied, fitted
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.engines.torch.record.op_record import BACKWARD, OpOutput
+from tfdbg_cli.engines.torch.stepping.op_gate import OpGate
+from tfdbg_cli.engines.torch.stepping.records import Recorded
+from tfdbg_cli.engines.torch.stepping.values import as_value, copied, fitted
 
 __all__ = ["Gradients"]
 
@@ -29,7 +29,7 @@ class Gradients:
         passage: stops the program in the hook, if somebody waits for the gradient.
     """
 
-    def __init__(self, recorded: Recorded, passage: Passage) -> None:
+    def __init__(self, recorded: Recorded, passage: OpGate) -> None:
         self._recorded = recorded
         self._passage = passage
         self._found: dict[str, torch.Tensor] = {}
@@ -155,7 +155,7 @@ class Gradients:
         with unobserved():
             return torch.empty((), dtype=dtype, device=device).expand(shape)
 
-    def _received(self, name: str, output: Output) -> torch.Tensor:
+    def _received(self, name: str, output: OpOutput) -> torch.Tensor:
         maker = output.record
         for record in self._recorded.of_gradient(maker):
             for each in record.inputs:

@@ -9,18 +9,18 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.engines.torch.names.scopes import ModuleName, Names
 from tfdbg_cli.engines.torch.private import current_node
-from tfdbg_cli.engines.torch.scopes import ModuleName, Names
-from tfdbg_cli.engines.torch.stepping_passage import Passage
-from tfdbg_cli.engines.torch.stepping_values import as_value, fitted, flat
-from tfdbg_cli.errors import UserError, did_you_mean
+from tfdbg_cli.engines.torch.stepping.op_gate import OpGate
+from tfdbg_cli.engines.torch.stepping.values import as_value, fitted, flat
 from tfdbg_cli.stepping.calls import INPUT, OUTPUT, ModuleCalls, Spot, numbered
-from tfdbg_cli.stepping.strands import Strand
+from tfdbg_cli.stepping.coroutine import Coroutine
 
 __all__ = ["TorchModuleCalls"]
 
 
-class _Call:
+class _OpenCall:
     """A call that is open, and its arguments or its result while it is at that moment."""
 
     __slots__ = ("module", "moment", "number", "path", "path_number", "value")
@@ -49,8 +49,8 @@ class TorchModuleCalls(ModuleCalls):
 
     def __init__(
         self,
-        passage: Passage,
-        strand: Strand,
+        passage: OpGate,
+        strand: Coroutine,
         root: torch.nn.Module | None,
         names: Callable[[], Names],
         around: Callable[..., Any],
@@ -67,7 +67,7 @@ class TorchModuleCalls(ModuleCalls):
         self._calls: dict[int, list[Any]] = {}
         self._numbers: dict[tuple[str, str], int] = {}
         self._open: list[ModuleName | None] = []
-        self._now: _Call | None = None
+        self._now: _OpenCall | None = None
         self._kept: dict[Spot, Any] | None = None
         self._keeps_last = False
         self._ahead: dict[Spot, Any] = {}
@@ -92,7 +92,7 @@ class TorchModuleCalls(ModuleCalls):
         known[1] = number + 1
         call = None
         if self._root is None or self._is_wanted(module):
-            call = _Call(module, number)
+            call = _OpenCall(module, number)
             if self._root is None:
                 call.path = self._path(module)
                 call.path_number = self._numbers.get((call.path or "", INPUT), 0)
@@ -107,7 +107,7 @@ class TorchModuleCalls(ModuleCalls):
                 self._open.pop()
         known[2] += 1
         if call is not None or self._is_wanted(module):
-            call = call or _Call(module, number)
+            call = call or _OpenCall(module, number)
             call.moment = OUTPUT
             return self._arrive(call, output)
         return output
@@ -130,7 +130,7 @@ class TorchModuleCalls(ModuleCalls):
         self._open.append(name)
         return None if name.is_wrapper else name.path
 
-    def _arrive(self, call: _Call, value: Any) -> Any:
+    def _arrive(self, call: _OpenCall, value: Any) -> Any:
         """A call is at one of its moments; what the program goes on with."""
         if call.path is not None:
             key = call.path, call.moment
@@ -149,14 +149,14 @@ class TorchModuleCalls(ModuleCalls):
         finally:
             self._now = call.value = None
 
-    def _spots(self, call: _Call) -> Iterator[Spot]:
+    def _spots(self, call: _OpenCall) -> Iterator[Spot]:
         number = -1 if self._keeps_last else call.number
         yield Spot(call.module, "", number, call.moment)
         if call.path is not None:
             number = -1 if self._keeps_last else call.path_number
             yield Spot(None, call.path, number, call.moment)
 
-    def _put_ahead(self, call: _Call) -> None:
+    def _put_ahead(self, call: _OpenCall) -> None:
         for spot in [each for each in self._ahead if self._is_at(each, call)]:
             while spot in self._ahead:
                 value = self._ahead[spot]
@@ -213,7 +213,7 @@ class TorchModuleCalls(ModuleCalls):
         known = self._calls.get(id(spot.module))
         return 0 if known is None else int(known[1 if spot.moment == INPUT else 2])
 
-    def _is_at(self, spot: Spot, call: _Call | None) -> bool:
+    def _is_at(self, spot: Spot, call: _OpenCall | None) -> bool:
         if call is None or call.moment != spot.moment:
             return False
         if spot.module is not None:
@@ -261,7 +261,7 @@ class TorchModuleCalls(ModuleCalls):
         else:
             self._ahead[spot] = value
 
-    def _replace(self, call: _Call, value: Any, spot: Spot) -> None:
+    def _replace(self, call: _OpenCall, value: Any, spot: Spot) -> None:
         if call.moment == INPUT:
             args, kwargs = call.value
             new_args, new_kwargs = value

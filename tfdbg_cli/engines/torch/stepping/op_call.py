@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.engines.torch.layouts import same_bits
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.torch.private import quiet, storage_key, unobserved
-from tfdbg_cli.engines.torch.recording import Record
-from tfdbg_cli.engines.torch.stepping_state import apart
-from tfdbg_cli.engines.torch.stepping_values import copied, flat, overwrite, replaced
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.engines.torch.record.op_record import OpRecord
+from tfdbg_cli.engines.torch.stepping.thread_state import apart
+from tfdbg_cli.engines.torch.stepping.values import copied, flat, overwrite, replaced
+from tfdbg_cli.engines.torch.values.layouts import same_bits
 
 __all__ = ["OpCall"]
 
@@ -38,7 +38,7 @@ class OpCall:
         args, kwargs: of the call.
     """
 
-    def __init__(self, record: Record, op: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
+    def __init__(self, record: OpRecord, op: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
         self.record = record
         self._op = op
         self._keys = _C._dispatch_tls_local_include_set(), _C._dispatch_tls_local_exclude_set()

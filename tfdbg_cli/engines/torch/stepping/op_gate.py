@@ -7,21 +7,21 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tfdbg_cli.engines.torch.failures import with_callers
-from tfdbg_cli.engines.torch.recording import Record
-from tfdbg_cli.engines.torch.stepping_calls import OpCall
-from tfdbg_cli.engines.torch.stepping_overrides import Overrides, is_alias
-from tfdbg_cli.engines.torch.stepping_twins import Twins
-from tfdbg_cli.engines.torch.stepping_values import flat, replaced
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.stepping.stepper import Outcome, Step
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.engines.torch.record.op_record import OpRecord
+from tfdbg_cli.engines.torch.runs.failures import with_callers
+from tfdbg_cli.engines.torch.stepping.counterfactual import OpCounterfactual
+from tfdbg_cli.engines.torch.stepping.op_call import OpCall
+from tfdbg_cli.engines.torch.stepping.overrides import Overrides, is_alias
+from tfdbg_cli.engines.torch.stepping.values import flat, replaced
+from tfdbg_cli.stepping.stepper import Step, StepOutcome
 
 if TYPE_CHECKING:
     import torch
 
-    from tfdbg_cli.engines.torch.ops import Ops
+    from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 
-__all__ = ["ARRIVED", "FAIL", "GO", "MET", "STEP", "Ended", "Passage", "Raised", "never"]
+__all__ = ["ARRIVED", "FAIL", "GO", "MET", "STEP", "Ended", "OpGate", "Raised", "never"]
 
 # What the program is told.
 STEP = "step"
@@ -57,7 +57,7 @@ class Ended(NamedTuple):
     error: BaseException | None = None
 
 
-class Passage:
+class OpGate:
     """Stops a program before each of its ops, on its own thread.
 
     Args:
@@ -83,15 +83,15 @@ class Passage:
         before: is called before each op.
     """
 
-    def __init__(self, ops: Ops, pause: Callable[[Any], str]) -> None:
+    def __init__(self, ops: OpRecorder, pause: Callable[[Any], str]) -> None:
         self.overrides = Overrides(ops.holder)
-        self.twins = Twins(self.overrides)
+        self.twins = OpCounterfactual(self.overrides)
         self.steps: list[Step] = []
         self.position = 0
         self.pending: OpCall | None = None
         self.undoable: list[OpCall] = []
         self.undone: list[OpCall] = []
-        self.outcome: Outcome | None = None
+        self.outcome: StepOutcome | None = None
         self.is_free = False
         self.is_watched = True
         self.is_between = self.is_waiting = False
@@ -99,21 +99,21 @@ class Passage:
         self.updated: dict[str, None] = {}
         self._goal: Callable[[], bool] | None = None
         self._is_hasty = False
-        self._current: Record | None = None
+        self._current: OpRecord | None = None
         # What an op gives the program that stands still after it, and what instead.
         self._handed: list[torch.Tensor] = []
         self._instead: dict[int, torch.Tensor] = {}
         self._ops = ops
         self._pause = pause
         self._thread = threading.get_ident()
-        self._leaves: dict[int, Record] = {}
+        self._leaves: dict[int, OpRecord] = {}
         self._seen = 0
 
     def begin(self) -> None:
         """The ops of the calling thread are those that are stopped."""
         self._thread = threading.get_ident()
 
-    def is_open(self, record: Record) -> bool:
+    def is_open(self, record: OpRecord) -> bool:
         """Whether an op isn't done, or was undone."""
         return record is self._current or any(call.record is record for call in self.undone)
 
@@ -170,7 +170,7 @@ class Passage:
         self._ops.passage = self.before = None
         self._pause = _go
 
-    def perform(self, ops: Ops, record: Record, op: Any, args: Any, kwargs: Any) -> Any:
+    def perform(self, ops: OpRecorder, record: OpRecord, op: Any, args: Any, kwargs: Any) -> Any:
         """An op, when it is let; what the program gets of it.
 
         Raises:
@@ -223,7 +223,7 @@ class Passage:
             self._handed, self._instead = [], {}
 
     def _made(
-        self, record: Record, op: Any, args: Any, kwargs: Mapping[str, Any], made: list[Any]
+        self, record: OpRecord, op: Any, args: Any, kwargs: Mapping[str, Any], made: list[Any]
     ) -> Any:
         """What the program gets of an op; ``made`` keeps what it has computed for another try."""
         if not made:
@@ -232,7 +232,7 @@ class Passage:
             made.append(getattr(op, "_op", op)(*args, **kwargs))
         return self.overrides.outputs(record, made[0]) if self.overrides.values else made[0]
 
-    def _unasked(self, record: Record, op: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    def _unasked(self, record: OpRecord, op: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         """The same where nobody can be told that a value doesn't fit."""
         made: list[Any] = []
         try:
@@ -260,7 +260,7 @@ class Passage:
         self.is_free = command != STEP
         return command
 
-    def _done(self, record: Record) -> None:
+    def _done(self, record: OpRecord) -> None:
         call, self.pending, self._current = self.pending, None, None
         if call is not None:
             call.done()
@@ -271,7 +271,7 @@ class Passage:
             self.undoable = [*self.undoable, call] if is_view else [call]
         self.finished(record, call)
 
-    def finished(self, record: Record, call: OpCall | None) -> None:
+    def finished(self, record: OpRecord, call: OpCall | None) -> None:
         """A step is done, for the first time or again."""
         if self.overrides.originals:
             if call is not None:
@@ -289,9 +289,9 @@ class Passage:
         self.updated.update(dict.fromkeys(updated))
         self.steps[self.position :] = [step]
         self.position += 1
-        self.outcome = Outcome(step, updated)
+        self.outcome = StepOutcome(step, updated)
 
-    def _variables(self, record: Record) -> Iterator[str]:
+    def _variables(self, record: OpRecord) -> Iterator[str]:
         """What was there before the run, and an op has written to."""
         if not record.overwrites or (record.facts is not None and record.facts.keeps_elements):
             return
@@ -308,7 +308,7 @@ def _go(event: Any) -> str:
     return GO
 
 
-def _planned(record: Record, op: Any) -> Step:
+def _planned(record: OpRecord, op: Any) -> Step:
     """A step that is still to be done; how many outputs it has can't be told of all ops."""
     returns = getattr(getattr(op, "_schema", None), "returns", ())
     count = len(record.overwritten or ()) + sum(

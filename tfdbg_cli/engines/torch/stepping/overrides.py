@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.engines.torch.holding import Held, Holder
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.engines.torch.private import storage_key
-from tfdbg_cli.engines.torch.recording import Output, Record
-from tfdbg_cli.engines.torch.stepping_values import copied, fitted, flat, overwrite, replaced
-from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.engines.torch.record.holding import Held, Holder
+from tfdbg_cli.engines.torch.record.op_record import OpOutput, OpRecord
+from tfdbg_cli.engines.torch.stepping.values import copied, fitted, flat, overwrite, replaced
 
 __all__ = ["Overrides", "is_alias", "plain_name", "put"]
 
@@ -51,7 +51,7 @@ class Overrides:
             if meant == plain and name not in self.effective:
                 self.values.setdefault(f"{node}:{slot}", self.values.pop(name))
 
-    def instead(self, record: Record, tensors: list[torch.Tensor]) -> dict[int, torch.Tensor]:
+    def instead(self, record: OpRecord, tensors: list[torch.Tensor]) -> dict[int, torch.Tensor]:
         """What to give to an op instead of leaves that are overridden.
 
         Args:
@@ -80,21 +80,21 @@ class Overrides:
                     self.show(output, found[index])
         return found
 
-    def show(self, leaf: Output, value: torch.Tensor) -> None:
+    def show(self, leaf: OpOutput, value: torch.Tensor) -> None:
         """Let the run have a value for a leaf that isn't the program's."""
         self._real.setdefault(leaf.name, leaf.held)
         leaf.held = self._holder.hold(value, 0)
 
-    def real(self, leaf: Output) -> Held | None:
+    def real(self, leaf: OpOutput) -> Held | None:
         """The program's value of a leaf, as far as it is held."""
         return self._real.get(leaf.name, leaf.held)
 
-    def hide(self, leaf: Output) -> None:
+    def hide(self, leaf: OpOutput) -> None:
         """Let the run have the program's value for a leaf again."""
         leaf.held = self._real.pop(leaf.name, leaf.held)
         self.originals.pop(leaf.name, None)
 
-    def inputs(self, record: Record, args: Any, kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+    def inputs(self, record: OpRecord, args: Any, kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
         """The arguments of an op, with what is to be given `instead`."""
         tensors = list(flat((args, kwargs)))
         instead = self.instead(record, tensors)
@@ -103,7 +103,7 @@ class Overrides:
         by_id = {id(tensors[index]): value for index, value in instead.items()}
         return replaced(tuple(args), by_id), replaced(dict(kwargs), by_id)
 
-    def outputs(self, record: Record, result: Any) -> Any:
+    def outputs(self, record: OpRecord, result: Any) -> Any:
         """What the program gets of an op, before anybody has seen what it has returned.
 
         Raises:
@@ -148,7 +148,7 @@ def put(name: str, tensor: torch.Tensor, value: torch.Tensor) -> None:
         raise UserError(f"{name} can't be overridden: {one_line(error)}.") from None
 
 
-def is_alias(output: Output) -> bool:
+def is_alias(output: OpOutput) -> bool:
     """Whether an output has the memory of an input that its op doesn't write to."""
     record = output.record
     if not output.key or any(each.key == output.key for each in record.overwrites or ()):

@@ -6,31 +6,31 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.engines.base import Capture, SteppedRun
-from tfdbg_cli.engines.torch.shelter import tell_failure
-from tfdbg_cli.engines.torch.stepping import TorchStepper
-from tfdbg_cli.engines.torch.stepping_passage import GO, Ended, Passage
-from tfdbg_cli.engines.torch.stepping_state import apart
-from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
-from tfdbg_cli.program_signals import pass_on
-from tfdbg_cli.stepping.strands import Strand
+from tfdbg_cli.engines.torch.around.contain import tell_failure
+from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
+from tfdbg_cli.engines.torch.stepping.op_gate import GO, Ended, OpGate
+from tfdbg_cli.engines.torch.stepping.stepper import TorchStepper
+from tfdbg_cli.engines.torch.stepping.thread_state import apart
+from tfdbg_cli.stepping.coroutine import Coroutine
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.recorder import Recorder
-    from tfdbg_cli.engines.torch.watchers import FullWatcher
+    from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
+    from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 
 __all__ = ["PromptedRun", "away"]
 
 
 @contextlib.contextmanager
-def away(recorder: Recorder) -> Iterator[None]:
+def away(recorder: RunRecorder) -> Iterator[None]:
     """Around a switch from the program to somebody else, whose doings are no part of the run."""
-    SURROUNDINGS.helpers.own(None)
+    PROCESS_PATCHES.helpers.own(None)
     try:
         with apart(fresh=True):
             yield
     finally:
-        SURROUNDINGS.helpers.own(recorder if recorder.is_on else None)
+        PROCESS_PATCHES.helpers.own(recorder if recorder.is_on else None)
 
 
 class PromptedRun:
@@ -46,14 +46,14 @@ class PromptedRun:
 
     def __init__(
         self,
-        watcher: FullWatcher,
+        watcher: FullLevel,
         conduct: Callable[[SteppedRun], None],
         busy: Callable[[], contextlib.AbstractContextManager[None]],
     ) -> None:
         self._recorder = watcher.recorder
         self._busy = busy
-        self._strand = Strand(lambda: conduct(self._stepper))
-        self._passage = Passage(self._recorder.ops, self._pause)
+        self._strand = Coroutine(lambda: conduct(self._stepper))
+        self._passage = OpGate(self._recorder.ops, self._pause)
         self._stepper = TorchStepper(self._recorder, self._passage, self._tell, self._conclude)
         self._recorder.ops.passage = self._passage
 

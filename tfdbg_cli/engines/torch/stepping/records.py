@@ -10,14 +10,14 @@ import torch
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.torch.private import unobserved
-from tfdbg_cli.engines.torch.recording import Output, Record
-from tfdbg_cli.engines.torch.stepping_overrides import is_alias, plain_name
-from tfdbg_cli.engines.torch.tracking import extent
-from tfdbg_cli.engines.torch.views import ViewFinder
-from tfdbg_cli.engines.torch.written import is_written
+from tfdbg_cli.engines.torch.record.op_record import OpOutput, OpRecord
+from tfdbg_cli.engines.torch.record.tracking import extent
+from tfdbg_cli.engines.torch.record.views import ViewFinder
+from tfdbg_cli.engines.torch.record.written import is_written
+from tfdbg_cli.engines.torch.stepping.overrides import is_alias, plain_name
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.recorder import Recorder
+    from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 
 __all__ = ["Recorded"]
 
@@ -30,16 +30,16 @@ class Recorded:
         is_open: of a record: whether its op isn't done, or was undone.
     """
 
-    def __init__(self, recorder: Recorder, is_open: Callable[[Record], bool]) -> None:
+    def __init__(self, recorder: RunRecorder, is_open: Callable[[OpRecord], bool]) -> None:
         self._recorder = recorder
         self._is_open = is_open
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, OpRecord] = {}
         self._plain: dict[str, str] = {}
         self._count = 0
-        self._unused: list[Record] = []
+        self._unused: list[OpRecord] = []
         self._told = 0
 
-    def find(self, name: str) -> Output | None:
+    def find(self, name: str) -> OpOutput | None:
         """The output of this name, ``node:slot``; ``None``: there is none yet."""
         node, _, slot = name.rpartition(":")
         record = self._record(node)
@@ -57,7 +57,7 @@ class Recorded:
             return name
         return f"{self._plain.get(node, node)}{colon}{slot}"
 
-    def _record(self, node: str) -> Record | None:
+    def _record(self, node: str) -> OpRecord | None:
         records = self._recorder.ops.records
         found = self._records.get(node)
         if found is not None or self._count == len(records):
@@ -72,7 +72,7 @@ class Recorded:
                 self._plain.setdefault(plain_name(each.name), each.name)
         return self._records.get(node)
 
-    def load(self, output: Output) -> torch.Tensor | None:
+    def load(self, output: OpOutput) -> torch.Tensor | None:
         """The value of an output, which others may use as well; ``None``: it is gone."""
         if output.held is not None:
             return output.held.get()
@@ -92,18 +92,18 @@ class Recorded:
                 return load()
         return output.reference()
 
-    def of_gradient(self, maker: Record) -> Iterator[Record]:
+    def of_gradient(self, maker: OpRecord) -> Iterator[OpRecord]:
         """The ops that were done to compute the gradients of an op's inputs."""
         for record in self._recorder.ops.records:
             if record.forward is maker and not self._is_open(record):
                 yield record
 
-    def before_write(self, output: Output) -> None:
+    def before_write(self, output: OpOutput) -> None:
         """The memory of an output is about to be written to: keep what was made in it."""
         with unobserved():
             self._recorder.holder.before_write(output.key)
 
-    def renew(self, output: Output, tensor: torch.Tensor) -> None:
+    def renew(self, output: OpOutput, tensor: torch.Tensor) -> None:
         """The memory of an output is about to get other elements: hold those instead.
 
         Args:
@@ -117,7 +117,7 @@ class Recorded:
         if output.is_view:
             output.is_view = False  # what it was a view of has the elements no more
 
-    def swap(self, view: Output, tensor: torch.Tensor) -> None:
+    def swap(self, view: OpOutput, tensor: torch.Tensor) -> None:
         """Instead of a view the program gets a tensor with memory of its own."""
         recorder = self._recorder
         with unobserved():
@@ -130,7 +130,7 @@ class Recorded:
         output = self.find(name)
         return output is not None and output.index < getattr(self._recorder, "gap", 0)
 
-    def user(self, output: Output, *, with_views: bool) -> str:
+    def user(self, output: OpOutput, *, with_views: bool) -> str:
         """The first op that has used a value; empty: none has.
 
         Args:
@@ -147,7 +147,7 @@ class Recorded:
                 return record.name
         return ""
 
-    def sharing(self, output: Output) -> str:
+    def sharing(self, output: OpOutput) -> str:
         """Another tensor of the program in the same memory, made earlier; empty: there is none."""
         if not is_alias(output):
             return ""
@@ -159,7 +159,7 @@ class Recorded:
                     return each.name
         return ""
 
-    def leaves(self) -> Iterator[tuple[str, Output]]:
+    def leaves(self) -> Iterator[tuple[str, OpOutput]]:
         """What no op has made, by the name of the node."""
         for record in self._recorder.ops.records:
             if record.facts is None and record.is_adopted and record.outputs:
@@ -176,7 +176,7 @@ class Recorded:
                 self._told = max(record.index + 1, start)
                 break
 
-        def is_old(record: Record) -> bool:
+        def is_old(record: OpRecord) -> bool:
             return (record.index < start and record.name != node) or is_open(record)
 
         return self._recorder.so_far(is_old).data()
@@ -186,7 +186,7 @@ class Recorded:
         return self._recorder.so_far(self._is_open)
 
 
-def _overlap(one: Output, other: Output) -> bool:
+def _overlap(one: OpOutput, other: OpOutput) -> bool:
     """Whether two outputs have elements in common."""
     if one is other:
         return True

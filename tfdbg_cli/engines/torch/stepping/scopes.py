@@ -8,14 +8,14 @@ from typing import Any
 import torch
 
 from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
+from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import remove_function_mode
-from tfdbg_cli.engines.torch.recorder import Recorder
-from tfdbg_cli.engines.torch.scopes import Names
-from tfdbg_cli.engines.torch.surroundings import SURROUNDINGS
-from tfdbg_cli.engines.torch.watchers import FullWatcher
+from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
+from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 from tfdbg_cli.stepping.calls import paths_of
 
-__all__ = ["ScopedWatcher"]
+__all__ = ["ScopedLevel"]
 
 _NOTE = (
     "Only the ops were recorded that the trace block asks for by name; "
@@ -23,7 +23,7 @@ _NOTE = (
 )
 
 
-class ScopedWatcher(FullWatcher):
+class ScopedLevel(FullLevel):
     """Records the ops of some modules' calls, forward, and holds their values.
 
     The modes that see ops are on only while such a call is the innermost one. Where there are no
@@ -53,7 +53,7 @@ class ScopedWatcher(FullWatcher):
         return self._scoped.is_in or id(module) in self._wanted
 
     def enter_module(self, module: Any, arguments: Any = None) -> None:
-        """As `FullWatcher`, unless nothing is recorded."""
+        """As `FullLevel`, unless nothing is recorded."""
         if not self._is_blind:
             super().enter_module(module, arguments)
 
@@ -73,8 +73,8 @@ class ScopedWatcher(FullWatcher):
             super().leave_phase()
 
 
-class _ScopedRecorder(Recorder):
-    """See `ScopedWatcher`.
+class _ScopedRecorder(RunRecorder):
+    """See `ScopedLevel`.
 
     Attributes:
         is_in: ops are recorded now.
@@ -104,7 +104,7 @@ class _ScopedRecorder(Recorder):
             state.begin()
             super()._insert()
             modules = (each.module.reference() for each in state.contexts if each.module)
-            if self._api_mode is not None and any(map(SURROUNDINGS.must_not_see, modules)):
+            if self._api_mode is not None and any(map(PROCESS_PATCHES.must_not_see, modules)):
                 remove_function_mode(self._api_mode)
 
     def _remove(self) -> None:
@@ -123,23 +123,23 @@ class _ScopedRecorder(Recorder):
                 self._insert()
 
     def enter_module(self, module: torch.nn.Module) -> None:
-        """As `Recorder`."""
+        """As `RunRecorder`."""
         super().enter_module(module)
         self._settle()
 
     def leave_module(self, module: torch.nn.Module, output: Any = None) -> None:
-        """As `Recorder`."""
+        """As `RunRecorder`."""
         super().leave_module(module, output)
-        if self._is_own_thread() and not self.is_in and SURROUNDINGS.must_not_see(module):
+        if self._is_own_thread() and not self.is_in and PROCESS_PATCHES.must_not_see(module):
             super()._remove()  # it was put back for the module around this one
         self._settle()
 
     def enter_phase(self, phase: str, owner: Any = None) -> None:
-        """As `Recorder`."""
+        """As `RunRecorder`."""
         super().enter_phase(phase, owner)
         self._settle()
 
     def leave_phase(self) -> None:
-        """As `Recorder`."""
+        """As `RunRecorder`."""
         super().leave_phase()
         self._settle()

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, SteppedRun
-from tfdbg_cli.engines.torch.failures import show_program_only
-from tfdbg_cli.engines.torch.stepping_changes import Changes
-from tfdbg_cli.engines.torch.stepping_gradients import Gradients
-from tfdbg_cli.engines.torch.stepping_modules import TorchModuleCalls
-from tfdbg_cli.engines.torch.stepping_passage import FAIL, GO, STEP, Ended, Passage, Raised, never
-from tfdbg_cli.engines.torch.stepping_records import Recorded
-from tfdbg_cli.engines.torch.stepping_values import copied, fitted, same_bits, version_of
-from tfdbg_cli.errors import UserError, did_you_mean
+from tfdbg_cli.engines.torch.runs.failures import show_program_only
+from tfdbg_cli.engines.torch.stepping.changes import ProgramValues
+from tfdbg_cli.engines.torch.stepping.gradients import Gradients
+from tfdbg_cli.engines.torch.stepping.modules import TorchModuleCalls
+from tfdbg_cli.engines.torch.stepping.op_gate import FAIL, GO, STEP, Ended, OpGate, Raised, never
+from tfdbg_cli.engines.torch.stepping.records import Recorded
+from tfdbg_cli.engines.torch.stepping.values import copied, fitted, same_bits, version_of
 from tfdbg_cli.stepping.calls import ModuleCalls, Spot
-from tfdbg_cli.stepping.stepper import Outcome, Step
+from tfdbg_cli.stepping.stepper import Step, StepOutcome
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.recorder import Recorder
+    from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 
 __all__ = ["TorchStepper"]
 
@@ -52,8 +52,8 @@ class TorchStepper(SteppedRun):
 
     def __init__(
         self,
-        recorder: Recorder,
-        passage: Passage,
+        recorder: RunRecorder,
+        passage: OpGate,
         tell: Callable[[str], Any],
         conclude: Callable[[Ended, Sequence[str]], Capture],
         abandon: Callable[[], None] | None = None,
@@ -66,7 +66,7 @@ class TorchStepper(SteppedRun):
         self._abandon = abandon
         self._sees_all = sees_all
         self._recorded = Recorded(recorder, passage.is_open)
-        self._changes = Changes(self._recorded, passage)
+        self._changes = ProgramValues(self._recorded, passage)
         self._gradients = Gradients(self._recorded, passage)
         self._modules: TorchModuleCalls | None = None
         self._is_begun = False
@@ -148,7 +148,7 @@ class TorchStepper(SteppedRun):
         if error is not None and (isinstance(event, Raised) or not isinstance(error, Exception)):
             raise error
 
-    def advance(self, iteration: bool = False) -> Outcome:
+    def advance(self, iteration: bool = False) -> StepOutcome:
         """Let the next op be done, and the program go on up to the op after that.
 
         An error of the program's own is not raised here: it is that of the run, see `finish`.
@@ -320,7 +320,7 @@ class TorchStepper(SteppedRun):
         if self._held_back:
             passage.steps.append(self._held_back.pop())
 
-    # Values and variables: see `Changes`.
+    # Values and variables: see `ProgramValues`.
 
     def resolve(self, name: str) -> str:
         """``model/softmax`` is ``model/_softmax``, unless there are both."""
@@ -430,7 +430,7 @@ class TorchStepper(SteppedRun):
         """The ops that were done."""
         return self.dump().graph()
 
-    def made(self, outcome: Outcome) -> Sequence[Datum]:
+    def made(self, outcome: StepOutcome) -> Sequence[Datum]:
         """The tensors of the op that was done last."""
         return self._recorded.made(outcome.step.node)
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from tfdbg_cli.engines.torch.layouts import has_own_dispatch, is_readable
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.engines.torch.private import unobserved
-from tfdbg_cli.errors import UserError, one_line
+from tfdbg_cli.engines.torch.values.layouts import has_own_dispatch, is_readable
 
 __all__ = [
     "as_value",

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.dumps.dtypes import decode, dtype_by_name
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
-from tfdbg_cli.engines.torch.layouts import (
+from tfdbg_cli.engines.torch.private import is_capturing
+from tfdbg_cli.engines.torch.values.layouts import (
     COMPRESSED,
     QUANTIZED,
     dequantizes,
@@ -30,8 +32,6 @@ from tfdbg_cli.engines.torch.layouts import (
     undisturbed,
     why_no_data,
 )
-from tfdbg_cli.engines.torch.private import is_capturing
-from tfdbg_cli.errors import one_line
 
 __all__ = [
     "LARGEST_DENSE",
@@ -68,7 +68,7 @@ def to_numpy(tensor: torch.Tensor) -> _Array | InconvertibleTensorProto:
     of a class of its own  what it holds: dequantized, or its first inner tensor of the same shape
     =====================  ===================================================================
 
-    `tfdbg_cli.engines.torch.notes.note` tells the rest in words.
+    `tfdbg_cli.engines.torch.values.notes.note` tells the rest in words.
 
     Args:
         tensor: any tensor, on any device.

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import torch
 
-from tfdbg_cli.engines.torch.layouts import (
+from tfdbg_cli.engines.torch.values.arrays import title
+from tfdbg_cli.engines.torch.values.layouts import (
     PLAIN,
     has_memory,
     has_own_dispatch,
@@ -23,8 +24,7 @@ from tfdbg_cli.engines.torch.layouts import (
     undisturbed,
     why_no_data,
 )
-from tfdbg_cli.engines.torch.notes import nested_note, note, wrapper_note
-from tfdbg_cli.engines.torch.values import title
+from tfdbg_cli.engines.torch.values.notes import nested_note, note, wrapper_note
 
 __all__ = ["Composite", "taken_apart"]
 

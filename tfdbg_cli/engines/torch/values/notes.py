@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from tfdbg_cli.dumps.dtypes import dtype_by_name
-from tfdbg_cli.engines.torch.layouts import (
+from tfdbg_cli.engines.torch.values.arrays import NUMPY_HAS, fits_dense
+from tfdbg_cli.engines.torch.values.layouts import (
     COMPRESSED,
     QUANTIZED,
     dequantizes,
@@ -20,7 +21,6 @@ from tfdbg_cli.engines.torch.layouts import (
     undisturbed,
     why_no_data,
 )
-from tfdbg_cli.engines.torch.values import NUMPY_HAS, fits_dense
 
 __all__ = ["nested_note", "note", "wrapper_note"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tfdbg_cli.commands.reply import Toast
-from tfdbg_cli.documents import TextDocument, line
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.documents import TextDocument, line
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.ui.bindings import COMMAND
-from tfdbg_cli.ui.screen.commander import Commander
-from tfdbg_cli.ui.screen.editor import LineEditor, Recalled
-from tfdbg_cli.ui.screen.palette import palette_of
+from tfdbg_cli.ui.screen.input.commander import Commander
+from tfdbg_cli.ui.screen.input.editor import LineEditor, Recalled
+from tfdbg_cli.ui.screen.input.palette import palette_of
 from tfdbg_cli.ui.screen.view import View
 
 __all__ = ["Actions"]

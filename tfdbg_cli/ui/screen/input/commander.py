@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from tfdbg_cli.commands.reply import Reply
-from tfdbg_cli.documents import Document
-from tfdbg_cli.ui.screen.state import State
+from tfdbg_cli.common.documents import Document
+from tfdbg_cli.ui.screen.state import ScreenState
 
 __all__ = ["Commander"]
 
@@ -15,7 +15,7 @@ __all__ = ["Commander"]
 class Commander(Protocol):
     """What keys and clicks can ask for besides changing the state (see `App`)."""
 
-    state: State
+    state: ScreenState
 
     def execute(self, text: str) -> Reply | None:
         """Run a command line and apply its Reply."""

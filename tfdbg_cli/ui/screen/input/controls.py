@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tfdbg_cli.commands.reply import Toast
 from tfdbg_cli.ui.keys import Where, key_name
-from tfdbg_cli.ui.screen.actions import Actions
-from tfdbg_cli.ui.screen.cells import Target
-from tfdbg_cli.ui.screen.commander import Commander
-from tfdbg_cli.ui.screen.pointer import Pointer
+from tfdbg_cli.ui.screen.input.actions import Actions
+from tfdbg_cli.ui.screen.input.commander import Commander
+from tfdbg_cli.ui.screen.input.pointer import Pointer
+from tfdbg_cli.ui.screen.paint.cells import Target
 
 __all__ = ["Controls"]
 

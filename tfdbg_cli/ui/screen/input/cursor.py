@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
-from tfdbg_cli.documents import Cell, Document
+from tfdbg_cli.common.documents import Cell, Document
 
 __all__ = ["ElementCursor"]
 

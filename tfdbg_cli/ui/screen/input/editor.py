@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from tfdbg_cli.commands.history import History
 from tfdbg_cli.commands.reply import Completion
+from tfdbg_cli.commands.shell.history import History
 
 __all__ = ["LineEditor", "Prompt", "Recalled"]
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from tfdbg_cli.ui.bindings import COMMAND
 from tfdbg_cli.ui.fuzzy import Query, lower
 from tfdbg_cli.ui.keys import Where, key_name
-from tfdbg_cli.ui.screen.editor import LineEditor
+from tfdbg_cli.ui.screen.input.editor import LineEditor
 
 if TYPE_CHECKING:
-    from tfdbg_cli.ui.screen.state import State
+    from tfdbg_cli.ui.screen.state import ScreenState
 
-__all__ = ["Entry", "Palette", "palette_of"]
+__all__ = ["Palette", "PaletteEntry", "palette_of"]
 
 # What is found beyond the name counts less.
 _BEYOND_NAME = -10
@@ -31,7 +31,7 @@ _LINES = frozenset({"menu", "link", "history"})
 _PLACE = re.compile(r"%[1-9*]")
 
 
-class Entry(NamedTuple):
+class PaletteEntry(NamedTuple):
     """One thing that can be done.
 
     Attributes:
@@ -61,7 +61,7 @@ class Palette:
         chosen: an index in ``found``.
     """
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[PaletteEntry]) -> None:
         self.line = LineEditor()
         self.entries = entries
         self._names = [lower(entry.label) for entry in entries]
@@ -111,12 +111,12 @@ class Palette:
         self.chosen = min(max(at, 0), max(last, 0))
 
     @property
-    def current(self) -> Entry | None:
+    def current(self) -> PaletteEntry | None:
         """The entry that is chosen; ``None``: nothing fits."""
         return self.entries[self.found[self.chosen]] if self.found else None
 
 
-def palette_of(state: State) -> Palette:
+def palette_of(state: ScreenState) -> Palette:
     """What can be done now: this screen's menu, commands, aliases, keys, links, former lines."""
     # A link, or a former line, that is in the menu already needn't be offered again.
     seen: set[str] = set()
@@ -129,30 +129,30 @@ def palette_of(state: State) -> Palette:
     return Palette(entries)
 
 
-def _entries(state: State) -> Iterator[Entry]:
+def _entries(state: ScreenState) -> Iterator[PaletteEntry]:
     view = state.view
     for item in view.document.menu if view is not None else ():
         if item.enabled:
             summary = item.command if item.command != item.caption else ""
-            yield Entry("menu", item.caption, summary, item.command, "menu")
+            yield PaletteEntry("menu", item.caption, summary, item.command, "menu")
     for command in state.service.commands():
         label = ", ".join((command.name, *command.aliases))
         summary, more = command.summary, command.needs_argument
-        yield Entry("command", label, summary, command.name, "command", more)
+        yield PaletteEntry("command", label, summary, command.name, "command", more)
     for name, text in sorted(state.service.settings.aliases.items()):
-        yield Entry("alias", name, text, name, "alias", _PLACE.search(text) is not None)
+        yield PaletteEntry("alias", name, text, name, "alias", _PLACE.search(text) is not None)
     yield from _actions(state)
     for place in view.links(view.top, view.bottom) if view is not None else ():
-        yield Entry("link", place.command, "", place.command, "link")
+        yield PaletteEntry("link", place.command, "", place.command, "link")
     for text in state.service.history.matching("")[:_RECENT]:
-        yield Entry("history", text, "", text, "typed before")
+        yield PaletteEntry("history", text, "", text, "typed before")
 
 
-def _actions(state: State) -> Iterator[Entry]:
+def _actions(state: ScreenState) -> Iterator[PaletteEntry]:
     for where in _ACTION_PLACES:
         for row in state.keys.rows:
             if row.where is not where or not row.help or row.action in _NO_ENTRY:
                 continue
             summary = "" if row.action.startswith(COMMAND) else row.action
             keys = " ".join(key_name(name) for name in row.keys[:3])
-            yield Entry("action", row.help, summary, row.action, keys)
+            yield PaletteEntry("action", row.help, summary, row.action, keys)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tfdbg_cli.ui.screen.actions import Actions
-from tfdbg_cli.ui.screen.cells import Target
-from tfdbg_cli.ui.screen.commander import Commander
-from tfdbg_cli.ui.screen.page import thumb
+from tfdbg_cli.ui.screen.input.actions import Actions
+from tfdbg_cli.ui.screen.input.commander import Commander
+from tfdbg_cli.ui.screen.paint.cells import Target
+from tfdbg_cli.ui.screen.paint.page import thumb
 
 __all__ = ["Pointer"]
 

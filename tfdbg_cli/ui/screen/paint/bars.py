@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import urwid
 
-from tfdbg_cli.documents import MenuItem
+from tfdbg_cli.common.documents import MenuItem
 from tfdbg_cli.ui.keys import Where
-from tfdbg_cli.ui.screen.cells import Cells, Segment, Target, clip, text_width
+from tfdbg_cli.ui.screen.paint.cells import Cells, Segment, Target, clip, text_width
 from tfdbg_cli.ui.screen.stack import ViewStack
-from tfdbg_cli.ui.screen.state import State
+from tfdbg_cli.ui.screen.state import ScreenState
 from tfdbg_cli.ui.screen.view import View
 
 __all__ = ["menu_row", "nav_row", "prompt_row", "status_row", "title_row"]
@@ -83,7 +83,7 @@ class _Item(NamedTuple):
     action: str
 
 
-def status_row(state: State, width: int) -> Cells:
+def status_row(state: ScreenState, width: int) -> Cells:
     """How far the page is scrolled, what it shows of a tensor, the mouse, where to find help.
 
     Only whole items are shown: what is least needed goes first where there is no room.
@@ -118,7 +118,7 @@ def status_row(state: State, width: int) -> Cells:
     return clip(segments, 0, width, fill="status")
 
 
-def _right_items(state: State) -> list[_Item]:
+def _right_items(state: ScreenState) -> list[_Item]:
     keys = state.keys
     items = []
     if state.program_printed:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import urwid
 
-from tfdbg_cli.printable import printable
+from tfdbg_cli.common.printable import printable
 
 __all__ = ["Cells", "Segment", "Target", "canvas_of", "clip", "text_width"]
 

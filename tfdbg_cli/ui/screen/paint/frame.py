@@ -7,11 +7,11 @@ from typing import Protocol
 
 import urwid
 
-from tfdbg_cli.ui.screen.cells import Cells, Target, canvas_of
-from tfdbg_cli.ui.screen.painter import paint
-from tfdbg_cli.ui.screen.state import State
+from tfdbg_cli.ui.screen.paint.cells import Cells, Target, canvas_of
+from tfdbg_cli.ui.screen.paint.painter import paint
+from tfdbg_cli.ui.screen.state import ScreenState
 
-__all__ = ["Frame", "InputHandler"]
+__all__ = ["InputHandler", "ScreenFrame"]
 
 
 # urwid's type of a size; a box widget is only ever given columns and rows.
@@ -25,7 +25,7 @@ def _box(size: _Size) -> tuple[int, int]:
 
 
 class InputHandler(Protocol):
-    """Whom a `Frame` tells about keys and the mouse."""
+    """Whom a `ScreenFrame` tells about keys and the mouse."""
 
     def key(self, name: str) -> None:
         """A key was pressed."""
@@ -48,7 +48,7 @@ class InputHandler(Protocol):
         ...
 
 
-class Frame(urwid.Widget):
+class ScreenFrame(urwid.Widget):
     """One box widget for the whole screen.
 
     A screen of rows that are all made anew is simpler than a tree of widgets, leaves nothing
@@ -60,7 +60,7 @@ class Frame(urwid.Widget):
     no_cache = ["render"]  # noqa: RUF012
 
     def __init__(
-        self, state: State, handler: InputHandler, on_drawn: Callable[[], None] = lambda: None
+        self, state: ScreenState, handler: InputHandler, on_drawn: Callable[[], None] = lambda: None
     ) -> None:
         super().__init__()
         self._on_drawn = on_drawn

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import urwid
 
-from tfdbg_cli.documents import Line
+from tfdbg_cli.common.documents import Line
 from tfdbg_cli.ui.marks import cut_at, match_places
-from tfdbg_cli.ui.screen.cells import Cells, Segment, Target, clip
+from tfdbg_cli.ui.screen.paint.cells import Cells, Segment, Target, clip
 from tfdbg_cli.ui.screen.view import LinkPlace, View
 
 __all__ = ["page_rows", "thumb"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tfdbg_cli.ui.keys import Where
-from tfdbg_cli.ui.screen import bars, popups
-from tfdbg_cli.ui.screen.cells import Cells, clip
-from tfdbg_cli.ui.screen.page import page_rows
-from tfdbg_cli.ui.screen.state import State
+from tfdbg_cli.ui.screen.paint import bars, popups
+from tfdbg_cli.ui.screen.paint.cells import Cells, clip
+from tfdbg_cli.ui.screen.paint.page import page_rows
+from tfdbg_cli.ui.screen.state import ScreenState
 
 __all__ = ["paint"]
 
@@ -14,7 +14,7 @@ __all__ = ["paint"]
 _SMALL = 12
 
 
-def paint(state: State) -> tuple[list[Cells], tuple[int, int] | None]:
+def paint(state: ScreenState) -> tuple[list[Cells], tuple[int, int] | None]:
     """All rows of the screen, and the cursor ``(column, row)`` or ``None``."""
     view, areas, cols = state.view, state.areas, state.size[0]
     rows: list[Cells] = []
@@ -50,7 +50,7 @@ def paint(state: State) -> tuple[list[Cells], tuple[int, int] | None]:
     return rows, cursor
 
 
-def _overlay(state: State, room: int) -> list[Cells]:
+def _overlay(state: ScreenState, room: int) -> list[Cells]:
     """A question, a message or a list: they cover the status line and the rows above it."""
     cols, behind = state.size[0], state.areas.status[1]
     state.popup = (behind, behind)

@@ -9,8 +9,8 @@ import urwid
 
 from tfdbg_cli.commands.reply import Candidate, Choice, Question, Toast
 from tfdbg_cli.ui.marks import cut_at
-from tfdbg_cli.ui.screen.cells import Cells, Segment, Target, clip, text_width
-from tfdbg_cli.ui.screen.palette import Entry, Palette
+from tfdbg_cli.ui.screen.input.palette import Palette, PaletteEntry
+from tfdbg_cli.ui.screen.paint.cells import Cells, Segment, Target, clip, text_width
 
 __all__ = ["candidate_rows", "message_rows", "palette_rows", "question_rows", "window"]
 
@@ -168,7 +168,11 @@ def palette_rows(palette: Palette, height: int, width: int) -> list[Cells]:
 
 
 def _entry_row(
-    entry: Entry, fitting: Sequence[int], role: str, target: Target, widths: tuple[int, int, int]
+    entry: PaletteEntry,
+    fitting: Sequence[int],
+    role: str,
+    target: Target,
+    widths: tuple[int, int, int],
 ) -> Cells:
     """Name, explanation and note of an entry in columns; the letters that fit are marked."""
     pieces = []

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tfdbg_cli.errors import UserError
+from tfdbg_cli.common.errors import UserError
 
 __all__ = ["CLIPBOARD_LIMIT", "clipboard_sequence", "edited", "pager_command", "to_tmux"]
 

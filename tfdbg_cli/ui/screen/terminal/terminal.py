@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, TextIO
 import urwid
 from urwid.display import raw
 
-from tfdbg_cli.errors import UserError
-from tfdbg_cli.streams import Streams
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.streams import Streams
 from tfdbg_cli.ui.foreign import is_foreign
 
 if TYPE_CHECKING:
-    from tfdbg_cli.ui.screen.watchdog import Watchdog
+    from tfdbg_cli.ui.screen.terminal.watchdog import Watchdog
 
 __all__ = ["RealTerminal", "Terminal", "watchdog_of_terminal"]
 
@@ -97,7 +97,7 @@ class Terminal(Protocol):
         ...
 
 
-class _Screen(raw.Screen):
+class _TerminalScreen(raw.Screen):
     """urwid's screen, on which Ctrl-C is a key as long as no command is at work.
 
     As a signal it would reach the program's children and whoever started it, too. Outside the main
@@ -205,7 +205,7 @@ def watchdog_of_terminal(terminal: int) -> Watchdog | None:
         _watchdogs.clear()
         _watchdogs[pid] = None
         with contextlib.suppress(OSError, ImportError):  # not on Windows
-            from tfdbg_cli.ui.screen.watchdog import Watchdog
+            from tfdbg_cli.ui.screen.terminal.watchdog import Watchdog
 
             _watchdogs[pid] = Watchdog(terminal)
     return _watchdogs[pid]
@@ -241,10 +241,10 @@ class RealTerminal:
         self._handlers: dict[int, Any] = {}
         self._diversion: _Diversion | None = None
         self._files: tuple[BinaryIO, TextIO] | None = None
-        self._screen: _Screen | None = None
+        self._screen: _TerminalScreen | None = None
 
     @property
-    def screen(self) -> _Screen:
+    def screen(self) -> _TerminalScreen:
         """urwid's screen; it is up while urwid's loop runs."""
         assert self._screen is not None
         return self._screen
@@ -263,7 +263,9 @@ class RealTerminal:
         encoding = urwid.util.get_encoding()
         writer = os.fdopen(os.dup(screen), "w", encoding=encoding, errors="replace", newline="")
         self._files = reader, writer
-        self._screen = _Screen(reader, writer, bracketed_paste_mode=True, focus_reporting=False)
+        self._screen = _TerminalScreen(
+            reader, writer, bracketed_paste_mode=True, focus_reporting=False
+        )
         watchdog = watchdog_of_terminal(screen)
         with contextlib.suppress(OSError):  # no room for a temporary file: do without
             self._diversion = _Diversion(screen)

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import termios
 
-from tfdbg_cli.ui.screen.watchdog_main import DOWN, MODES, ROW, UP
+from tfdbg_cli.ui.screen.terminal.watchdog_main import DOWN, MODES, ROW, UP
 
 __all__ = ["Watchdog"]
 

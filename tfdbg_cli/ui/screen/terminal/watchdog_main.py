@@ -1,4 +1,4 @@
-"""The process behind `tfdbg_cli.ui.screen.watchdog`: run as a script, imports nothing of ours."""
+"""The process behind `tfdbg_cli.ui.screen.terminal.watchdog`: run as a script, imports nothing of ours."""
 
 from __future__ import annotations
 
