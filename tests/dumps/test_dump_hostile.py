@@ -158,8 +158,7 @@ def replaced(found, path, value):
 @settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_field_of_the_json_may_be_anything(good, tmp_path_factory, data):
-    folder = tmp_path_factory.mktemp("json") / "run"
-    shutil.copytree(good, folder)
+    folder = shutil.copytree(good, tmp_path_factory.mktemp("json") / "run")
     name = data.draw(
         st.sampled_from([f for f in files_of(good) if f.suffix in (".json", ".jsonl")])
     )
@@ -199,8 +198,7 @@ def damage(data, content):
 @settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_byte_of_a_run_folder_may_be_another(good, tmp_path_factory, data):
-    folder = tmp_path_factory.mktemp("bytes") / "run"
-    shutil.copytree(good, folder)
+    folder = shutil.copytree(good, tmp_path_factory.mktemp("bytes") / "run")
     name = data.draw(st.sampled_from(files_of(good)))
     (folder / name).write_bytes(damage(data, (good / name).read_bytes()))
     look_through(folder)
@@ -209,8 +207,7 @@ def test_any_byte_of_a_run_folder_may_be_another(good, tmp_path_factory, data):
 @settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_byte_of_a_dump_directory_may_be_another(good_directory, tmp_path_factory, data):
-    folder = tmp_path_factory.mktemp("bytes") / "run"
-    shutil.copytree(good_directory, folder)
+    folder = shutil.copytree(good_directory, tmp_path_factory.mktemp("bytes") / "run")
     name = data.draw(st.sampled_from(files_of(good_directory)))
     (folder / name).write_bytes(damage(data, (good_directory / name).read_bytes()))
     dump = look_through(folder)
@@ -267,8 +264,7 @@ def test_only_plain_files_are_read(kind, good, tmp_path):
 
 def test_a_dump_in_the_originals_format_may_hold_anything(good_directory, tmp_path):
     device = device_name_to_device_path(CPU0)
-    folder = tmp_path / "run"
-    shutil.copytree(good_directory, folder)
+    folder = shutil.copytree(good_directory, tmp_path / "run")
     name = next(path for path in files_of(folder) if path.name.startswith("_tfdbg_graph"))
     for at, make in enumerate(ENDLESS.values()):
         make(folder / f"_tfdbg_core_metadata_{at}")
@@ -289,8 +285,7 @@ def test_nothing_is_read_from_outside_of_the_folder(good, tmp_path):
     outside.mkdir()
     (outside / "index.json").write_text(json.dumps({"/home/user/train.py": "secret.txt"}))
     (outside / "secret.txt").write_text("SECRET\n" * 40)
-    folder = tmp_path / "run"
-    shutil.copytree(good, folder)
+    folder = shutil.copytree(good, tmp_path / "run")
     source = next((folder / "sources").glob("*.py"))
     source.unlink()
     source.symlink_to(outside / "secret.txt")
@@ -310,8 +305,7 @@ def test_nothing_is_read_from_outside_of_the_folder(good, tmp_path):
 
 
 def test_a_damaged_field_of_the_run_hides_no_other(good, tmp_path):
-    folder = tmp_path / "run"
-    shutil.copytree(good, folder)
+    folder = shutil.copytree(good, tmp_path / "run")
     path = folder / "run.json"
     text = path.read_text()
     for old, new in (('"call_count": 3', '"call_count": 1e999'), ('"kind": "run"', '"kind": [1]')):
@@ -340,8 +334,7 @@ def test_a_rank_and_a_run_are_damaged_on_their_own(good, tmp_path):
 
 
 def test_a_shape_from_nowhere_takes_no_memory(good, tmp_path):
-    folder = tmp_path / "run"
-    shutil.copytree(good, folder)
+    folder = shutil.copytree(good, tmp_path / "run")
     path = folder / "tensors.jsonl"
     lines = path.read_text().splitlines()
     record = json.loads(lines[1])

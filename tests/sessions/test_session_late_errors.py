@@ -187,25 +187,53 @@ def test_a_session_that_is_lost_after_the_run_and_made_anew(tf):
     assert {"train:0", "log:0"} <= set(ui.stops[1].names)
 
 
-def test_a_session_class_with_a_run_of_its_own(tf):
+@pytest.mark.parametrize("fetches", ["train:0", "train"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_session_class_with_a_run_of_its_own(tf, command, fetches):
+    calls = []
+
     class Careful(tf.Session):
         def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
+            calls.append(fetches)
             super().run(fetches, feed_dict, options, run_metadata)
             raise RuntimeError("too bad")
 
     with Careful() as session:
         tf.Session.run(session, tf.global_variables_initializer())
-        for command in ("run", "run -f has_inf_or_nan", "run -p"):
+        wrapper, ui = wrap(session, *script(command))
+        with pytest.raises(RuntimeError, match="too bad"):
+            wrapper.run(fetches)
+        assert tf.Session.run(session, tf.train.get_global_step()) == 1
+    assert len(calls) == 1
+    assert_told(ui.stops[-1], command, "train:0")
+
+
+def test_what_such_a_run_raises_before_it_runs_anything(tf):
+    class Strict(tf.Session):
+        def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
+            raise RuntimeError("not now")
+
+    with Strict() as session:
+        tf.Session.run(session, tf.global_variables_initializer())
+        for command in COMMANDS:
             wrapper, ui = wrap(session, command)
-            with pytest.raises(RuntimeError, match="too bad"):
+            with pytest.raises(RuntimeError, match="not now"):
                 wrapper.run("train:0")
-            assert ui.stops[-1].initial == "error", command
-            if command != "run -p":
-                assert "train:0" in ui.stops[-1].names
-        assert tf.Session.run(session, tf.train.get_global_step()) == 3
+            assert ui.modes == "s", command
 
 
-def test_a_fetch_type_whose_result_cant_be_made(tf):
+def assert_told(stop, command, *names):
+    """The stop is one of an error after the run, with tensors or timings if it was debugged."""
+    assert stop.initial == "error"
+    assert "raised by the program after the run" in stop.first_screen
+    assert stop.mode == ("profile" if command == "run -p" else "run-end")
+    if command in ("run", "run -f has_inf_or_nan", "invoke_stepper"):
+        assert set(names) <= set(stop.names)
+
+
+@pytest.fixture
+def pair():
+    """A fetch of ``train`` whose result can't be made."""
     from tensorflow.python.client import session as tf_session
 
     class Pair:
@@ -215,15 +243,89 @@ def test_a_fetch_type_whose_result_cant_be_made(tf):
         raise RuntimeError("too bad")
 
     tf_session.register_session_run_conversion_functions(Pair, lambda pair: (["train:0"], make))
-    try:
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
-            wrapper, ui = wrap(session, "run")
+    yield Pair()
+    expansions = tf_session._REGISTERED_EXPANSIONS
+    expansions[:] = [each for each in expansions if each[0] is not Pair]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_fetch_type_whose_result_cant_be_made(tf, pair, command):
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        wrapper, ui = wrap(session, *script(command))
+        with pytest.raises(RuntimeError, match="too bad"):
+            wrapper.run([pair, "log:0"])
+        assert session.run(tf.train.get_global_step()) == 1
+    assert_told(ui.stops[-1], command, "train:0", "log:0")
+
+
+def test_such_a_fetch_type_in_a_monitored_session(tf, pair):
+    with tf.train.MonitoredSession() as session:
+        for count, command in enumerate(COMMANDS, 1):
+            wrapper, ui = wrap(session, *script(command))
             with pytest.raises(RuntimeError, match="too bad"):
-                wrapper.run([Pair(), "log:0"])
-            assert session.run(tf.train.get_global_step()) == 1
-        assert ui.stops[1].initial == "error"
-        assert {"train:0", "log:0"} <= set(ui.stops[1].names)
-    finally:
-        expansions = tf_session._REGISTERED_EXPANSIONS
-        expansions[:] = [each for each in expansions if each[0] is not Pair]
+                wrapper.run([pair, "log:0"])
+            assert_told(ui.stops[-1], command, "train:0", "log:0")
+            assert session.run(tf.train.get_global_step()) == count
+
+
+@pytest.mark.parametrize("command", ["run", "run -f has_inf_or_nan", "run -n", "run -p"])
+def test_such_a_fetch_type_in_a_part_of_a_run(tf, pair, command):
+    tf.math.log(2.0 - 2.0 * tf.placeholder(tf.float32, [], name="x"), name="later")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        wrapper, ui = wrap(session, command, "run")
+        handle = wrapper.partial_run_setup(["train:0", "later:0"], ["x:0"])
+        with pytest.raises(RuntimeError, match="too bad"):
+            wrapper.partial_run(handle, pair)
+        if command == "run -n":
+            ui.script.extend([["run"]])
+        # The run is as good as ever.
+        assert wrapper.partial_run(handle, "later:0", {"x:0": 1.0}) == -float("inf")
+        assert session.run(tf.train.get_global_step()) == 1
+    end = ui.stops[1]
+    assert end.initial == "error"
+    assert "raised by the program after the run" in end.first_screen
+    assert ("train:0" in end.names) == (command != "run -n")
+    assert "later:0" in ui.stops[-1].names
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+@pytest.mark.parametrize("error", [None, RuntimeError("too bad")])
+def test_a_session_class_with_partial_runs_of_its_own(tf, error, is_installed):
+    """Its methods are called as often as the program calls them, however it is debugged."""
+    from tfdbg_cli.engines.tensorflow.engine import ENGINE
+
+    calls = []
+
+    class Careful(tf.Session):
+        def partial_run_setup(self, fetches, feeds=None):
+            calls.append("setup")
+            return super().partial_run_setup(fetches, feeds)
+
+        def partial_run(self, handle, fetches, feed_dict=None):
+            calls.append("part")
+            value = super().partial_run(handle, fetches, feed_dict)
+            if error is not None:
+                raise error
+            return value
+
+    with Careful() as session:
+        session.run(tf.global_variables_initializer())
+        wrapper, ui = wrap(session)
+        undo = ENGINE.install(lambda session: wrapper) if is_installed else lambda: None
+        asked = session if is_installed else wrapper
+        try:
+            handle = asked.partial_run_setup(["train:0"], [])
+            if error is None:
+                assert asked.partial_run(handle, "train:0") == 1
+            else:
+                with pytest.raises(RuntimeError, match="too bad"):
+                    asked.partial_run(handle, "train:0")
+        finally:
+            undo()
+    assert calls == ["setup", "part"]
+    assert "train:0" in ui.stops[1].names
+    # Under `install` it is the framework's part that is the run.
+    is_told = error is not None and not is_installed
+    assert ui.stops[1].initial == ("error" if is_told else "lt")

@@ -36,6 +36,13 @@ def torch_engine(monkeypatch):
 
 
 @pytest.fixture
+def x():
+    """What the models of PyTorch are given."""
+    torch = pytest.importorskip("torch")
+    return torch.linspace(-1, 1, 12).reshape(3, 4)
+
+
+@pytest.fixture
 def known():
     """Runs a text whose lines are known to Python; gives its namespace."""
     names = []

@@ -55,11 +55,6 @@ def net():
     return Net()
 
 
-@pytest.fixture
-def x():
-    return torch.linspace(-1, 1, 12).reshape(3, 4)
-
-
 NOBODY = ([False, False], [False], [False])
 
 

@@ -51,11 +51,6 @@ def net():
     return Net()
 
 
-@pytest.fixture
-def x():
-    return torch.linspace(-1, 1, 12).reshape(3, 4)
-
-
 @pytest.fixture(params=["only modules", "all ops"])
 def keep(request):
     """With and without a recording of all ops around it."""

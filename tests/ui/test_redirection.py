@@ -112,21 +112,22 @@ def test_a_person_is_asked_on_the_terminal(
     assert "failed" not in shown.raw
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_in_batch_the_output_goes_where_it_began(script: Path, kind: str) -> None:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "tfdbg_cli", "--batch"),
-            *("-c", "run", "-c", "lt", "-c", "bad"),
-            *(str(script), kind),
-        ],
+def batch(*words: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """What the debugger does without a terminal."""
+    return subprocess.run(
+        [sys.executable, "-m", "tfdbg_cli", "--batch", *words],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=timeout,
         check=False,
     )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_batch_the_output_goes_where_it_began(script: Path, kind: str) -> None:
+    done = batch("-c", "run", "-c", "lt", "-c", "bad", str(script), kind)
     assert re.search(r"^--- lt ---$.*^\S+ +4 +Log .* y:0$", done.stdout, re.M | re.S)
     assert f"RESULT {expected(kind)!r}\n" in done.stdout
     assert done.stderr.startswith("ERROR: ")
@@ -143,15 +144,7 @@ def test_descriptors_that_the_program_closes_and_takes(script: Path) -> None:
         "session.run(one)\n"
         "print('RESULT', repr(open('mine').read()))\n"
     )
-    done = subprocess.run(
-        [*(sys.executable, "-m", "tfdbg_cli", "--batch"), *("-c", "run", "-c", "lt"), str(script)],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = batch("-c", "run", "-c", "lt", str(script))
     assert "RESULT ''\n" in done.stdout, done.stderr
     assert "one:0" in done.stdout
 
@@ -169,13 +162,5 @@ def test_nobody_waits_for_a_child_that_goes_on(script: Path) -> None:
         "    os._exit(0)\n"
         "print('parent')\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "tfdbg_cli", "--batch", str(script)],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    done = batch(str(script), timeout=30)
     assert done.stdout == "parent\n"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -26,6 +27,8 @@ WRITTEN = "written"
 _VIEW = "_view"
 
 _CLEAN = Health(0, 0, 0)
+
+_Found = TypeVar("_Found")
 
 
 class TensorLineage:
@@ -51,6 +54,7 @@ class TensorLineage:
         self.roles = op_roles(info.engine if info is not None else "")
         graph = dump.graph()
         self.graph: Graph | None = weakref.proxy(graph) if graph is not None else None
+        self._found: dict[object, Any] = {}
         self._ancestry: Ancestry | None = None
         if self.graph is not None:
             self._ancestry = Ancestry(self.dump, self.graph, lambda datum: bool(self.bad(datum)))
@@ -61,6 +65,13 @@ class TensorLineage:
         found = cls._all.get(dump)
         if found is None or found._count_of_data != len(dump.data()):
             found = cls._all[dump] = cls(dump)
+        return found
+
+    def once(self, make: Callable[[TensorLineage], _Found]) -> _Found:
+        """What a function makes of this lineage: the same each time, kept as long as this is."""
+        if make not in self._found:
+            self._found[make] = make(self)
+        found: _Found = self._found[make]
         return found
 
     @property

@@ -6,7 +6,7 @@ import enum
 import re
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -68,15 +68,14 @@ def origin_of_nonfinite(datum: Datum, tensor: Any, dump: Dump) -> bool:
     lineage = TensorLineage.of(dump)
     if not lineage.bad(datum, tensor):
         return False
-    return _Kinds.of(lineage).kind(datum) is _Kind.ORIGIN and Outcome.of(lineage).got_somewhere(
-        datum
-    )
+    is_origin = lineage.once(_Kinds).kind(datum) is _Kind.ORIGIN
+    return is_origin and lineage.once(Outcome).got_somewhere(datum)
 
 
 def began_here(dump: Dump, datum: Datum) -> bool:
     """Whether something bad came out of clean inputs in a tensor, whatever became of it."""
     lineage = TensorLineage.of(dump)
-    return lineage.bad(datum) is not None and _Kinds.of(lineage).kind(datum) is _Kind.ORIGIN
+    return lineage.bad(datum) is not None and lineage.once(_Kinds).kind(datum) is _Kind.ORIGIN
 
 
 def stayed_local(dump: Dump, way: Sequence[Datum]) -> bool:
@@ -86,7 +85,7 @@ def stayed_local(dump: Dump, way: Sequence[Datum]) -> bool:
         dump: whose tensor it is.
         way: bad tensors, each computed from the next one; the last is the one in question.
     """
-    outcome = Outcome.of(TensorLineage.of(dump))
+    outcome = TensorLineage.of(dump).once(Outcome)
     return not any(map(outcome.is_end, way)) and not outcome.got_somewhere(way[-1])
 
 
@@ -102,18 +101,9 @@ def left_out(dump: Dump) -> list[Datum]:
 class _Kinds:
     """Of which kind each tensor of a dump is, once somebody has asked."""
 
-    _all: ClassVar[weakref.WeakKeyDictionary[TensorLineage, _Kinds]] = weakref.WeakKeyDictionary()
-
     def __init__(self, lineage: TensorLineage) -> None:
         self._known: dict[int, _Kind] = {}
         self._lineage: TensorLineage = weakref.proxy(lineage)
-
-    @classmethod
-    def of(cls, lineage: TensorLineage) -> _Kinds:
-        found = cls._all.get(lineage)
-        if found is None:
-            found = cls._all[lineage] = cls(lineage)
-        return found
 
     def kind(self, datum: Datum) -> _Kind:
         """The kind of a tensor. Walks back only through bad ones, and over each of them once."""

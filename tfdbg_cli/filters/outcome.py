@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import ClassVar
 
 import numpy as np
 
@@ -38,23 +37,13 @@ class Outcome:
     node has read are the ends.
 
     Args:
-        lineage: of the dump; with a graph.
+        lineage: of the dump; with a graph. `TensorLineage.once` keeps the one of it.
     """
-
-    _all: ClassVar[weakref.WeakKeyDictionary[TensorLineage, Outcome]] = weakref.WeakKeyDictionary()
 
     def __init__(self, lineage: TensorLineage) -> None:
         self._lineage: TensorLineage = weakref.proxy(lineage)
         self._data: set[int] | None = None
         self._names: set[str] | None = None
-
-    @classmethod
-    def of(cls, lineage: TensorLineage) -> Outcome:
-        """The same one for the same lineage."""
-        found = cls._all.get(lineage)
-        if found is None:
-            found = cls._all[lineage] = cls(lineage)
-        return found
 
     def got_somewhere(self, datum: Datum) -> bool:
         """Whether what is bad in a tensor was taken over, all the way to an end of the run."""

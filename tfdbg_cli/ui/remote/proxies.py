@@ -264,6 +264,10 @@ class RemoteDocument(Document):
                     self._blocks.pop(block, None)
                     del self._until[block]
 
+    def _search(self, name: str, pattern: re.Pattern[str], **place: int) -> Any:
+        flags = pattern.flags & ~re.UNICODE
+        return self._ask(name, pattern=pattern.pattern, flags=flags, **place)
+
     def find(
         self, pattern: re.Pattern[str], start: int, direction: int = 1, stop: int | None = None
     ) -> int | None:
@@ -275,13 +279,7 @@ class RemoteDocument(Document):
         while (end - at) * direction > 0:
             known = self._searched
             if known is None or not known.covers(pattern, direction, at):
-                data = self._ask(
-                    "find",
-                    pattern=pattern.pattern,
-                    flags=pattern.flags & ~re.UNICODE,
-                    start=at,
-                    direction=direction,
-                )
+                data = self._search("find", pattern, start=at, direction=direction)
                 hit, upto = codec.decode_hit(data)
                 known = self._searched = _Searched(pattern, direction, at, upto, hit)
                 if hit is None and upto == at:
@@ -296,13 +294,7 @@ class RemoteDocument(Document):
         at, end = max(start, 0), min(stop, self._count)
         found: list[int] = []
         while at < end:
-            data = self._ask(
-                "matches",
-                pattern=pattern.pattern,
-                flags=pattern.flags & ~re.UNICODE,
-                start=at,
-                stop=end,
-            )
+            data = self._search("matches", pattern, start=at, stop=end)
             hits, upto = codec.decode_hits(data)
             found += hits
             if upto <= at:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -32,7 +33,7 @@ from tfdbg_cli.engines.tensorflow.capture.watch import all_watchable, debug_opti
 from tfdbg_cli.engines.tensorflow.graph import GraphView
 from tfdbg_cli.engines.tensorflow.sessions import errors, guard, install, recovery
 from tfdbg_cli.engines.tensorflow.sessions.callables import Callables
-from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
+from tfdbg_cli.engines.tensorflow.sessions.errors import attempt, attempt_late, run_plainly
 from tfdbg_cli.engines.tensorflow.sessions.partial import PartialRuns
 from tfdbg_cli.engines.tensorflow.sessions.requests import (
     Kept,
@@ -82,6 +83,11 @@ class TensorFlowAdapter(SessionAdapter):
         run = guard.runner(self.session)
         with guard.bypass():
             return run(fetches, feed_dict, options, run_metadata)
+
+    def call(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> RunCall:
+        """The run of these arguments."""
+        call = super().call(fetches, feed_dict, options, run_metadata)
+        return dataclasses.replace(call, plain=lambda: run_plainly(call.run))
 
     def debug_run(
         self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any, watch: Watch
@@ -144,15 +150,16 @@ class TensorFlowAdapter(SessionAdapter):
                 except OSError as full:
                     problems.append(f"Loops and functions were not watched: {one_line(full)}")
             kept = Kept(plan.extra)
-            values, error, late = _attempt_late(
-                lambda: run([kept, fetches], feed_dict, debugged, run_metadata),
-                lambda: kept.has_come,
+            values, error, late, is_done = attempt_late(
+                lambda: run([kept, fetches], feed_dict, debugged, run_metadata)
             )
             seen = take(folder, problems.append, assembly.ran) if folder else []
-        if error is None or kept.has_come:
-            dump = assembly.dump(plan.entries, kept.values or [], seen)
+        if is_done:
+            entries = plan.entries if kept.values is not None else []
+            dump = assembly.dump(entries, kept.values or [], seen)
             capture = Capture(values[1] if error is None else None, dump, error, late=late)
         else:
+            assert error is not None
             capture = self._failed(
                 lambda: run(fetches, feed_dict, options, run_metadata),
                 lambda tensors: run(tensors, feed_dict, None, None),
@@ -257,12 +264,12 @@ class TensorFlowAdapter(SessionAdapter):
                 watch.debug_ops,
                 watch.tolerate_failures,
             )
-            value, error = attempt(lambda: run(with_debug(options, debug)))
+            value, error, late, _ = attempt_late(lambda: run(with_debug(options, debug)))
             problems: list[str] = []
             seen = take(folder, problems.append) if folder else []
         dump = assembly.dump([], [], seen, everything=True)
         dump.warnings.extend(problems)
-        return Capture(value, dump, error)
+        return Capture(value, dump, error, late=late)
 
     def profile_run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Capture:
         """``Session.run`` with full tracing; the step stats are in `Capture.run_metadata`."""
@@ -275,9 +282,8 @@ class TensorFlowAdapter(SessionAdapter):
     ) -> Capture:
         """As `profile_run`, through a given ``run`` of the session."""
         record = config_pb2.RunMetadata()
-        value, error, late = _attempt_late(
-            lambda: run(fetches, feed_dict, traced(options), record),
-            lambda: record.HasField("step_stats"),
+        value, error, late, _ = attempt_late(
+            lambda: run(fetches, feed_dict, traced(options), record)
         )
         if run_metadata is not None and error is None:
             run_metadata.CopyFrom(record)
@@ -285,7 +291,7 @@ class TensorFlowAdapter(SessionAdapter):
                 run_metadata.ClearField("step_stats")
         timings = StepTimings(self.session.graph, self._graph_view(), record.step_stats)
         dump = MemoryDump(timings.graph, profile=timings.profile)
-        if error is not None and late is None:
+        if error is not None and not record.HasField("step_stats"):
             dump.warnings.append("TensorFlow gives no timings of a run that failed.")
         return Capture(value, dump, error, record, late)
 
@@ -439,27 +445,6 @@ class TensorFlowAdapter(SessionAdapter):
         """A context in which ``tensor.eval()`` and ``op.run()`` go through ``wrapper``."""
         context: AbstractContextManager[Any] = tf_session.BaseSession.as_default(wrapper)
         return context
-
-
-def _attempt_late(
-    run: Callable[[], Any], is_done: Callable[[], bool]
-) -> tuple[Any, BaseException | None, RunError | None]:
-    """As `attempt`, where the program's own code may raise after the runtime's work.
-
-    Args:
-        run: the run.
-        is_done: whether the runtime has done its work.
-
-    Returns:
-        The value, the error and, if it is a late one, what to tell of it.
-    """
-    try:
-        value, error = attempt(run)
-    except BaseException as raised:
-        if not is_done():
-            raise
-        value, error = None, raised
-    return value, error, errors.late(error) if error is not None and is_done() else None
 
 
 def _may_skip_a_loop(functions: Functions, calls: Collection[Any]) -> bool:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from tensorflow.python.framework import errors_impl
 
 from tfdbg_cli.common.errors import message_of
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.run_errors import late_error
+from tfdbg_cli.engines.base import Capture
+from tfdbg_cli.engines.tensorflow.sessions import guard
+from tfdbg_cli.engines.tensorflow.sessions.install import open_doors
 
 __all__ = [
+    "Attempt",
     "attempt",
+    "attempt_late",
     "describe",
     "failed_op",
     "is_expected",
@@ -22,6 +27,7 @@ __all__ = [
     "late",
     "name_op",
     "reason",
+    "run_plainly",
     "unmasked",
 ]
 
@@ -56,6 +62,50 @@ def attempt(run: Callable[[], Any]) -> tuple[Any, BaseException | None]:
         if not isinstance(error, errors_impl.OpError):
             raise
         return None, error
+
+
+class Attempt(NamedTuple):
+    """What came of a run.
+
+    Attributes:
+        value: what it returned.
+        error: what it has raised; ``None``: nothing.
+        late: what to tell of ``error``, if the program's own code has raised it after the
+            runtime's work.
+        is_done: whether the runtime has done its work.
+    """
+
+    value: Any
+    error: BaseException | None
+    late: RunError | None
+    is_done: bool
+
+
+def attempt_late(run: Callable[[], Any]) -> Attempt:
+    """As `attempt`, where the program's own code may raise after the runtime's work.
+
+    That is a ``run`` in a class of the program's, or what it has registered for a type of its own,
+    which makes the result.
+
+    Raises:
+        BaseException: any error but the runtime's before it has done its work.
+    """
+    with open_doors():
+        before = guard.done()
+        try:
+            value, error = attempt(run)
+        except BaseException as raised:
+            if guard.done() == before:
+                raise
+            value, error = None, raised
+        is_done = error is None or guard.done() != before
+    return Attempt(value, error, late(error) if error is not None and is_done else None, is_done)
+
+
+def run_plainly(run: Callable[[], Any]) -> Capture:
+    """A run that isn't debugged, with whatever it has raised; see `attempt_late`."""
+    value, error, late, _ = attempt_late(run)
+    return Capture(value, None, error, late=late)
 
 
 def unmasked(error: BaseException) -> BaseException:

@@ -8,7 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-__all__ = ["Interception", "bypass", "bypassed", "entered", "intercept", "interceptions", "runner"]
+__all__ = [
+    "Interception",
+    "bypass",
+    "bypassed",
+    "done",
+    "entered",
+    "intercept",
+    "interceptions",
+    "note_done",
+    "runner",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +50,13 @@ class Interception:
 class _Entered(NamedTuple):
     session: Any
     plain: Callable[..., Any]
+    method: str
 
 
 class _State(threading.local):
     def __init__(self) -> None:
         self.depth = 0
+        self.done = 0
         self.runners: list[_Entered] = []
         self.interceptions: list[Interception] = []
 
@@ -68,22 +80,32 @@ def bypass() -> Iterator[None]:
 
 
 @contextmanager
-def entered(session: Any, plain: Callable[..., Any]) -> Iterator[None]:
+def entered(session: Any, plain: Callable[..., Any], method: str = "run") -> Iterator[None]:
     """A patched method of ``session`` was called; ``plain`` is what it was before."""
-    _STATE.runners.append(_Entered(session, plain))
+    _STATE.runners.append(_Entered(session, plain, method))
     try:
         yield
     finally:
         _STATE.runners.pop()
 
 
-def runner(session: Any) -> Callable[..., Any]:
-    """The framework's ``run`` for a session: the one behind the patch it was entered through."""
-    run: Callable[..., Any] = session.run
+def runner(session: Any, method: str = "run") -> Callable[..., Any]:
+    """The framework's method of a session: the one behind the patch it was entered through."""
+    run: Callable[..., Any] = getattr(session, method)
     for door in _STATE.runners:
-        if door.session is session:
+        if door.session is session and door.method == method:
             run = door.plain
     return run
+
+
+def note_done() -> None:
+    """The runtime has done its work for a run, or for a part of one."""
+    _STATE.done += 1
+
+
+def done() -> int:
+    """How often the runtime has done its work on this thread, where the doors were open."""
+    return _STATE.done
 
 
 def intercept(interception: Interception) -> Callable[[], None]:

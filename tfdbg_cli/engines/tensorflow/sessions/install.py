@@ -69,6 +69,7 @@ def install(wrap: WrapSession) -> Callable[[], None]:
     """
     with _lock:
         _open_doors()
+        keep_code()
         _wraps.append(wrap)
     undone = False
 
@@ -85,7 +86,7 @@ def install(wrap: WrapSession) -> Callable[[], None]:
 
 @contextmanager
 def open_doors() -> Iterator[None]:
-    """The patches are in place within, so that interceptions are seen."""
+    """The patches are in place within, so that interceptions and ends of runs are seen."""
     with _lock:
         _open_doors()
     try:
@@ -113,7 +114,7 @@ def _open_doors() -> None:
         _patch(base, "_make_callable_from_options", _make_callable_from_options)
         _patch(base, "partial_run_setup", _partial_run_setup)
         _patch(base, "partial_run", _partial_run)
-        keep_code()
+        _patch(base, "_do_run", _do_run)
     _patch_monitored()
 
 
@@ -229,7 +230,8 @@ def _partial_run_setup(original: Callable[..., Any]) -> Callable[..., Any]:
         wrap = _wrap()
         if wrap is None:
             return original(self, fetches, feeds)
-        return wrap(self).partial_run_setup(fetches, feeds)
+        with guard.entered(self, functools.partial(original, self), "partial_run_setup"):
+            return wrap(self).partial_run_setup(fetches, feeds)
 
     return partial_run_setup
 
@@ -240,9 +242,20 @@ def _partial_run(original: Callable[..., Any]) -> Callable[..., Any]:
         wrap = _wrap()
         if wrap is None:
             return original(self, handle, fetches, feed_dict)
-        return wrap(self).partial_run(handle, fetches, feed_dict)
+        with guard.entered(self, functools.partial(original, self), "partial_run"):
+            return wrap(self).partial_run(handle, fetches, feed_dict)
 
     return partial_run
+
+
+def _do_run(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def _do_run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        values = original(self, *args, **kwargs)
+        guard.note_done()
+        return values
+
+    return _do_run
 
 
 def _monitored_run(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -50,8 +50,7 @@ class MonitoredAdapter(TensorFlowAdapter):
         def untouched(
             adapter: TensorFlowAdapter, run: Any, fetches: Any, feeds: Any, opts: Any, metadata: Any
         ) -> Capture:
-            value, error = errors.attempt(lambda: run(fetches, feeds, opts, metadata))
-            return Capture(value, None, error)
+            return errors.run_plainly(lambda: run(fetches, feeds, opts, metadata))
 
         def plain() -> Capture:
             capture = self._below_run(untouched, *arguments)

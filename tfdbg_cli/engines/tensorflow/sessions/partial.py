@@ -13,8 +13,8 @@ from tfdbg_cli.engines.base import Capture, RunCall, Watch
 from tfdbg_cli.engines.tensorflow.capture.plan import CapturePlan, Matcher, PlannedTensor, make_plan
 from tfdbg_cli.engines.tensorflow.capture.topology import walk
 from tfdbg_cli.engines.tensorflow.sessions import guard
-from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
-from tfdbg_cli.engines.tensorflow.sessions.requests import RunRequest, resolve
+from tfdbg_cli.engines.tensorflow.sessions.errors import attempt_late, run_plainly
+from tfdbg_cli.engines.tensorflow.sessions.requests import Kept, RunRequest, resolve
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.tensorflow.sessions.adapter import TensorFlowAdapter
@@ -100,14 +100,15 @@ class PartialRuns:
     def setup(self, fetches: Any, feeds: Any) -> Any:
         """``Session.partial_run_setup``; its handle."""
         session = self._adapter.session
+        set_up = guard.runner(session, "partial_run_setup")
         with guard.bypass():
             try:
                 request = _resolve_setup(session.graph, fetches, feeds)
                 state = _Partial(request, make_plan(session.graph, request, Watch()))
-                handle = session.partial_run_setup([fetches, list(state.left.values())], feeds)
+                handle = set_up([fetches, list(state.left.values())], feeds)
             except Exception:
                 # Mostly the arguments are wrong; TensorFlow itself says best in what way.
-                return session.partial_run_setup(fetches, feeds)
+                return set_up(fetches, feeds)
         with self._lock:
             self._running[handle] = state
             while len(self._running) > _MOST:
@@ -117,11 +118,16 @@ class PartialRuns:
     def call(self, handle: Any, fetches: Any, feed_dict: Any) -> RunCall:
         """One part of a partial run."""
         adapter = self._adapter
+
+        def run() -> Any:
+            return self._run(handle, fetches, feed_dict)
+
         return RunCall(
             adapter.fetch_names(fetches),
             adapter.feeds(feed_dict),
-            run=lambda: self._run(handle, fetches, feed_dict),
+            run=run,
             debug=lambda watch: self._debug(handle, fetches, feed_dict, watch),
+            plain=lambda: run_plainly(run),
         )
 
     def _part(
@@ -138,7 +144,7 @@ class PartialRuns:
 
     def _run(self, handle: Any, fetches: Any, feed_dict: Any) -> Any:
         part = self._part(handle, fetches, feed_dict)
-        run = self._adapter.session.partial_run
+        run = guard.runner(self._adapter.session, "partial_run")
         with guard.bypass():
             if part is None:
                 return run(handle, fetches, feed_dict)
@@ -149,40 +155,41 @@ class PartialRuns:
 
     def _debug(self, handle: Any, fetches: Any, feed_dict: Any, watch: Watch) -> Capture:
         adapter, part = self._adapter, self._part(handle, fetches, feed_dict)
-        run = adapter.session.partial_run
+        run = guard.runner(adapter.session, "partial_run")
         if part is None:
             with guard.bypass():
-                value, error = attempt(lambda: run(handle, fetches, feed_dict))
-            dump = MemoryDump(adapter.graph)
-            dump.warnings.append("The run was not watched: its setup isn't known.")
-            return Capture(value, dump, error)
+                capture = run_plainly(lambda: run(handle, fetches, feed_dict))
+            capture.dump = MemoryDump(adapter.graph)
+            capture.dump.warnings.append("The run was not watched: its setup isn't known.")
+            return capture
         state, request = part
         extra = [*state.take(request, debugged=True), *request.fetches, *request.feeds]
         self._forget(handle, state)
         assembly = adapter.assembly(state.plan)
+        kept = Kept(extra)
         with guard.bypass():
-            values, error = attempt(lambda: run(handle, [fetches, extra], feed_dict))
-        if error is None:
-            found = {_key(tensor): value for tensor, value in zip(extra, values[1], strict=True)}
-            state.found.update(found)
-            listed = found
+            values, error, late, is_done = attempt_late(
+                lambda: run(handle, [kept, fetches], feed_dict)
+            )
+        if is_done:
+            listed = dict(zip(map(_key, extra), kept.values or (), strict=False))
+            state.found.update(listed)
         else:
             # The runtime cancels the session with the run: nothing can be computed any more.
             listed = state.found
-        reached = state.ancestors(request) if error is None else set(state.plan.ops)
+        reached = state.ancestors(request) if is_done else set(state.plan.ops)
         entries, given = _listed(state.plan, listed, reached, Matcher(watch))
         dump = assembly.dump(entries, given, [])
-        if error is not None:
+        if not is_done:
             dump.warnings.append(
                 "A part of the run failed: the tensors are those of earlier parts."
             )
-            return Capture(None, dump, error)
-        if state.plan.watched or state.plan.functional:
+        elif state.plan.watched or state.plan.functional:
             dump.warnings.append(
                 "A partial run can't be watched from inside: tensors of loops, branches and "
                 "functions are missing."
             )
-        return Capture(values[0], dump)
+        return Capture(values[1] if error is None else None, dump, error, late=late)
 
     def _forget(self, handle: Any, state: _Partial) -> None:
         if not (state.fetches or state.targets or state.feeds):

@@ -26,17 +26,12 @@ class Kept:
         tensors: the tensors.
 
     Attributes:
-        values: their values; ``None``: the runtime has given none.
+        values: their values; ``None``: they haven't come.
     """
 
     def __init__(self, tensors: Sequence[Any]) -> None:
         self.tensors = list(tensors)
         self.values: list[Any] | None = None if self.tensors else []
-
-    @property
-    def has_come(self) -> bool:
-        """Whether the runtime is known to have done its work."""
-        return bool(self.values)
 
     def _take(self, values: list[Any]) -> None:
         self.values = values

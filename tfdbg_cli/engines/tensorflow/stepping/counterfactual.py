@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
+
+from tensorflow.python.client import session as tf_session
 
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
@@ -74,7 +77,9 @@ class Counterfactuals:
         self._calls = FUNCTIONAL | getattr(adapter.framework_graph, "_functions", {}).keys()
         run = guard.runner(adapter.session)
         known = [state for state in layout.users if state.type in VARIABLES]
-        self.doors = VariableDoors(known, run)
+        # A class of the program's may do more in its `run`: that is for the run alone.
+        own_run = functools.partial(tf_session.BaseSession.run, adapter.session)
+        self.doors = VariableDoors(known, own_run)
         self.stuck = frozenset(_stuck(layout, self.doors))
         self._lost = beyond_recall(layout, self.stuck)
         with guard.bypass():

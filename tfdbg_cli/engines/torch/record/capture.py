@@ -10,7 +10,6 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tfdbg_cli.engines.torch.private import fake_classes, modes_below
-from tfdbg_cli.engines.torch.runs.updates_by_hand import begins_forward
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,8 +70,8 @@ class CaptureMode(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is Any to
         if modes_below():  # fake tensors or tracing: no values either
             return func(*args, **kwargs)
         ops = self._ops
-        if ops is not None and ops.awaits_forward is not None and begins_forward(args):
-            ops = ops.follow()
+        if ops is not None and ops.update is not None:
+            ops = ops.follow(args, sys._getframe(1))
         record = ops.begin(func, args, kwargs, sys._getframe(1)) if ops is not None else None
         if ops is None or record is None:
             return func(*args, **kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -52,6 +53,10 @@ class CaptureLevel:
         self.refusal = ""
         self.seconds = 0.0
         self._began = 0.0
+
+    def serves(self, watch: Watch) -> bool:
+        """Whether it does for something else that is asked for, which it does from now on."""
+        return self.watch == watch
 
     def start(self) -> None:
         """Look from now on, on this thread."""
@@ -241,6 +246,13 @@ class FullLevel(RecordingLevel):
         self.recorder = recorder or RunRecorder(
             watch, hold=True, limit=watch.limit, names=names, check=self._checks
         )
+
+    def serves(self, watch: Watch) -> bool:
+        """It does for the same without a filter as well."""
+        unfiltered = dataclasses.replace(self.watch, filter_name="", exclude="", predicate=None)
+        if watch == unfiltered:
+            self.watch, self._checks = watch, None
+        return super().serves(watch)
 
     def join(self, pairs: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
         """Let tensors stand for others that are the same, and have been recorded."""

@@ -26,6 +26,7 @@ from tfdbg_cli.engines.torch.record.tracking import Tracker
 from tfdbg_cli.engines.torch.record.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.torch.record.written import make_written
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
+from tfdbg_cli.engines.torch.runs.updates_by_hand import Update
 
 __all__ = ["OpRecorder"]
 
@@ -52,7 +53,7 @@ class OpRecorder:
         contexts: the calls that are open.
         failure: the last op that raised.
         troubles: what went wrong in here.
-        awaits_forward: gives those that are to be told of the next forward pass; ``None``: these.
+        update: that a run waits for, by hand.
         passage: lets ops pass one by one; ``None``: they pass as they come.
     """
 
@@ -63,7 +64,8 @@ class OpRecorder:
         self.failure: OpFailure | None = None
         self.troubles: list[str] = []
         self.passage: Any = None
-        self.awaits_forward: Callable[[], OpRecorder | None] | None = None
+        self.update: Update | None = None
+        self._after_update: Callable[[], OpRecorder | None] = lambda: None
         self.tracker = Tracker()
         self.holder = holder if holder is not None else Holder()
         # Neither of these keeps what keeps it: memory is let go of as soon as a run is.
@@ -139,11 +141,22 @@ class OpRecorder:
         if record is not None:
             self.failed(record, error)
 
-    def follow(self) -> OpRecorder:
-        """Who is to be told of the forward pass that begins now."""
-        find, self.awaits_forward = self.awaits_forward, None
+    def await_update(self, update: Update, after: Callable[[], OpRecorder | None]) -> None:
+        """Wait for an update by hand.
+
+        Args:
+            update: where it is.
+            after: gives those that are to be told of what comes after it; ``None``: these.
+        """
+        self.update, self._after_update = update, after
+
+    def follow(self, arguments: Any, frame: FrameType | None) -> OpRecorder:
+        """Who is to be told of an op that comes while an update is waited for."""
         try:
-            return (find() if find is not None else None) or self
+            if self.update is None or not self.update.is_over(arguments, frame):
+                return self
+            self.update = None
+            return self._after_update() or self
         except Exception as error:
             self._trouble(error)
             return self
@@ -490,9 +503,10 @@ class OpRecorder:
 
     def finish(self) -> None:
         """The run is over: what was written to and not read since is shown as it is now."""
-        for tensor, made in list(self.tracker.living()):
-            if not made.record.is_adopted:
+        for tensor, known in list(self.tracker.living()):
+            if not known.record.is_adopted:
                 continue
+            made = self.tracker.find_now(tensor, known)
             has_changed = made.is_pending or made.key in self.tracker.writes
             output = self.find(tensor) if has_changed else made
             if output is not None and output.record.facts is not None:

@@ -171,7 +171,9 @@ class RunRecorder:
 
     def hand_over(self, other: RunRecorder) -> None:
         """Another one is told of what comes, though it hasn't been started."""
-        other.ops.contexts.state().begin()
+        # The op that is about to be done may have its autograd node already.
+        seen = self.ops.contexts.state().last_sequence
+        other.ops.contexts.state().last_sequence = seen
         self._mode.tell(other.ops)
         if self._api_mode is not None:
             self._api_mode.tell(other.ops)

@@ -44,13 +44,20 @@ class Tracker:
         again = self._again.get(id(tensor))
         if again is not None and again[0]() is tensor:
             return again[1]
-        key = storage_key(tensor)
-        found = self._in_storage.get(key) if key else None
-        if found is None:
-            return None
-        output = _closest(tensor, found) if isinstance(found, list) else found
-        self._again[id(tensor)] = (weakref.ref(tensor), output)
+        output = self._find_there(tensor, storage_key(tensor))
+        if output is not None:
+            self._again[id(tensor)] = (weakref.ref(tensor), output)
         return output
+
+    def _find_there(self, tensor: torch.Tensor, key: int) -> OpOutput | None:
+        """The output that lies where a tensor does."""
+        found = self._in_storage.get(key) if key else None
+        return _closest(tensor, found) if isinstance(found, list) else found
+
+    def find_now(self, tensor: torch.Tensor, made: OpOutput) -> OpOutput:
+        """The output that a tensor is now: it was another before ``w.data = ...``."""
+        key = storage_key(tensor)
+        return made if key == made.key else self._find_there(tensor, key) or made
 
     def add(self, tensor: torch.Tensor, output: OpOutput) -> None:
         """A tensor is this output from now on."""

@@ -30,6 +30,7 @@ from tfdbg_cli.engines.torch.runs.description import INFERENCE, TRAINING, Descri
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.forwards import Forwards
 from tfdbg_cli.engines.torch.runs.patches import Optimizers
+from tfdbg_cli.engines.torch.runs.updates_by_hand import Update
 from tfdbg_cli.engines.torch.stepping.prompted import PromptedRun
 from tfdbg_cli.stepping.coroutine import Coroutine
 
@@ -227,7 +228,7 @@ class Lifecycle:
 
     # An update that is written by hand, after a backward pass.
 
-    def _await_update(self, run: OpenRun, frame: FrameType | None) -> None:
+    def _await_update(self, run: OpenRun, frame: FrameType | None, update: Update) -> None:
         """A gradient run goes on until the update is over that the program makes by itself."""
         watcher = run.watcher
         if not isinstance(watcher, RecordingLevel) or run.prompted is not None or run.is_call:
@@ -237,7 +238,7 @@ class Lifecycle:
         run.description.name_outputs(watcher, frame, None)
         run.updates_from = watcher.recorder.op_count
         self._program.patches.watch_no_grad(self._block_left)
-        watcher.recorder.ops.awaits_forward = self._hand_over
+        watcher.recorder.ops.await_update(update, self._hand_over)
 
     def _block_left(self, frame: FrameType | None) -> None:
         """The program has left a ``with torch.no_grad()``, and gradients are on again."""
@@ -246,10 +247,12 @@ class Lifecycle:
             return
         watcher = run.watcher
         if isinstance(watcher, RecordingLevel) and watcher.recorder.has_written(run.updates_from):
-            self._close(frame=frame)
+            update = watcher.recorder.ops.update
+            if update is None or not update.may_go_on(frame):
+                self._close(frame=frame)
 
     def _hand_over(self) -> OpRecorder | None:
-        """The next forward pass begins before it is told that the update is over."""
+        """What comes after the update begins before it is told that this is over."""
         run = self._run
         watcher = run.watcher if run is not None else None
         if not isinstance(watcher, RecordingLevel):
@@ -304,7 +307,9 @@ class Lifecycle:
         """Record from now on if the next run is to be debugged: it may use what comes before."""
         watch = wrapper.expected_watch()
         following, self._next = self._next, None
-        if following is not None and (self._run is not None or following.watch != watch):
+        if following is not None and (
+            self._run is not None or watch is None or not following.serves(watch)
+        ):
             following.discard()
             following = None
         if watch is not None and self._run is None:

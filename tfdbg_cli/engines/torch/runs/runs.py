@@ -32,7 +32,7 @@ from tfdbg_cli.engines.torch.runs.description import (
 from tfdbg_cli.engines.torch.runs.forwards import Forwards, is_differentiating
 from tfdbg_cli.engines.torch.runs.keras_steps import variables_of
 from tfdbg_cli.engines.torch.runs.lifecycle import Lifecycle, OpenRun
-from tfdbg_cli.engines.torch.runs.updates_by_hand import updates_follow
+from tfdbg_cli.engines.torch.runs.updates_by_hand import update_after
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.program import Program
@@ -164,8 +164,9 @@ class Runs(Lifecycle):
         run = self._run
         if is_outermost and run is not None:
             self._trains(run)
-            if run.closes_on == "B" and updates_follow(frame):
-                self._await_update(run, frame)
+            update = update_after(frame) if run.closes_on == "B" else None
+            if update is not None:
+                self._await_update(run, frame, update)
             elif run.closes_on == "B" or (run.stepped and run.closes_on == "S"):
                 self._close(frame=frame)
         return value
