@@ -12,7 +12,15 @@ from typing import Any
 import platformdirs
 
 from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
-from tfdbg_cli.common.fields import Field, to_bool, to_count, to_positive, to_share
+from tfdbg_cli.common.fields import (
+    Field,
+    to_bool,
+    to_count,
+    to_positive,
+    to_ratio,
+    to_regex,
+    to_share,
+)
 from tfdbg_cli.common.files import replacing
 from tfdbg_cli.common.traits import all_traits
 
@@ -57,6 +65,18 @@ FIELDS = (
         0.25,
         to_share,
         "The filter overflow_risk: the share of its dtype's range that an element may take.",
+    ),
+    Field(
+        "overhead",
+        1.5,
+        to_ratio,
+        "Programs without sessions: how much slower run -f may make runs before it looks at less.",
+    ),
+    Field(
+        "threads",
+        "MainThread",
+        to_regex,
+        "Programs without sessions: runs begin on threads whose whole name matches this regex.",
     ),
     Field(
         "rank_patience",

@@ -11,8 +11,9 @@ import torch
 from program_server import Done
 
 from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.kit.levels import FULL, RECORDS, SIGNALS
 from tfdbg_cli.engines.torch.record.run_recorder import Names
-from tfdbg_cli.engines.torch.runs.capture_policy import FULL, RECORDS, SIGNALS, CapturePolicy
+from tfdbg_cli.engines.torch.runs.capture_policy import TorchCapturePolicy
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_nonfinite
 
 TRAINING = "training run"
@@ -127,13 +128,6 @@ def test_values_that_do_not_fit_in_memory_are_not_held(programs, program):
     assert re.search(r"\b1 -inf +log:0", done.out), done.out
 
 
-class _Settings:
-    """What a program tells of its settings."""
-
-    def __init__(self, **settings):
-        self.setting = {"overhead": 1.5, "guard": True, **settings}.__getitem__
-
-
 def levels_of(levels, count, kind=TRAINING, name="has_inf_or_nan", **seconds):
     """The levels of the next runs, if one takes as long as told."""
     chosen = []
@@ -146,7 +140,8 @@ def levels_of(levels, count, kind=TRAINING, name="has_inf_or_nan", **seconds):
 
 
 def make(**settings):
-    return CapturePolicy(_Settings(**settings), Names(), [])
+    known = {"overhead": 1.5, "guard": True, **settings}
+    return TorchCapturePolicy(known.__getitem__, Names(), [])
 
 
 @pytest.mark.parametrize(("slow", "expected"), [(1.4, FULL), (1.6, SIGNALS)])

@@ -11,7 +11,7 @@ from tfdbg_cli.engines.base import HostOf, ProgramAdapter, ProgramEngine, Steppe
 from tfdbg_cli.engines.torch.traits import TRAITS
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.program import Program
+    from tfdbg_cli.engines.torch.program import TorchProgram
 
 __all__ = ["ENGINE", "TorchEngine"]
 
@@ -24,15 +24,15 @@ class TorchEngine(ProgramEngine):
     traits = TRAITS
 
     def __init__(self) -> None:
-        self._program: Program | None = None
+        self._program: TorchProgram | None = None
         self._setting: Callable[[str], Any] | None = None
 
-    def program(self) -> Program:
+    def program(self) -> TorchProgram:
         """What stands for a session: this process, as far as it uses PyTorch."""
         if self._program is None:
-            from tfdbg_cli.engines.torch.program import Program
+            from tfdbg_cli.engines.torch.program import TorchProgram
 
-            self._program = Program()
+            self._program = TorchProgram()
             if self._setting is not None:
                 self._program.setting = self._setting
         return self._program
@@ -40,7 +40,7 @@ class TorchEngine(ProgramEngine):
     def is_session(self, obj: Any) -> bool:
         """Whether it is the `Program`."""
         module = sys.modules.get("tfdbg_cli.engines.torch.program")
-        return module is not None and isinstance(obj, module.Program)
+        return module is not None and isinstance(obj, module.TorchProgram)
 
     def adapt(self, session: Any) -> ProgramAdapter:
         """The adapter of the program."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tfdbg_cli.common.fields import Field, to_bool, to_function, to_ratio, to_regex
+from tfdbg_cli.common.fields import Field, to_bool, to_function
 from tfdbg_cli.common.traits import EngineTraits, OpRoles
 
 __all__ = ["TRAITS"]
@@ -14,12 +14,6 @@ TRAITS = EngineTraits(
     "PyTorch",
     "torch",
     settings=(
-        Field(
-            "overhead",
-            1.5,
-            to_ratio,
-            "PyTorch: how much slower run -f may make runs before it looks at less.",
-        ),
         Field(
             "guard",
             False,
@@ -31,12 +25,6 @@ TRAITS = EngineTraits(
             "",
             to_function,
             "PyTorch: module.function whose return ends a training run; empty: the optimizer step.",
-        ),
-        Field(
-            "threads",
-            "MainThread",
-            to_regex,
-            "PyTorch: runs begin on threads whose whole name matches this regex.",
         ),
         Field(
             "compiled",

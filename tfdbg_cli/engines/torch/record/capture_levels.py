@@ -14,111 +14,18 @@ from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.kit.levels import CHECKED, CaptureLevel
 from tfdbg_cli.engines.torch.record.op_record import OpOutput, OpRecord
 from tfdbg_cli.engines.torch.record.run_recorder import Names, RunRecorder
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_nonfinite
 from tfdbg_cli.engines.torch.runs.suspect_check import SumChecks
 
-__all__ = ["CHECKED", "CaptureLevel", "FullLevel", "RecordingLevel", "RecordsLevel"]
-
-#: The filters that only a tensor with a nan or an infinity passes.
-CHECKED = frozenset({"has_inf_or_nan", "origin_of_nonfinite"})
+__all__ = ["FullLevel", "RecordingLevel", "RecordsLevel"]
 
 # Values that are kept where otherwise none is: of bad tensors, the first ones.
 _MOST_KEPT = 100
 # An op that is under way is among the last ones: others begin within it, or on other threads.
 _MOST_UNDER_WAY = 20
-
-
-class CaptureLevel:
-    """Looks at one run; this one at nothing.
-
-    Attributes:
-        watch: what was asked for.
-        level: how closely it looks.
-        is_again: the program runs lines once more, for us: updates must not be made.
-        is_large: the values have not fitted in memory.
-        is_regular: nothing out of the ordinary was done that took time.
-        refusal: why lines could not be run once more.
-        seconds: how long the run has taken.
-    """
-
-    level = ""
-
-    def __init__(self, watch: Watch) -> None:
-        self.watch = watch
-        self.is_again = False
-        self.is_large = False
-        self.is_regular = True
-        self.refusal = ""
-        self.seconds = 0.0
-        self._began = 0.0
-
-    def serves(self, watch: Watch) -> bool:
-        """Whether it does for something else that is asked for, which it does from now on."""
-        return self.watch == watch
-
-    def start(self) -> None:
-        """Look from now on, on this thread."""
-
-    def stop(self) -> None:
-        """Look away; `start` may follow."""
-
-    def look_ahead(self) -> None:
-        """The run has not begun, and it may take long until it does."""
-
-    def begin_run(self) -> None:
-        """The run begins; what was seen before belongs to it only as far as it uses it."""
-        self._began = time.perf_counter()
-
-    def enter_module(self, module: Any, arguments: Any = None) -> None:
-        """A module is called, by the program or by another module."""
-
-    def arguments(self, arguments: Any) -> Any:
-        """What to call it with instead, positional arguments and others: if `is_again`."""
-        return arguments
-
-    def leave_module(self, module: Any, output: Any) -> None:
-        """The call returns, or (with ``None``) raises."""
-
-    def call_done(self, again: Callable[[], Any], arguments: Any, output: Any) -> None:
-        """The call that was the run is done; ``again`` would make it with the same arguments."""
-
-    def enter_phase(self, phase: str, owner: Any = None) -> None:
-        """A backward pass (of the tensors ``owner``) or a step of an optimizer begins."""
-
-    def leave_phase(self) -> None:
-        """It ends."""
-
-    def backward_done(self, is_grad: bool) -> None:
-        """A backward pass has gone well; ``is_grad``: it has returned gradients."""
-
-    def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
-        """What the user calls tensors that the run gets."""
-
-    def name_outputs(self, tensors: Mapping[str, Any]) -> None:
-        """What the user calls tensors at the end of the run."""
-
-    def tensor_name(self, tensor: Any) -> str:
-        """``node:slot`` of a tensor that the run has made; empty if it hasn't."""
-        return ""
-
-    def failed_op(self, error: BaseException) -> str:
-        """The node that raised an error; empty: none of this run."""
-        return ""
-
-    def progress(self) -> str:
-        """``in NODE`` or ``after NODE``, asked on another thread; empty: it isn't known."""
-        return ""
-
-    def finish(self, error: BaseException | None) -> Capture:
-        """What came of the run; the watcher is not used any more."""
-        self.seconds = time.perf_counter() - self._began
-        return Capture(None, None, error)
-
-    def discard(self) -> None:
-        """Nobody wants to know."""
-        self.stop()
 
 
 class RecordingLevel(CaptureLevel):

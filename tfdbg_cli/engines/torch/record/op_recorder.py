@@ -14,9 +14,9 @@ import torch
 
 from tfdbg_cli.common.errors import message_of, one_line
 from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.torch.names.contexts import Contexts, ThreadState
 from tfdbg_cli.engines.torch.names.leaves import Leaves
-from tfdbg_cli.engines.torch.names.numbering import Numbering
 from tfdbg_cli.engines.torch.names.scopes import Leaf, Names
 from tfdbg_cli.engines.torch.private import is_capturing, quiet, storage_key
 from tfdbg_cli.engines.torch.record.holding import Holder

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tfdbg_cli.dumps.dump import Dump, RunInfo
+from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.engines.kit.description import RunDescription, RunInputs
 from tfdbg_cli.engines.torch.names.sites import argument_names, call_site, name_in, tensors_in
 from tfdbg_cli.engines.torch.names.stacks import variables
 from tfdbg_cli.engines.torch.values.arrays import to_numpy
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.record.capture_levels import CaptureLevel
+    from tfdbg_cli.engines.kit.levels import CaptureLevel
 
-__all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "Description", "RunInputs"]
+__all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "Description"]
 
 # The kinds of runs.
 TRAINING = "training run"
@@ -28,35 +29,7 @@ BLOCK = "block"
 _MOST_OUTPUTS = 50
 
 
-class RunInputs(Mapping[str, Any]):
-    """Name -> value, read when somebody asks.
-
-    Attributes:
-        shapes: name -> dtype and shape, as far as known.
-        tensors: name -> ``node:slot``, at the end of a run that was debugged.
-    """
-
-    def __init__(
-        self,
-        loads: Mapping[str, Callable[[], Any]],
-        shapes: Mapping[str, str],
-        tensors: Mapping[str, str] | None = None,
-    ) -> None:
-        self._loads = loads
-        self.shapes = shapes
-        self.tensors = tensors or {}
-
-    def __getitem__(self, name: str) -> Any:
-        return self._loads[name]()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._loads)
-
-    def __len__(self) -> int:
-        return len(self._loads)
-
-
-class Description:
+class Description(RunDescription):
     """One run, described when somebody wants to know.
 
     Args:
@@ -80,17 +53,14 @@ class Description:
         title: str,
         optimizers: Any,
     ) -> None:
-        self.kind = kind
-        self.number = number
+        super().__init__(kind, number, title)
         self._frame = frame
         self._module = module
         self._args = args
         self._kwargs = kwargs
-        self._title = title
         self._optimizers = optimizers
         self._site = call_site(frame)  # the frame goes on
         self._tensors: dict[str, torch.Tensor] | None = None
-        self._made: dict[str, str] = {}
         self._shown: str | None = None
         self._outputs: dict[str, str] | None = None
         mode = "training" if module is not None and module.training else "evaluation"
@@ -210,35 +180,6 @@ class Description:
                 outputs[name] = made
         watcher.name_outputs({name: named[name] for name in outputs})
         self._outputs = outputs
-
-    def began(self, watcher: CaptureLevel) -> None:
-        """The run begins; what it gets may have been made by ops that were recorded before."""
-        made = {name: watcher.tensor_name(tensor) for name, tensor in self.tensors().items()}
-        self._made = {name: tensor for name, tensor in made.items() if tensor}
-
-    def take_feeds(self, info: RunInfo, dump: Dump | None) -> None:
-        """Show the inputs as they were when the run used them, where the dump has them."""
-        if dump is None:
-            return
-        loads: dict[str, Callable[[], Any]] = {}
-        shapes = getattr(info.feeds, "shapes", {})
-        tensors = {}
-        for name in info.feeds:
-            known = (f"input/{name}:0", self._made.get(name, ""))
-            held = next((found for each in known if (found := dump.by_tensor(each))), None)
-            loads[name] = held[0].get_tensor if held else _missing(name)
-            if held:
-                tensors[name] = held[0].tensor_name
-        info.feeds = RunInputs(loads, shapes, tensors)
-
-
-def _missing(name: str) -> Callable[[], Any]:
-    def load() -> Any:
-        from tfdbg_cli.dumps.dump import InconvertibleTensorProto
-
-        return InconvertibleTensorProto(f"no op of the run used {name}: its value was not kept")
-
-    return load
 
 
 def _loader(tensor: torch.Tensor) -> Callable[[], Any]:

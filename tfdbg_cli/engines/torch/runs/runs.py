@@ -19,7 +19,7 @@ import torch
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.program_signals import pass_on
-from tfdbg_cli.engines.torch.around.contain import contained
+from tfdbg_cli.engines.kit.contain import contained
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.names.sites import user_frame
 from tfdbg_cli.engines.torch.private import current_node
@@ -31,11 +31,11 @@ from tfdbg_cli.engines.torch.runs.description import (
 )
 from tfdbg_cli.engines.torch.runs.forwards import Forwards, is_differentiating
 from tfdbg_cli.engines.torch.runs.keras_steps import variables_of
-from tfdbg_cli.engines.torch.runs.lifecycle import Lifecycle, OpenRun
+from tfdbg_cli.engines.torch.runs.lifecycle import Lifecycle, TorchRun
 from tfdbg_cli.engines.torch.runs.updates_by_hand import update_after
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.program import Program
+    from tfdbg_cli.engines.torch.program import TorchProgram
 
 __all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "RunPosition", "Runs"]
 
@@ -49,7 +49,7 @@ class RunPosition(NamedTuple):
         depths: in how many calls: of all kinds, modules, backward passes, steps.
     """
 
-    run: OpenRun | None = None
+    run: TorchRun | None = None
     is_busy: bool = False
     depths: tuple[int, int, int, int] = (0, 0, 0, 0)
 
@@ -61,7 +61,7 @@ class Runs(Lifecycle):
         program: whose runs they are.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: TorchProgram) -> None:
         super().__init__(program)
         self._depth = 0
         self._module_depth = 0
@@ -77,13 +77,13 @@ class Runs(Lifecycle):
         self, original: Any, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any
     ) -> Any:
         """A call of a module."""
-        if self._is_idle():
+        if self.is_idle():
             return original(module, *args, **kwargs)
-        if not self._is_here():
+        if not self.is_here():
             with PROCESS_PATCHES.helpers.module(module):
                 return original(module, *args, **kwargs)
         if self._depth:
-            watcher = self._watcher
+            watcher = self.watcher
             if watcher is None:
                 return original(module, *args, **kwargs)
             if not self._module_depth and not self._backward_depth:
@@ -100,11 +100,11 @@ class Runs(Lifecycle):
                 watcher.leave_module(module, output)
             return output
         if self._program.patches.keras.look((args, kwargs)):
-            with self._busy():  # shapes are worked out: nothing is computed
+            with self.busy():  # shapes are worked out: nothing is computed
                 return original(module, *args, **kwargs)
         frame = user_frame(sys._getframe(2))
         self._root_called(module, args, kwargs, frame)
-        watcher = self._watcher
+        watcher = self.watcher
         if watcher is not None:
             watcher.enter_module(module, (args, kwargs))
         output = None
@@ -123,16 +123,16 @@ class Runs(Lifecycle):
             if watcher is not None:
                 again = functools.partial(original, module, *args, **kwargs)
                 self._look(watcher.call_done, again, (args, kwargs), output)
-            self._close(frame=frame, output=output)
+            self.close_run(frame=frame, output=output)
         return output
 
     def around_backward(
         self, original: Any, args: tuple[Any, ...], kwargs: Any, *, is_grad: bool
     ) -> Any:
         """``torch.autograd.backward`` or ``grad``."""
-        if self._is_idle():
+        if self.is_idle():
             return original(*args, **kwargs)
-        if not self._is_here():
+        if not self.is_here():
             with PROCESS_PATCHES.helpers.phase("backward"):
                 return original(*args, **kwargs)
         if self._backward_depth and current_node() is None:
@@ -148,7 +148,7 @@ class Runs(Lifecycle):
                 self._open(kind, closes_on, frame, title="grad()" if is_grad else "backward()")
         if not self._module_depth and not self._backward_depth:
             self._note("B")
-        watcher = self._watcher
+        watcher = self.watcher
         if watcher is not None:
             watcher.enter_phase("backward", args[0] if args else None)
         self._backward_depth += 1
@@ -168,14 +168,14 @@ class Runs(Lifecycle):
             if update is not None:
                 self._await_update(run, frame, update)
             elif run.closes_on == "B" or (run.stepped and run.closes_on == "S"):
-                self._close(frame=frame)
+                self.close_run(frame=frame)
         return value
 
     def around_step(self, original: Any, owner: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         """``Optimizer.step`` or ``GradScaler.step``."""
-        if self._is_idle():
+        if self.is_idle():
             return original(owner, *args, **kwargs)
-        if not self._is_here():
+        if not self.is_here():
             with PROCESS_PATCHES.helpers.phase("optimizer", owner):
                 return original(owner, *args, **kwargs)
         if self._is_again():
@@ -193,7 +193,7 @@ class Runs(Lifecycle):
             self._open(TRAINING, "S", frame, title=f"{type(owner).__name__}.step()")
         if is_outermost:
             self._note("S")
-        watcher = self._watcher
+        watcher = self.watcher
         if watcher is not None:
             is_optimizer = isinstance(owner, torch.optim.Optimizer)
             watcher.enter_phase("optimizer" if is_optimizer else "scaler", owner)
@@ -210,15 +210,15 @@ class Runs(Lifecycle):
             run.stepped.append(key)
             self._trains(run)
             if run.closes_on == "S" and not self._backward_depth and not self._another(run, key):
-                self._close(frame=frame)
+                self.close_run(frame=frame)
                 self._last_stepped = key
         return value
 
     def around_end(self, original: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         """The function of ``config run_end``."""
-        if self._is_here() and self._is_again():
+        if self.is_here() and self._is_again():
             return None
-        if not self._is_here() or self._depth:
+        if not self.is_here() or self._depth:
             return original(*args, **kwargs)
         frame = user_frame(sys._getframe(2))
         if self._run is None:
@@ -227,7 +227,7 @@ class Runs(Lifecycle):
             value = original(*args, **kwargs)
         run = self._run
         if run is not None and run.closes_on == "E":
-            self._close(frame=frame)
+            self.close_run(frame=frame)
         return value
 
     def around_unit(
@@ -241,7 +241,7 @@ class Runs(Lifecycle):
             model: whose variables are named by their paths.
             original, args, kwargs: the function and what it is given.
         """
-        if self._is_idle() or not self._is_here() or self._depth or self._is_block():
+        if self.is_idle() or not self.is_here() or self._depth or self._is_block():
             return original(*args, **kwargs)
         self.names.name_all(variables_of(model))
         with self._unit(kind, title, user_frame(sys._getframe(2))):
@@ -250,7 +250,7 @@ class Runs(Lifecycle):
     @contextlib.contextmanager
     def block(self, name: str = "") -> Iterator[None]:
         """A run that the user marks; what happens in it opens no other."""
-        if not self._is_here() or self._depth or self._is_block():
+        if not self.is_here() or self._depth or self._is_block():
             yield  # inside a module, another block, or a thread that isn't watched
             return
         with self._unit(BLOCK, name, user_frame(sys._getframe(1))):
@@ -260,18 +260,18 @@ class Runs(Lifecycle):
     def _unit(self, kind: str, title: str, frame: FrameType | None) -> Iterator[None]:
         self._settle_steps()
         if self._run is not None:
-            self._close(frame=frame)
+            self.close_run(frame=frame)
         self._open(kind, "X", frame, title=title)
         try:
             yield
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
             if self._is_block() and self._run is not None:
                 self._run.cut_short = f"the program raised {one_line(error)}"
             raise
         finally:
             if self._is_block():
-                self._close(frame=frame)
+                self.close_run(frame=frame)
 
     # A call that somebody makes step by step, in turns with what it does itself.
 
@@ -295,20 +295,20 @@ class Runs(Lifecycle):
             To be called after it.
         """
         PROCESS_PATCHES.settle()
-        self._discard_ahead()
-        if not self._depth and self._run is not None and self._is_here():
+        self.discard_ahead()
+        if not self._depth and self._run is not None and self.is_here():
             self._settle_steps()
             if self._run is not None:
-                self._close()
-        place, watcher = self.place(), self._watcher
+                self.close_run()
+        place, watcher = self.place(), self.watcher
         if watcher is not None:
             watcher.stop()
-        self._discard_ahead()
+        self.discard_ahead()
         self._is_busy = True
 
         def go_back() -> None:
             self.go_to(place)
-            if watcher is not None and self._watcher is watcher:
+            if watcher is not None and self.watcher is watcher:
                 watcher.start()
             elif self._run is None:
                 self.begin()
@@ -345,7 +345,7 @@ class Runs(Lifecycle):
             self._trains(run)
         self._note("F")
 
-    def _trains(self, run: OpenRun) -> None:
+    def _trains(self, run: TorchRun) -> None:
         """What looked like an evaluation is a step after all."""
         if run.only_evaluated:
             run.only_evaluated = False
@@ -385,9 +385,9 @@ class Runs(Lifecycle):
             is_over = False
         if is_over:
             self._evaluated(run)
-            self._close(frame=frame)
+            self.close_run(frame=frame)
 
-    def _evaluated(self, run: OpenRun) -> None:
+    def _evaluated(self, run: TorchRun) -> None:
         """It was an evaluation, whatever it looked like."""
         if run.kind != INFERENCE:
             self._turns_out(run, INFERENCE)
@@ -403,7 +403,7 @@ class Runs(Lifecycle):
             run.is_complete = True
         super().end()
 
-    def _turns_out(self, run: OpenRun, kind: str) -> None:
+    def _turns_out(self, run: TorchRun, kind: str) -> None:
         """A run is of another kind than it seemed to be when it began."""
         self.counts[run.kind] -= 1
         self.counts[kind] = self.counts.get(kind, 0) + 1
@@ -423,7 +423,7 @@ class Runs(Lifecycle):
 
     def _is_again(self) -> bool:
         """Whether the program's lines are run once more, by us."""
-        return self._watcher is not None and self._watcher.is_again
+        return self.watcher is not None and self.watcher.is_again
 
     def _look(self, done: Callable[..., None], *arguments: Any) -> None:
         """Something is done; what the watcher then runs once more opens and closes no run."""
@@ -450,14 +450,14 @@ class Runs(Lifecycle):
             if self._depth == 1:
                 self._depth = 0
                 try:
-                    self._fail(error, "" if self._is_again() or self._is_block() else event)
+                    self.fail(error, "" if self._is_again() or self._is_block() else event)
                 finally:
                     self._depth = 1
             raise
         finally:
             self._depth -= 1
 
-    def _another(self, run: OpenRun, key: int) -> bool:
+    def _another(self, run: TorchRun, key: int) -> bool:
         """Whether another optimizer's step is known to follow this one's at once."""
         following = self._together.get(key)
         return following is not None and following not in run.stepped
@@ -470,7 +470,7 @@ class Runs(Lifecycle):
         self._last_stepped = None
         if run is not None and run.stepped and run.closes_on == "S":
             self._together.pop(run.stepped[-1], None)
-            self._close()
+            self.close_run()
 
 
 def _has_parameters(module: torch.nn.Module) -> bool:

@@ -17,9 +17,10 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import quiet
-from tfdbg_cli.engines.torch.record.capture_levels import CaptureLevel, FullLevel
+from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.record.run_recorder import Names
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts
 from tfdbg_cli.engines.torch.runs.rewind import Guard, Refused, RewindResult, Start, Watched

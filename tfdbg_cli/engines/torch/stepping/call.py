@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tfdbg_cli.engines.base import Capture, Watch
-from tfdbg_cli.engines.torch.around.contain import contain
+from tfdbg_cli.engines.kit.contain import contain
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.names.sites import user_frame
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.runs.description import BLOCK, Description
 from tfdbg_cli.engines.torch.runs.failures import show_program_only
-from tfdbg_cli.engines.torch.runs.lifecycle import OpenRun
+from tfdbg_cli.engines.torch.runs.lifecycle import TorchRun
 from tfdbg_cli.engines.torch.runs.runs import RunPosition
 from tfdbg_cli.engines.torch.stepping.modules import TorchModuleCalls
 from tfdbg_cli.engines.torch.stepping.op_gate import Ended, OpGate
@@ -28,7 +28,7 @@ from tfdbg_cli.engines.torch.stepping.thread_state import apart
 from tfdbg_cli.stepping.coroutine import Coroutine
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.program import Program
+    from tfdbg_cli.engines.torch.program import TorchProgram
 
 __all__ = ["SteppedCall"]
 
@@ -48,7 +48,7 @@ class SteppedCall:
 
     def __init__(
         self,
-        program: Program,
+        program: TorchProgram,
         function: Callable[..., Any],
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
@@ -162,10 +162,12 @@ class SteppedCall:
     def _begin(self) -> None:
         runs = self._runs
         runs.counts[BLOCK] = self._description.number = runs.counts.get(BLOCK, 0) + 1
-        unpatch = self._program.watched(only_calls=self._is_blind)
+        unpatch = self._program.watched(
+            self._program.patches.install_calls if self._is_blind else None
+        )
         leave = self._program.patches.visit(self._modules)
         open_again = runs.set_aside()
-        run = OpenRun(BLOCK, "X", self._description)
+        run = TorchRun(BLOCK, "X", self._description)
         run.is_call = True
         run.watcher = contain(self._watcher, runs.give_up)
         self._place = RunPosition(run)

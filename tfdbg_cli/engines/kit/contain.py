@@ -6,13 +6,13 @@ import functools
 import traceback
 import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
-from tfdbg_cli.engines.torch.private import quiet
-from tfdbg_cli.engines.torch.record.capture_levels import CaptureLevel
+from tfdbg_cli.engines.kit.levels import CaptureLevel
 
 __all__ = ["contain", "contained", "tell_failure"]
 
@@ -23,6 +23,8 @@ T = TypeVar("T")
 class _GivesUp(Protocol):
     def give_up(self, error: Exception) -> None: ...
 
+    def quiet(self) -> AbstractContextManager[Any]: ...
+
 
 G = TypeVar("G", bound=_GivesUp)
 
@@ -32,13 +34,13 @@ def contained(
 ) -> Callable[Concatenate[G, P], None]:
     """A method whose failures are told to its object's ``give_up`` instead of the caller.
 
-    What it asks of tensors is seen by no function mode of the program.
+    What it asks of tensors is seen by nothing of the program's: that is what `quiet` is for.
     """
 
     @functools.wraps(method)
     def call(self: G, /, *args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            with quiet():
+            with self.quiet():
                 method(self, *args, **kwargs)
         except Exception as error:
             pass_on(error)

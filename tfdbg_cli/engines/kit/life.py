@@ -1,0 +1,469 @@
+"""What happens to a run of a program from its beginning to its end, and between two runs.
+
+Which events begin and end a run, an engine knows; all that follows from it is here: who is asked,
+what looks at the run, what the next run may use of what comes before it, errors, threads, forks,
+and failures of our own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, Generic, Protocol, TypeVar
+
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.sources import is_library_path
+from tfdbg_cli.engines.base import Capture, ProgramRun, RunAction, RunHandle, RunHost
+from tfdbg_cli.engines.kit.contain import contain, contained, tell_failure
+from tfdbg_cli.engines.kit.description import RunDescription
+from tfdbg_cli.engines.kit.levels import CaptureLevel
+from tfdbg_cli.engines.kit.policy import CapturePolicy
+
+__all__ = ["Driven", "OpenRun", "RunLife", "Surveyed"]
+
+
+class Surveyed(Protocol):
+    """The program, as the life of its runs needs it; `kit.program.Program` is one."""
+
+    setting: Callable[[str], Any]
+
+    def host(self) -> RunHost | None:
+        """Who is asked at each run; ``None``: nobody debugs."""
+
+    def is_idle(self) -> bool:
+        """Whether nobody debugs at the moment, so that runs aren't even counted."""
+
+    def gave_up(self, error: Exception) -> None:
+        """The program isn't watched any more."""
+
+
+class Driven(Protocol):
+    """Lets somebody step through an open run."""
+
+    def end(self, error: BaseException | None) -> None:
+        """The run is at its end, and nothing is recorded any more."""
+
+
+class OpenRun:
+    """A run that is open.
+
+    Attributes:
+        kind: of run, in two words.
+        closes_on: the event at whose end it closes.
+        description: what is known of it.
+        events: those so far, as letters.
+        handle: the host's own of it.
+        watcher: what looks at it; ``None``: nobody does.
+        is_complete: nothing is missing of it, though the program has ended before it was closed.
+        is_late: nothing was recorded before it.
+        cut_short: what the program did before the run was at its end.
+        prompted: lets somebody step through it; ``None``: nobody does.
+        is_call: it is a call that somebody else makes step by step, and ends with that.
+        thread: that it is on.
+    """
+
+    def __init__(self, kind: str, closes_on: str, description: RunDescription) -> None:
+        self.kind = kind
+        self.closes_on = closes_on
+        self.description = description
+        self.events = ""
+        self.handle: RunHandle | None = None
+        self.watcher: CaptureLevel | None = None
+        self.is_complete = False
+        self.is_late = False
+        self.cut_short = ""
+        self.prompted: Driven | None = None
+        self.is_call = False
+        self.thread = threading.get_ident()
+
+
+R = TypeVar("R", bound=OpenRun)
+
+
+class RunLife(ABC, Generic[R]):
+    """Opens and closes the runs of a program, one at a time.
+
+    An engine's subclass sees the events, calls `open_run` and `close_run`, and says what is
+    special about its framework in the methods without a docstring's worth of code here.
+
+    Args:
+        program: whose runs they are.
+        policy: chooses how closely each is looked at.
+
+    Attributes:
+        counts: how many runs of each kind there were.
+        can_profile: whether there is a level that times the ops.
+        no_stepper: why runs can't be stepped through, where that could be mended.
+    """
+
+    can_profile = False
+    no_stepper = ""
+
+    def __init__(self, program: Surveyed, policy: CapturePolicy) -> None:
+        self.counts: dict[str, int] = {}
+        self.policy = policy
+        self._program = program
+        self._run: R | None = None
+        self._ahead: CaptureLevel | None = None  # records what the next run may use
+        self._ahead_on = 0  # which thread
+        self._next: CaptureLevel | None = None  # will be that when the run is over that goes on
+        self._shown = 0  # the error that a run has ended with
+        self._last: CaptureLevel | None = None
+        self._is_busy = False  # we are at a stop, or at work ourselves
+        self._is_off = False  # for good
+        self._thread_rule: tuple[str, re.Pattern[str]] = ("", re.compile(""))
+        self._local = threading.local()
+
+    # What an engine says of its framework.
+
+    @abstractmethod
+    def is_framework_error(self, error: BaseException) -> bool:
+        """Whether an error is one of the framework's: the run in which it comes ends with it."""
+
+    def can_step(self) -> bool:
+        """Whether runs can be stepped through."""
+        return False
+
+    def quiet(self) -> contextlib.AbstractContextManager[Any]:
+        """Around work of ours: nothing of the program's is to see it."""
+        return contextlib.nullcontext()
+
+    def is_paused(self) -> bool:
+        """Whether what this thread does right now computes nothing, and doesn't count."""
+        return False
+
+    def settle(self) -> None:
+        """A run may begin: what was left on at the end of the last one is taken off."""
+
+    def timing_level(self, watch: Any) -> CaptureLevel:
+        """A level that times the ops; asked where `can_profile`."""
+        raise NotImplementedError
+
+    def drive(self, watcher: CaptureLevel, handle: RunHandle) -> Driven | None:
+        """Let somebody step through the run that begins."""
+        return None
+
+    def closing(self, run: R) -> None:
+        """A run is about to be closed, whoever looks at it."""
+
+    def describe_end(self, run: R, dump: MemoryDump | None, info: RunInfo) -> None:
+        """Add to what is known of a run at its end."""
+
+    def place_of(self, frame: FrameType | None) -> str:
+        """The user's line that a frame is at, or comes from: ``train.py:12``; empty: none."""
+        while frame is not None and is_library_path(frame.f_code.co_filename):
+            frame = frame.f_back
+        return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
+
+    # Opening and closing.
+
+    def count(self, kind: str) -> int:
+        """Count one more run of a kind; its number."""
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        return self.counts[kind]
+
+    def open_run(self, run: R) -> None:
+        """A run begins. Call it where `contained` holds."""
+        host = self._program.host()
+        if host is None:
+            return
+        description = run.description
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.stop()
+            if self._ahead_on != threading.get_ident():
+                ahead.discard()
+                ahead = None
+        with self.busy():
+            handle = host.open_run(
+                ProgramRun(
+                    run.kind,
+                    description.info,
+                    can_profile=self.can_profile,
+                    can_step=self.can_step(),
+                    no_stepper=self.no_stepper,
+                )
+            )
+        self._run, run.handle = run, handle
+        run.is_late = ahead is None
+        if handle.action == RunAction.NON_DEBUG_RUN:
+            description.forget()
+            if ahead is not None:
+                ahead.discard()
+            return
+        watch = handle.watch
+        is_prompted = handle.action == RunAction.INVOKE_STEPPER
+        if is_prompted:  # whoever steps wants to see everything
+            watch = dataclasses.replace(watch, filter_name="", predicate=None)
+        if handle.action == RunAction.PROFILE_RUN:
+            if ahead is not None:
+                ahead.discard()
+            watcher = self.timing_level(watch)
+        else:
+            watcher = self.policy.watcher(watch, run.kind, ahead)
+        if watcher is not ahead:
+            contain(watcher, self.give_up)
+        run.watcher = watcher
+        if watcher is ahead:
+            description.began(watcher)
+        watcher.begin_run()
+        watcher.name_inputs(description.tensors)
+        if is_prompted:
+            run.prompted = self.drive(watcher, handle)
+        watcher.start()
+
+    @contained
+    def close_run(
+        self,
+        error: BaseException | None = None,
+        frame: FrameType | None = None,
+        output: Any = None,
+    ) -> None:
+        """The run ends.
+
+        Args:
+            error: that it ends with.
+            frame: the user's.
+            output: of the call that the run is; ``None``: it is none.
+        """
+        if self._run is not None and self._run.is_call:
+            return
+        run, self._run = self._run, None
+        if run is not None:
+            self.closing(run)
+        host = self._program.host()
+        if run is None or host is None:
+            return
+        watcher = run.watcher
+        self._shown = id(error)
+        capture = Capture(None, None, error)
+        with self.busy():
+            if watcher is not None:
+                watcher.stop()
+                self._last = watcher
+                if run.prompted is not None:
+                    run.prompted.end(error)
+                capture = watcher.finish(error)
+                self.policy.ended(watcher, run.kind)
+                if capture.dump is not None or error is not None:
+                    self._describe(run, watcher, capture.dump, frame, output)
+                elif capture.make_dump is not None:
+                    make = capture.make_dump
+
+                    def later() -> MemoryDump:
+                        dump = make()
+                        dump.set_run_info(self._describe(run, watcher, dump, frame, output))
+                        return dump
+
+                    capture.make_dump = later
+            try:
+                host.close_run(run.handle, capture)
+            finally:
+                run.description.forget()
+                self._last = None
+        self.look_ahead(host)
+
+    def _describe(
+        self,
+        run: R,
+        watcher: CaptureLevel,
+        dump: MemoryDump | None,
+        frame: FrameType | None,
+        output: Any,
+    ) -> RunInfo:
+        """Add to a run's description what is known at its end."""
+        assert run.handle is not None
+        info = run.handle.info
+        made = dump.run_info() if dump is not None else None
+        info.results = made.results if made is not None else None
+        run.description.end(info, watcher, frame, output, run.events)
+        run.description.take_feeds(info, dump)
+        self.describe_end(run, dump, info)
+        if run.cut_short:
+            info.details = [*info.details, ("Unfinished", run.cut_short)]
+        if watcher.level:
+            level = self.policy.reason(watcher, run.kind)
+            info.details = [*info.details, ("Level", level)]
+        return info
+
+    # Between two runs.
+
+    @contained
+    def begin(self) -> None:
+        """The program begins: what it does now may be used by its first run."""
+        host = self._program.host()
+        if host is not None and self.is_here() and self._ahead is None:
+            self.look_ahead(host)
+
+    @contained
+    def look_ahead(self, host: RunHost) -> None:
+        """Record from now on if the next run is to be debugged: it may use what comes before."""
+        watch = host.expected_watch()
+        following, self._next = self._next, None
+        if following is not None and (
+            self._run is not None or watch is None or not following.serves(watch)
+        ):
+            following.discard()
+            following = None
+        if watch is not None and self._run is None:
+            self._ahead = following or contain(self.policy.ahead(watch), self.give_up)
+            if following is None:
+                self._ahead.look_ahead()
+            self._ahead.start()
+            self._ahead_on = threading.get_ident()
+
+    def discard_ahead(self) -> None:
+        """What was recorded for the next run is none of it."""
+        if self._ahead is not None:
+            self._ahead.discard()
+            self._ahead = None
+
+    # Errors and ends.
+
+    def ended_with(self, error: BaseException) -> bool:
+        """Whether a run has just ended with this error."""
+        return id(error) == self._shown
+
+    def fail(self, error: BaseException) -> None:
+        """An error leaves the program's outermost call: the run ends with it, if it has to."""
+        run = self._run
+        if run is not None and not run.is_call and self.ends_run(run, error):
+            self.close_run(error)
+
+    def ends_run(self, run: R, error: BaseException) -> bool:
+        """Whether a run ends with an error: one of its ops', or of the framework's."""
+        op = run.watcher.failed_op(error) if run.watcher is not None else ""
+        return bool(op) or self.is_framework_error(error)
+
+    def open_for_error(self) -> None:
+        """A run for an error that was raised on the way to the next one; engines without: none."""
+
+    def failed(self, error: BaseException) -> None:
+        """The program ends with an error; one of an op outside of any run is still to be shown."""
+        if id(error) == self._shown:
+            return
+        ahead = self._ahead if self._run is None else None
+        if ahead is not None and (ahead.failed_op(error) or self.is_framework_error(error)):
+            # It was raised on the way to the next run (maybe in another process).
+            self._ahead = None
+            ahead.stop()
+            self.open_for_error()
+            if self._run is not None:
+                if self._run.watcher is not None:
+                    self._run.watcher.discard()
+                self._run.watcher = ahead
+        self.fail(error)
+        if self._run is not None and self._run.watcher is not None:
+            self._run.cut_short = f"the program ends with {one_line(error)}"
+            self.close_run()
+
+    def failed_op(self, error: BaseException) -> str:
+        """The node that raised an error, as far as it was recorded."""
+        watchers = (self._last, self._run.watcher if self._run else None)
+        return next((name for w in watchers if w is not None and (name := w.failed_op(error))), "")
+
+    def end(self) -> None:
+        """The program ends, or the debugger is taken off: what is open is closed."""
+        run = self._run
+        if run is not None and run.watcher is not None and self.is_here():
+            if not run.is_complete:
+                run.cut_short = (
+                    run.cut_short or "the program ended, or called disable(), in the middle of it"
+                )
+            with contextlib.suppress(SystemExit):  # it ends anyway
+                self.close_run()
+        self._run = None
+        self.discard_ahead()
+
+    def abandon(self) -> None:
+        """In a forked child: nobody watches it."""
+        for watcher in (self._ahead, self.watcher):
+            if watcher is not None:
+                watcher.stop()
+        self._run = self._ahead = None
+        self._is_off = True
+
+    def give_up(self, error: Exception) -> None:
+        """Something is wrong with us: nothing more is watched, and the program goes on."""
+        for watcher in (self._ahead, self.watcher):
+            if watcher is not None:
+                with contextlib.suppress(Exception):
+                    watcher.discard()
+        self._run = self._ahead = None
+        self._is_off = True
+        tell_failure(error)
+        with contextlib.suppress(Exception):
+            self._program.gave_up(error)
+
+    def where(self) -> str:
+        """Where the program is right now, asked on another thread: its op and its line."""
+        run = self._run
+        thread = run.thread if run is not None else threading.main_thread().ident
+        site = self.place_of(sys._current_frames().get(thread or 0))
+        done = run.watcher.progress() if run is not None and run.watcher is not None else ""
+        return ", ".join(filter(None, [done, f"at {site}" if site else ""]))
+
+    # Whose doings count.
+
+    @property
+    def watcher(self) -> CaptureLevel | None:
+        """What looks at the run that is open."""
+        return self._run.watcher if self._run is not None else None
+
+    @contextlib.contextmanager
+    def busy(self) -> Iterator[None]:
+        """What we do ourselves, or a person at a stop, is no part of the program."""
+        self._is_busy = True
+        try:
+            yield
+        finally:
+            self._is_busy = False
+
+    def look_away(self) -> Callable[[], None]:
+        """What happens from now on is no part of the program, until what is returned is called."""
+        if not self.is_here():
+            return lambda: None
+        watchers = [each for each in (self._ahead, self.watcher) if each is not None]
+        for watcher in watchers:
+            watcher.stop()
+        self._is_busy = True
+
+        def look_again() -> None:
+            self._is_busy = False
+            for watcher in watchers:
+                if watcher is self._ahead or watcher is self.watcher:
+                    watcher.start()
+
+        return look_again
+
+    def is_idle(self) -> bool:
+        """Whether nobody wants to know of runs."""
+        if self._run is not None or not self._program.is_idle():
+            return False
+        self.settle()
+        return True
+
+    def is_here(self) -> bool:
+        """Whether what this thread does counts."""
+        if self._is_busy or self._is_off or self.is_paused():
+            return False
+        if self._run is not None:
+            return self._run.thread == threading.get_ident()
+        rule = self._program.setting("threads")
+        if rule != self._thread_rule[0]:
+            self._thread_rule = (rule, re.compile(rule))
+            self._local = threading.local()
+        known = getattr(self._local, "counts", None)
+        if known is None:
+            name = threading.current_thread().name
+            known = self._local.counts = self._thread_rule[1].fullmatch(name) is not None
+        return bool(known)

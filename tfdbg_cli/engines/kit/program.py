@@ -1,0 +1,142 @@
+"""This process as what is debugged, as far as it uses a framework: one for each engine."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from tfdbg_cli.common.errors import message_of, one_line
+from tfdbg_cli.common.settings import FIELDS
+from tfdbg_cli.common.traits import EngineTraits
+from tfdbg_cli.dumps.dump import RunError
+from tfdbg_cli.engines.base import HostOf, ProgramAdapter, RunHost
+from tfdbg_cli.engines.kit.life import RunLife
+
+__all__ = ["Program", "RunsAdapter", "Seeing"]
+
+
+class Seeing(Protocol):
+    """How an engine sees what the program does: patches, hooks of the framework, both."""
+
+    def install(self) -> None:
+        """See it from now on: all of it, or nothing and an error. May be called more than once."""
+
+    def undo(self) -> None:
+        """Don't. May be called more than once."""
+
+
+class Program(ABC):
+    """What stands for the session.
+
+    Args:
+        traits: of the engine: its settings have their defaults until somebody brings others.
+
+    Attributes:
+        setting: the value of a setting by its name.
+        runs: where its runs begin and end.
+        patches: how that is seen.
+    """
+
+    runs: RunLife[Any]
+    patches: Seeing
+
+    def __init__(self, traits: EngineTraits) -> None:
+        self.setting: Callable[[str], Any] = {
+            field.name: field.default for field in (*FIELDS, *traits.settings)
+        }.__getitem__
+        self._hosts: list[HostOf] = []
+        self._watchers = 0
+        self._is_told_of_forks = False
+        self._asked: RunHost | None = None
+        #: Where a debugger keeps its wrapper of this; they live and die together.
+        self._tfdbg_wrapper: Any = None
+
+    def value(self, name: str) -> Any:
+        """The value of a setting, now."""
+        return self.setting(name)
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Somebody begins to debug: what takes long and is needed for it."""
+
+    def install(self, wrap: HostOf) -> Callable[[], None]:
+        """Watch the runs; returns the way back, which may be called more than once."""
+        if not self._hosts:
+            self.prepare()
+        self._see(self.patches.install)
+        self._hosts.append(wrap)
+        self.runs.begin()
+
+        def undo() -> None:
+            if wrap in self._hosts:
+                try:
+                    if len(self._hosts) == 1:
+                        self.runs.end()
+                finally:
+                    self._hosts.remove(wrap)
+                    self._settle()
+
+        return undo
+
+    def watched(self, install: Callable[[], None] | None = None) -> Callable[[], None]:
+        """See what the program does, debugged or not, until what is returned is called.
+
+        Args:
+            install: what to see it by; ``None``: all there is.
+        """
+        self._see(install or self.patches.install)
+        self._watchers += 1
+
+        def undo() -> None:
+            self._watchers -= 1
+            self._settle()
+
+        return undo
+
+    def _see(self, install: Callable[[], None]) -> None:
+        install()
+        if not self._is_told_of_forks and hasattr(os, "register_at_fork"):
+            self._is_told_of_forks = True
+            os.register_at_fork(after_in_child=self.runs.abandon)
+
+    def _settle(self) -> None:
+        if not self._hosts and not self._watchers:
+            self.patches.undo()
+
+    def host(self) -> RunHost | None:
+        """Who is asked at each run; ``None``: nobody debugs."""
+        self._asked = self._hosts[-1](self) if self._hosts else None
+        return self._asked
+
+    def is_idle(self) -> bool:
+        """Whether nobody debugs at the moment, so that runs aren't even counted."""
+        return self._asked is not None and self._asked.is_idle
+
+    def gave_up(self, error: Exception) -> None:
+        """The program isn't watched any more: nobody is to wait for its runs."""
+        for host_of in self._hosts:
+            host_of(self).gave_up(one_line(error))
+
+    def failed(self, error: BaseException) -> None:
+        """The program ends with this error."""
+        self.runs.failed(error)
+
+
+class RunsAdapter(ProgramAdapter):
+    """A `Program` as the wrapper session sees it."""
+
+    session: Program
+
+    def error_place(self, error: BaseException) -> tuple[str, int]:
+        """File and line of the user's that an error comes from; an empty file: nobody knows."""
+        return "", 0
+
+    def describe_error(self, error: BaseException) -> RunError | None:
+        """The error in words, if it is one of the framework's; its op where that is known."""
+        runs = self.session.runs
+        name = runs.failed_op(error)
+        if not name and not runs.ended_with(error) and not runs.is_framework_error(error):
+            return None
+        return RunError(type(error).__name__, message_of(error), name, *self.error_place(error))
