@@ -43,6 +43,7 @@ MAY_USE = {
     "sessions": SESSIONS,
     "tracing": TRACING,
     "front": SESSIONS | TRACING | {"front"},
+    "testing": SESSIONS | {"testing"},
     "__main__": SESSIONS | {"front"},
     "__init__": SESSIONS | TRACING | {"front"},
 }

@@ -16,7 +16,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.dumps.dump import RunInfo
@@ -28,7 +28,10 @@ from tfdbg_cli.engines.kit.description import RunDescription
 from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.policy import CapturePolicy
 
-__all__ = ["Driven", "OpenRun", "RunLife", "Surveyed"]
+__all__ = ["BLOCK", "Driven", "OpenRun", "RunLife", "Surveyed"]
+
+#: The kind of runs that the user marks.
+BLOCK = "block"
 
 
 class Surveyed(Protocol):
@@ -294,6 +297,36 @@ class RunLife(ABC, Generic[R]):
             level = self.policy.reason(watcher, run.kind)
             info.details = [*info.details, ("Level", level)]
         return info
+
+    @contextlib.contextmanager
+    def block(self, name: str = "") -> Iterator[None]:
+        """A run that the user marks; what happens in it opens no other."""
+        if self.is_idle() or not self.is_here() or self._run is not None:
+            yield
+            return
+        self._open_block(name)
+        block = self._run
+        try:
+            yield
+        except Exception as error:
+            self.fail(error)
+            if self._run is block and block is not None:
+                block.cut_short = f"the program raised {one_line(error)}"
+            raise
+        finally:
+            if self._run is block:
+                self.close_run()
+
+    @contained
+    def _open_block(self, name: str) -> None:
+        self.open_run(self.make_block(RunDescription(BLOCK, self.count(BLOCK), name)))
+
+    def make_block(self, description: RunDescription) -> R:
+        """A run that the user marks, before it is open.
+
+        An engine whose runs are of a class of its own makes one of that.
+        """
+        return cast(R, OpenRun(BLOCK, "X", description))
 
     # Between two runs.
 

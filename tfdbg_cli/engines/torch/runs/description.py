@@ -11,6 +11,7 @@ import torch
 
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.engines.kit.description import RunDescription, RunInputs
+from tfdbg_cli.engines.kit.life import BLOCK
 from tfdbg_cli.engines.torch.names.sites import argument_names, call_site, name_in, tensors_in
 from tfdbg_cli.engines.torch.names.stacks import variables
 from tfdbg_cli.engines.torch.values.arrays import to_numpy
@@ -24,7 +25,6 @@ __all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "Description"]
 TRAINING = "training run"
 INFERENCE = "inference run"
 GRADIENT = "gradient run"
-BLOCK = "block"
 
 _MOST_OUTPUTS = 50
 

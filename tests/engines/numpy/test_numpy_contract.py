@@ -1,0 +1,51 @@
+"""What every engine promises, of the NumPy engine."""
+
+import numpy as np
+
+from tfdbg_cli.engines import numpy as tf
+from tfdbg_cli.engines.numpy.debugging import ENGINE
+from tfdbg_cli.testing.engine_contract import EngineContract, EngineProgram
+
+
+class NumpyProgram(EngineProgram):
+    engine = ENGINE
+    product, noise, total, result, given = "product:0", "noise:0", "total:0", "result:0", "x:0"
+    error, failing = tf.errors.InvalidArgumentError, "failing"
+
+    def __init__(self):
+        with tf.Graph().as_default() as graph:
+            x = tf.placeholder(tf.float32, [2], name="x")
+            variable = tf.Variable(np.array([3, 4], np.float32), name="v")
+            self.x, self.variable = x, variable
+            product = tf.multiply(x, variable, name="product")
+            noise = tf.random_normal([2], name="noise")
+            total = tf.add(product, noise, name="total")
+            self.twice = tf.multiply(total, 2.0, name="result")
+            with tf.control_dependencies([self.twice]):
+                self.update = tf.assign_add(variable, np.ones(2, np.float32))
+            wrong = tf.reshape(product, [3], name="failing")
+            self.wrong = wrong
+            self.stop = tf.py_func(interrupt, [product], tf.float32)
+            self.session = tf.Session(graph=graph, seed=7)
+            self.session.run_directly(tf.global_variables_initializer())
+
+    def run(self, given):
+        return self.session.run([self.twice, self.update], {self.x: given})[0]
+
+    def fail(self, given):
+        self.session.run(self.wrong, {self.x: given})
+
+    def interrupt(self, given):
+        self.session.run(self.stop, {self.x: given})
+
+    def value(self):
+        return self.session.run_directly(self.variable)
+
+
+def interrupt(array):
+    raise KeyboardInterrupt
+
+
+class TestNumpyEngine(EngineContract):
+    def make(self):
+        return NumpyProgram()
