@@ -15,6 +15,7 @@ from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.program_names import own_candidates
 from tfdbg_cli.commands.units import bytes_text
 from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.elements import node_name_of
 
 __all__ = [
     "commands",
@@ -73,9 +74,8 @@ def _about_tensors(dump: Dump) -> Callable[[str], str]:
     until = time.monotonic() + _PATIENCE
 
     def about(name: str) -> str:
-        node = name.rpartition(":")[0]
         data = dump.by_tensor(name) if time.monotonic() < until else []
-        parts = [dump.op_type(node)]
+        parts = [dump.op_type(node_name_of(name))]
         if data:
             shape = data[0].shape
             parts += [data[0].dtype, "" if shape is None else str(list(shape)).replace(" ", "")]

@@ -31,6 +31,7 @@ from tfdbg_cli.common.documents import (
     line,
 )
 from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.sources import is_library_path
 
 __all__ = ["COMMANDS", "SourceFile", "resolve_source", "source_files", "user_files"]
@@ -47,7 +48,7 @@ class _Counts:
         for datum in dump.data():
             self._dumps[datum.node_name] = self._dumps.get(datum.node_name, 0) + 1
         for name in dump.tensor_names():
-            node = name.rpartition(":")[0]
+            node = node_name_of(name)
             self._tensors[node] = self._tensors.get(node, 0) + 1
         self._phases = phases_of(dump, dump.node_names())
         found = set(self._phases.values())
