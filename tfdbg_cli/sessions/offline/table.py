@@ -93,7 +93,7 @@ class RunTable(Document):
             " " * (self._number_width + 2),
             "Time".ljust(_TIME_WIDTH),
             *(["Rank"] if self._survey.has_ranks else []),
-            "SurveyedRun".rjust(_CALL_WIDTH),
+            "Run".rjust(_CALL_WIDTH),
             "Tensors".rjust(_TENSORS_WIDTH),
             "Health".ljust(_HEALTH_WIDTH),
         ]
