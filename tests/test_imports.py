@@ -106,7 +106,8 @@ def test_every_module_says_what_it_is_and_what_it_offers(path):
     assert ast.get_docstring(tree)
     for node in tree.body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
-            names = ast.literal_eval(node.value)
+            is_root = path == ROOT / "__init__.py"
+            names = tfdbg_cli.__all__ if is_root else ast.literal_eval(node.value)
             assert len(names) == len(set(names))
 
 
@@ -141,6 +142,19 @@ def test_the_public_names_are_all_there():
     assert set(tfdbg_cli.__all__) <= set(dir(tfdbg_cli))
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = tfdbg_cli.no_such_name
+
+
+def test_type_checkers_know_the_public_names_from_where_they_are():
+    tree = ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8"))
+    known = {
+        alias.asname: f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname == alias.name  # only so it is a name that others may import
+    }
+    homes = {name: f"{tfdbg_cli._WHERE.get(name)}.{name}" for name in tfdbg_cli.__all__}
+    assert known == homes | {"__version__": "tfdbg_cli.common.version.__version__"}
 
 
 @pytest.mark.parametrize("command", BUILTIN, ids=lambda command: command.name)
