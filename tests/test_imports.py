@@ -100,6 +100,17 @@ def test_frameworks_are_imported_in_their_engine_only(path):
             assert module.split(".")[2] in {engine, *shared}, f"{module} is another engine's"
 
 
+COMMAND_MODULES = [path for path in MODULES if room_of(path) == "commands"]
+
+
+@pytest.mark.parametrize("path", COMMAND_MODULES, ids=name_of)
+def test_commands_need_no_import_in_a_function_to_go_round_a_circle(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            inner = [each for each in ast.walk(node) if isinstance(each, ast.ImportFrom)]
+            assert not [each.module for each in inner if str(each.module).startswith("tfdbg_cli")]
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_every_module_says_what_it_is_and_what_it_offers(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))

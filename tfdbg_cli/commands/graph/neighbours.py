@@ -6,9 +6,9 @@ import argparse
 import re
 from bisect import bisect_left, bisect_right
 
-from tfdbg_cli.commands.context import DUMP_MODES, PROFILE_MODES, Context
+from tfdbg_cli.commands.context import DUMP_MODES, PROFILE_MODES, Context, need_graph
 from tfdbg_cli.commands.graph.first_bad import first_bad_document
-from tfdbg_cli.commands.graph.node_info import find_node, need_graph
+from tfdbg_cli.commands.graph.node_info import find_node
 from tfdbg_cli.commands.graph.node_path import path_document
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.registry import Argument, Command, Result

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.reply import Candidate
 from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.source.index import user_files
+from tfdbg_cli.commands.tensors.feeds import feed_parts
 from tfdbg_cli.commands.tensors.program_names import own_candidates
 from tfdbg_cli.commands.units import bytes_text
 from tfdbg_cli.dumps.dump import Dump
@@ -160,8 +162,6 @@ def filters(context: Context, typed: str) -> Iterable[Candidate]:
 
 def feeds(context: Context, typed: str) -> Iterable[Candidate]:
     """Feeds of the run, and the parts of composite ones."""
-    from tfdbg_cli.commands.tensors.feeds import feed_parts
-
     values = context.run_info.feeds
     names = [name for name in values if name.startswith(typed)]
     # Values may have to be read from a dump: only that of a feed whose part is being typed is.
@@ -216,8 +216,6 @@ def _file_size(path: str) -> str:
 
 def source_files(context: Context, typed: str) -> Iterable[Candidate]:
     """Source files that made nodes, by path or by name."""
-    from tfdbg_cli.commands.source.print_source import user_files
-
     if context.dump is None:
         return ()
     paths = user_files(context.dump)
