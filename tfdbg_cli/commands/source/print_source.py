@@ -8,7 +8,7 @@ from dataclasses import replace
 from tfdbg_cli.commands.context import DUMP_MODES, TENSOR_MODES, Context, compile_regex, need_graph
 from tfdbg_cli.commands.graph.phases import PHASES, Phase, phases_of
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
-from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.source.index import (
@@ -195,14 +195,7 @@ def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
     return ChainDocument(parts, title=f"source: {path}", initial_line=initial)
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
-
-
-_count.__name__ = "number (1 or more)"
+_count = positive("number")
 
 LIST_SOURCE = Command(
     "list_source",
