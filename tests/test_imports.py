@@ -111,6 +111,11 @@ def test_commands_need_no_import_in_a_function_to_go_round_a_circle(path):
             assert not [each.module for each in inner if str(each.module).startswith("tfdbg_cli")]
 
 
+def test_lines_of_the_debugger_go_to_stderr_by_one_door():
+    for path in MODULES:
+        assert 'print(f"tfdbg: ' not in path.read_text(encoding="utf-8"), path
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_every_module_says_what_it_is_and_what_it_offers(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
