@@ -101,13 +101,30 @@ def test_frameworks_are_imported_in_their_engine_only(path):
             assert module.split(".")[2] in {engine, *shared}, f"{module} is another engine's"
 
 
+COMMAND_MODULES = [path for path in MODULES if room_of(path) == "commands"]
+
+
+@pytest.mark.parametrize("path", COMMAND_MODULES, ids=name_of)
+def test_commands_need_no_import_in_a_function_to_go_round_a_circle(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            inner = [each for each in ast.walk(node) if isinstance(each, ast.ImportFrom)]
+            assert not [each.module for each in inner if str(each.module).startswith("tfdbg_cli")]
+
+
+def test_lines_of_the_debugger_go_to_stderr_by_one_door():
+    for path in MODULES:
+        assert 'print(f"tfdbg: ' not in path.read_text(encoding="utf-8"), path
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_every_module_says_what_it_is_and_what_it_offers(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     assert ast.get_docstring(tree)
     for node in tree.body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
-            names = ast.literal_eval(node.value)
+            is_root = path == ROOT / "__init__.py"
+            names = tfdbg_cli.__all__ if is_root else ast.literal_eval(node.value)
             assert len(names) == len(set(names))
 
 
@@ -142,6 +159,19 @@ def test_the_public_names_are_all_there():
     assert set(tfdbg_cli.__all__) <= set(dir(tfdbg_cli))
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = tfdbg_cli.no_such_name
+
+
+def test_type_checkers_know_the_public_names_from_where_they_are():
+    tree = ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8"))
+    known = {
+        alias.asname: f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname == alias.name  # only so it is a name that others may import
+    }
+    homes = {name: f"{tfdbg_cli._WHERE.get(name)}.{name}" for name in tfdbg_cli.__all__}
+    assert known == homes | {"__version__": "tfdbg_cli.common.version.__version__"}
 
 
 @pytest.mark.parametrize("command", BUILTIN, ids=lambda command: command.name)

@@ -19,181 +19,131 @@ from tfdbg_cli.front import start  # noqa: F401 (before anything else is importe
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tfdbg_cli.common.version import __version__
+from tfdbg_cli.common.version import __version__ as __version__
 
+# isort: off
 if TYPE_CHECKING:
     from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import (
-        DebugTensorDatum,
-        InconvertibleTensorProto,
-        load_tensor_from_event,
-        load_tensor_from_event_file,
+        DebugTensorDatum as DebugTensorDatum,
+        InconvertibleTensorProto as InconvertibleTensorProto,
+        load_tensor_from_event as load_tensor_from_event,
+        load_tensor_from_event_file as load_tensor_from_event_file,
     )
-    from tfdbg_cli.dumps.tfdbg_dir.reconstruct import reconstruct_non_debug_graph_def
-    from tfdbg_cli.engines.tensorflow.debug_data import DebugDumpDir
+    from tfdbg_cli.dumps.tfdbg_dir.reconstruct import (
+        reconstruct_non_debug_graph_def as reconstruct_non_debug_graph_def,
+    )
+    from tfdbg_cli.engines.tensorflow.debug_data import (
+        DebugDumpDir as DebugDumpDir,
+    )
     from tfdbg_cli.engines.tensorflow.gradients import (
-        GradientsDebugger,
-        clear_gradient_debuggers,
-        gradient_values_from_dump,
+        GradientsDebugger as GradientsDebugger,
+        clear_gradient_debuggers as clear_gradient_debuggers,
+        gradient_values_from_dump as gradient_values_from_dump,
     )
-    from tfdbg_cli.filters.builtin import has_inf_or_nan
+    from tfdbg_cli.filters.builtin import (
+        has_inf_or_nan as has_inf_or_nan,
+    )
     from tfdbg_cli.front.control import (
-        disable,
-        enable,
-        listen,
-        listen_for_signal,
-        run,
-        set_trace,
-        wrap,
+        disable as disable,
+        enable as enable,
+        listen as listen,
+        listen_for_signal as listen_for_signal,
+        run as run,
+        set_trace as set_trace,
+        wrap as wrap,
     )
-    from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
+    from tfdbg_cli.sessions.compat.node_stepper import (
+        NodeStepper as NodeStepper,
+    )
     from tfdbg_cli.sessions.compat.watch_options import (
-        add_debug_tensor_watch,
-        watch_graph,
-        watch_graph_with_blacklists,
-        watch_graph_with_denylists,
+        add_debug_tensor_watch as add_debug_tensor_watch,
+        watch_graph as watch_graph,
+        watch_graph_with_blacklists as watch_graph_with_blacklists,
+        watch_graph_with_denylists as watch_graph_with_denylists,
     )
     from tfdbg_cli.sessions.wrappers.dumping import (
-        DumpingDebugWrapperSession,
-        NonInteractiveDebugWrapperSession,
+        DumpingDebugWrapperSession as DumpingDebugWrapperSession,
+        NonInteractiveDebugWrapperSession as NonInteractiveDebugWrapperSession,
     )
     from tfdbg_cli.sessions.wrappers.framework import (
-        BaseDebugWrapperSession,
-        OnInstrEndRequest,
-        OnInstrEndResponse,
-        OnInstrStartAction,
-        OnInstrStartRequest,
-        OnInstrStartResponse,
-        OnRunEndRequest,
-        OnRunEndResponse,
-        OnRunStartAction,
-        OnRunStartRequest,
-        OnRunStartResponse,
-        OnSessionInitAction,
-        OnSessionInitRequest,
-        OnSessionInitResponse,
-        WatchOptions,
+        BaseDebugWrapperSession as BaseDebugWrapperSession,
+        OnInstrEndRequest as OnInstrEndRequest,
+        OnInstrEndResponse as OnInstrEndResponse,
+        OnInstrStartAction as OnInstrStartAction,
+        OnInstrStartRequest as OnInstrStartRequest,
+        OnInstrStartResponse as OnInstrStartResponse,
+        OnRunEndRequest as OnRunEndRequest,
+        OnRunEndResponse as OnRunEndResponse,
+        OnRunStartAction as OnRunStartAction,
+        OnRunStartRequest as OnRunStartRequest,
+        OnRunStartResponse as OnRunStartResponse,
+        OnSessionInitAction as OnSessionInitAction,
+        OnSessionInitRequest as OnSessionInitRequest,
+        OnSessionInitResponse as OnSessionInitResponse,
+        WatchOptions as WatchOptions,
     )
-    from tfdbg_cli.sessions.wrappers.grpc_wrapper import GrpcDebugWrapperSession
-    from tfdbg_cli.sessions.wrappers.hooks import DumpingDebugHook, GrpcDebugHook, LocalCLIDebugHook
-    from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession
-    from tfdbg_cli.tracing.api import runs, trace
-    from tfdbg_cli.tracing.errors import OutOfOrderError, WithBlockNotFoundError
-    from tfdbg_cli.tracing.tracer import Tracer
+    from tfdbg_cli.sessions.wrappers.grpc_wrapper import (
+        GrpcDebugWrapperSession as GrpcDebugWrapperSession,
+    )
+    from tfdbg_cli.sessions.wrappers.hooks import (
+        DumpingDebugHook as DumpingDebugHook,
+        GrpcDebugHook as GrpcDebugHook,
+        LocalCLIDebugHook as LocalCLIDebugHook,
+    )
+    from tfdbg_cli.sessions.wrappers.local_cli import (
+        LocalCLIDebugWrapperSession as LocalCLIDebugWrapperSession,
+    )
+    from tfdbg_cli.tracing.api import (
+        runs as runs,
+        trace as trace,
+    )
+    from tfdbg_cli.tracing.errors import (
+        OutOfOrderError as OutOfOrderError,
+        WithBlockNotFoundError as WithBlockNotFoundError,
+    )
+    from tfdbg_cli.tracing.tracer import (
+        Tracer as Tracer,
+    )
 
+# isort: on
+
+#: Where the public names are; type checkers read the imports above.
 _HOMES = {
-    "tfdbg_cli.front.control": (
-        "disable",
-        "enable",
-        "listen",
-        "listen_for_signal",
-        "run",
-        "set_trace",
-        "wrap",
-    ),
-    "tfdbg_cli.front.notebook": ("load_ipython_extension", "unload_ipython_extension"),
+    "tfdbg_cli.front.control": "disable enable listen listen_for_signal run set_trace wrap",
+    "tfdbg_cli.front.notebook": "load_ipython_extension unload_ipython_extension",
     "tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir": (
-        "DebugTensorDatum",
-        "InconvertibleTensorProto",
-        "load_tensor_from_event",
-        "load_tensor_from_event_file",
+        "DebugTensorDatum InconvertibleTensorProto load_tensor_from_event "
+        "load_tensor_from_event_file"
     ),
-    "tfdbg_cli.dumps.tfdbg_dir.reconstruct": ("reconstruct_non_debug_graph_def",),
-    "tfdbg_cli.engines.tensorflow.debug_data": ("DebugDumpDir",),
+    "tfdbg_cli.dumps.tfdbg_dir.reconstruct": "reconstruct_non_debug_graph_def",
+    "tfdbg_cli.engines.tensorflow.debug_data": "DebugDumpDir",
     "tfdbg_cli.engines.tensorflow.gradients": (
-        "GradientsDebugger",
-        "clear_gradient_debuggers",
-        "gradient_values_from_dump",
+        "GradientsDebugger clear_gradient_debuggers gradient_values_from_dump"
     ),
-    "tfdbg_cli.filters.builtin": ("has_inf_or_nan",),
+    "tfdbg_cli.filters.builtin": "has_inf_or_nan",
     "tfdbg_cli.sessions.wrappers.dumping": (
-        "DumpingDebugWrapperSession",
-        "NonInteractiveDebugWrapperSession",
+        "DumpingDebugWrapperSession NonInteractiveDebugWrapperSession"
     ),
     "tfdbg_cli.sessions.wrappers.framework": (
-        "BaseDebugWrapperSession",
-        "OnInstrEndRequest",
-        "OnInstrEndResponse",
-        "OnInstrStartAction",
-        "OnInstrStartRequest",
-        "OnInstrStartResponse",
-        "OnRunEndRequest",
-        "OnRunEndResponse",
-        "OnRunStartAction",
-        "OnRunStartRequest",
-        "OnRunStartResponse",
-        "OnSessionInitAction",
-        "OnSessionInitRequest",
-        "OnSessionInitResponse",
-        "WatchOptions",
+        "BaseDebugWrapperSession OnInstrEndRequest OnInstrEndResponse OnInstrStartAction "
+        "OnInstrStartRequest OnInstrStartResponse OnRunEndRequest OnRunEndResponse "
+        "OnRunStartAction OnRunStartRequest OnRunStartResponse OnSessionInitAction "
+        "OnSessionInitRequest OnSessionInitResponse WatchOptions"
     ),
-    "tfdbg_cli.sessions.wrappers.grpc_wrapper": ("GrpcDebugWrapperSession",),
-    "tfdbg_cli.sessions.wrappers.hooks": ("DumpingDebugHook", "GrpcDebugHook", "LocalCLIDebugHook"),
-    "tfdbg_cli.sessions.wrappers.local_cli": ("LocalCLIDebugWrapperSession",),
-    "tfdbg_cli.sessions.compat.node_stepper": ("NodeStepper",),
+    "tfdbg_cli.sessions.wrappers.grpc_wrapper": "GrpcDebugWrapperSession",
+    "tfdbg_cli.sessions.wrappers.hooks": "DumpingDebugHook GrpcDebugHook LocalCLIDebugHook",
+    "tfdbg_cli.sessions.wrappers.local_cli": "LocalCLIDebugWrapperSession",
+    "tfdbg_cli.sessions.compat.node_stepper": "NodeStepper",
     "tfdbg_cli.sessions.compat.watch_options": (
-        "add_debug_tensor_watch",
-        "watch_graph",
-        "watch_graph_with_blacklists",
-        "watch_graph_with_denylists",
+        "add_debug_tensor_watch watch_graph watch_graph_with_blacklists watch_graph_with_denylists"
     ),
-    "tfdbg_cli.tracing.api": ("runs", "trace"),
-    "tfdbg_cli.tracing.errors": ("OutOfOrderError", "WithBlockNotFoundError"),
-    "tfdbg_cli.tracing.tracer": ("Tracer",),
+    "tfdbg_cli.tracing.api": "runs trace",
+    "tfdbg_cli.tracing.errors": "OutOfOrderError WithBlockNotFoundError",
+    "tfdbg_cli.tracing.tracer": "Tracer",
 }
-_WHERE = {name: module for module, names in _HOMES.items() for name in names}
-
-__all__ = [
-    "BaseDebugWrapperSession",
-    "DebugDumpDir",
-    "DebugTensorDatum",
-    "DumpingDebugHook",
-    "DumpingDebugWrapperSession",
-    "GradientsDebugger",
-    "GrpcDebugHook",
-    "GrpcDebugWrapperSession",
-    "InconvertibleTensorProto",
-    "LocalCLIDebugHook",
-    "LocalCLIDebugWrapperSession",
-    "NodeStepper",
-    "NonInteractiveDebugWrapperSession",
-    "OnInstrEndRequest",
-    "OnInstrEndResponse",
-    "OnInstrStartAction",
-    "OnInstrStartRequest",
-    "OnInstrStartResponse",
-    "OnRunEndRequest",
-    "OnRunEndResponse",
-    "OnRunStartAction",
-    "OnRunStartRequest",
-    "OnRunStartResponse",
-    "OnSessionInitAction",
-    "OnSessionInitRequest",
-    "OnSessionInitResponse",
-    "OutOfOrderError",
-    "Tracer",
-    "WatchOptions",
-    "WithBlockNotFoundError",
-    "__version__",
-    "add_debug_tensor_watch",
-    "clear_gradient_debuggers",
-    "disable",
-    "enable",
-    "gradient_values_from_dump",
-    "has_inf_or_nan",
-    "listen",
-    "listen_for_signal",
-    "load_tensor_from_event",
-    "load_tensor_from_event_file",
-    "reconstruct_non_debug_graph_def",
-    "run",
-    "runs",
-    "set_trace",
-    "trace",
-    "watch_graph",
-    "watch_graph_with_blacklists",
-    "watch_graph_with_denylists",
-    "wrap",
-]
+_WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
+# What IPython looks for is no name for programs.
+__all__ = [*(n for n in _WHERE if not n.endswith("_ipython_extension")), "__version__"]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:

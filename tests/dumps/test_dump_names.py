@@ -2,6 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfdbg_cli.dumps.elements import (
+    node_name_of,
+    parse_tensor_name,
+    parse_watch_key,
+    slot_of,
+    split_tensor_name,
+    tensor_name_of,
+)
 from tfdbg_cli.dumps.tfdbg_dir.names import (
     decode_node_name,
     device_name_to_device_path,
@@ -91,3 +99,25 @@ def test_any_name_becomes_a_path_below_the_folder(name):
 
 def test_long_names_stay_different():
     assert file_node_name("a" * 500 + "1") != file_node_name("a" * 500 + "2")
+
+
+@pytest.mark.parametrize(
+    ("name", "node", "slot"),
+    [
+        ("a/b:0", "a/b", 0),
+        ("a/b:12", "a/b", 12),
+        ("a/b", "a/b", None),
+        ("call:out:1", "call:out", 1),
+        ("a:b", "a:b", None),
+        (":0", ":0", None),
+        ("a:\N{SUPERSCRIPT TWO}", "a:\N{SUPERSCRIPT TWO}", None),
+        ("", "", None),
+    ],
+)
+def test_the_name_of_a_tensor_is_its_node_and_its_slot(name, node, slot):
+    assert parse_tensor_name(name) == (node, slot)
+    assert split_tensor_name(name) == (node, slot or 0)
+    assert (node_name_of(name), slot_of(name)) == (node, slot or 0)
+    assert node_name_of(f"^{name}") == node
+    assert tensor_name_of(name) == (f"{name}:0" if slot is None else name)
+    assert parse_watch_key(f"{name}:DebugNanCount") == (node, slot, "DebugNanCount")

@@ -214,7 +214,7 @@ KILLED = """
     import sys
     sys.path.insert(0, sys.argv[2])
     import numpy as np
-    from tfdbg_cli.dumps import runfolder_writer
+    from tfdbg_cli.dumps.run_folder import writer as runfolder_writer
     from tfdbg_cli.dumps.dump import Datum
     runfolder_writer._PART_BYTES = 1 << 16
     writer = runfolder_writer.RunFolderWriter(sys.argv[1])

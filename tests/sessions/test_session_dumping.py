@@ -202,7 +202,7 @@ FULL_DISK = """
     import numpy as np
     import tfdbg_cli as tf_debug
     import tfdbg_cli.engines.numpy as tf
-    from tfdbg_cli.sessions import dumping
+    from tfdbg_cli.sessions.wrappers import dumping
 
     with tf.Session() as session:
         big = tf.square(tf.constant(np.ones(1 << 16), name="x"), name="big")

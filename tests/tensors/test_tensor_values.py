@@ -11,8 +11,6 @@ from tfdbg_cli.tensors.numeric import (
     dtype_kind,
     dtype_name,
     has_nonfinite,
-    nan_mask,
-    nonfinite_mask,
     widened,
 )
 from tfdbg_cli.tensors.ranges import Ranges
@@ -50,8 +48,6 @@ def test_nonfinite_of_every_float(dtype):
     assert not has_nonfinite(good)
     bad = np.array([1, np.nan, np.inf]).astype(dtype)
     assert has_nonfinite(bad) and has_nonfinite(bad[1:2]) and has_nonfinite(bad[2])
-    assert nonfinite_mask(bad).tolist() == [False, True, True]
-    assert nan_mask(bad).tolist() == [False, True, False]
     assert np.array_equal(widened(good).astype(complex), [0, 1, -2])
 
 
@@ -59,7 +55,6 @@ def test_what_holds_no_nan():
     for value in (np.array([1]), np.array(["nan"]), np.array([np.nan], object), None, "nan"):
         assert not has_nonfinite(value)
     assert not has_nonfinite(np.zeros((0, 2)))
-    assert nonfinite_mask(np.array([1])) is None and nan_mask(np.array([True])) is None
     assert widened(np.array([-8, 7], ml_dtypes.int4)).tolist() == [-8, 7]
 
 

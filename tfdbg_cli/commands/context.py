@@ -14,6 +14,7 @@ from tfdbg_cli.common.documents import Line, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import Dump, RunError, RunInfo
+from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.stepping.walk import Walk
 
@@ -29,6 +30,7 @@ __all__ = [
     "TENSOR_MODES",
     "Context",
     "compile_regex",
+    "need_graph",
 ]
 
 #: The stops of a living program: before a run, after it, after a run that was timed (``run -p``).
@@ -143,3 +145,18 @@ def _why_not_yet(
     if found is None or place is None or place < found.stepper.position:
         return otherwise(node_name) if otherwise is not None else ""
     return f"It is not computed yet: cont {node_name} goes on to it."
+
+
+def need_graph(dump: Dump) -> Graph:
+    """The dump's graph.
+
+    Raises:
+        UserError: it holds none.
+    """
+    graph = dump.graph()
+    if graph is None:
+        raise UserError(
+            "This dump holds no graph, so nothing is known of its nodes.",
+            "lt and pt work without it.",
+        )
+    return graph

@@ -15,7 +15,7 @@ from tfdbg_cli.commands.shell.parsing import Word
 from tfdbg_cli.common.documents import Document
 from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
 
-__all__ = ["Argument", "Command", "CommandRegistry", "Completer", "Result"]
+__all__ = ["Argument", "Command", "CommandRegistry", "Completer", "Result", "positive"]
 
 # In front of a word that argparse would take for an option.
 _NO_OPTION = "\N{SYMBOL FOR NULL}"
@@ -25,6 +25,23 @@ Result = Document | Leave | UiRequest | Question | Script | Toast
 
 #: Candidates for the word that is being typed.
 Completer = Callable[[Context, str], Iterable[Candidate]]
+
+
+def positive(what: str) -> Callable[[str], int]:
+    """The kind of an argument that is a whole number from 1 on.
+
+    Args:
+        what: it is, for the message about one that isn't.
+    """
+
+    def read(text: str) -> int:
+        value = int(text)
+        if value < 1:
+            raise ValueError
+        return value
+
+    read.__name__ = f"{what} (1 or more)"
+    return read
 
 
 @dataclass(frozen=True)

@@ -228,13 +228,13 @@ _CURRENT: list[weakref.ref[Streams]] = []
 
 
 def tell(text: str, details: str = "") -> None:
-    """A line from the debugger on the stderr that it was started with.
+    """A line from the debugger on the stderr that it was started with, or the one of now.
 
     Args:
         text: the line.
         details: what goes before it, whole lines.
     """
     current = _CURRENT[0]() if _CURRENT else None
-    sink = current.err if current is not None else TextSink(sys.__stderr__)
+    sink = current.err if current is not None else TextSink(sys.stderr)
     before = "\n".join(map(printable, details.split("\n")))
     sink.write(f"{before}tfdbg: {printable(' '.join(text.split()))}\n")

@@ -15,6 +15,7 @@ from tfdbg_cli.common.errors import DumpError
 __all__ = [
     "DTYPES",
     "DType",
+    "blocks",
     "count_bad",
     "decode",
     "dtype_by_name",
@@ -23,6 +24,9 @@ __all__ = [
     "encode",
     "name_of",
 ]
+
+# Elements a block: large enough for NumPy to be quick, small enough to stay in cache and memory.
+_BLOCK = 1 << 20
 
 _REF = 100
 
@@ -268,10 +272,23 @@ def _nearest_codes(values: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, A
     return np.asarray(np.array(codes, np.uint8)[places]).reshape(values.shape)
 
 
-def _pieces(array: np.ndarray[Any, Any], size: int = 1 << 20) -> Iterator[np.ndarray[Any, Any]]:
-    flat = array.reshape(-1)
-    for start in range(0, flat.size, size):
-        yield flat[start : start + size]
+def blocks(values: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
+    """The elements in row-major order as 1-d pieces of bounded size, without a whole copy."""
+    if values.size <= _BLOCK:
+        yield values.reshape(-1)
+    elif values.flags.c_contiguous:
+        flat = values.reshape(-1)
+        for at in range(0, flat.size, _BLOCK):
+            yield flat[at : at + _BLOCK]
+    else:
+        row = values.size // len(values)
+        if row > _BLOCK:
+            for part in values:
+                yield from blocks(part)
+            return
+        step = _BLOCK // row
+        for at in range(0, len(values), step):
+            yield values[at : at + step].reshape(-1)
 
 
 def count_bad(array: np.ndarray[Any, Any]) -> tuple[int, int, int]:
@@ -286,7 +303,7 @@ def count_bad(array: np.ndarray[Any, Any]) -> tuple[int, int, int]:
     if kind not in "fc" and not small:
         return 0, 0, 0
     nan = minus = plus = 0
-    for piece in _pieces(array):
+    for piece in blocks(array):
         part = piece.astype(np.float32) if small else piece
         finite = np.isfinite(part)
         if finite.all():

@@ -20,6 +20,7 @@ import numpy as np
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dtypes import name_of
+from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.sources import Sources
 
@@ -493,7 +494,7 @@ class Dump(ABC):
         found = self.by_tensor(name)
         if found:
             return found
-        node = name.rpartition(":")[0]
+        node = node_name_of(name)
         graph = self.graph()
         if self.by_node(node):
             slots = sorted({datum.output_slot for datum in self.by_node(node)})

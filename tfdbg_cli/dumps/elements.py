@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["node_name_of", "parse_tensor_name", "slot_of"]
+__all__ = [
+    "node_name_of",
+    "parse_tensor_name",
+    "parse_watch_key",
+    "slot_of",
+    "split_tensor_name",
+    "tensor_name_of",
+]
 
 
 def parse_tensor_name(name: str) -> tuple[str, int | None]:
@@ -11,6 +18,12 @@ def parse_tensor_name(name: str) -> tuple[str, int | None]:
     if colon and slot.isdecimal() and node:
         return node, int(slot)
     return name, None
+
+
+def split_tensor_name(name: str) -> tuple[str, int]:
+    """Split ``a/b:1`` into ``("a/b", 1)``; ``a/b`` is the first output of ``a/b``."""
+    node, slot = parse_tensor_name(name)
+    return node, slot or 0
 
 
 def node_name_of(name: str) -> str:
@@ -23,3 +36,14 @@ def node_name_of(name: str) -> str:
 def slot_of(name: str) -> int:
     """The output slot of a tensor name, 0 where none is written."""
     return parse_tensor_name(name)[1] or 0
+
+
+def tensor_name_of(name: str) -> str:
+    """The tensor that a name means: that of a node stands for its first output."""
+    return name if parse_tensor_name(name)[1] is not None else f"{name}:0"
+
+
+def parse_watch_key(key: str) -> tuple[str, int | None, str]:
+    """Split ``a/b:1:DebugIdentity`` into node, slot and debug op; no slot: it is no watch key."""
+    tensor, _, debug_op = key.rpartition(":")
+    return *parse_tensor_name(tensor), debug_op

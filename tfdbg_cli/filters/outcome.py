@@ -10,6 +10,7 @@ import numpy as np
 
 from tfdbg_cli.common.traits import OpRoles
 from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.executions import body_of
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, floats, holds_others
@@ -143,7 +144,7 @@ class Outcome:
 
     def _overwritten(self, graph: Graph, tensor: str) -> str | None:
         """What was in the memory of a tensor before it was made; ``None``: nothing."""
-        name, _, slot = tensor.rpartition(":")
+        name, slot = split_tensor_name(tensor)
         node = graph.nodes.get(name)
         if node is None:
             return None
@@ -153,7 +154,7 @@ class Outcome:
         if not writes:
             return None
         written = writes.split(", ")
-        before = written[int(slot)] if int(slot) < len(written) else written[0]
+        before = written[slot] if slot < len(written) else written[0]
         # In the dump of several ranks only the inputs have the rank in front.
         return next((n for n in node.inputs if n == before or n.endswith(f"/{before}")), None)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import sys
 import threading
 from collections.abc import Sequence
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.printable import printable
 from tfdbg_cli.common.settings import Settings, default_config_path
+from tfdbg_cli.common.streams import tell
 from tfdbg_cli.front.options import OptionParser, add_ui_options, check_theme
 from tfdbg_cli.net.address import parse_address
 from tfdbg_cli.net.tokens import find_token, only_address
@@ -93,7 +92,7 @@ def main(argv: Sequence[str], defaults: argparse.Namespace) -> int:
         token = find_token(address, options.token_file)
         connection = Connection(address, token, take_over=options.take_over)
     except UserError as error:
-        _say(str(error))
+        tell(str(error))
         return _FAILED
     settings = Settings(default_config_path())
     queue = CommandQueue(options.command, batch=options.batch)
@@ -113,7 +112,7 @@ def main(argv: Sequence[str], defaults: argparse.Namespace) -> int:
         ui.close()
     left = [text for text in iter(queue.take, None) if text is not _LET_GO]
     if left:
-        _say(f"{len(left)} command(s) were not run: {'; '.join(left[:3])}")
+        tell(f"{len(left)} command(s) were not run: {'; '.join(left[:3])}")
     return status or int(queue.failed and queue.batch)
 
 
@@ -135,7 +134,7 @@ class _Client:
 
     def live(self) -> int:
         """Go from stop to stop; returns the exit status."""
-        _say(f"attached to {self._connection.program}.")
+        tell(f"attached to {self._connection.program}.")
         while True:
             version, state = self._connection.seen()
             try:
@@ -202,29 +201,25 @@ class _Client:
         if not self._is_interrupted and not self._queue.batch:
             self._is_interrupted = True
             self._connection.notify("stop")
-            _say("stopping at the end of the run; Ctrl-C again leaves the program running.")
+            tell("stopping at the end of the run; Ctrl-C again leaves the program running.")
             return False
         self._connection.notify("detach")
         self._hide_progress()
-        _say("detached; the program runs on.")
+        tell("detached; the program runs on.")
         return True
 
     def _part(self, last: Parted) -> int:
         """Say why it is over."""
         if last.why == "lost":
-            _say(f"the connection to the program is lost ({last.text}).")
+            tell(f"the connection to the program is lost ({last.text}).")
             return _FAILED
         if last.why == "replaced":
-            _say(f"{last.text} has taken over.")
+            tell(f"{last.text} has taken over.")
         elif last.why == "detached":
             until = last.text or "without stops until somebody attaches again"
-            _say(f"detached; the program runs on: {until}.")
+            tell(f"detached; the program runs on: {until}.")
         elif last.text:
-            _say(f"the program ended with an error: {last.text}")
+            tell(f"the program ended with an error: {last.text}")
         else:
-            _say("the program has ended.")
+            tell("the program has ended.")
         return 0
-
-
-def _say(text: str) -> None:
-    print(f"tfdbg: {printable(text)}", file=sys.stderr, flush=True)

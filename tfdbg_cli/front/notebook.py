@@ -15,6 +15,7 @@ from tfdbg_cli.commands.run.control import RunChoice
 from tfdbg_cli.common.documents import Line, line
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.settings import Settings
+from tfdbg_cli.common.streams import tell
 from tfdbg_cli.engines.registry import entries, load
 from tfdbg_cli.front.import_hook import ImportHook
 from tfdbg_cli.front.launcher import remove_frames
@@ -101,8 +102,7 @@ class _Engines:
                 try:
                     self._names[entry.name] = load(entry.name).install(self._debugger.wrap)
                 except Exception as error:
-                    text = f"the {entry.name} engine can't be used: {one_line(error)}"
-                    print(f"tfdbg: {text}", file=sys.stderr)
+                    tell(f"the {entry.name} engine can't be used: {one_line(error)}")
 
 
 class _Magics:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.dumps.elements import node_name_of, parse_tensor_name
 from tfdbg_cli.stepping.breakpoints import Breakpoints
 from tfdbg_cli.stepping.stepper import Step, StepOutcome, Stepper
 
@@ -81,13 +82,12 @@ class Walk:
             name: of a node, or of a tensor.
         """
         name = self.stepper.resolve(name)
-        node, _, slot = name.rpartition(":")
-        is_tensor = bool(node) and slot.isdigit()
+        node, slot = parse_tensor_name(name)
         for index, step in enumerate(self.stepper.steps):
             if name == step.node or name in step.members or name in step.outputs:
                 return index
             # Of what an operation makes not every step knows; of a loop, only what leaves it.
-            if is_tensor and (
+            if slot is not None and (
                 (node == step.node and not step.outputs)
                 or (node != step.node and node in step.members)
             ):
@@ -187,7 +187,7 @@ class Walk:
         if place is not None:
             return place == self.stepper.position
         step = self.next
-        node = target.rpartition(":")[0] if target.rpartition(":")[2].isdigit() else target
+        node = node_name_of(target)
         return step is not None and node in (
             *(step.members or (step.node,)),
             step.node.rpartition("/")[2],
@@ -335,7 +335,7 @@ class Walk:
         feeds = itertools.takewhile(lambda step: step.is_feed, self.stepper.steps)  # come first
         if any(tensor_name in step.outputs for step in feeds):
             return "client"
-        is_asked = tensor_name.rpartition(":")[0] in self.asked
+        is_asked = node_name_of(tensor_name) in self.asked
         return "handle" if is_asked else "dumped_intermediate"
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tfdbg_cli.common.documents import ElementStep
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.dtypes import count_bad
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, widened
 
 __all__ = ["BAD_PATTERN", "BadElements", "BadSteps", "can_be_bad", "find_bad"]
@@ -62,7 +63,7 @@ def find_bad(values: np.ndarray[Any, Any], first: int = 20) -> BadElements:
             f"Elements of type {dtype_name(values.dtype)} are never nan or infinite.",
             "--bad is for floating point and complex tensors.",
         )
-    counts = {"NaN": 0, "-Inf": 0, "+Inf": 0}
+    counts = dict.fromkeys(("NaN", "-Inf", "+Inf"), 0)
     places: list[tuple[int, ...]] = []
     held: list[tuple[int, int, int]] = []
     begin = 0
@@ -71,14 +72,8 @@ def find_bad(values: np.ndarray[Any, Any], first: int = 20) -> BadElements:
         found = np.flatnonzero(~np.isfinite(block))
         if found.size:
             held.append((begin, int(block.size), int(found.size)))
-            bad = block[found]
-            bad = bad[~np.isnan(bad)]
-            counts["NaN"] += int(found.size - bad.size)
-            if bad.dtype.kind == "c":
-                bad = np.where(np.isinf(bad.real), bad.real, bad.imag)
-            negative = int(np.count_nonzero(bad < 0))
-            counts["-Inf"] += negative
-            counts["+Inf"] += int(bad.size - negative)
+            for label, count in zip(counts, count_bad(block[found]), strict=True):
+                counts[label] += count
             for at in found[: max(first - len(places), 0)].tolist():
                 index = np.unravel_index(begin + at, values.shape)
                 places.append(tuple(int(i) for i in index))

@@ -6,25 +6,20 @@ them. Everything here looks at what a dtype holds instead of at NumPy's class tr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.dumps.dtypes import name_of
+from tfdbg_cli.dumps.dtypes import blocks, name_of
 
 __all__ = [
     "blocks",
     "dtype_kind",
     "dtype_name",
+    "exact_sum",
     "has_nonfinite",
-    "nan_mask",
-    "nonfinite_mask",
     "widened",
 ]
-
-# Elements a block: large enough for NumPy to be quick, small enough to stay in cache and memory.
-_BLOCK = 1 << 20
 
 
 def dtype_kind(dtype: np.dtype[Any]) -> str:
@@ -66,39 +61,13 @@ def widened(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return values
 
 
-def nonfinite_mask(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-    """Where elements are nan or ±inf; ``None`` for dtypes that can't hold either."""
-    if dtype_kind(values.dtype) not in ("float", "complex"):
-        return None
-    mask: np.ndarray[Any, Any] = ~np.isfinite(widened(values))
-    return mask
-
-
-def nan_mask(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-    """Where elements are nan; ``None`` for dtypes that can't hold any."""
-    if dtype_kind(values.dtype) not in ("float", "complex"):
-        return None
-    mask: np.ndarray[Any, Any] = np.isnan(widened(values))
-    return mask
-
-
-def blocks(values: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
-    """The elements in row-major order as 1-d pieces of bounded size, without a whole copy."""
-    if values.size <= _BLOCK:
-        yield values.reshape(-1)
-    elif values.flags.c_contiguous:
-        flat = values.reshape(-1)
-        for at in range(0, flat.size, _BLOCK):
-            yield flat[at : at + _BLOCK]
-    else:
-        row = values.size // len(values)
-        if row > _BLOCK:
-            for part in values:
-                yield from blocks(part)
-            return
-        step = _BLOCK // row
-        for at in range(0, len(values), step):
-            yield values[at : at + step].reshape(-1)
+def exact_sum(block: np.ndarray[Any, Any], largest: int) -> int:
+    """The sum of a block of integers, of which none is larger in magnitude than ``largest``."""
+    if largest * block.size < 1 << 63:
+        return int(block.sum(dtype=np.int64))
+    # Halves of 32 bits: a block has too few elements for their sums to overflow.
+    high, low = block >> 32, block & 0xFFFFFFFF
+    return (int(high.sum(dtype=np.int64)) << 32) + int(low.sum(dtype=np.uint64))
 
 
 def has_nonfinite(value: object) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdbg_cli.dumps.dtypes import count_bad
-from tfdbg_cli.tensors.numeric import blocks, dtype_kind, widened
+from tfdbg_cli.tensors.numeric import blocks, dtype_kind, exact_sum, widened
 
 __all__ = ["Health", "Statistics", "holds_nonfinite", "measure"]
 
@@ -99,18 +99,9 @@ def _measure_int(array: np.ndarray[Any, Any], check: Callable[[], object]) -> St
         low, high = int(block.min()), int(block.max())
         lows.append(low)
         highs.append(high)
-        total += _exact_sum(block, max(abs(low), abs(high)))
+        total += exact_sum(block, max(abs(low), abs(high)))
     # Division of Python integers is rounded once, whatever their size.
     return Statistics(None, min(lows), max(highs), total / array.size)
-
-
-def _exact_sum(block: np.ndarray[Any, Any], largest: int) -> int:
-    """The sum of integers of which none is larger in magnitude than ``largest``."""
-    if largest * block.size < 1 << 63:
-        return int(block.sum(dtype=np.int64))
-    # Halves of 32 bits: a block has too few elements for their sums to overflow.
-    high, low = block >> 32, block & 0xFFFFFFFF
-    return (int(high.sum(dtype=np.int64)) << 32) + int(low.sum(dtype=np.uint64))
 
 
 def _measure_float(array: np.ndarray[Any, Any], check: Callable[[], object]) -> Statistics:

@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.common.documents import Line, Span
+from tfdbg_cli.dumps.dtypes import count_bad
 from tfdbg_cli.tensors.histogram import QUANTILES, Collector, Distribution, sparkline
-from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, widened
+from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, exact_sum, widened
 
 __all__ = ["Summary", "summarize", "summary_lines"]
 
 _Array = np.ndarray[Any, Any]
+
+#: How an element can be bad, in the order of `count_bad`.
+_BAD = ("nan", "-inf", "+inf")
 
 _DISTINCT = 1 << 20  # strings are told apart in arrays up to this size
 
@@ -56,9 +60,9 @@ class _Moments:
         self.high: Any = None
 
     def add(self, finite: _Array) -> None:
-        if finite.dtype.kind in "iu":
-            self.total += _exact_sum(finite)
         low, high = finite.min(), finite.max()
+        if finite.dtype.kind in "iu":
+            self.total += exact_sum(finite, max(abs(int(low)), abs(int(high))))
         self.low = low if self.low is None else min(self.low, low)
         self.high = high if self.high is None else max(self.high, high)
         # Chan, Golub and LeVeque's update of mean and second moment from block to block.
@@ -84,15 +88,6 @@ class _Moments:
                 summary.std = math.sqrt(max(self.moment / self.count, 0.0))
 
 
-def _exact_sum(numbers: _Array) -> int:
-    """The sum of one block of integers, which may be beyond 64 bits."""
-    if numbers.dtype.itemsize < 8:
-        return int(numbers.sum(dtype=np.int64))
-    low = numbers & numbers.dtype.type(0xFFFFFFFF)
-    high = numbers >> numbers.dtype.type(32)
-    return (int(high.sum()) << 32) + int(low.sum())
-
-
 def summarize(value: _Array) -> Summary:
     """Count and measure the elements in one pass over bounded blocks.
 
@@ -110,7 +105,7 @@ def summarize(value: _Array) -> Summary:
     found = Summary(counts, int(value.size))
     if kind == "complex":
         found.note = "of the absolute values"
-        found.parts = {"real": _no_bad(), "imag": _no_bad()}
+        found.parts = {"real": dict.fromkeys(_BAD, 0), "imag": dict.fromkeys(_BAD, 0)}
     moments, collector = _Moments(), Collector(value.size)
     for raw in blocks(value):
         block = widened(raw)
@@ -130,19 +125,13 @@ def summarize(value: _Array) -> Summary:
     return found
 
 
-def _no_bad() -> dict[str, int]:
-    return {"nan": 0, "-inf": 0, "+inf": 0}
-
-
 def _split_off_bad(block: _Array, counts: dict[str, int]) -> _Array:
     """Count what is not finite; returns the rest."""
     is_finite = np.isfinite(block)
     if is_finite.all():
         return block
-    bad = block[~is_finite]
-    counts["nan"] += int(np.count_nonzero(np.isnan(bad)))
-    counts["-inf"] += int(np.count_nonzero(bad == -np.inf))
-    counts["+inf"] += int(np.count_nonzero(bad == np.inf))
+    for label, count in zip(_BAD, count_bad(block[~is_finite]), strict=True):
+        counts[label] += count
     return block[is_finite]
 
 

@@ -31,6 +31,7 @@ from tfdbg_cli.engines.base import (
     ProgramEngine,
     SessionAdapter,
     SessionEngine,
+    Watch,
 )
 from tfdbg_cli.sessions.wrappers.framework import (
     BaseDebugWrapperSession,
@@ -106,14 +107,14 @@ class _Host(BaseDebugWrapperSession):
 
     def on_session_init(self, request: OnSessionInitRequest) -> OnSessionInitResponse:
         self.action = OnRunStartAction.DEBUG_RUN
-        self.watch: dict[str, Any] = {}
+        self.watch = Watch()
         self.starts: list[OnRunStartRequest] = []
         self.ends: list[OnRunEndRequest] = []
         return OnSessionInitResponse(OnSessionInitAction.PROCEED)
 
     def on_run_start(self, request: OnRunStartRequest) -> OnRunStartResponse:
         self.starts.append(request)
-        return OnRunStartResponse(self.action, is_anchored=False, **self.watch)
+        return OnRunStartResponse(self.action, watch=self.watch)
 
     def on_run_end(self, request: OnRunEndRequest) -> OnRunEndResponse:
         if request.dump is not None:
@@ -127,7 +128,7 @@ class _Hosts:
     def __init__(self) -> None:
         self._all: dict[int, tuple[Any, _Host]] = {}
         self.action = OnRunStartAction.DEBUG_RUN
-        self.watch: dict[str, Any] = {}
+        self.watch = Watch()
 
     def __call__(self, session: Any) -> _Host:
         host = self._all.setdefault(id(session), (session, _Host(session)))[1]
@@ -318,16 +319,16 @@ class EngineContract(ABC):
     def test_a_watch_narrows_what_is_kept(self, program: EngineProgram) -> None:
         node = node_name_of(program.product)
         with _debugged(program) as hosts:
-            hosts.watch = {"node_name_regex_allowlist": f"^{re.escape(node)}$"}
+            hosts.watch = Watch(node_name=f"^{re.escape(node)}$")
             program.run(_given(1, 2))
             assert set(_names(hosts.dump())) == {program.product}
-            hosts.watch = {"tensor_dtype_regex_allowlist": "no such type"}
+            hosts.watch = Watch(tensor_dtype="no such type")
             program.run(_given(1, 2))
             assert not hosts.dump().data()
             graph = hosts.dump(0).graph()
             assert graph is not None
             op_type = graph.nodes[node].op_type
-            hosts.watch = {"op_type_regex_allowlist": f"^{re.escape(op_type)}$"}
+            hosts.watch = Watch(op_type=f"^{re.escape(op_type)}$")
             program.run(_given(1, 2))
             names = _names(hosts.dump())
             assert program.product in names

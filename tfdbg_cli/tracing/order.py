@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tfdbg_cli.common.errors import did_you_mean
+from tfdbg_cli.dumps.elements import node_name_of, parse_tensor_name, tensor_name_of
 from tfdbg_cli.engines.base import SteppedRun
 from tfdbg_cli.tracing.errors import AbsentError, OutOfOrderError, TraceError
 
@@ -33,8 +34,7 @@ def tensor_name(key: Any) -> str:
             f"A trace block knows tensors by name; this is a {type(key).__name__}.",
             'Write t["node:0"]; a parameter of a module is t["layer.weight"].',
         )
-    node, colon, slot = name.rpartition(":")
-    return name if colon and node and slot.isdecimal() else f"{name}:0"
+    return tensor_name_of(name)
 
 
 class Order:
@@ -73,7 +73,7 @@ class Order:
         self._learn()
         name = self._run.resolve(name)
         found = self._makers.get(name)
-        return self._members.get(name.rpartition(":")[0]) if found is None else found
+        return self._members.get(node_name_of(name)) if found is None else found
 
     def latest(self, name: str) -> str:
         """The name of a tensor in the last call of its module up to now.
@@ -154,7 +154,7 @@ class Order:
     def unknown(self, name: str) -> AbsentError:
         """The error for a name that no step of the run makes."""
         self._learn()
-        node, _, slot = name.rpartition(":")
+        node, slot = parse_tensor_name(name)
         at = self._members.get(node)
         if at is not None:
             step = self._run.steps[at]
@@ -165,7 +165,7 @@ class Order:
                     "no value outside of it.",
                     f"What comes out of it: {out}.",
                 )
-            outputs = [item for item in step.outputs if item.rpartition(":")[0] == node]
+            outputs = [item for item in step.outputs if node_name_of(item) == node]
             if not outputs:
                 return AbsentError(f"{node} ({step.op_type}) has no outputs.")
             return AbsentError(f"{node} has no output {slot}.", f"It has {', '.join(outputs)}.")
@@ -187,7 +187,7 @@ class Order:
     def lacks(self, name: str) -> bool:
         """Whether the node of a tensor is a step of the run, and has no such output."""
         self._learn()
-        at = self._members.get(name.rpartition(":")[0])
+        at = self._members.get(node_name_of(name))
         return at is not None and name not in self._makers and not self._run.has(name)
 
     def _node(self, index: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.engines.base import (
     CannotStep,
     Engine,
@@ -156,7 +157,7 @@ class CallSubject(Subject):
         scopes = set()
         for key in self.asked:
             try:
-                node = tensor_name(key).rpartition(":")[0]
+                node = node_name_of(tensor_name(key))
             except TraceError:
                 return None  # it is the block that gets this error
             scope = scope_of_node(node)

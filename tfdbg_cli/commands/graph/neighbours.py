@@ -6,12 +6,12 @@ import argparse
 import re
 from bisect import bisect_left, bisect_right
 
-from tfdbg_cli.commands.context import DUMP_MODES, PROFILE_MODES, Context
+from tfdbg_cli.commands.context import DUMP_MODES, PROFILE_MODES, Context, need_graph
 from tfdbg_cli.commands.graph.first_bad import first_bad_document
-from tfdbg_cli.commands.graph.node_info import find_node, need_graph
+from tfdbg_cli.commands.graph.node_info import find_node
 from tfdbg_cli.commands.graph.node_path import path_document
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
-from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.units import node_menu
@@ -30,14 +30,7 @@ from tfdbg_cli.dumps.graph import Graph, GraphWalk, Node, Visit, node_name_of
 __all__ = ["COMMANDS"]
 
 
-def _depth(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
-
-
-_depth.__name__ = "depth (1 or more)"
+_depth = positive("depth")
 
 
 class _Tree:

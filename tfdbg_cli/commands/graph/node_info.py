@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 from pathlib import PurePath
 
-from tfdbg_cli.commands.context import DUMP_MODES, Context
+from tfdbg_cli.commands.context import DUMP_MODES, Context, need_graph
 from tfdbg_cli.commands.graph.node_origin import (
     call_lines,
     gradient_lines,
@@ -27,22 +27,7 @@ from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Edge, Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, Sources, is_debugger_path, is_library_path
 
-__all__ = ["COMMANDS", "find_node", "need_graph"]
-
-
-def need_graph(dump: Dump) -> Graph:
-    """The dump's graph.
-
-    Raises:
-        UserError: it holds none.
-    """
-    graph = dump.graph()
-    if graph is None:
-        raise UserError(
-            "This dump holds no graph, so nothing is known of its nodes.",
-            "lt and pt work without it.",
-        )
-    return graph
+__all__ = ["COMMANDS", "find_node"]
 
 
 def find_node(context: Context, graph: Graph, name: str) -> Node:

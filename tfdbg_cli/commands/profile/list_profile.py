@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfdbg_cli.commands.context import PROFILE_MODES, Context
@@ -22,11 +22,11 @@ from tfdbg_cli.commands.profile.filters import (
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.table import LazyTable, aligned, sorting_link
 from tfdbg_cli.commands.tensors.intervals import parse_time_interval, time_text
 from tfdbg_cli.common.documents import (
     ChainDocument,
     Document,
-    LazyDocument,
     Line,
     Link,
     MenuItem,
@@ -93,26 +93,19 @@ class _Table:
         return head, key, -max(len(head), len(widest))
 
     def _line(self, cells: list[Span]) -> Line:
-        spans: list[Span | str] = []
-        gap = ""
-        for at in self._order:
-            cell, width = cells[at], self._columns[at][2]
-            pad = " " * (abs(width) - len(cell.text))
-            if cell.text:
-                spans += [gap, cell] if width >= 0 else [gap + pad, cell]
-                gap = ""
-            gap += f"{pad if width > 0 or not cell.text else ''}  "
-        return line(*spans)
+        widths = [self._columns[at][2] for at in self._order]
+        return aligned([[cells[at]] for at in self._order], widths)
 
     def heads(self) -> Line:
         """The heads: each sorts the same list by its column, or turns it round."""
-        arguments = self._arguments
-        again = f"lp{options_text(arguments)}"
-        cells = []
-        for head, key, _ in self._columns:
-            turn = " -r" if key == arguments.sort_by and not arguments.reverse else ""
-            cells.append(Span(head, "heading", Link(f"{again} -s {key}{turn}")))
-        return self._line(cells)
+        given = self._arguments
+        again = f"lp{options_text(given)}"
+        return self._line(
+            [
+                Span(head, "heading", sorting_link(again, key, given.sort_by, given.reverse))
+                for head, key, _ in self._columns
+            ]
+        )
 
     def row(self, number: int) -> Line:
         """One execution of an op."""
@@ -158,24 +151,6 @@ class _Table:
                 Span(""),
             ]
         )
-
-
-class _Rows(LazyDocument):
-    """The heads and rows of one device."""
-
-    def __init__(self, table: _Table, count: int) -> None:
-        super().__init__(count + 1, lambda number: table.row(number - 1))
-        self._heads = table.heads()
-
-    @property
-    def tables(self) -> Sequence[tuple[int, int]]:
-        """It is one."""
-        return ((0, self.line_count),)
-
-    def lines(self, start: int, stop: int) -> list[Line]:
-        """The lines ``start`` to ``stop - 1``."""
-        heads = [self._heads] if start <= 0 < stop else []
-        return heads + super().lines(max(start, 1), stop)
 
 
 _TOTAL = "Device Total"
@@ -260,7 +235,7 @@ def _list_profile(context: Context, arguments: argparse.Namespace) -> Result:
             parts.append(TextDocument([*head, line(("No op execution passes.", "dim"))]))
             continue
         table = _Table(dump, one, arguments, context.width)
-        parts += [TextDocument(head), _Rows(table, len(one.entries))]
+        parts += [TextDocument(head), LazyTable(table.heads(), len(one.entries), table.row)]
         parts.append(TextDocument([line(), table.total()]))
     return ChainDocument(
         parts,

@@ -13,7 +13,7 @@ from tfdbg_cli.commands.context import (
     Context,
     compile_regex,
 )
-from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.reply import Choice, Leave, Question
 from tfdbg_cli.commands.run.error_screen import error_document, list_item
 from tfdbg_cli.commands.shell import completers
@@ -61,14 +61,7 @@ class ExitChoice:
     extra: dict[str, str] = field(default_factory=dict)
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
-
-
-_positive.__name__ = "number of runs (1 or more)"
+_positive = positive("number of runs")
 
 
 def _check_profile(arguments: argparse.Namespace) -> None:

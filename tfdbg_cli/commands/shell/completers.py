@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterable
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.reply import Candidate
 from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.source.index import user_files
+from tfdbg_cli.commands.tensors.feeds import feed_parts
 from tfdbg_cli.commands.tensors.program_names import own_candidates
 from tfdbg_cli.commands.units import bytes_text
 from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.elements import node_name_of
 
 __all__ = [
     "commands",
@@ -73,9 +76,8 @@ def _about_tensors(dump: Dump) -> Callable[[str], str]:
     until = time.monotonic() + _PATIENCE
 
     def about(name: str) -> str:
-        node = name.rpartition(":")[0]
         data = dump.by_tensor(name) if time.monotonic() < until else []
-        parts = [dump.op_type(node)]
+        parts = [dump.op_type(node_name_of(name))]
         if data:
             shape = data[0].shape
             parts += [data[0].dtype, "" if shape is None else str(list(shape)).replace(" ", "")]
@@ -160,8 +162,6 @@ def filters(context: Context, typed: str) -> Iterable[Candidate]:
 
 def feeds(context: Context, typed: str) -> Iterable[Candidate]:
     """Feeds of the run, and the parts of composite ones."""
-    from tfdbg_cli.commands.tensors.feeds import feed_parts
-
     values = context.run_info.feeds
     names = [name for name in values if name.startswith(typed)]
     # Values may have to be read from a dump: only that of a feed whose part is being typed is.
@@ -216,8 +216,6 @@ def _file_size(path: str) -> str:
 
 def source_files(context: Context, typed: str) -> Iterable[Candidate]:
     """Source files that made nodes, by path or by name."""
-    from tfdbg_cli.commands.source.print_source import user_files
-
     if context.dump is None:
         return ()
     paths = user_files(context.dump)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.reply import Script, Toast
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.history import History
@@ -25,14 +25,7 @@ def _history_of(context: Context) -> History:
     return context.history
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
-
-
-_count.__name__ = "number (1 or more)"
+_count = positive("number")
 
 
 def _history(context: Context, arguments: argparse.Namespace) -> Result:

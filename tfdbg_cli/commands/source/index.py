@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from tfdbg_cli.commands.graph.node_info import need_graph
+from tfdbg_cli.commands.context import need_graph
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Graph

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from tfdbg_cli.commands.context import DUMP_MODES, TENSOR_MODES, Context, compile_regex
-from tfdbg_cli.commands.graph.node_info import need_graph
+from tfdbg_cli.commands.context import DUMP_MODES, TENSOR_MODES, Context, compile_regex, need_graph
 from tfdbg_cli.commands.graph.phases import PHASES, Phase, phases_of
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
-from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.source.index import (
@@ -17,9 +16,9 @@ from tfdbg_cli.commands.source.index import (
     SourceFile,
     resolve_source,
     source_files,
-    user_files,
 )
 from tfdbg_cli.commands.source.listing import SourceListing
+from tfdbg_cli.commands.table import LazyTable, aligned
 from tfdbg_cli.common.documents import (
     ChainDocument,
     Document,
@@ -31,9 +30,10 @@ from tfdbg_cli.common.documents import (
     line,
 )
 from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.sources import is_library_path
 
-__all__ = ["COMMANDS", "SourceFile", "resolve_source", "source_files", "user_files"]
+__all__ = ["COMMANDS"]
 
 _NOTHING = "[No source file information.]"
 
@@ -47,7 +47,7 @@ class _Counts:
         for datum in dump.data():
             self._dumps[datum.node_name] = self._dumps.get(datum.node_name, 0) + 1
         for name in dump.tensor_names():
-            node = name.rpartition(":")[0]
+            node = node_name_of(name)
             self._tensors[node] = self._tensors.get(node, 0) + 1
         self._phases = phases_of(dump, dump.node_names())
         found = set(self._phases.values())
@@ -67,25 +67,26 @@ class _Counts:
 def _table(dump: Dump, files: list[SourceFile], counts: _Counts, role: str) -> Document:
     if not files:
         return TextDocument([line(("  [No files.]", "dim"))])
-    width = max(len("Source file path"), *(len(entry.path) for entry in files))
-    head = f"{'Source file path':<{width}}  {'#(nodes)':>8}  {'#(tensors)':>10}  "
     phases = counts.phases
     # Where there are phases each tensor has one dump.
-    head += "  ".join(f"#({phase.name})" for phase in phases) or "#(tensor dumps)"
+    ends = {f"#({phase.name})": -len(phase.name) - 3 for phase in phases}
+    heads = {"Source file path": 16, "#(nodes)": -8, "#(tensors)": -10}
+    heads |= ends or {"#(tensor dumps)": -14}
+    _, *others = heads.values()
+    widths = [max(16, *(len(entry.path) for entry in files)), *others]
 
     def row(at: int) -> Line:
         entry = files[at]
         tensors, dumps = counts.of(entry)
         has_source = dump.sources().lines(entry.path) is not None
         link = Link(f"ps {quoted(entry.path)} -b {entry.first_line}") if has_source else None
-        shares = [f"{counts.of_phase(entry, each):>{len(each.name) + 3}}" for each in phases]
-        return line(
-            Span(entry.path, role if link is None else (role or "link"), link),
-            " " * (width - len(entry.path)),
-            f"  {len(entry.nodes):>8}  {tensors:>10}  {'  '.join(shares) or f'{dumps:>14}'}",
-        )
+        shares = [counts.of_phase(entry, each) for each in phases] or [dumps]
+        numbers = [[Span(str(count))] for count in (len(entry.nodes), tensors, *shares)]
+        name = Span(entry.path, role if link is None else (role or "link"), link)
+        return aligned([[name], *numbers], widths)
 
-    return ChainDocument([TextDocument([line((head, "heading"))]), LazyDocument(len(files), row)])
+    head = aligned([[Span(text, "heading")] for text in heads], widths)
+    return LazyTable(head, len(files), row)
 
 
 def _filtered(
@@ -194,14 +195,7 @@ def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
     return ChainDocument(parts, title=f"source: {path}", initial_line=initial)
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
-
-
-_count.__name__ = "number (1 or more)"
+_count = positive("number")
 
 LIST_SOURCE = Command(
     "list_source",

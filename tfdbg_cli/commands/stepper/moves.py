@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tfdbg_cli.commands.context import STEPPER_MODES, Context, compile_regex
-from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.reply import Candidate, Leave, Toast
 from tfdbg_cli.commands.run.control import ExitChoice
 from tfdbg_cli.commands.shell import completers
@@ -53,14 +53,7 @@ def _breakpoints(context: Context, typed: str) -> Iterable[Candidate]:
     return [each for each in (*known, Candidate("all")) if each.text.startswith(typed)]
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
-
-
-_count.__name__ = "number of steps (1 or more)"
+_count = positive("number of steps")
 
 
 def _where(context: Context, arguments: argparse.Namespace) -> Result:

@@ -17,6 +17,7 @@ from tfdbg_cli.commands.stepper.screens import moved_document, need_walk
 from tfdbg_cli.commands.tensors.expressions import evaluate
 from tfdbg_cli.common.documents import Document, LazyDocument, Line, Span, TextDocument, line
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.elements import tensor_name_of
 from tfdbg_cli.stepping.stepper import Step
 from tfdbg_cli.stepping.walk import Halt, Walk
 from tfdbg_cli.tensors.statistics import measure
@@ -33,12 +34,6 @@ def _tensors(context: Context, typed: str) -> Iterable[Candidate]:
     return [Candidate(name) for name in names if name.startswith(typed)][:400]
 
 
-def _full_name(walk: Walk, name: str) -> str:
-    """``node:0`` of ``node``."""
-    node, _, slot = name.rpartition(":")
-    return name if node and slot.isdigit() else f"{name}:0"
-
-
 def _override(context: Context, arguments: argparse.Namespace) -> Result:
     walk = need_walk(context)
     name, expression = arguments.tensor, " ".join(arguments.expression).strip()
@@ -48,7 +43,7 @@ def _override(context: Context, arguments: argparse.Namespace) -> Result:
         raise UserError(
             f"There is no value for {name}.", f"override {name} np.clip(`{name}`, 0, 1)"
         )
-    name = _full_name(walk, name)
+    name = tensor_name_of(name)
     value = _filled(context, name, evaluate(context, expression))
     is_to_come = not walk.stepper.has(name) and _is_to_come(walk, name)
     if np.ndim(value) == 0 and _is_number(value) and not walk.stepper.has(name):
@@ -136,7 +131,7 @@ def _to_restore(walk: Walk, names: list[str]) -> tuple[list[str], list[str], lis
         return found
     filled, overridden, variables = [], [], []
     for name in names:
-        full = _full_name(walk, name)
+        full = tensor_name_of(name)
         if full in walk.fills:
             filled.append(full)
         elif full in stepper.overrides:

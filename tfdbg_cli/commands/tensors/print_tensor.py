@@ -21,7 +21,7 @@ from tfdbg_cli.commands.units import node_menu
 from tfdbg_cli.common.documents import Document, Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Datum, Dump
-from tfdbg_cli.dumps.graph import parse_tensor_name
+from tfdbg_cli.dumps.elements import parse_tensor_name, parse_watch_key
 from tfdbg_cli.tensors.slicing import split_slice
 
 __all__ = ["COMMANDS"]
@@ -29,8 +29,7 @@ __all__ = ["COMMANDS"]
 
 def _of_watch_key(dump: Dump, name: str) -> list[Datum]:
     """The dumps of ``node:slot:DebugOp``."""
-    tensor, _, debug_op = name.rpartition(":")
-    return [datum for datum in dump.by_tensor(tensor) if datum.debug_op == debug_op]
+    return [datum for datum in dump.by_node(parse_watch_key(name)[0]) if datum.watch_key == name]
 
 
 def _is_dumped(dump: Dump, name: str) -> bool:

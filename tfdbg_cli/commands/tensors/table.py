@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Sequence
 
+from tfdbg_cli.commands.table import TableDocument, aligned, sorting_link
 from tfdbg_cli.commands.tensors.columns import (
     STATISTICS,
     WIDE,
@@ -14,7 +15,7 @@ from tfdbg_cli.commands.tensors.columns import (
     default_columns,
 )
 from tfdbg_cli.commands.tensors.facts import TensorFacts
-from tfdbg_cli.common.documents import Document, Line, Link, Span
+from tfdbg_cli.common.documents import Document, Line, Span
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.tensors.measurements import Background
 from tfdbg_cli.tensors.search import words_in
@@ -43,7 +44,7 @@ _NUMBERS = frozenset("0123456789.,+-e nainfok?-…()[]#kMGTB")
 _NAMES = {"op_type": 0.2, "name": 0.4}
 
 
-class TensorTable(Document):
+class TensorTable(TableDocument):
     """The heads of the columns, then one row a tensor.
 
     Rows show the statistics that are known; small tensors are measured when their row is made, as
@@ -71,6 +72,7 @@ class TensorTable(Document):
         sort_by: str = "time",
         reverse: bool = False,
     ) -> None:
+        super().__init__(len(found))
         self._facts = facts
         self._found = found
         self._width = width
@@ -85,7 +87,7 @@ class TensorTable(Document):
         needs = [STATISTICS[column.name] for column in self._columns if column.name in STATISTICS]
         self._has_statistics, self._has_numbers = bool(needs), any(needs)
         self._background = Background(facts.measurements)
-        self._places = self._layout()
+        self._widths = self._layout()
 
     def _sample(self) -> Sequence[Datum]:
         return self._found[:: max(len(self._found) // _SAMPLE, 1)]
@@ -94,11 +96,10 @@ class TensorTable(Document):
         return max((len(datum.tensor_name) for datum in self._sample()), default=0)
 
     def _layout(self) -> list[int]:
-        """Where each column begins. The widths of names are those of a sample, within bounds."""
+        """How wide each column is; those of names as in a sample, within bounds."""
         sample = self._sample()
-        places, place = [], 0
+        widths = []
         for column in self._columns:
-            places.append(place)
             is_wide = self._width >= WIDE and column.wide
             width = max(
                 column.wide if is_wide else column.width, len(column.head + self._arrow(column))
@@ -110,26 +111,15 @@ class TensorTable(Document):
                 longest = max((len(column.key(self._facts, d)) for d in sample), default=0)
                 share = 2 * _NAMES[column.name] if self._chosen else _NAMES[column.name]
                 width = max(width, min(longest, int(self._width * share)))
-            place += width + 1
-        return places
+            widths.append(width)
+        return widths
 
-    @property
-    def line_count(self) -> int:
-        """The heads and the rows."""
-        return len(self._found) + 1
-
-    @property
-    def tables(self) -> Sequence[tuple[int, int]]:
-        """It is one."""
-        return ((0, self.line_count),)
-
-    def lines(self, start: int, stop: int) -> list[Line]:
-        """The lines ``start`` to ``stop - 1``; unknown statistics are asked for, not waited for."""
-        start, stop = max(start, 0), min(stop, self.line_count)
+    def rows(self, start: int, stop: int) -> list[Line]:
+        """The rows ``start`` to ``stop - 1``; unknown statistics are asked for, not waited for."""
         deadline = time.perf_counter() + _BUDGET_SECONDS
         rows: list[list[tuple[Span, ...]]] = []
         unknown: list[Datum] = []
-        for datum in self._found[max(start - 1, 0) : max(stop - 1, 0)]:
+        for datum in self._found[start:stop]:
             statistics = self._known(datum)
             if statistics is None:
                 if time.perf_counter() < deadline and _is_small(datum):
@@ -141,17 +131,14 @@ class TensorTable(Document):
         if unknown:
             self._background.want(unknown)
         self._widen(rows)
-        heads = [self._heads()] if start == 0 < stop else []
-        return heads + [self._aligned(row) for row in rows]
+        return [aligned(row, self._widths, 1) for row in rows]
 
     def _widen(self, rows: Sequence[Sequence[Sequence[Span]]]) -> None:
         """Give columns the room that these rows need, within bounds; none shrinks again."""
         for at, column in enumerate(self._columns[:-1]):
             limit = _WIDEST.get(column.name, column.width)
             widest = max((sum(len(span.text) for span in row[at]) for row in rows), default=0)
-            missing = min(widest, limit) + 1 - (self._places[at + 1] - self._places[at])
-            if missing > 0:
-                self._places[at + 1 :] = [place + missing for place in self._places[at + 1 :]]
+            self._widths[at] = max(self._widths[at], min(widest, limit))
 
     def _known(self, datum: Datum) -> Statistics | None:
         if not self._has_statistics:
@@ -210,13 +197,12 @@ class TensorTable(Document):
             reverse=self._reverse,
         )
 
-    def _heads(self) -> Line:
-        return self._aligned([self._head(column) for column in self._columns])
+    def head_line(self) -> Line:
+        """The heads, which sort."""
+        return aligned([self._head(column) for column in self._columns], self._widths, 1)
 
     def _head(self, column: Column) -> list[Span]:
-        is_key = column.name == self._sort_by
-        turn = " -r" if is_key and not self._reverse else ""
-        link = Link(f"{self._again} -s {column.name}{turn}")
+        link = sorting_link(self._again, column.name, self._sort_by, self._reverse)
         spans = [Span(column.head, "heading", link)]
         return [*spans, Span(arrow, "heading", link)] if (arrow := self._arrow(column)) else spans
 
@@ -225,19 +211,6 @@ class TensorTable(Document):
         if column.name != self._sort_by or (column.name == "time" and not self._reverse):
             return ""
         return "↓" if self._reverse else "↑"
-
-    def _aligned(self, cells: Sequence[Sequence[Span]]) -> Line:
-        """Cells at their columns' places; behind one that is too long, the next ones catch up."""
-        spans: list[Span] = []
-        place = 0
-        for start, cell in zip(self._places, cells, strict=True):
-            if spans:
-                pad = max(start - place, 1)
-                spans.append(Span(" " * pad))
-                place += pad
-            spans += cell
-            place += sum(len(span.text) for span in cell)
-        return Line(spans)
 
 
 def _is_small(datum: Datum) -> bool:

@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from tfdbg_cli.dumps.elements import tensor_name_of
 from tfdbg_cli.dumps.files import Chunk
 from tfdbg_cli.dumps.graph import Graph, Node, parse_tensor_name
 from tfdbg_cli.dumps.proto import wire
@@ -25,7 +26,6 @@ __all__ = [
     "graph_of",
     "node_def_of",
     "parse_graph_def",
-    "tensor_of_input",
 ]
 
 #: Ops whose results come from the body of a function of the graph's library. The runtime inlines
@@ -177,12 +177,6 @@ def _read_name(data: bytes, start: int, end: int) -> str:
     return name
 
 
-def tensor_of_input(name: str) -> str:
-    """An input of a NodeDef as a tensor name: ``a`` is ``a:0``."""
-    node, slot = parse_tensor_name(name)
-    return f"{node}:{slot or 0}"
-
-
 class GraphDefNode(Node):
     """A node that keeps its attributes as they were stored, so that they can be written again.
 
@@ -239,7 +233,7 @@ def graph_of(
         GraphDefNode(
             node.name,
             node,
-            map(tensor_of_input, node.data_inputs),
+            map(tensor_name_of, node.data_inputs),
             node.control_inputs,
             frames=functools.partial(frames, node.name) if frames is not None else None,
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto, RunInfo
+from tfdbg_cli.dumps.elements import tensor_name_of
 from tfdbg_cli.dumps.feeds import LazyFeeds
 from tfdbg_cli.dumps.graph import Graph, node_name_of
 from tfdbg_cli.dumps.proto.graph_def import GraphDef, parse_graph_def
@@ -301,7 +302,7 @@ class DirectoryDump(Dump):
 
     def _feed_loader(self, name: str) -> Callable[[], Any]:
         def load() -> Any:
-            found = self.by_tensor(name if ":" in name else f"{name}:0")
+            found = self.by_tensor(tensor_name_of(name))
             if found:
                 return found[0].get_tensor()
             return InconvertibleTensorProto("The dump holds no value of this feed.")

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 
+from tfdbg_cli.dumps.elements import tensor_name_of
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.dumps.proto.graph_def import GraphDef, GraphDefNode, NodeDef, tensor_of_input
+from tfdbg_cli.dumps.proto.graph_def import GraphDef, GraphDefNode, NodeDef
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.dumps.tfdbg_dir.names import is_copy_node, is_debug_node, parse_copy_node_name
 
@@ -208,7 +209,7 @@ class _Joiner:
             fed = self._feed_name(node.name)
             if fed is not None:
                 return f"{fed[0]}:{fed[1]}"
-        return tensor_of_input(tensor)
+        return tensor_name_of(tensor)
 
     def control(self, graph: DeviceGraph, name: str) -> str:
         """The user's node behind a control input; what only carries a value is its source.

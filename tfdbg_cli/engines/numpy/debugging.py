@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -15,6 +14,7 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Locate, Profile, ProfileEntry, place_of
 from tfdbg_cli.engines.base import Capture, SessionAdapter, SessionEngine, Watch, WrapSession
+from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.numpy import graph as framework
 from tfdbg_cli.engines.numpy.dtypes import dtype_name
 from tfdbg_cli.engines.numpy.errors import OpError
@@ -40,31 +40,22 @@ _WATCHES = 16
 _LAYOUTS = 16
 
 
-class _WatchMatcher:
-    """Which outputs of which nodes a watch asks for; decided once a node."""
+class _WatchedSlots(WatchMatcher):
+    """Which outputs of which operations a watch asks for; decided once an operation."""
 
     def __init__(self, watch: Watch) -> None:
-        self._patterns = [
-            re.compile(text) if text else None
-            for text in (watch.node_name, watch.op_type, watch.tensor_dtype)
-        ]
+        super().__init__(watch)
         self._slots: dict[framework.Operation, tuple[int, ...]] = {}
 
     def slots(self, op: framework.Operation) -> tuple[int, ...]:
-        """The watched output slots of a node."""
+        """The watched output slots of an operation."""
         found = self._slots.get(op)
         if found is None:
-            name, op_type, dtype = self._patterns
-            found = ()
-            if (name is None or name.search(op.name)) and (
-                op_type is None or op_type.search(op.type)
-            ):
-                found = tuple(
-                    tensor.value_index
-                    for tensor in op.outputs
-                    if dtype is None or dtype.search(dtype_name(tensor.dtype))
-                )
-            self._slots[op] = found
+            found = self._slots[op] = tuple(
+                tensor.value_index
+                for tensor in op.outputs
+                if self.wants(op.name, op.type, dtype_name(tensor.dtype))
+            )
         return found
 
 
@@ -75,7 +66,7 @@ class NumpyAdapter(SessionAdapter):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._watchers: dict[Watch, _WatchMatcher] = {}
+        self._watchers: dict[Watch, _WatchedSlots] = {}
         # By the plan's id and the feeds in the caller's order.
         self._layouts: dict[
             tuple[int, tuple[framework.Tensor, ...]], tuple[RunPlan, NodeLayout]
@@ -145,12 +136,12 @@ class NumpyAdapter(SessionAdapter):
             self._layouts[id(run.plan), fed] = run.plan, layout
         return NumpyStepper(run, layout, self.graph())
 
-    def _watcher(self, watch: Watch) -> _WatchMatcher:
+    def _watcher(self, watch: Watch) -> _WatchedSlots:
         found = self._watchers.get(watch)
         if found is None:
             if len(self._watchers) >= _WATCHES:
                 self._watchers.clear()
-            found = self._watchers[watch] = _WatchMatcher(watch)
+            found = self._watchers[watch] = _WatchedSlots(watch)
         return found
 
     def fetch_names(self, fetches: Any) -> list[str]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.common.errors import did_you_mean
+from tfdbg_cli.dumps.elements import parse_tensor_name
 from tfdbg_cli.engines.numpy.dtypes import DType, Shape
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor, raw_stack
 from tfdbg_cli.engines.numpy.registry import OPS
@@ -90,13 +91,13 @@ class Graph:
             ValueError: the name has no slot.
             KeyError: there is none.
         """
-        node, colon, slot = name.rpartition(":")
-        if not colon or not slot.isdecimal():
+        node, slot = parse_tensor_name(name)
+        if slot is None:
             raise ValueError(f"{name!r} is no tensor name; those look like {name}:0.")
         outputs = self.get_operation_by_name(node).outputs
-        if int(slot) >= len(outputs):
+        if slot >= len(outputs):
             raise KeyError(f"{name!r} does not exist: {node!r} has {len(outputs)} output(s).")
-        return outputs[int(slot)]
+        return outputs[slot]
 
     def as_graph_element(self, item: Any) -> Tensor | Operation:
         """The tensor or operation that an object or a name stands for.

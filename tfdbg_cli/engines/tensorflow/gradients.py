@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Self
 
+from tfdbg_cli.dumps.elements import split_tensor_name
+
 __all__ = ["GradientsDebugger", "clear_gradient_debuggers", "gradient_values_from_dump"]
 
 _TAG = "gradient_debug_"
@@ -65,7 +67,7 @@ class GradientsDebugger:
         """
         from tensorflow.python.ops import gen_array_ops
 
-        node, _, slot = input_tensor.name.rpartition(":")
+        node, slot = split_tensor_name(input_tensor.name)
         name = f"{node}_{slot}/{_TAG}{self._uuid}"
         is_reference = input_tensor.dtype._is_ref_dtype
         make = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from tfdbg_cli.commands.context import Context, compile_regex
 from tfdbg_cli.commands.run.control import ExitChoice, RunChoice, describe_run
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.common.printable import printable
+from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo
 from tfdbg_cli.engines.tensorflow.grpc.stream import ReceivedRun, Receiver
 from tfdbg_cli.net.address import Address
@@ -54,7 +53,7 @@ class _Desk:
             dump.close()
         if not isinstance(action, RunChoice):
             if isinstance(action, ExitChoice) and action.ends_program:
-                _say("the program belongs to another process: it runs on, undebugged.")
+                tell("the program belongs to another process: it runs on, undebugged.")
             return False
         self._note_watch(action)
         debugger.choose(action, debugger.run_count + 1)
@@ -125,9 +124,9 @@ def look_at_runs(address: Address, debugger: Debugger) -> None:
         folder = Path(root or temporary)
         with Receiver(address, folder, limit=store.limit, holds=True) as receiver:
             if not address.is_private:
-                _say("everybody who reaches this port can send runs here and make them wait.")
+                tell("everybody who reaches this port can send runs here and make them wait.")
             where = f"{address.host if not address.is_private else 'localhost'}:{receiver.port}"
-            _say(f"waiting for runs at grpc://{where}; Ctrl-C ends it.")
+            tell(f"waiting for runs at grpc://{where}; Ctrl-C ends it.")
             _receive(receiver, _Desk(debugger), store.keep)
 
 
@@ -145,7 +144,3 @@ def _receive(receiver: Receiver, desk: _Desk, keep: bool) -> None:
             receiver.close()  # before the program goes on: it must not send another run
         if run is not None:
             run.release(keep=keep)
-
-
-def _say(text: str) -> None:
-    print(f"tfdbg: {printable(text)}", file=sys.stderr, flush=True)

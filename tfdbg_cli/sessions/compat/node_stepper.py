@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.dumps.elements import node_name_of, slot_of, tensor_name_of
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.engines.base import CannotStep, Capture, SessionAdapter, SteppedRun, StepsRuns
 from tfdbg_cli.engines.registry import engine_for
@@ -100,7 +101,7 @@ class NodeStepper:
         Raises:
             ValueError: it is not in the run.
         """
-        return [int(name.rpartition(":")[2]) for name in self._step_of(node_name).outputs]
+        return [slot_of(name) for name in self._step_of(node_name).outputs]
 
     def is_feedable(self, name: str) -> bool:
         """Whether a node or tensor can be overridden.
@@ -288,7 +289,7 @@ class NodeStepper:
             ValueError: there is none.
         """
         try:
-            return self.run.value(tensor_name if ":" in tensor_name else f"{tensor_name}:0")
+            return self.run.value(tensor_name_of(tensor_name))
         except KeyError:
             raise ValueError(
                 f'This stepper has no access to the value of tensor "{tensor_name}": it is not '
@@ -335,7 +336,7 @@ class NodeStepper:
 
     def handle_node_names(self) -> set[str]:
         """The nodes that were stepped or continued to."""
-        return {name.rpartition(":")[0] for name in self.handle_names()}
+        return {node_name_of(name) for name in self.handle_names()}
 
     def intermediate_tensor_names(self) -> list[str]:
         """The tensors that were computed on the way, and are as they were computed."""

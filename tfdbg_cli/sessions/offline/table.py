@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from tfdbg_cli.common.documents import Document, Line, Link, Span, line
+from tfdbg_cli.commands.table import TableDocument, aligned
+from tfdbg_cli.common.documents import Line, Link, Span
 from tfdbg_cli.sessions.offline.search import FoundRun, RunFilter
 from tfdbg_cli.sessions.offline.survey import RunFacts, Survey, SurveyedRun
 
@@ -17,15 +18,10 @@ _PLACEHOLDER = "…"
 # Names of fetches beyond so many are counted, not listed.
 _FETCHES = 3
 
-_TIME_WIDTH = 19
-_CALL_WIDTH = 5
-_TENSORS_WIDTH = 7
-_HEALTH_WIDTH = 8
-_GAP = "  "
 _FIRST = "First tensor"
 
 
-class RunTable(Document):
+class RunTable(TableDocument):
     """The heads of the columns, then one row a run.
 
     Args:
@@ -42,6 +38,7 @@ class RunTable(Document):
         wanted: RunFilter | None = None,
         found: Sequence[FoundRun] = (),
     ) -> None:
+        super().__init__(len(runs))
         self._survey = survey
         self._runs = runs
         self._wanted = wanted
@@ -49,32 +46,29 @@ class RunTable(Document):
         self._background = survey.background()
         self._number_width = max((len(run.label) for run in runs), default=3)
         widest = max((len(_tensor(each)) for each in found), default=0)
-        self._finding_width = min(max(widest, len(_FIRST)), 40)
+        #: The heads and widths of the columns; a negative one is that of numbers.
+        self._columns = (
+            ("", self._number_width + 2),
+            ("Time", 19),
+            *((("Rank", 4),) if survey.has_ranks else ()),
+            ("Run", -5),
+            ("Tensors", -7),
+            ("Health", 8),
+            *(((_FIRST, min(max(widest, len(_FIRST)), 40)),) if wanted is not None else ()),
+            ("Fetches", 0),
+        )
+        self._widths = [width for _, width in self._columns]
 
-    @property
-    def line_count(self) -> int:
-        """The heads and the rows."""
-        return len(self._runs) + 1
-
-    @property
-    def tables(self) -> Sequence[tuple[int, int]]:
-        """It is one."""
-        return ((0, self.line_count),)
-
-    def lines(self, start: int, stop: int) -> list[Line]:
-        """The lines ``start`` to ``stop - 1``; what isn't known is asked for, not waited for."""
-        start, stop = max(start, 0), min(stop, self.line_count)
-        shown = self._runs[max(start - 1, 0) : max(stop - 1, 0)]
+    def rows(self, start: int, stop: int) -> list[Line]:
+        """The rows ``start`` to ``stop - 1``; what isn't known is asked for, not waited for."""
+        shown = self._runs[start:stop]
         known = {run.number: self._survey.peek(run) for run in shown}
         # All runs are opened before values of any are read.
         missing = [run.jobs[0] for run in shown if known[run.number] is None]
         missing += [run.jobs[1] for run in shown if _is_unmeasured(known[run.number])]
         if missing:
             self._background.want(missing)
-        made = [self._heads()] if start == 0 < stop else []
-        for at, run in enumerate(shown, max(start - 1, 0)):
-            made.append(self._row(at, run, known[run.number]))
-        return made
+        return [self._row(at, run, known[run.number]) for at, run in enumerate(shown, start)]
 
     @property
     def pending(self) -> bool:
@@ -88,51 +82,36 @@ class RunTable(Document):
             self._survey.facts(run)
         self._background.drop([job for run in shown for job in run.jobs])
 
-    def _heads(self) -> Line:
-        parts = [
-            " " * (self._number_width + 2),
-            "Time".ljust(_TIME_WIDTH),
-            *(["Rank"] if self._survey.has_ranks else []),
-            "SurveyedRun".rjust(_CALL_WIDTH),
-            "Tensors".rjust(_TENSORS_WIDTH),
-            "Health".ljust(_HEALTH_WIDTH),
-        ]
-        if self._wanted is not None:
-            parts.append(_FIRST.ljust(self._finding_width))
-        return line((_GAP.join([*parts, "Fetches"]), "heading"))
+    def head_line(self) -> Line:
+        """The heads of the columns."""
+        return aligned([[Span(head, "heading")] for head, _ in self._columns], self._widths)
 
     def _row(self, at: int, run: SurveyedRun, facts: RunFacts | None) -> Line:
         is_open = run.number == self._survey.current
         link = f"use {run.number}"
         if self._wanted is not None:
             link += f" {self._wanted.options}"
-        spans = [
-            Span("> " if is_open else "  ", "bold"),
-            Span(" " * (self._number_width - len(run.label))),
-            Span(run.label, "link", Link(link)),
-        ]
         facts = facts or RunFacts()
         is_known = self._survey.peek(run) is not None
         blank = "" if is_known else _PLACEHOLDER
         when = _time_text(facts.time) if facts.time else blank or "-"
         call = f"#{facts.call_count}" if facts.call_count else blank or "-"
         count = (blank or str(facts.tensors)) if not facts.is_lost else "?"
-        health = _health(facts)
-        used = sum(len(span.text) for span in health)
-        spans += [
-            Span(_GAP + when.ljust(_TIME_WIDTH), "dim"),
-            Span(f"{_GAP}{run.ranks:<4}" if self._survey.has_ranks else ""),
-            Span(_GAP + call.rjust(_CALL_WIDTH)),
-            Span(_GAP + count.rjust(_TENSORS_WIDTH) + _GAP),
-            *health,
-            Span(" " * max(_HEALTH_WIDTH - used, 0) + _GAP),
+        cells = [
+            [
+                Span("> " if is_open else "  ", "bold"),
+                Span(" " * (self._number_width - len(run.label))),
+                Span(run.label, "link", Link(link)),
+            ],
+            [Span(when, "dim")],
+            *([[Span(run.ranks)]] if self._survey.has_ranks else []),
+            [Span(call)],
+            [Span(count)],
+            _health(facts),
         ]
         if self._wanted is not None:
-            text = _tensor(self._found[at])
-            pad = " " * max(self._finding_width - len(text), 0) + _GAP
-            spans += [Span(text, "link", Link(link)), Span(pad)]
-        spans += _about(run, facts)
-        return line(*spans)
+            cells.append([Span(_tensor(self._found[at]), "link", Link(link))])
+        return aligned([*cells, _about(run, facts)], self._widths)
 
 
 def run_record(survey: Survey, run: SurveyedRun, found: FoundRun | None = None) -> dict[str, Any]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import socket
-import sys
 import threading
 import time
 from typing import Any
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.printable import printable
+from tfdbg_cli.common.streams import tell
 from tfdbg_cli.sessions.wrappers.dumping import NonInteractiveDebugWrapperSession, WatchFn
 from tfdbg_cli.sessions.wrappers.requests import (
     OnRunStartAction,
@@ -73,8 +72,7 @@ class GrpcReceivers:
                 if not self._was_there:
                     raise
                 if not self._retry_at:
-                    reason = printable(error.message)
-                    print(f"tfdbg: {reason} The program runs on undebugged.", file=sys.stderr)
+                    tell(f"{error.message} The program runs on undebugged.")
                 self._retry_at = time.monotonic() + _PAUSE
                 return False
             self._was_there, self._retry_at = True, 0.0

@@ -181,7 +181,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         is_watched = choice.is_debug and not choice.is_profile and not choice.is_stepper
         if not is_watched or debugger.countdown > 1:
             return None
-        return self._debug_response(choice).watch()
+        return self._watch(choice)
 
     def _response(self, choice: RunChoice) -> OnRunStartResponse:
         """What a choice means for the run that starts now; counts it."""
@@ -197,7 +197,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             if not debugger.ranks.is_joined:
                 return OnRunStartResponse(OnRunStartAction.INVOKE_STEPPER)
             debugger.note("A run of several processes can't be stepped through.")
-        return self._debug_response(choice)
+        return OnRunStartResponse(OnRunStartAction.DEBUG_RUN, watch=self._watch(choice))
 
     def _announced(self) -> RunChoice | None:
         """What the first command of the queue asks for, if that is a run."""
@@ -212,17 +212,15 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         action = leave.action if leave is not None else None
         return action if isinstance(action, RunChoice) and action.times == 1 else None
 
-    def _debug_response(self, choice: RunChoice) -> OnRunStartResponse:
+    def _watch(self, choice: RunChoice) -> Watch:
         predicate = None
         if choice.filter_name:
             with contextlib.suppress(UserError):  # it is told of at the run's end
                 predicate = self.debugger.filters.predicate(choice.filter_name)
-        return OnRunStartResponse(
-            OnRunStartAction.DEBUG_RUN,
-            node_name_regex_allowlist=choice.node_name,
-            op_type_regex_allowlist=choice.op_type,
-            tensor_dtype_regex_allowlist=choice.tensor_dtype,
-            is_anchored=False,
+        return Watch(
+            choice.node_name,
+            choice.op_type,
+            choice.tensor_dtype,
             filter_name=choice.filter_name,
             exclude=choice.exclude,
             predicate=predicate,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tfdbg_cli.dumps.dump import Predicate, RunError, RunInfo
+from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import RunAction, Watch
 
@@ -128,8 +128,9 @@ class OnRunStartResponse:
         node_name_regex_allowlist, op_type_regex_allowlist, tensor_dtype_regex_allowlist: which
             tensors to watch; ``None``: all. As in the original a name has to begin with a match.
         tolerate_debug_op_creation_failures: leave out what can't be watched.
-        is_anchored: ``False``: a match anywhere in a name will do (new in tfdbg_cli).
-        filter_name, exclude, predicate, limit: as in `Watch` (new in tfdbg_cli).
+
+    What else engines can be asked for is in a `Watch`, which stands for all but the action then
+    (new in tfdbg_cli).
     """
 
     def __init__(
@@ -142,11 +143,7 @@ class OnRunStartResponse:
         tensor_dtype_regex_allowlist: str | None = None,
         tolerate_debug_op_creation_failures: bool = False,
         *,
-        is_anchored: bool = True,
-        filter_name: str = "",
-        exclude: str = "",
-        predicate: Predicate | None = None,
-        limit: int | None = None,
+        watch: Watch | None = None,
     ) -> None:
         check_type(action, str)
         check_type(debug_urls, (list, tuple))
@@ -159,27 +156,20 @@ class OnRunStartResponse:
         self.op_type_regex_allowlist = op_type_regex_allowlist
         self.tensor_dtype_regex_allowlist = tensor_dtype_regex_allowlist
         self.tolerate_debug_op_creation_failures = tolerate_debug_op_creation_failures
-        self.is_anchored = is_anchored
-        self.filter_name = filter_name
-        self.exclude = exclude
-        self.predicate = predicate
-        self.limit = limit
+        self._watch = watch
 
     def watch(self) -> Watch:
         """The same as the engines take it."""
+        if self._watch is not None:
+            return self._watch
         ops = (self.debug_ops,) if isinstance(self.debug_ops, str) else tuple(self.debug_ops)
-        regex = anchored if self.is_anchored else _as_it_is
         return Watch(
-            node_name=regex(self.node_name_regex_allowlist),
-            op_type=regex(self.op_type_regex_allowlist),
-            tensor_dtype=regex(self.tensor_dtype_regex_allowlist),
-            debug_urls=tuple(self.debug_urls),
-            debug_ops=ops,
-            tolerate_failures=self.tolerate_debug_op_creation_failures,
-            filter_name=self.filter_name,
-            exclude=self.exclude,
-            predicate=self.predicate,
-            limit=self.limit,
+            anchored(self.node_name_regex_allowlist),
+            anchored(self.op_type_regex_allowlist),
+            anchored(self.tensor_dtype_regex_allowlist),
+            tuple(self.debug_urls),
+            ops,
+            self.tolerate_debug_op_creation_failures,
         )
 
 
@@ -193,10 +183,6 @@ def anchored(regex: str | None) -> str | None:
     flags = _FLAGS.match(regex)
     start = flags.end() if flags is not None else 0
     return f"{regex[:start]}\\A(?:{regex[start:]})"
-
-
-def _as_it_is(regex: str | None) -> str | None:
-    return regex
 
 
 class OnRunEndRequest:

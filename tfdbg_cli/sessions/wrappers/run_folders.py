@@ -6,14 +6,13 @@ import atexit
 import os
 import posixpath
 import shutil
-import sys
 import tempfile
 import threading
 import time
 from typing import Any
 
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.common.printable import printable
+from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.files import make_folder
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_request_info
 from tfdbg_cli.engines.tensorflow.remote_files import deliver, is_remote, remote_files
@@ -112,7 +111,7 @@ class RunFolders:
             if kind in self._reported:
                 return
             self._reported.add(kind)
-        print(f"tfdbg: {printable(text)}", file=sys.stderr)
+        tell(text)
 
 
 def _remote_root(root: str) -> str:

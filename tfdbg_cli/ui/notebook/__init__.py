@@ -8,6 +8,7 @@ from itertools import islice
 
 from tfdbg_cli.commands.reply import Leave, Service, Toast
 from tfdbg_cli.common.documents import Document, Line, line
+from tfdbg_cli.common.streams import tell
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.notebook.html import to_html
 from tfdbg_cli.ui.text import TextUI
@@ -119,7 +120,7 @@ class NotebookUI(TextUI):
         except (NotImplementedError, OSError):
             # nbconvert and papermill run cells without anybody there.
             self._can_ask = False
-            print("tfdbg: nobody can be asked here; the cell runs on.", file=sys.stderr)
+            tell("nobody can be asked here; the cell runs on.")
             raise EOFError from None
 
     @staticmethod

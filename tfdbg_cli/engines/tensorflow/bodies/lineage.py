@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from tensorflow.core.framework import graph_pb2
 
+from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.tfdbg_dir.names import parse_feed_node_name
 from tfdbg_cli.engines.tensorflow.bodies.functions import Functions, Inner, argument_index, kind_of
 
@@ -112,7 +113,9 @@ class BodyLineage:
         for node in graph.node:
             if node.name.startswith("__dbg_"):
                 continue
-            inputs = tuple(_split(text) for text in node.input if not text.startswith("^"))
+            inputs = tuple(
+                split_tensor_name(text) for text in node.input if not text.startswith("^")
+            )
             if node.op in SENT:
                 key = str(node.attr["tensor_name"].s)
                 if node.op.endswith("Send"):
@@ -262,11 +265,6 @@ class BodyLineage:
                     continue
                 return BodyPlace(op, 0, prefix, body.calls)
         return None
-
-
-def _split(text: str) -> tuple[str, int]:
-    name, colon, slot = text.rpartition(":")
-    return (name, int(slot)) if colon and slot.isdigit() else (text, 0)
 
 
 def _enters_once(op_type: str, attributes: Any) -> bool:

@@ -232,9 +232,8 @@ class Assembly:
 
     def _is_result(self, call: str, one: Seen) -> bool:
         """Whether it is the result of a call that was executed as it is, not inlined."""
-        matcher = self.plan.matcher
         op_type = self.plan.functional[call].type
-        return matcher.node(call, op_type) and matcher.dtype(one.dtype)
+        return self.plan.matcher.wants(call, op_type, one.dtype)
 
     def _returned(self, placed: Sequence[tuple[float, Seen, str]]) -> list[tuple[float, Seen, str]]:
         """The results of calls that were inlined: what their bodies return, once more."""
@@ -290,11 +289,9 @@ class Assembly:
         return found
 
     def _wanted(self, inner: Inner, one: Seen) -> bool:
-        matcher = self.plan.matcher
-        return (
-            one.dtype not in ("resource", "variant")
-            and matcher.node(inner.name, inner.op.type)
-            and matcher.dtype(one.dtype)
+        wants = self.plan.matcher.wants
+        return one.dtype not in ("resource", "variant") and wants(
+            inner.name, inner.op.type, one.dtype
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -11,13 +10,14 @@ from typing import Any, NamedTuple
 
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.tensorflow.bodies.functions import Inner
 from tfdbg_cli.engines.tensorflow.capture.liveness import Liveness
 from tfdbg_cli.engines.tensorflow.capture.topology import Buffers, order, walk
 from tfdbg_cli.engines.tensorflow.capture.values import Constant, base_dtype_name, holdable
 from tfdbg_cli.engines.tensorflow.sessions.requests import RunRequest
 
-__all__ = ["CapturePlan", "Matcher", "PlanCache", "PlannedTensor", "make_plan"]
+__all__ = ["CapturePlan", "PlanCache", "PlannedTensor", "make_plan"]
 
 # Handles are made anew by each fetch (and deleted with it), queues by name are references.
 _NEVER = frozenset({"GetSessionHandle", "GetSessionHandleV2", "VarHandleOp", "VarHandlesOp"})
@@ -78,7 +78,7 @@ class CapturePlan:
     unwatched: list[str] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     functional: dict[str, Any] = field(default_factory=dict)
-    matcher: Matcher = field(default_factory=lambda: Matcher(Watch()))
+    matcher: WatchMatcher = field(default_factory=lambda: WatchMatcher(Watch()))
     fed: frozenset[tuple[Any, int]] = frozenset()
     debug_options: dict[str, Any] = field(default_factory=dict)
     everything: bool = False
@@ -154,25 +154,6 @@ class PlanCache:
                     return
 
 
-class Matcher:
-    """The three filters of a `Watch`, compiled; a regex is found anywhere in the name."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._node = re.compile(watch.node_name) if watch.node_name else None
-        self._op_type = re.compile(watch.op_type) if watch.op_type else None
-        self._dtype = re.compile(watch.tensor_dtype) if watch.tensor_dtype else None
-
-    def node(self, name: str, op_type: str) -> bool:
-        """Whether the tensors of a node are wanted, as far as its name and type say."""
-        return (self._node is None or self._node.search(name) is not None) and (
-            self._op_type is None or self._op_type.search(op_type) is not None
-        )
-
-    def dtype(self, name: str) -> bool:
-        """Whether tensors of a dtype are wanted: ``float32_ref`` is that of a reference."""
-        return self._dtype is None or self._dtype.search(name) is not None
-
-
 def make_plan(
     graph: Any, request: RunRequest, watch: Watch, inline_calls: bool = False
 ) -> CapturePlan:
@@ -197,7 +178,7 @@ def make_plan(
         alive.visit(op)
     if alive.frames:
         ops = order(edges, alive.frames)
-    plan = CapturePlan(ops=ops, matcher=Matcher(watch), fed=fed, request=request.key())
+    plan = CapturePlan(ops=ops, matcher=WatchMatcher(watch), fed=fed, request=request.key())
     buffers = Buffers(edges, ops, asked)
     planner = _Planner(graph, plan, request, asked, alive, buffers)
     planner.inlines = inline_calls
@@ -237,12 +218,8 @@ class _Planner:
             self._place()
 
     def _wanted(self, op: Any, tensor: Any) -> bool:
-        matcher = self._plan.matcher
-        return (
-            holdable(tensor.dtype)
-            and matcher.node(op.name, op.type)
-            and matcher.dtype(tensor.dtype.name)
-        )
+        wants = self._plan.matcher.wants
+        return holdable(tensor.dtype) and wants(op.name, op.type, tensor.dtype.name)
 
     def _add_feeds(self) -> None:
         unreadable = {(tensor.op, tensor.value_index) for tensor in self._request.handles}

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.common.temporary import SHARED_MEMORY, make_folder, remove_folder
+from tfdbg_cli.dumps.elements import parse_watch_key
 from tfdbg_cli.dumps.tfdbg_dir.events import read_event
 from tfdbg_cli.dumps.tfdbg_dir.names import GRAPH_PREFIX, METADATA_PREFIX, parse_dump_name
 
@@ -148,7 +149,7 @@ def take(
 def _read(path: str, timestamp: int) -> Seen:
     event = read_event(path)
     tensor = event.need_tensor()
-    node, slot, debug_op = event.watch_key.rsplit(":", 2)
+    node, slot, debug_op = parse_watch_key(event.watch_key)
     load: Callable[[], Any] = tensor.value
     if os.name == "nt":  # a file that is mapped can't be deleted there
         value = tensor.value()
@@ -160,7 +161,7 @@ def _read(path: str, timestamp: int) -> Seen:
     dtype = tensor.dtype.name if tensor.dtype is not None else ""
     return Seen(
         node,
-        int(slot),
+        slot or 0,
         debug_op,
         timestamp,
         event.device_name,

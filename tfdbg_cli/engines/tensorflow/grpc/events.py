@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tfdbg_cli.common.errors import DumpError, UserError
+from tfdbg_cli.dumps.elements import parse_watch_key
 from tfdbg_cli.dumps.files import Chunk, make_folder, write_file
 from tfdbg_cli.dumps.proto import wire
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
@@ -140,11 +141,10 @@ def _read_tensor(
                 metadata = first, last
         break
     device, index, count = _read_metadata(view, *metadata)
-    node, _, rest = watch_key.rpartition(":")
-    node, _, slot = node.rpartition(":")
-    if not node or not slot.isdecimal() or not _DEBUG_OP.fullmatch(rest):
+    node, slot, debug_op = parse_watch_key(watch_key)
+    if slot is None or not _DEBUG_OP.fullmatch(debug_op):
         raise DumpError(f'A tensor is named "{watch_key[:80]}", which is no watch.')
-    whole = StreamedTensor(node, int(slot), rest, device, stamp, [view[tensor[0] : tensor[1]]])
+    whole = StreamedTensor(node, slot, debug_op, device, stamp, [view[tensor[0] : tensor[1]]])
     if count <= 1:
         return whole, None
     key = ("tensor", device, watch_key, str(stamp))
@@ -243,8 +243,8 @@ class Assembler:
             _, number, device, stamp = piece.key
             return StreamedGraph(device, number, int(stamp), chunks)
         _, device, watch_key, stamp = piece.key
-        node, slot, debug_op = watch_key.rsplit(":", 2)
-        return StreamedTensor(node, int(slot), debug_op, device, int(stamp), _joined(chunks))
+        node, slot, debug_op = parse_watch_key(watch_key)
+        return StreamedTensor(node, slot or 0, debug_op, device, int(stamp), _joined(chunks))
 
 
 def _joined(pieces: list[Chunk]) -> list[Chunk]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import queue
 import shutil
-import sys
 import threading
 import time
 from collections import OrderedDict, deque
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tfdbg_cli.common.errors import DumpError, UserError
-from tfdbg_cli.common.printable import printable
+from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
 from tfdbg_cli.dumps.tfdbg_dir.events import CoreMetadata
 from tfdbg_cli.engines.tensorflow.grpc.events import Assembler, Message, RunFiles, StreamedGraph
@@ -216,7 +215,7 @@ class Receiver:
             try:
                 self._begin(stream, message)
             except UserError as error:  # the folder can't be made
-                print(f"tfdbg: a run can't be received: {printable(str(error))}", file=sys.stderr)
+                tell(f"a run can't be received: {error}")
         elif isinstance(message, StreamedGraph) and not stream.is_known:
             stream.graphs.append(message)
         elif message is not None:

@@ -11,6 +11,7 @@ import numpy as np
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.framework import dtypes
 
+from tfdbg_cli.dumps.elements import tensor_name_of
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import CannotStep, Capture, RunCall, SteppedRun, Watch
 from tfdbg_cli.engines.tensorflow.sessions import guard
@@ -50,8 +51,8 @@ class Callables:
         """
         copied = config_pb2.CallableOptions()
         copied.CopyFrom(options)
-        fetches = [*map(_tensor_name, copied.fetch), *copied.target]
-        feeds = dict(zip(map(_tensor_name, copied.feed), values, strict=False))
+        fetches = [*map(tensor_name_of, copied.fetch), *copied.target]
+        feeds = dict(zip(map(tensor_name_of, copied.feed), values, strict=False))
         arguments = (fetches, feeds, self._run_options(copied), run_metadata)
 
         def run() -> Any:
@@ -112,9 +113,9 @@ class Callables:
             return "its callable was called with the wrong arguments."
         graph = self._adapter.session.graph
         try:
-            fed = [graph.get_tensor_by_name(_tensor_name(name)) for name in options.feed]
+            fed = [graph.get_tensor_by_name(tensor_name_of(name)) for name in options.feed]
             for name in options.fetch:
-                graph.get_tensor_by_name(_tensor_name(name))
+                graph.get_tensor_by_name(tensor_name_of(name))
             for name in options.target:
                 graph.get_operation_by_name(name)
         except (KeyError, ValueError):
@@ -129,8 +130,3 @@ class Callables:
             if not fits or not tensor.shape.is_compatible_with(array.shape):
                 return f"the value fed for {tensor.name} has not its dtype or shape."
         return ""
-
-
-def _tensor_name(name: str) -> str:
-    """The tensor that a name in ``CallableOptions`` means: an op's stands for its first output."""
-    return name if ":" in name else f"{name}:0"

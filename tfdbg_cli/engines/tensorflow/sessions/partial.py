@@ -10,7 +10,8 @@ from tensorflow.python.client import session as tf_session
 
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, RunCall, Watch
-from tfdbg_cli.engines.tensorflow.capture.plan import CapturePlan, Matcher, PlannedTensor, make_plan
+from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
+from tfdbg_cli.engines.tensorflow.capture.plan import CapturePlan, PlannedTensor, make_plan
 from tfdbg_cli.engines.tensorflow.capture.topology import walk
 from tfdbg_cli.engines.tensorflow.sessions import guard
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt_late, run_plainly
@@ -178,7 +179,7 @@ class PartialRuns:
             # The runtime cancels the session with the run: nothing can be computed any more.
             listed = state.found
         reached = state.ancestors(request) if is_done else set(state.plan.ops)
-        entries, given = _listed(state.plan, listed, reached, Matcher(watch))
+        entries, given = _listed(state.plan, listed, reached, WatchMatcher(watch))
         dump = assembly.dump(entries, given, [])
         if not is_done:
             dump.warnings.append(
@@ -198,7 +199,7 @@ class PartialRuns:
 
 
 def _listed(
-    plan: CapturePlan, found: dict[_Key, Any], reached: set[Any], matcher: Matcher
+    plan: CapturePlan, found: dict[_Key, Any], reached: set[Any], matcher: WatchMatcher
 ) -> tuple[list[PlannedTensor], list[Any]]:
     """The entries of a plan that a part has values for, and the values at their places."""
     names = {op.name: op for op in reached}
@@ -214,11 +215,7 @@ def _listed(
                 values[entry.fetch] = found[_key(tensor)]
             else:
                 tensor = None
-        if (
-            tensor is not None
-            and matcher.node(entry.node, tensor.op.type)
-            and matcher.dtype(tensor.dtype.name)
-        ):
+        if tensor is not None and matcher.wants(entry.node, tensor.op.type, tensor.dtype.name):
             entries.append(entry)
     return entries, values
 

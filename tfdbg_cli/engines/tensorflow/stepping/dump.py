@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 
@@ -61,8 +62,7 @@ def in_order(
     for name, value in overrides.items():
         if name not in shown:
             now += 1
-            node, _, slot = name.rpartition(":")
-            yield _datum(node, int(slot), value, now)
+            yield _datum(*split_tensor_name(name), value, now)
 
 
 def _datum(node: str, slot: int, value: Any, timestamp: int) -> Datum:

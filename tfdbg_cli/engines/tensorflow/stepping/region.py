@@ -165,7 +165,8 @@ class _Search:
 
     # What it takes.
 
-    def collect(self) -> None:
+    def collected(self) -> Region:
+        """What has changed, and all that it takes to compute that."""
         layout, units = self._layout, self._layout.units
         waiting: list[Unit] = [units[index] for index in self.changed]
         for edge in self._change.values:
@@ -189,6 +190,12 @@ class _Search:
                 self._check(unit)
             self.included.add(unit.index)
             waiting += self._needs(unit)
+        return Region(
+            frozenset(self.changed),
+            frozenset(self.included),
+            frozenset(self.variables),
+            frozenset(self.gated),
+        )
 
     def _may_be_gated(self, unit: Unit) -> bool:
         return (
@@ -326,13 +333,7 @@ def find_missing(layout: UnitLayout, record: RunRecord, lost: frozenset[int]) ->
             unknown.add(unit.index)
         elif missing:
             search.changed.add(unit.index)
-    search.collect()
-    return Region(
-        frozenset(search.changed),
-        frozenset(search.included),
-        frozenset(search.variables),
-        frozenset(search.gated),
-    )
+    return search.collected()
 
 
 def find_region(
@@ -358,10 +359,4 @@ def find_region(
     """
     search = _Search(layout, record, change, stuck, has_failed)
     search.spread()
-    search.collect()
-    return Region(
-        frozenset(search.changed),
-        frozenset(search.included),
-        frozenset(search.variables),
-        frozenset(search.gated),
-    )
+    return search.collected()

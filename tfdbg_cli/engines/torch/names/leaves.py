@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType, NoneType
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 
 from tfdbg_cli.engines.torch.names.optimizers import Updates
 from tfdbg_cli.engines.torch.names.scopes import Leaf, Names, legal
+from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.names.stacks import user_frames, variables
 from tfdbg_cli.engines.torch.private import storage_key
 
@@ -148,12 +149,5 @@ def _clean(name: str) -> str:
 
 def named_tensors(name: str, value: Any, depth: int = 4) -> Iterator[tuple[str, torch.Tensor]]:
     """The tensors of a nested value, with their names: ``batch.ids``, ``pair.0``."""
-    if isinstance(value, torch.Tensor):
-        yield _clean(name), value
-    elif depth and isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from named_tensors(f"{name}.{key}", item, depth - 1)
-    elif depth and isinstance(value, list | tuple):
-        fields = getattr(value, "_fields", None) or range(len(value))
-        for key, item in zip(fields, value, strict=False):
-            yield from named_tensors(f"{name}.{key}", item, depth - 1)
+    for path, tensor in tensors_in(name, value, depth, most=None):
+        yield _clean(path), tensor

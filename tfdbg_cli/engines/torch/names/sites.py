@@ -88,15 +88,17 @@ def argument_names(
     return named
 
 
-def tensors_in(name: str, value: Any, depth: int = 3) -> Iterator[tuple[str, torch.Tensor]]:
+def tensors_in(
+    name: str, value: Any, depth: int = 3, most: int | None = _MOST_NAMES
+) -> Iterator[tuple[str, torch.Tensor]]:
     """The tensors of a nested value, with their names: ``batch.input_ids``, ``pair[0]``."""
     if isinstance(value, torch.Tensor):
         yield name, value
     elif depth and isinstance(value, Mapping):
-        for key, item in list(value.items())[:_MOST_NAMES]:
-            yield from tensors_in(f"{name}.{key}", item, depth - 1)
+        for key, item in list(value.items())[:most]:
+            yield from tensors_in(f"{name}.{key}", item, depth - 1, most)
     elif depth and isinstance(value, list | tuple):
         fields = getattr(value, "_fields", None)
-        for index, item in enumerate(value[:_MOST_NAMES]):
+        for index, item in enumerate(value[:most]):
             inner = f"{name}.{fields[index]}" if fields else f"{name}[{index}]"
-            yield from tensors_in(inner, item, depth - 1)
+            yield from tensors_in(inner, item, depth - 1, most)

@@ -15,6 +15,7 @@ import torch
 from tfdbg_cli.common.errors import message_of, one_line
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.engines.kit.numbering import Numbering
+from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.torch.names.contexts import Contexts, ThreadState
 from tfdbg_cli.engines.torch.names.leaves import Leaves
 from tfdbg_cli.engines.torch.names.scopes import Leaf, Names
@@ -23,7 +24,6 @@ from tfdbg_cli.engines.torch.record.holding import Holder
 from tfdbg_cli.engines.torch.record.op_record import OPTIMIZER, OpFailure, OpOutput, OpRecord
 from tfdbg_cli.engines.torch.record.schemas import OpFacts, facts_of
 from tfdbg_cli.engines.torch.record.tracking import Tracker
-from tfdbg_cli.engines.torch.record.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.torch.record.written import make_written
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.updates_by_hand import Update
@@ -288,7 +288,8 @@ class OpRecorder:
             return
         output.is_pending = False
         is_held = self._holds and not tensor.is_meta
-        if is_held and self._wanted.wants(output.record, output.dtype):
+        record = output.record
+        if is_held and self._wanted.wants(record.name, record.op_type, output.dtype):
             output.held = self.holder.hold(tensor, output.key)
 
     def _list(
@@ -359,8 +360,8 @@ class OpRecorder:
         has_value = not facts.is_uninitialized and output.device.type != "meta"
         if has_value and not output.is_view and self._check is not None:
             self._check.add(record, output.slot, tensor)
-        is_watched = self._holds and has_value and (not output.is_view or self._wanted.names_views)
-        if is_watched and self._wanted.wants(record, output.dtype):
+        is_watched = self._holds and has_value and (not output.is_view or self._wanted.names_ops)
+        if is_watched and self._wanted.wants(record.name, record.op_type, output.dtype):
             output.held = self.holder.hold(tensor, key)
         else:
             self.holder.reserve(tensor, key)
@@ -405,8 +406,8 @@ class OpRecorder:
         record.outputs.append(output)
         self.tracker.add(tensor, output)
         self.records.append(record)
-        is_held = self._holds and not tensor.is_meta and self._wanted.wants(record, output.dtype)
-        if is_held:
+        is_held = self._holds and not tensor.is_meta
+        if is_held and self._wanted.wants(record.name, record.op_type, output.dtype):
             output.held = self.holder.hold(tensor, output.key, is_owned=True)
         else:
             self.holder.reserve(tensor, output.key)

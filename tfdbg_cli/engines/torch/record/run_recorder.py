@@ -14,6 +14,7 @@ import torch
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.names.contexts import OpContext, ThreadState
 from tfdbg_cli.engines.torch.names.leaves import named_tensors
@@ -42,7 +43,6 @@ from tfdbg_cli.engines.torch.record.op_record import (
     OpRecord,
 )
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
-from tfdbg_cli.engines.torch.record.watch_matcher import WatchMatcher
 
 __all__ = ["Names", "RunRecorder"]
 
@@ -82,7 +82,7 @@ class RunRecorder:
         self._holder = Holder(limit, spill_root, clones=PROCESS_PATCHES.clones)
         wanted = WatchMatcher(watch)
         # Views that were asked for are held like the rest.
-        self._has_views = not wanted.names_views
+        self._has_views = not wanted.names_ops
         self.ops = make_ops(self._names, wanted, self._holder if hold else None, check)
         self._mode = PROCESS_PATCHES.mode(self.ops)
         self._api_mode = PROCESS_PATCHES.api_mode(self.ops)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.dumps.elements import parse_tensor_name
 from tfdbg_cli.engines.torch.record.op_record import OpOutput
 from tfdbg_cli.engines.torch.stepping.op_gate import OpGate
 from tfdbg_cli.engines.torch.stepping.overrides import is_alias, put
@@ -90,8 +91,8 @@ class ProgramValues:
         Raises:
             UserError: it can't, or not this one.
         """
-        node, _, slot = name.rpartition(":")
-        if not node or not slot.isdigit():
+        node, slot = parse_tensor_name(name)
+        if slot is None:
             raise UserError(f'"{name}" is no tensor.', f'Try "{name}:0".')
         given = as_value(name, value)
         output = self._recorded.find(name)

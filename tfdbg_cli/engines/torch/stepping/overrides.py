@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.engines.torch.private import storage_key
 from tfdbg_cli.engines.torch.record.holding import Held, Holder
 from tfdbg_cli.engines.torch.record.op_record import OpOutput, OpRecord
@@ -47,9 +48,8 @@ class Overrides:
         if plain == node:
             return
         for name in list(self.values):
-            meant, _, slot = name.rpartition(":")
-            if meant == plain and name not in self.effective:
-                self.values.setdefault(f"{node}:{slot}", self.values.pop(name))
+            if node_name_of(name) == plain and name not in self.effective:
+                self.values.setdefault(node + name[len(plain) :], self.values.pop(name))
 
     def instead(self, record: OpRecord, tensors: list[torch.Tensor]) -> dict[int, torch.Tensor]:
         """What to give to an op instead of leaves that are overridden.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.dumps.elements import parse_tensor_name
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.torch.private import unobserved
 from tfdbg_cli.engines.torch.record.op_record import OpOutput, OpRecord
@@ -41,21 +42,18 @@ class Recorded:
 
     def find(self, name: str) -> OpOutput | None:
         """The output of this name, ``node:slot``; ``None``: there is none yet."""
-        node, _, slot = name.rpartition(":")
+        node, slot = parse_tensor_name(name)
         record = self._record(node)
-        if record is None or self._is_open(record) or not slot.isdigit():
+        if record is None or self._is_open(record) or slot is None:
             return None
-        outputs = record.outputs
-        return outputs[int(slot)] if int(slot) < len(outputs) else None
+        return record.outputs[slot] if slot < len(record.outputs) else None
 
     def resolve(self, name: str) -> str:
         """The name of a node, or of a tensor, that has an underscore in front; else as it is."""
-        node, colon, slot = name.rpartition(":")
-        if not (colon and slot.isdigit()):
-            node, colon, slot = name, "", ""
+        node, _ = parse_tensor_name(name)
         if self._record(node) is not None:
             return name
-        return f"{self._plain.get(node, node)}{colon}{slot}"
+        return self._plain.get(node, node) + name[len(node) :]
 
     def _record(self, node: str) -> OpRecord | None:
         records = self._recorder.ops.records

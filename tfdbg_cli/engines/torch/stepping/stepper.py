@@ -9,6 +9,7 @@ import torch
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, SteppedRun
@@ -399,7 +400,7 @@ class TorchStepper(SteppedRun):
         tensor_name = self.resolve(tensor_name)
         is_at_op = self._is_begun and not self._passage.is_between
         coming = self.next if is_at_op else None
-        if coming is not None and coming.unfit and coming.node == tensor_name.rpartition(":")[0]:
+        if coming is not None and coming.unfit and coming.node == node_name_of(tensor_name):
             raise UserError(f"{tensor_name} can't be overridden: {coming.unfit}")
         self._changes.override(tensor_name, value)
         self._failure = None
