@@ -140,6 +140,7 @@ def test_the_traceback_ends_where_the_user_made_the_node(graph):
     )
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_nodes(graph):
     start = time.process_time()
     x = tf.placeholder(tf.float32, [], name="x")
