@@ -9,6 +9,7 @@ from tfdbg_cli.common.errors import message_of, one_line
 from tfdbg_cli.common.settings import FIELDS
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.sources import own_place
 from tfdbg_cli.engines.base import (
     Capture,
     Meeting,
@@ -19,7 +20,7 @@ from tfdbg_cli.engines.base import (
 )
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.ranks import meeting
-from tfdbg_cli.engines.torch.runs.failures import is_framework_error, place_of_error
+from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.patches import Around, Patches
 from tfdbg_cli.engines.torch.runs.runs import Runs
 
@@ -188,4 +189,4 @@ class TorchAdapter(SessionAdapter):
         is_shown = isinstance(runs, Runs) and runs.ended_with(error)
         if not name and not is_shown and not is_framework_error(error):
             return None
-        return RunError(type(error).__name__, message_of(error), name, *place_of_error(error))
+        return RunError(type(error).__name__, message_of(error), name, *own_place(error))

@@ -11,8 +11,8 @@ from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.sources import show_program_only
 from tfdbg_cli.engines.base import Capture, SteppedRun
-from tfdbg_cli.engines.torch.runs.failures import show_program_only
 from tfdbg_cli.engines.torch.stepping.changes import ProgramValues
 from tfdbg_cli.engines.torch.stepping.gradients import Gradients
 from tfdbg_cli.engines.torch.stepping.modules import TorchModuleCalls
