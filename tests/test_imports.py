@@ -42,6 +42,7 @@ MAY_USE = {
     "engines": ENGINES,
     "sessions": SESSIONS,
     "tracing": TRACING,
+    "testing": SESSIONS | TRACING | {"front", "testing"},
     "front": SESSIONS | TRACING | {"front"},
     "__main__": SESSIONS | {"front"},
     "__init__": SESSIONS | TRACING | {"front"},

@@ -1,0 +1,1 @@
+"""Suites that any engine, also a third party's, can import and run."""
