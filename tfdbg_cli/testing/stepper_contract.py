@@ -453,8 +453,9 @@ class StepperContract:
         stepper = failing.stepper
         plain = error_of(program)
         for _ in range(2):
-            with pytest.raises(type(plain)):
+            with pytest.raises(type(plain)) as caught:
                 to_the_end(stepper)
+            assert str(caught.value) == str(plain)
             assert stepper.next is not None
             assert stepper.next.node == failing.failing
         assert failing.input in stepper.mendable()
