@@ -1,5 +1,6 @@
 """The text of source files as it ran."""
 
+import contextlib
 import importlib
 import linecache
 import os
@@ -20,7 +21,14 @@ from tfdbg_cli.dumps.source_text import (
     live_source,
     split_source,
 )
-from tfdbg_cli.dumps.sources import Frame, Sources, is_library_path, own_frame
+from tfdbg_cli.dumps.sources import (
+    Frame,
+    Sources,
+    is_library_path,
+    own_frame,
+    own_place,
+    user_frame,
+)
 
 OLD = time.time() - 3600
 
@@ -29,6 +37,32 @@ def write(path, data, when=OLD):
     path.write_bytes(data)
     os.utime(path, (when, when))
     return str(path)
+
+
+def test_the_users_frame_is_found_past_those_of_a_library():
+    found = []
+
+    def look():
+        caller = sys._getframe(1)
+        found.extend((is_library_path(caller.f_code.co_filename), user_frame(caller)))
+
+    with contextlib.ExitStack() as stack:
+        stack.callback(look)
+    assert found == [True, sys._getframe()]
+    assert user_frame(None) is None
+
+
+def test_an_error_comes_from_the_innermost_line_of_the_users():
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(int, "x")
+            line = sys._getframe().f_lineno
+    except ValueError as error:
+        place = own_place(error)
+    assert place[0] == __file__
+    assert abs(place[1] - line) <= 2
+    assert own_place(ValueError("never raised"), sys._getframe())[0] == __file__
+    assert own_place(ValueError("never raised"), None) == ("", 0)
 
 
 def test_lines_end_where_python_ends_them():

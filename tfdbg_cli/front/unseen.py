@@ -10,10 +10,10 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Any, NamedTuple
 
 from tfdbg_cli.common.streams import tell
+from tfdbg_cli.dumps.sources import user_frame
 from tfdbg_cli.front.import_hook import ImportHook
 
 __all__ = ["SEEN", "UNSEEN", "Unseen"]
@@ -135,7 +135,7 @@ class Unseen:
             if door.module in self._patched and door.counts():
                 self._take_off(door.module)
                 self.told.append(door.module)
-                tell(f"{door.text}{_place(sys._getframe(1))}. {_INSTEAD}")
+                tell(f"{door.text}{_place()}. {_INSTEAD}")
             return original(*args, **kwargs)
 
         return first
@@ -146,13 +146,9 @@ class Unseen:
                 setattr(owner, name, original)
 
 
-def _place(frame: FrameType | None) -> str:
+def _place() -> str:
     """The line of the program that made the call; empty: nobody knows."""
-    libraries = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep, "<frozen")
-    own = os.path.dirname(os.path.dirname(__file__))
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(own) and not any(part in file for part in libraries):
-            return f" (first at {os.path.basename(file)}:{frame.f_lineno})"
-        frame = frame.f_back
-    return ""
+    frame = user_frame(sys._getframe(1))
+    if frame is None:
+        return ""
+    return f" (first at {os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno})"

@@ -11,6 +11,7 @@ from tfdbg_cli.common.errors import message_of, one_line
 from tfdbg_cli.common.settings import FIELDS
 from tfdbg_cli.common.traits import EngineTraits
 from tfdbg_cli.dumps.dump import RunError
+from tfdbg_cli.dumps.sources import own_place
 from tfdbg_cli.engines.base import HostOf, ProgramAdapter, RunHost
 from tfdbg_cli.engines.kit.life import RunLife
 
@@ -129,14 +130,10 @@ class RunsAdapter(ProgramAdapter):
 
     session: Program
 
-    def error_place(self, error: BaseException) -> tuple[str, int]:
-        """File and line of the user's that an error comes from; an empty file: nobody knows."""
-        return "", 0
-
     def describe_error(self, error: BaseException) -> RunError | None:
         """The error in words, if it is one of the framework's; its op where that is known."""
         runs = self.session.runs
         name = runs.failed_op(error)
         if not name and not runs.ended_with(error) and not runs.is_framework_error(error):
             return None
-        return RunError(type(error).__name__, message_of(error), name, *self.error_place(error))
+        return RunError(type(error).__name__, message_of(error), name, *own_place(error))

@@ -9,7 +9,6 @@ from tfdbg_cli.engines.base import Meeting, SteppedRun
 from tfdbg_cli.engines.kit.program import Program, RunsAdapter
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.ranks import meeting
-from tfdbg_cli.engines.torch.runs.failures import place_of_error
 from tfdbg_cli.engines.torch.runs.patches import Around, Patches
 from tfdbg_cli.engines.torch.runs.runs import Runs
 from tfdbg_cli.engines.torch.traits import TRAITS
@@ -70,7 +69,3 @@ class TorchAdapter(RunsAdapter):
         if found is not None:
             found.whereabouts = self.session.runs.where
         return found
-
-    def error_place(self, error: BaseException) -> tuple[str, int]:
-        """Where in the user's code it comes from."""
-        return place_of_error(error)

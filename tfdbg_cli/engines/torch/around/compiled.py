@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.dumps.sources import is_debugger_path
 from tfdbg_cli.engines.torch.record.capture import CaptureMode
 
 __all__ = [
@@ -29,7 +30,6 @@ _frames: Any = torch._C._dynamo.eval_frame
 _set_callback: Callable[[Any], Any] = _frames.set_eval_frame
 
 _COMPILER = "torch._dynamo.eval_frame"
-_OURS = os.path.dirname(os.path.dirname(__file__))
 _PYTORCH = torch.__path__[0]
 _COMPILERS = tuple(
     os.path.join(_PYTORCH, name, "") for name in ("_dynamo", "_functorch", "_inductor")
@@ -92,7 +92,7 @@ def is_product(module: torch.nn.Module, frame: FrameType | None) -> bool:
         path = frame.f_code.co_filename
         if path.startswith(_COMPILERS):
             return True
-        if not path.startswith((_PYTORCH, _OURS)):
+        if not path.startswith(_PYTORCH) and not is_debugger_path(path):
             return False
         frame = frame.f_back
     return False

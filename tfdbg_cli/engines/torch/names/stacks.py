@@ -10,9 +10,9 @@ from types import CodeType, FrameType
 from typing import Any
 
 from tfdbg_cli.dumps.sources import Frame, is_debugger_path, is_library_path
+from tfdbg_cli.engines.kit import excerpts
 from tfdbg_cli.engines.torch.private import code_of
 from tfdbg_cli.engines.torch.record.generated import graph_frames
-from tfdbg_cli.engines.torch.runs import excerpts
 
 __all__ = [
     "DEBUGGER",

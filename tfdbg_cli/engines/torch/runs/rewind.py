@@ -13,8 +13,8 @@ import torch
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.dumps.sources import is_debugger_path
+from tfdbg_cli.engines.kit.excerpts import Excerpt, Refused, excerpt
 from tfdbg_cli.engines.torch.names.sites import tensors_in
-from tfdbg_cli.engines.torch.runs.excerpts import Excerpt, Refused, excerpt
 from tfdbg_cli.engines.torch.runs.undo import Beginning, copied, undone
 from tfdbg_cli.engines.torch.values.layouts import is_readable, same_bits, undisturbed
 

@@ -97,6 +97,8 @@ class OpGate:
         self.is_between = self.is_waiting = False
         self.before: Callable[[], None] | None = None
         self.updated: dict[str, None] = {}
+        # The index of a step -> the variables that it was the first to change.
+        self._first_updates: dict[int, list[str]] = {}
         self._goal: Callable[[], bool] | None = None
         self._is_hasty = False
         self._current: OpRecord | None = None
@@ -286,10 +288,20 @@ class OpGate:
             (record.name,),
         )
         updated = tuple(self._variables(record))
-        self.updated.update(dict.fromkeys(updated))
+        fresh = [name for name in updated if name not in self.updated]
+        if fresh:
+            self.updated.update(dict.fromkeys(fresh))
+            self._first_updates[self.position] = fresh
         self.steps[self.position :] = [step]
         self.position += 1
         self.outcome = StepOutcome(step, updated)
+
+    def go_back(self) -> None:
+        """The last step was undone: it is the next one."""
+        self.position -= 1
+        del self.steps[self.position + 1 :]
+        for name in self._first_updates.pop(self.position, ()):
+            self.updated.pop(name, None)
 
     def _variables(self, record: OpRecord) -> Iterator[str]:
         """What was there before the run, and an op has written to."""

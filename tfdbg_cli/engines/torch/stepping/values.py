@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.engines.kit.fitting import cannot_have, wrong_dtype, wrong_shape
 from tfdbg_cli.engines.torch.private import unobserved
 from tfdbg_cli.engines.torch.values.layouts import has_own_dispatch, is_readable
 
@@ -46,7 +47,7 @@ def as_value(name: str, value: Any) -> torch.Tensor:
                 return torch.from_numpy(array.astype(np.float32))
             return torch.from_numpy(array)
         except (TypeError, ValueError) as error:
-            raise UserError(f"{name} can't have this value: {one_line(error)}.") from None
+            raise cannot_have(name, error) from None
 
 
 def copied(tensor: torch.Tensor) -> torch.Tensor:
@@ -71,17 +72,25 @@ def fitted(name: str, value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
             kind = f"a {type(like).__name__}"
         raise UserError(f"{name} can't be overridden: it is {kind}, and only dense tensors can.")
     if value.shape != like.shape:
-        raise UserError(
-            f"{name} has the shape {list(like.shape)}; the value has {list(value.shape)}."
-        )
+        raise wrong_shape(name, like.shape, value.shape)
     with unobserved():
-        is_exact = torch.can_cast(value.dtype, like.dtype)
-        if value.is_complex() and not is_exact:
-            raise UserError(f"{name} is {_dtype(like)}; the value is {_dtype(value)}.")
-        made = value.to(device=like.device, dtype=like.dtype)
-        if not is_exact and not torch.equal(made.to(value.dtype).cpu(), value.cpu()):
-            raise UserError(f"{name} is {_dtype(like)}; the value is {_dtype(value)}.")
-        return made
+        is_kind = torch.can_cast(value.dtype, like.dtype)
+        made = None
+        if is_kind or not value.is_complex():
+            made = value.to(device=like.device, dtype=like.dtype)
+            is_free = is_kind and (like.is_floating_point() or like.is_complex())
+            if is_free or _is_same(made.cpu(), value.cpu()):
+                return made
+        if made is not None and is_kind:
+            raise cannot_have(name, f"{_dtype(like)} can't hold it")
+        raise wrong_dtype(name, _dtype(like), _dtype(value))
+
+
+def _is_same(made: torch.Tensor, value: torch.Tensor) -> bool:
+    """Whether a value has become whole numbers, or truth values, without change."""
+    if value.is_floating_point():
+        return bool(torch.equal(made.to(value.dtype), value))
+    return bool(np.array_equal(made.numpy(), value.numpy()))  # knows that 2**63 isn't -2**63
 
 
 def _dtype(tensor: torch.Tensor) -> str:
