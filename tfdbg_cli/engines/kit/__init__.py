@@ -1,0 +1,1 @@
+"""What every engine needs and no framework has a part in."""
