@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import Engine, SessionAdapter, SteppedRun, WrapSession
 
 if TYPE_CHECKING:
@@ -26,7 +27,11 @@ class TorchEngine(Engine):
         self._setting: Callable[[str], Any] | None = None
 
     def program(self) -> Program:
-        """What stands for a session: this process, as far as it uses PyTorch."""
+        """What stands for a session: this process, as far as it uses PyTorch.
+
+        Raises:
+            UserError: this PyTorch hasn't what it takes; nothing was changed.
+        """
         if self._program is None:
             from tfdbg_cli.engines.torch.program import Program
 
@@ -53,8 +58,11 @@ class TorchEngine(Engine):
             self._program.setting = setting
 
     def block(self, name: str = "") -> AbstractContextManager[None]:
-        """A run that the user marks."""
-        return self.program().runs.block(name)
+        """A run that the user marks; nothing where PyTorch can't be debugged."""
+        try:
+            return self.program().runs.block(name)
+        except UserError:  # said when it was to be installed
+            return nullcontext()
 
     def call_stepper(
         self,
@@ -93,7 +101,11 @@ class TorchEngine(Engine):
             self._program.failed(error)
 
     def install(self, wrap: WrapSession) -> Callable[[], None]:
-        """Watch the program's runs; returns the way back."""
+        """Watch the program's runs; returns the way back.
+
+        Raises:
+            UserError: this PyTorch hasn't what it takes; nothing was changed.
+        """
         return self.program().install(wrap)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tfdbg_cli.common.errors import message_of, one_line
+from tfdbg_cli.common.errors import UserError, message_of, one_line
 from tfdbg_cli.common.settings import FIELDS
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph
@@ -18,6 +18,7 @@ from tfdbg_cli.engines.base import (
     WrapSession,
 )
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
+from tfdbg_cli.engines.torch.private import NAMES, STEPPED
 from tfdbg_cli.engines.torch.ranks import meeting
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error, place_of_error
 from tfdbg_cli.engines.torch.runs.patches import Around, Patches
@@ -58,8 +59,9 @@ class Program:
         if not self._wraps:
             # Which optimizers there are decides what a run is. It takes long: see `watched`.
             self.runs.optimizers.find()
-        self._wraps.append(wrap)
         self.patches.install()
+        NAMES.tell_version()
+        self._wraps.append(wrap)
         self.runs.begin()
 
         def undo() -> None:
@@ -79,11 +81,11 @@ class Program:
         Args:
             only_calls: nothing but the calls of modules has to be seen.
         """
-        self._watchers += 1
         if only_calls:
             self.patches.install_calls()
         else:
             self.patches.install()
+        self._watchers += 1
 
         def undo() -> None:
             self._watchers -= 1
@@ -104,6 +106,9 @@ class Program:
     ) -> SteppedRun:
         """A call of a function, to be made step by step."""
         from tfdbg_cli.engines.torch.stepping.call import SteppedCall
+
+        if why_not := NAMES.why_not(STEPPED):
+            raise UserError(why_not)
 
         return SteppedCall(self, function, args, kwargs, scopes).stepper()
 

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from tensorflow.python.client import session as tf_session
 from tensorflow.python.framework import errors_impl as errors
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
@@ -24,6 +23,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, SessionAdapter, SteppedRun
 from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
+from tfdbg_cli.engines.tensorflow.private import fetch_handler, is_reference
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
 from tfdbg_cli.engines.tensorflow.sessions.requests import resolve
 from tfdbg_cli.engines.tensorflow.stepping.caveats import caveats_of, updated_already
@@ -251,7 +251,7 @@ class TensorFlowStepper(SteppedRun):
                 f"{name} is inside of {step.node}, which is done as one step.",
                 f"Override what goes into it, or what comes out: {', '.join(step.outputs)}.",
             )
-        if tensor.dtype._is_ref_dtype or not holdable(tensor.dtype):
+        if is_reference(tensor) or not holdable(tensor.dtype):
             raise UserError(f"{name} is a handle, which no array can stand for.")
         is_made = unit.index < self._position
         if is_made and not self._layout.certain(*_edge(tensor)) and not self.has(name):
@@ -447,7 +447,7 @@ class TensorFlowStepper(SteppedRun):
 
     def _fetched(self) -> Any:
         """What the run returns: the fetches in the caller's own structure."""
-        handler = tf_session._FetchHandler(self._adapter.framework_graph, self._fetches, {})
+        handler = fetch_handler(self._adapter.framework_graph, self._fetches, {})
         values = []
         for tensor in handler.fetches():
             if not self.has(tensor.name):  # as the runtime says it

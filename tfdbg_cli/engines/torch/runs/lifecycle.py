@@ -20,7 +20,7 @@ from tfdbg_cli.engines.base import Capture, ProgramRun
 from tfdbg_cli.engines.torch.around.contain import contain, contained, tell_failure
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.names.sites import call_site, user_frame
-from tfdbg_cli.engines.torch.private import is_tracing
+from tfdbg_cli.engines.torch.private import NAMES, STEPPED, is_tracing
 from tfdbg_cli.engines.torch.record.capture_levels import CaptureLevel, FullLevel, RecordingLevel
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 from tfdbg_cli.engines.torch.record.run_recorder import Names
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.program import Program
 
 __all__ = ["Lifecycle", "OpenRun"]
+
+# Whether PyTorch has what it takes to leave a program in the middle of an op.
+_HAS_STEPS = not NAMES.why_not(STEPPED)
 
 _LATE = (
     "The forward pass was over when the debugger was asked, so it isn't here. The next run will "
@@ -144,7 +147,7 @@ class Lifecycle:
                 ahead = None
         with self._busy():
             run.handle = wrapper.open_run(
-                ProgramRun(kind, description.info, can_step=Coroutine.is_possible())
+                ProgramRun(kind, description.info, can_step=_HAS_STEPS and Coroutine.is_possible())
             )
         self._run = run
         run.is_late = ahead is None
