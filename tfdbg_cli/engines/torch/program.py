@@ -55,14 +55,23 @@ class Program:
         return self.setting(name)
 
     def install(self, wrap: WrapSession) -> Callable[[], None]:
-        """Watch the runs; returns the way back, which may be called more than once."""
+        """Watch the runs; returns the way back, which may be called more than once.
+
+        Raises:
+            UserError: see `Patches.install`; nothing is watched then.
+        """
         if not self._wraps:
             # Which optimizers there are decides what a run is. It takes long: see `watched`.
             self.runs.optimizers.find()
         self.patches.install()
         NAMES.tell_version()
         self._wraps.append(wrap)
-        self.runs.begin()
+        try:
+            self.runs.begin()
+        except BaseException:
+            self._wraps.remove(wrap)
+            self._settle()
+            raise
 
         def undo() -> None:
             if wrap in self._wraps:
@@ -85,6 +94,7 @@ class Program:
             self.patches.install_calls()
         else:
             self.patches.install()
+        NAMES.tell_version()
         self._watchers += 1
 
         def undo() -> None:
