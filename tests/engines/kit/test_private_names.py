@@ -140,6 +140,7 @@ def for_steps():
 
 
 STEPPED = list(for_steps())
+MONITORED = "tensorflow.python.training.monitored_session:_MonitoredSession.run_step_fn"
 PATCHED = {
     "torch": [
         *("torch.autograd:backward", "torch.autograd:grad", "torch.amp:GradScaler.step"),
@@ -319,6 +320,7 @@ def cases(tmp_path_factory):
             names = [path for each, path in NEEDED if each == engine]
             asked = ["", *names, *(f"plain {name}" for name in names)]
             asked += ["version=1.99.0", "version=99.0.0"]
+            asked += [MONITORED] if engine == "tensorflow" else []
             asked += [f"stepped {path}" for path in STEPPED if engine == "torch"]
             ran = subprocess.run(
                 [sys.executable, folder / "program.py", engine, *asked],
@@ -376,3 +378,13 @@ def test_without_what_only_steps_need_all_else_is_debugged(cases, path):
     assert case.found["error"].startswith("Its runs can't be stepped through: PyTorch ")
     assert case.found["error"].endswith(f" has no {path.replace(':', '.')}.")
     assert case.lines == []
+
+
+def test_other_monitored_sessions_are_left_alone_as_a_whole(cases):
+    case = cases("tensorflow")[MONITORED]
+    assert "BaseSession.run" in case.found["on"]
+    assert not [name for name in case.found["on"] if "Monitored" in name]
+    assert case.found["off"] == []
+    (line,) = case.lines
+    assert "runs of monitored sessions go undebugged: TensorFlow " in line
+    assert line.endswith("_MonitoredSession.run_step_fn.")
