@@ -62,13 +62,25 @@ class Program(ABC):
     def prepare(self) -> None:
         """Somebody begins to debug: what takes long and is needed for it."""
 
+    def begun(self) -> None:
+        """What the program does is seen now."""
+
     def install(self, wrap: HostOf) -> Callable[[], None]:
-        """Watch the runs; returns the way back, which may be called more than once."""
+        """Watch the runs; returns the way back, which may be called more than once.
+
+        Raises:
+            UserError: the framework hasn't what it takes; nothing is watched then.
+        """
         if not self._hosts:
             self.prepare()
         self._see(self.patches.install)
         self._hosts.append(wrap)
-        self.runs.begin()
+        try:
+            self.runs.begin()
+        except BaseException:
+            self._hosts.remove(wrap)
+            self._settle()
+            raise
 
         def undo() -> None:
             if wrap in self._hosts:
@@ -98,6 +110,7 @@ class Program(ABC):
 
     def _see(self, install: Callable[[], None]) -> None:
         install()
+        self.begun()
         if not self._is_told_of_forks and hasattr(os, "register_at_fork"):
             self._is_told_of_forks = True
             os.register_at_fork(after_in_child=self.runs.abandon)

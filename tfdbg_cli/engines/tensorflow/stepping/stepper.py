@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from tensorflow.python.client import session as tf_session
 from tensorflow.python.framework import errors_impl as errors
 
 from tfdbg_cli.common.errors import UserError
@@ -31,6 +30,7 @@ from tfdbg_cli.engines.kit.stepped import (
 )
 from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
+from tfdbg_cli.engines.tensorflow.private import fetch_handler, is_reference
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
 from tfdbg_cli.engines.tensorflow.sessions.requests import resolve
 from tfdbg_cli.engines.tensorflow.stepping.caveats import caveats_of, updated_already
@@ -245,7 +245,7 @@ class TensorFlowStepper(GraphStepper):
     def _check_fit(self, tensor: Any, unit: Unit) -> None:
         name = tensor.name
         self.check_inside(name, unit.index)
-        if tensor.dtype._is_ref_dtype or not holdable(tensor.dtype):
+        if is_reference(tensor) or not holdable(tensor.dtype):
             raise UserError(f"{name} is a handle, which no array can stand for.")
         is_made = unit.index < self._position
         if is_made and not self._layout.certain(*_edge(tensor)) and not self.has(name):
@@ -433,7 +433,7 @@ class TensorFlowStepper(GraphStepper):
 
     def _fetched(self) -> Any:
         """What the run returns: the fetches in the caller's own structure."""
-        handler = tf_session._FetchHandler(self._adapter.framework_graph, self._fetches, {})
+        handler = fetch_handler(self._adapter.framework_graph, self._fetches, {})
         values = []
         for tensor in handler.fetches():
             if not self.has(tensor.name):  # as the runtime says it

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.engines.torch.private import KERNEL, SCHEMA
 from tfdbg_cli.engines.torch.record.op_record import OpRecord
 from tfdbg_cli.engines.torch.runs.failures import with_callers
 from tfdbg_cli.engines.torch.stepping.counterfactual import OpCounterfactual
@@ -231,7 +232,7 @@ class OpGate:
         if not made:
             if self.overrides.values:
                 args, kwargs = self.overrides.inputs(record, args, kwargs)
-            made.append(getattr(op, "_op", op)(*args, **kwargs))
+            made.append(getattr(op, KERNEL, op)(*args, **kwargs))
         return self.overrides.outputs(record, made[0]) if self.overrides.values else made[0]
 
     def _unasked(self, record: OpRecord, op: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
@@ -241,7 +242,7 @@ class OpGate:
             return self._made(record, op, args, kwargs, made)
         except UserError as error:
             self._ops.troubles.append(str(error))
-        return made[0] if made else getattr(op, "_op", op)(*args, **kwargs)
+        return made[0] if made else getattr(op, KERNEL, op)(*args, **kwargs)
 
     def _is_let(self, error: Exception) -> bool:
         """Whether the program is to have an error; otherwise the op is tried again."""
@@ -322,7 +323,7 @@ def _go(event: Any) -> str:
 
 def _planned(record: OpRecord, op: Any) -> Step:
     """A step that is still to be done; how many outputs it has can't be told of all ops."""
-    returns = getattr(getattr(op, "_schema", None), "returns", ())
+    returns = getattr(getattr(op, SCHEMA, None), "returns", ())
     count = len(record.overwritten or ()) + sum(
         str(each.type) == "Tensor" and not (each.alias_info and each.alias_info.is_write)
         for each in returns

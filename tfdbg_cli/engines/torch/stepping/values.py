@@ -11,7 +11,7 @@ import torch
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.kit.fitting import cannot_have, wrong_dtype, wrong_shape
-from tfdbg_cli.engines.torch.private import unobserved
+from tfdbg_cli.engines.torch.private import inference_mode, unobserved, write_count
 from tfdbg_cli.engines.torch.values.layouts import has_own_dispatch, is_readable
 
 __all__ = [
@@ -24,8 +24,6 @@ __all__ = [
     "same_bits",
     "version_of",
 ]
-
-_C: Any = torch._C
 
 
 def as_value(name: str, value: Any) -> torch.Tensor:
@@ -104,13 +102,13 @@ def overwrite(tensor: torch.Tensor, value: torch.Tensor) -> None:
         RuntimeError: it can't be written to.
     """
     is_inference = tensor.is_inference()
-    with unobserved(), _C._InferenceMode(True) if is_inference else contextlib.nullcontext():
+    with unobserved(), inference_mode(True) if is_inference else contextlib.nullcontext():
         tensor.data.copy_(value)  # `data` has a version counter of its own
 
 
 def version_of(tensor: torch.Tensor) -> int:
     """How often a tensor was written to; 0 where nobody counts."""
-    return 0 if tensor.is_inference() else int(tensor._version)
+    return 0 if tensor.is_inference() else write_count(tensor)
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
