@@ -22,7 +22,7 @@ from tfdbg_cli.sessions.wrappers.framework import (
     OnSessionInitResponse,
     WatchOptions,
 )
-from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession
+from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession, wrapper_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -161,8 +161,8 @@ def test_one_debugger_for_several_sessions(session):
     ui = Script("run -t 2")
     debugger = make_debugger(ui)
     other = tf.Session()
-    first, second = debugger.wrap(session), debugger.wrap(other)
-    assert debugger.wrap(session) is first is not second
+    first, second = wrapper_of(debugger, session), wrapper_of(debugger, other)
+    assert wrapper_of(debugger, session) is first is not second
     y = tf.negative(tf.constant(1.0), name="y")
     first.run(y)
     second.run(y)

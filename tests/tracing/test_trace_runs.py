@@ -11,7 +11,7 @@ from trace_kit import Model, W, X, total_of
 
 import tfdbg_cli
 from tfdbg_cli.engines import numpy as tf
-from tfdbg_cli.sessions.wrappers.interventions import _patches
+from tfdbg_cli.sessions.wrappers.intervening import _patches
 from tfdbg_cli.tracing.errors import TraceError
 
 Y = X @ W

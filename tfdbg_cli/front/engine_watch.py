@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -11,6 +12,7 @@ from tfdbg_cli.common.streams import tell
 from tfdbg_cli.engines.registry import entries, load
 from tfdbg_cli.front.import_hook import ImportHook
 from tfdbg_cli.front.unseen import Unseen
+from tfdbg_cli.sessions.wrappers.local_cli import wrapper_of
 
 if TYPE_CHECKING:
     from tfdbg_cli.sessions.debugger.debugger import Debugger
@@ -71,7 +73,7 @@ class EngineWatch:
         try:
             engine = load(name)
             engine.configure(self.debugger.settings.get)
-            self._undo.append(engine.install(self.debugger.wrap))
+            self._undo.append(engine.install(functools.partial(wrapper_of, self.debugger)))
             self.debugger.engines.add(name)
         except Exception as error:
             reason = str(error) if isinstance(error, UserError) else one_line(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import atexit
+import functools
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from tfdbg_cli.engines.registry import entries, load
 from tfdbg_cli.front.import_hook import ImportHook
 from tfdbg_cli.front.launcher import remove_frames
 from tfdbg_cli.sessions.debugger.notebook import NotebookDebugger
+from tfdbg_cli.sessions.wrappers.local_cli import wrapper_of
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.notebook import NotebookUI, in_kernel
 from tfdbg_cli.ui.text import TextUI
@@ -100,7 +102,9 @@ class _Engines:
         for entry in entries():
             if module in entry.modules and entry.name not in self._names:
                 try:
-                    self._names[entry.name] = load(entry.name).install(self._debugger.wrap)
+                    self._names[entry.name] = load(entry.name).install(
+                        functools.partial(wrapper_of, self._debugger)
+                    )
                 except Exception as error:
                     tell(f"the {entry.name} engine can't be used: {one_line(error)}")
 

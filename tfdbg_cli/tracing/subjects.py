@@ -17,7 +17,7 @@ from tfdbg_cli.engines.base import (
     StepsRuns,
 )
 from tfdbg_cli.engines.registry import engine_for, imported
-from tfdbg_cli.sessions.wrappers.interventions import intervene
+from tfdbg_cli.sessions.wrappers.intervening import intervene
 from tfdbg_cli.sessions.wrappers.surface import SessionSurface
 from tfdbg_cli.stepping.calls import paths_of
 from tfdbg_cli.tracing.asked import scope_of_node

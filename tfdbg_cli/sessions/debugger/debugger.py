@@ -216,21 +216,6 @@ class Debugger:
         self.lock = threading.RLock()
         self._run_on()
 
-    def wrap(self, session: Any) -> Any:
-        """The wrapper of a session of any engine; the same one each time."""
-        from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession
-
-        with self.lock:
-            found = getattr(session, "_tfdbg_wrapper", None)
-            if found is None or found.debugger is not self:
-                found = LocalCLIDebugWrapperSession(session, debugger=self)
-                if not found.is_program:
-                    self.session_count += 1
-                    found.number = self.session_count
-                # On the session and not in a table of ours: they live and die together.
-                session._tfdbg_wrapper = found
-            return found
-
     def note(self, text: str) -> None:
         """A line to show at the next stop."""
         if len(self._notes) < 20:

@@ -35,7 +35,7 @@ from tfdbg_cli.sessions.wrappers.framework import (
 )
 from tfdbg_cli.sessions.wrappers.stepping import stop_in
 
-__all__ = ["LocalCLIDebugWrapperSession"]
+__all__ = ["LocalCLIDebugWrapperSession", "wrapper_of"]
 
 # The names that the original gave to its UIs.
 _UI_TYPES = {"curses": "screen", "prompt_toolkit": "line"}
@@ -458,3 +458,17 @@ def _add_details(dump: Dump, details: list[tuple[str, str]]) -> None:
 def _is_of_kind(kind: str, wanted: str) -> bool:
     """Whether a choice is about runs of a kind; an empty wish is about all."""
     return kind.startswith(wanted)
+
+
+def wrapper_of(debugger: Debugger, session: Any) -> LocalCLIDebugWrapperSession:
+    """A debugger's wrapper of a session of any engine; the same one each time."""
+    with debugger.lock:
+        found: LocalCLIDebugWrapperSession | None = getattr(session, "_tfdbg_wrapper", None)
+        if found is None or found.debugger is not debugger:
+            found = LocalCLIDebugWrapperSession(session, debugger=debugger)
+            if not found.is_program:
+                debugger.session_count += 1
+                found.number = debugger.session_count
+            # On the session and not in a table of ours: they live and die together.
+            session._tfdbg_wrapper = found
+        return found
