@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tfdbg_cli.engines.kit.thread_follower import ThreadFollower
 from tfdbg_cli.engines.torch.around.compiled import (
     CompiledCode,
     OpaqueMode,
@@ -17,7 +18,6 @@ from tfdbg_cli.engines.torch.around.expanding import FUSED_MODULES, ExpandingMod
 from tfdbg_cli.engines.torch.modes import insert_mode, is_inserted, remove_mode
 from tfdbg_cli.engines.torch.record.capture import ApiMode, CaptureMode
 from tfdbg_cli.engines.torch.record.freeing import Freeing
-from tfdbg_cli.engines.torch.record.thread_follower import ThreadFollower
 from tfdbg_cli.engines.torch.traits import TRAITS
 
 if TYPE_CHECKING:

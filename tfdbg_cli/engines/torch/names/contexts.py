@@ -7,15 +7,12 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from tfdbg_cli.engines.kit.stacks import USER, Stack, call_frame, kind_of, take
 from tfdbg_cli.engines.torch.names.stacks import (
     ENGINE,
     FUNCTION,
     RECOMPUTE_CODE,
-    USER,
-    Stack,
-    call_frame,
-    kind_of,
-    take,
+    scope_of_checkpoint,
 )
 from tfdbg_cli.engines.torch.private import NO_SEQUENCE, current_node, next_sequence, sequence_of
 from tfdbg_cli.engines.torch.record.generated import script_place
@@ -221,7 +218,7 @@ class Contexts:
             kind = _kind_between(frame)
         if kind == RECOMPUTE_CODE:
             if forward is not None and forward.stack is not None:
-                record.scope = forward.stack.scope_of_checkpoint(record.scope)
+                record.scope = scope_of_checkpoint(forward.stack, record.scope)
             record.phase, record.prefix = RECOMPUTE, f"recompute/{record.scope}"
         elif kind == USER:
             record.prefix += "hook/"

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.engines.kit.stacks import user_frames, variables
 from tfdbg_cli.engines.torch.names.optimizers import Updates
 from tfdbg_cli.engines.torch.names.scopes import Leaf, Names, legal
 from tfdbg_cli.engines.torch.names.sites import tensors_in
-from tfdbg_cli.engines.torch.names.stacks import user_frames, variables
 from tfdbg_cli.engines.torch.private import storage_key
 
 __all__ = ["Leaves", "named_tensors"]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tfdbg_cli.engines.torch.names.stacks import USER, Stack, kind_of
+from tfdbg_cli.engines.kit.stacks import USER, Stack, kind_of
 
 __all__ = ["Updates"]
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from tfdbg_cli.engines.torch.names.stacks import user_frames, variables
+from tfdbg_cli.engines.kit.stacks import user_frames, variables
 from tfdbg_cli.engines.torch.private import WRAPPED, buffers_of, children_of, parameters_of
 from tfdbg_cli.engines.torch.runs.keras_steps import layer_name
 

@@ -1,47 +1,23 @@
-"""Call stacks that cost next to nothing to keep, and the variables of frames."""
+"""What call stacks have to know of PyTorch: its own codes, generated lines, checkpoints."""
 
 from __future__ import annotations
 
-import bisect
-import inspect
-import sys
 from collections.abc import Iterator
-from types import CodeType, FrameType
-from typing import Any
+from types import CodeType
 
-from tfdbg_cli.dumps.sources import Frame, is_debugger_path, is_library_path
-from tfdbg_cli.engines.kit import excerpts
+from tfdbg_cli.engines.kit.stacks import DEBUGGER, Stack, add_codes, add_frames
 from tfdbg_cli.engines.torch.private import code_of, engine_codes, recompute_codes
 from tfdbg_cli.engines.torch.record.generated import graph_frames
 
-__all__ = [
-    "DEBUGGER",
-    "ENGINE",
-    "FUNCTION",
-    "LIBRARY",
-    "RECOMPUTE_CODE",
-    "USER",
-    "Stack",
-    "call_frame",
-    "kind_of",
-    "take",
-    "user_frames",
-    "variables",
-]
+__all__ = ["ENGINE", "FUNCTION", "RECOMPUTE_CODE", "scope_of_checkpoint"]
+
+#: Codes of the autograd engine; what calls a Python function's backward; what computes again.
+ENGINE, FUNCTION, RECOMPUTE_CODE = range(DEBUGGER + 1, DEBUGGER + 4)
 
 _CHECKPOINT = getattr(code_of("torch.utils.checkpoint", "checkpoint"), "co_filename", "")
 
-USER, LIBRARY, DEBUGGER, ENGINE, FUNCTION, RECOMPUTE_CODE = range(6)
 
-# By address, as code is compared by its contents; what is in here can't have moved out.
-_EXCERPTS = excerpts.__file__
-_kinds: dict[int, tuple[CodeType, int]] = {}
-_lines: dict[int, tuple[CodeType, list[int], list[int]]] = {}
-# A program that makes code all the time must not make these tables grow for ever.
-_MOST_CODES = 50_000
-
-
-def _special() -> Iterator[tuple[CodeType | None, int]]:
+def _codes() -> Iterator[tuple[CodeType | None, int]]:
     yield from ((code, ENGINE) for code in engine_codes())
     # What calls the backward of a Python `autograd.Function`.
     yield code_of("torch.autograd.function", "BackwardCFunction", "apply"), FUNCTION
@@ -49,161 +25,21 @@ def _special() -> Iterator[tuple[CodeType | None, int]]:
     yield from ((code, RECOMPUTE_CODE) for code in recompute_codes())
 
 
-def kind_of(code: CodeType) -> int:
-    """Whose code it is; looked up once per code object."""
-    found = _kinds.get(id(code))
-    return found[1] if found is not None else _find_kind(code)
+add_codes(_codes)
+add_frames(graph_frames)
 
 
-def _find_kind(code: CodeType) -> int:
-    if not _kinds or len(_kinds) > _MOST_CODES:
-        _kinds.clear()
-        for special, kind in _special():
-            if special is not None:
-                _kinds[id(special)] = (special, kind)
-        if id(code) in _kinds:
-            return _kinds[id(code)][1]
-    path = code.co_filename
-    own = DEBUGGER if is_debugger_path(path) else LIBRARY
-    kind = own if is_library_path(path) else USER
-    _kinds[id(code)] = (code, kind)
-    return kind
-
-
-class Stack:
-    """The frames of a call, as code objects and positions in them.
-
-    A tuple, as Python's garbage collector soon leaves one of such objects alone.
-
-    Attributes:
-        places: code, position (``f_lasti``), code, position, ... of the frames, innermost first.
-        outer: the stack that this one continues.
-        scope: of a stack that others continue: the module in whose call it is.
-    """
-
-    __slots__ = ("outer", "places", "scope")
-
-    def __init__(self, places: tuple[Any, ...], outer: Stack | None = None) -> None:
-        self.places = places
-        self.outer = outer
-        self.scope = ""
-
-    def frames(self) -> tuple[Frame, ...]:
-        """In words, outermost first, without the debugger's own."""
-        found: list[Frame] = []
-        # A function whose lines run once more: what its own call has called until then is no
-        # part of the stack.
-        again: tuple[str, str] | None = None
-        stack: Stack | None = self
-        while stack is not None:
-            for code, position in stack._pairs():
-                if kind_of(code) == DEBUGGER:
-                    if code.co_filename == _EXCERPTS and found:
-                        again = (found[-1].file, found[-1].function)
-                elif again is None:
-                    line = _line(code, position)
-                    found += graph_frames(code, line)
-                    found.append(Frame(code.co_filename, line, code.co_name))
-                elif again == (code.co_filename, code.co_name):
-                    again = None
-            stack = stack.outer
-        found.reverse()
-        return tuple(found)
-
-    def codes(self) -> tuple[CodeType, ...]:
-        """The code of the frames, innermost first, without those of the outer stack."""
-        return self.places[::2]
-
-    def _pairs(self) -> Iterator[tuple[CodeType, int]]:
-        return zip(self.places[::2], self.places[1::2], strict=True)
-
-    def scope_of_checkpoint(self, scope: str) -> str:
-        """The module in whose call the innermost checkpoint was begun.
-
-        Args:
-            scope: of this stack.
-        """
-        stack: Stack | None = self
-        at = scope
-        while stack is not None:
-            if any(code.co_filename == _CHECKPOINT for code in stack.codes()):
-                return at
-            stack = stack.outer
-            at = stack.scope if stack is not None else ""
-        return scope
-
-    def user_line(self) -> str:
-        """The innermost place in the user's own code, ``file:line in function``; may be empty."""
-        stack: Stack | None = self
-        while stack is not None:
-            for code, position in stack._pairs():
-                if kind_of(code) == USER:
-                    return f"{code.co_filename}:{_line(code, position)} in {code.co_name}"
-            stack = stack.outer
-        return ""
-
-
-def _line(code: CodeType, position: int) -> int:
-    """The line of an instruction, the function's first line where it belongs to none."""
-    known = _lines.get(id(code))
-    if known is None:
-        if len(_lines) > _MOST_CODES:
-            _lines.clear()
-        starts, numbers = [], []
-        for start, _, line in code.co_lines():
-            starts.append(start)
-            numbers.append(line or 0)
-        known = _lines[id(code)] = (code, starts, numbers)
-    at = bisect.bisect_right(known[1], position) - 1
-    return (known[2][at] if at >= 0 else 0) or code.co_firstlineno
-
-
-def take(frame: FrameType | None, boundary: FrameType | None, outer: Stack | None) -> Stack:
-    """The stack of a frame.
+def scope_of_checkpoint(stack: Stack | None, scope: str) -> str:
+    """The module in whose call the innermost checkpoint was begun.
 
     Args:
-        frame: the innermost.
-        boundary: a frame that is known to be at the same place still.
-        outer: the stack from that frame on.
+        stack: of an op.
+        scope: of this stack.
     """
-    places: list[Any] = []
-    current = frame
-    while current is not None:
-        if current is boundary:
-            return Stack((*places,), outer)
-        places += (current.f_code, current.f_lasti)
-        current = current.f_back
-    return Stack((*places,))
-
-
-def call_frame(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame that isn't the debugger's."""
-    while frame is not None and kind_of(frame.f_code) == DEBUGGER:
-        frame = frame.f_back
-    return frame
-
-
-def user_frames(frame: FrameType | None) -> Iterator[FrameType]:
-    """The frames of the user's own code, innermost first."""
-    while frame is not None:
-        if kind_of(frame.f_code) == USER:
-            yield frame
-        frame = frame.f_back
-
-
-# References to a dictionary of variables that nobody else holds: the frame's, ours, the call's.
-_UNSHARED = 3
-
-
-def variables(frame: FrameType) -> dict[str, Any]:
-    """The variables of a frame, copied.
-
-    Before Python 3.13 a frame keeps the dictionary that it hands out, and with it every tensor
-    that was in a variable at that time. It is emptied again where nobody else has it.
-    """
-    held = frame.f_locals
-    found = dict(held)
-    is_snapshot = type(held) is dict and frame.f_code.co_flags & inspect.CO_OPTIMIZED
-    if is_snapshot and sys.gettrace() is None and sys.getrefcount(held) <= _UNSHARED:
-        held.clear()
-    return found
+    at = scope
+    while stack is not None:
+        if any(code.co_filename == _CHECKPOINT for code in stack.codes()):
+            return at
+        stack = stack.outer
+        at = stack.scope if stack is not None else ""
+    return scope

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import torch
 
+    from tfdbg_cli.engines.kit.stacks import Stack
     from tfdbg_cli.engines.torch.names.scopes import ModuleName
-    from tfdbg_cli.engines.torch.names.stacks import Stack
     from tfdbg_cli.engines.torch.record.holding import Held
     from tfdbg_cli.engines.torch.record.schemas import OpFacts
 

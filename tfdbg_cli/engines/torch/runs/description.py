@@ -12,8 +12,9 @@ import torch
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.engines.kit.description import RunDescription, RunInputs
 from tfdbg_cli.engines.kit.life import BLOCK
-from tfdbg_cli.engines.torch.names.sites import argument_names, call_site, name_in, tensors_in
-from tfdbg_cli.engines.torch.names.stacks import variables
+from tfdbg_cli.engines.kit.sites import argument_names, call_site, name_in
+from tfdbg_cli.engines.kit.stacks import variables
+from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.values.arrays import to_numpy
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Description(RunDescription):
         found: dict[str, torch.Tensor] = {}
         if self._module is None:
             return found
-        for name, value in argument_names(self._module, self._args, self._kwargs).items():
+        for name, value in argument_names(self._module.forward, self._args, self._kwargs).items():
             own = name_in(self._frame, value) or name
             for path, tensor in tensors_in(own, value):
                 found.setdefault(path, tensor)

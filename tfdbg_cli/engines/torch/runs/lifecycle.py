@@ -15,8 +15,8 @@ from tfdbg_cli.engines.base import RunHandle, Watch
 from tfdbg_cli.engines.kit.contain import contain, contained
 from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.life import Driven, OpenRun, RunLife
+from tfdbg_cli.engines.kit.sites import call_site, user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
-from tfdbg_cli.engines.torch.names.sites import call_site, user_frame
 from tfdbg_cli.engines.torch.private import NAMES, STEPPED, is_tracing, quiet
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel, RecordingLevel
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder

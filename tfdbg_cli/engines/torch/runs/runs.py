@@ -20,8 +20,8 @@ import torch
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.engines.kit.contain import contained
+from tfdbg_cli.engines.kit.sites import user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
-from tfdbg_cli.engines.torch.names.sites import user_frame
 from tfdbg_cli.engines.torch.private import current_node
 from tfdbg_cli.engines.torch.runs.description import (
     BLOCK,

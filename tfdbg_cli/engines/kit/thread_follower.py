@@ -7,16 +7,43 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from tfdbg_cli.engines.kit.patches import PatchSet
 
-if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
-
-__all__ = ["ThreadFollower"]
+__all__ = ["Followed", "ThreadFollower"]
 
 _NOTHING = contextlib.nullcontext()
+
+
+class Followed(Protocol):
+    """Records a run on several threads."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it records at the moment."""
+
+    def here(self) -> Any:
+        """Where the calling thread is in the run."""
+
+    def join(self, place: Any) -> Callable[[], None]:
+        """The calling thread belongs to the run from now on, at this place of it.
+
+        Returns:
+            To be called at the end.
+        """
+
+    def enter_module(self, module: Any) -> None:
+        """A module is called."""
+
+    def leave_module(self, module: Any, output: Any) -> None:
+        """The call returns, or (with ``None``) raises."""
+
+    def enter_phase(self, phase: str, owner: Any) -> None:
+        """A backward pass or a step begins."""
+
+    def leave_phase(self) -> None:
+        """It ends."""
 
 
 class ThreadFollower:
@@ -32,7 +59,7 @@ class ThreadFollower:
 
     # What threads do.
 
-    def own(self, recorder: RunRecorder | None) -> None:
+    def own(self, recorder: Followed | None) -> None:
         """The calling thread is recorded from now on; ``None``: it isn't."""
         self._local.recorder = weakref.ref(recorder) if recorder is not None else None
         self._local.is_helper = False
@@ -47,13 +74,13 @@ class ThreadFollower:
         recorder = self._helped()
         return _phase(recorder, phase, owner) if recorder is not None else _NOTHING
 
-    def _helped(self) -> RunRecorder | None:
+    def _helped(self) -> Followed | None:
         return self._recorder() if getattr(self._local, "is_helper", False) else None
 
-    def _recorder(self) -> RunRecorder | None:
+    def _recorder(self) -> Followed | None:
         """Who records the calling thread."""
         reference = getattr(self._local, "recorder", None)
-        recorder: RunRecorder | None = reference() if reference is not None else None
+        recorder: Followed | None = reference() if reference is not None else None
         return recorder if recorder is not None and recorder.is_on else None
 
     # What threads are started.
@@ -99,7 +126,7 @@ class ThreadFollower:
 
         return submit
 
-    def _recorded(self, recorder: RunRecorder, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _recorded(self, recorder: Followed, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that another thread is to call, as a part of the run of this one."""
         place = recorder.here()
         reference = weakref.ref(recorder)
@@ -121,7 +148,7 @@ class ThreadFollower:
 
 
 @contextlib.contextmanager
-def _module(recorder: RunRecorder, module: Any) -> Iterator[None]:
+def _module(recorder: Followed, module: Any) -> Iterator[None]:
     recorder.enter_module(module)
     try:
         yield
@@ -130,7 +157,7 @@ def _module(recorder: RunRecorder, module: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _phase(recorder: RunRecorder, phase: str, owner: Any) -> Iterator[None]:
+def _phase(recorder: Followed, phase: str, owner: Any) -> Iterator[None]:
     recorder.enter_phase(phase, owner)
     try:
         yield

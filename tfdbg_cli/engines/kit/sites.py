@@ -1,0 +1,92 @@
+"""Where in the user's code something happens, and how the user calls a tensor there."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
+from typing import Any, TypeVar
+
+from tfdbg_cli.engines.kit.stacks import USER, kind_of, variables
+
+__all__ = ["argument_names", "call_site", "name_in", "named_parts", "user_frame"]
+
+T = TypeVar("T")
+
+_MOST_NAMES = 200
+
+
+def user_frame(frame: FrameType | None = None) -> FrameType | None:
+    """The innermost frame of the user's own code.
+
+    Args:
+        frame: where to start looking outwards; default: the caller.
+    """
+    current: FrameType | None = frame or sys._getframe(1)
+    while current is not None and kind_of(current.f_code) != USER:
+        current = current.f_back
+    return current
+
+
+def call_site(frame: FrameType | None) -> str:
+    """A frame in words: ``train.py:31 in main``; empty if there is none."""
+    if frame is None:
+        return ""
+    code = frame.f_code
+    place = f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
+    return place if code.co_name == "<module>" else f"{place} in {code.co_name}"
+
+
+def name_in(frame: FrameType | None, value: Any) -> str:
+    """The variable of a frame that holds this very object; empty if none does."""
+    if frame is None:
+        return ""
+    own = variables(frame)
+    for name, held in list(own.items())[:_MOST_NAMES]:
+        if held is value and not name.startswith("_"):
+            return name
+    owner = own.get("self")
+    of_owner = list(getattr(owner, "__dict__", {}).items())[:_MOST_NAMES]
+    for name, held in [*of_owner, *list(frame.f_globals.items())[:_MOST_NAMES]]:
+        if held is value:
+            return str(name).lstrip("_")
+    return ""
+
+
+def argument_names(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a call, by the names of the function's parameters."""
+    try:
+        signature = inspect.signature(function)
+        bound = signature.bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        return {**{f"args[{index}]": value for index, value in enumerate(args)}, **kwargs}
+    named: dict[str, Any] = {}
+    for name, value in bound.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            named.update(value)
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            named.update({f"{name}[{index}]": item for index, item in enumerate(value)})
+        else:
+            named[name] = value
+    return named
+
+
+def named_parts(
+    name: str, value: Any, kind: type[T], depth: int = 3, most: int | None = _MOST_NAMES
+) -> Iterator[tuple[str, T]]:
+    """What is of a kind in a nested value, with names: ``batch.input_ids``, ``pair[0]``."""
+    if isinstance(value, kind):
+        yield name, value
+    elif depth and isinstance(value, Mapping):
+        for key, item in list(value.items())[:most]:
+            yield from named_parts(f"{name}.{key}", item, kind, depth - 1, most)
+    elif depth and isinstance(value, list | tuple):
+        fields = getattr(value, "_fields", None)
+        for index, item in enumerate(value[:most]):
+            inner = f"{name}.{fields[index]}" if fields else f"{name}[{index}]"
+            yield from named_parts(inner, item, kind, depth - 1, most)
