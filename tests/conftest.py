@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from markers import is_left_out, marks
 
+import tfdbg_cli.engines.registry  # noqa: F401 (it makes the settings of engines known, as at any start)
+
 _ROOT = Path(__file__).parent
 
 # For what is made before any test, such as the programs that a module's tests share.

@@ -292,12 +292,17 @@ def test_the_others_go_on_when_the_leader_dies(environment):
         assert "rank 0 is done" in printed
 
 
-def test_the_leader_goes_on_when_another_rank_dies(environment):
-    with pair(environment, 0) as (leader, other):
-        other.kill()
+def test_the_leader_goes_on_when_another_rank_dies(environment, tmp_path):
+    with pair(environment, 0, "--late", str(tmp_path / "never")) as (leader, other):
         leader.sendline("run")
         leader.expect("run-end: training run #1")
+        leader.expect("rank_1/log:0")  # it follows
+        leader.expect("tfdbg> ")
+        leader.sendline("run")
+        leader.expect("waiting for rank 1, which is still in training run 2")
+        other.kill()
         leader.expect("Rank 1 is gone: its process has ended unexpectedly")
+        leader.expect("run-end: training run #2")
         leader.expect("tfdbg> ")
         leader.sendline("exit --detach")
         leader.expect("rank 0 is done")
