@@ -12,7 +12,8 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tfdbg_cli.common.settings import FIELDS
+from tfdbg_cli.common.settings import all_fields
+from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.torch.engine import ENGINE
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.sessions.wrappers.framework import BaseDebugWrapperSession
@@ -24,7 +25,7 @@ from tfdbg_cli.sessions.wrappers.requests import (
     OnSessionInitResponse,
 )
 
-DEFAULTS = {field.name: field.default for field in FIELDS}
+DEFAULTS = {field.name: field.default for field in all_fields()}
 
 
 class Block(nn.Module):
@@ -83,6 +84,7 @@ class Session(BaseDebugWrapperSession):
     """Awaits nan and infinities in all runs, or in none."""
 
     is_debugging = True
+    seen = 0
 
     def on_session_init(self, request):
         return OnSessionInitResponse(OnSessionInitAction.PROCEED)
@@ -90,12 +92,12 @@ class Session(BaseDebugWrapperSession):
     def on_run_start(self, request):
         if not self.is_debugging:
             return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
-        return OnRunStartResponse(
-            OnRunStartAction.DEBUG_RUN, filter_name="has_inf_or_nan", predicate=has_inf_or_nan
-        )
+        watch = Watch(filter_name="has_inf_or_nan", predicate=has_inf_or_nan)
+        return OnRunStartResponse(OnRunStartAction.DEBUG_RUN, watch=watch)
 
     def on_run_end(self, request):
         assert not request.filter_passed
+        self.seen += 1
         return OnRunEndResponse()
 
     def expected_watch(self):
@@ -113,6 +115,8 @@ def debugged(is_debugging=True, **settings):
         yield
     finally:
         undo()
+    # A failure of the debugger's is contained, and would be timed as a debugger that costs nothing.
+    assert not is_debugging or session.seen
 
 
 @contextlib.contextmanager
