@@ -97,7 +97,7 @@ def test_frameworks_are_imported_in_their_engine_only(path):
         framework = FRAMEWORKS.get(module.split(".")[0])
         assert framework in (None, engine), f"{module} is imported outside its engine"
         if module.startswith("tfdbg_cli.engines.") and parts[0] == "engines" and engine:
-            shared = {"base", "kit", "registry", "interface"}
+            shared = {"base", "kit", "registry", "interface", f"{engine}_traits"}
             assert module.split(".")[2] in {engine, *shared}, f"{module} is another engine's"
 
 

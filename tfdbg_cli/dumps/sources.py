@@ -143,7 +143,7 @@ def own_frame(frames: Iterable[Frame]) -> Frame | None:
 
 
 def capture_stack(frame: FrameType | None, skip_prefix: str = "") -> tuple[Frame, ...]:
-    """The stack of a frame, outermost first, without source text (it is looked up later).
+    """The stack of a frame, outermost first, without the debugger's own frames and source text.
 
     Args:
         frame: the innermost frame to keep.
@@ -152,7 +152,8 @@ def capture_stack(frame: FrameType | None, skip_prefix: str = "") -> tuple[Frame
     found: list[Frame] = []
     while frame is not None:
         code = frame.f_code
-        if not (skip_prefix and code.co_filename.startswith(skip_prefix)):
+        is_skipped = skip_prefix and code.co_filename.startswith(skip_prefix)
+        if not is_skipped and not is_debugger_path(code.co_filename):
             found.append(Frame(code.co_filename, frame.f_lineno, code.co_name))
         frame = frame.f_back
     found.reverse()

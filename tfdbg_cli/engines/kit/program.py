@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -27,8 +26,8 @@ class Seeing(Protocol):
         """Don't. May be called more than once."""
 
 
-class Program(ABC):
-    """What stands for the session.
+class Program:
+    """What stands for the session. A subclass sets `runs` and `patches` when it is made.
 
     Args:
         traits: of the engine: its settings have their defaults until somebody brings others.
@@ -57,7 +56,6 @@ class Program(ABC):
         """The value of a setting, now."""
         return self.setting(name)
 
-    @abstractmethod
     def prepare(self) -> None:
         """Somebody begins to debug: what takes long and is needed for it."""
 
@@ -128,6 +126,10 @@ class RunsAdapter(ProgramAdapter):
     """A `Program` as the wrapper session sees it."""
 
     session: Program
+
+    def __init__(self, session: Program, engine_name: str = "") -> None:
+        super().__init__(session)
+        self.engine_name = engine_name or self.engine_name
 
     def error_place(self, error: BaseException) -> tuple[str, int]:
         """File and line of the user's that an error comes from; an empty file: nobody knows."""
