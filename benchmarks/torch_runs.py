@@ -95,7 +95,7 @@ class Session(BaseDebugWrapperSession):
         )
 
     def on_run_end(self, request):
-        assert not request.passes
+        assert not request.filter_passed
         return OnRunEndResponse()
 
     def expected_watch(self):

@@ -1,11 +1,15 @@
-"""No test reads or writes the settings and the history of the person who runs it."""
+"""No test reads or writes the settings and the history of the person who runs it; the markers."""
 
 import atexit
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 import pytest
+from markers import is_left_out, marks
+
+_ROOT = Path(__file__).parent
 
 # For what is made before any test, such as the programs that a module's tests share.
 _HOME = tempfile.mkdtemp(prefix="tests-home-")
@@ -28,3 +32,14 @@ def _own_messages(monkeypatch):
 
 # A process that has used gRPC would go on polling in the children that tests fork.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+
+def pytest_ignore_collect(collection_path, config):
+    return is_left_out(collection_path, config.getoption("markexpr")) or None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        for name in marks(item, _ROOT):
+            item.add_marker(name)

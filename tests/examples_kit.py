@@ -15,13 +15,14 @@ ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
 
 
+_MARKERS = ("tensorflow", "torch")
+
+
 def needs(*modules):
     """The marks of what needs modules."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     marks = [pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)}")]
-    if "tensorflow" in modules:
-        marks.append(pytest.mark.tensorflow)
-    return marks
+    return marks + [getattr(pytest.mark, name) for name in _MARKERS if name in modules]
 
 
 ENGINES = ["numpy", pytest.param("tensorflow", marks=needs("tensorflow"))]

@@ -42,8 +42,8 @@ MAY_USE = {
     "engines": ENGINES,
     "sessions": SESSIONS,
     "tracing": TRACING,
+    "testing": SESSIONS | TRACING | {"front", "testing"},
     "front": SESSIONS | TRACING | {"front"},
-    "testing": SESSIONS | {"testing"},
     "__main__": SESSIONS | {"front"},
     "__init__": SESSIONS | TRACING | {"front"},
 }

@@ -86,6 +86,7 @@ def number_of(name):
     return int(found[1]) if found else None
 
 
+@pytest.mark.slow
 def test_every_test_that_is_named_exists(spans):
     named = [span.partition("::") for span in spans if "::" in span]
     assert len(named) > 150
@@ -97,6 +98,7 @@ def test_every_test_that_is_named_exists(spans):
     assert missing == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", [PARITY, MIGRATING], ids=lambda path: path.name)
 def test_every_row_names_a_test_that_exists(document):
     text = document.read_text(encoding="utf-8")

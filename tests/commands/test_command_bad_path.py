@@ -243,6 +243,7 @@ def test_a_loop_is_walked_back_iteration_by_iteration():
     assert len(passed) == 4  # once in each iteration
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [20_000])
 def test_a_long_way_back_is_walked_without_recursion(count):
     nodes = {"n0": ("Log", [])}

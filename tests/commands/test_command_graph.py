@@ -214,6 +214,7 @@ def test_the_tree_as_json(shell):
     assert shell.lines("li --json input/x") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["fan", "diamond"])
 def test_graphs_of_a_hundred_thousand_nodes_open_at_once(shape):
     count = 100_000
@@ -234,6 +235,7 @@ def test_graphs_of_a_hundred_thousand_nodes_open_at_once(shape):
     assert time.process_time() - begin < 120
 
 
+@pytest.mark.slow
 def test_a_chain_of_a_hundred_thousand_nodes():
     count = 100_000
     graph = Graph(

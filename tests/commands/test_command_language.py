@@ -172,6 +172,7 @@ def test_pipes_of_the_shell(shell, tmp_path):
     assert (tmp_path / "x").read_text().endswith("dumped tensor(s):\n")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX shell commands")
 def test_a_pipe_that_is_read_in_part_costs_only_that_part(shell):
     shell.reply("eval -o huge np.zeros(100_000_000)")

@@ -32,6 +32,7 @@ def walk(shell, entries, limit=5000):
     return len(seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["run-end", "offline"])
 def test_every_link_of_every_screen(dump, mode):
     assert walk(Shell(dump, mode), ENTRIES) > 250

@@ -160,6 +160,7 @@ def test_sorting_by_a_statistic_can_be_interrupted():
         Shell(dump).reply("lt -s mean")
 
 
+@pytest.mark.slow
 def test_many_small_tensors_do_not_hold_up_the_screen():
     dump = MemoryDump()
     value = np.zeros((100, 100), np.float32)

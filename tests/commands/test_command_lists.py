@@ -226,6 +226,7 @@ class Lazy(Datum):
         self._dtype, self._shape, self._nbytes = "float32", (3,), 12
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_rows_cost_what_is_looked_at():
     count = 100_000
     asked = []

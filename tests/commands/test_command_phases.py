@@ -18,7 +18,7 @@ def node(name, op_type, line, *inputs, **attributes):
     return Node(name, op_type, inputs, (), "", given, [Frame(PATH, line, "<module>")])
 
 
-def make_dump(kind="training run"):
+def make_dump(kind="training run", unit="program"):
     nodes = [
         Node("input/x", "Input"),
         Node("fc.weight", "Parameter"),
@@ -53,7 +53,7 @@ def make_dump(kind="training run"):
         ),
     ]
     outputs = {"loss": "fc/mm:0", "parts[0]": "fc/mm:0"}
-    info = RunInfo(3, kind=kind, runner="Net(x)", outputs=outputs)
+    info = RunInfo(3, kind=kind, unit=unit, runner="Net(x)", outputs=outputs)
     dump = MemoryDump(Graph(nodes), Sources({PATH: SOURCE}, live=False), info)
     value = np.arange(6, dtype=np.float32).reshape(2, 3)
     for at, each in enumerate(nodes):
@@ -80,7 +80,7 @@ def test_names_of_the_program(shell):
 
 
 def test_sessions_have_no_names_of_their_own():
-    shell = Shell(make_dump(kind="run"))
+    shell = Shell(make_dump(kind="run", unit="session"))
     for command in ("pt x", "ni x"):
         assert "x" in shell.error(command)
 
@@ -151,7 +151,9 @@ def test_the_error_screen_shows_what_the_op_was_given():
 
 
 def test_the_error_screen_of_a_run_that_was_not_debugged():
-    info = RunInfo(3, kind="training run", error=RunError("RuntimeError", "bad", "", PATH, 2))
+    info = RunInfo(
+        3, kind="training run", unit="program", error=RunError("RuntimeError", "bad", "", PATH, 2)
+    )
     sources = Sources({PATH: SOURCE}, live=False)
     shell = Shell(MemoryDump(Graph(()), sources, info))
     lines = shell.lines("error")

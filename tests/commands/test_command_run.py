@@ -84,10 +84,10 @@ def test_the_first_stop_has_the_logo_and_every_way_on(start):
     assert [item.caption for item in start.document("ri").menu] == ["run", "exit"]
 
 
-@pytest.mark.parametrize("kind", ["run", "training run"])
-def test_the_first_lines_are_what_to_type(kind):
+@pytest.mark.parametrize(("kind", "unit"), [("run", "session"), ("training run", "program")])
+def test_the_first_lines_are_what_to_type(kind, unit):
     """A window of 50x12 has seven rows of 48 columns for them."""
-    shell = Shell(None, info=RunInfo(1, ["a:0"], {"x:0": [1.0]}, kind=kind))
+    shell = Shell(None, info=RunInfo(1, ["a:0"], {"x:0": [1.0]}, kind=kind, unit=unit))
     shell.context.is_first_stop = True
     document = shell.document("run_info")
     first = document.lines(0, 7)

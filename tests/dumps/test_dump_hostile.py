@@ -155,6 +155,7 @@ def replaced(found, path, value):
     return copied
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_field_of_the_json_may_be_anything(good, tmp_path_factory, data):
@@ -195,6 +196,7 @@ def damage(data, content):
     return content[:at] + b"\xff" * 11 + content[at + 11 :]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_byte_of_a_run_folder_may_be_another(good, tmp_path_factory, data):
@@ -204,6 +206,7 @@ def test_any_byte_of_a_run_folder_may_be_another(good, tmp_path_factory, data):
     look_through(folder)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_byte_of_a_dump_directory_may_be_another(good_directory, tmp_path_factory, data):

@@ -1,15 +1,19 @@
 """The text of source files as it ran."""
 
+import contextlib
 import importlib
 import linecache
 import os
 import subprocess
 import sys
 import time
+import types
 import zipfile
 
 import pytest
 
+from tfdbg_cli.dumps import source_text
+from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.source_text import (
     CHANGED,
     decode_source,
@@ -17,7 +21,14 @@ from tfdbg_cli.dumps.source_text import (
     live_source,
     split_source,
 )
-from tfdbg_cli.dumps.sources import Frame, Sources, is_library_path, own_frame
+from tfdbg_cli.dumps.sources import (
+    Frame,
+    Sources,
+    is_library_path,
+    own_frame,
+    own_place,
+    user_frame,
+)
 
 OLD = time.time() - 3600
 
@@ -26,6 +37,32 @@ def write(path, data, when=OLD):
     path.write_bytes(data)
     os.utime(path, (when, when))
     return str(path)
+
+
+def test_the_users_frame_is_found_past_those_of_a_library():
+    found = []
+
+    def look():
+        caller = sys._getframe(1)
+        found.extend((is_library_path(caller.f_code.co_filename), user_frame(caller)))
+
+    with contextlib.ExitStack() as stack:
+        stack.callback(look)
+    assert found == [True, sys._getframe()]
+    assert user_frame(None) is None
+
+
+def test_an_error_comes_from_the_innermost_line_of_the_users():
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(int, "x")
+            line = sys._getframe().f_lineno
+    except ValueError as error:
+        place = own_place(error)
+    assert place[0] == __file__
+    assert abs(place[1] - line) <= 2
+    assert own_place(ValueError("never raised"), sys._getframe())[0] == __file__
+    assert own_place(ValueError("never raised"), None) == ("", 0)
 
 
 def test_lines_end_where_python_ends_them():
@@ -133,6 +170,69 @@ def test_the_users_own_frame_is_the_innermost_line_of_a_file():
     assert own_frame([library, string]) == string
     assert own_frame([library]) is own_frame([]) is None
     assert is_library_path("/tmp/__autograph_generated_filex8_3.py")
+
+
+class CountedModules(dict):
+    """``sys.modules`` that counts how often all of it is looked at."""
+
+    scans = 0
+
+    def values(self):
+        self.scans += 1
+        return super().values()
+
+    def items(self):
+        self.scans += 1
+        return super().items()
+
+    def __iter__(self):
+        self.scans += 1
+        return super().__iter__()
+
+
+def test_modules_are_looked_at_again_only_if_some_were_imported(tmp_path, monkeypatch):
+    def add(name):
+        path = write(tmp_path / f"{name}.py", b"ran\n")
+        module = types.ModuleType(name)
+        module.__file__ = path
+        modules[name] = module
+        return path
+
+    def is_taken(path):
+        found = path in source_text._kept
+        write(tmp_path / os.path.basename(path), b"edited\n", time.time() + 10)
+        return found and live_source(path).lines == ["ran"]
+
+    modules = CountedModules(sys.modules)
+    monkeypatch.setattr(sys, "modules", modules)
+    first = add("tfdbg_first")
+    MemoryDump()
+    assert is_taken(first)
+    before = modules.scans
+    for _ in range(10):
+        MemoryDump()
+    assert modules.scans == before
+    # One that has left costs one more look, not one for each dump from then on.
+    second = add("tfdbg_second")
+    MemoryDump()
+    del modules["tfdbg_first"]
+    before = modules.scans
+    for _ in range(10):
+        MemoryDump()
+    assert modules.scans == before + 1
+    assert is_taken(second)
+    # As many as there were, but not the same ones.
+    del modules["tfdbg_second"]
+    third = add("tfdbg_third")
+    MemoryDump()
+    assert is_taken(third)
+    # The same name, another file.
+    del modules["tfdbg_third"]
+    (tmp_path / "tfdbg_third.py").rename(tmp_path / "tfdbg_other.py")
+    other = modules["tfdbg_third"] = types.ModuleType("tfdbg_third")
+    other.__file__ = write(tmp_path / "tfdbg_other.py", b"ran\n")
+    MemoryDump()
+    assert is_taken(other.__file__)
 
 
 def test_reading_a_hundred_modules_is_not_noticed(tmp_path):

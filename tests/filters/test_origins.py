@@ -235,6 +235,7 @@ def test_the_question_may_come_in_any_order():
     assert found == expected
 
 
+@pytest.mark.slow
 def test_a_long_way_back_reads_each_tensor_once():
     ops = [x([0.0]), Op("n0", "log", ["x"], [-INF])]
     ops += [Op(f"n{i}", "add", [f"n{i - 1}", "x"], [-INF]) for i in range(1, 10_000)]

@@ -92,6 +92,7 @@ def test_defect_24_with_closes_the_session(program):
         session.run(program.add)
 
 
+@pytest.mark.slow
 def test_defect_29_memory_of_many_debugged_runs():
     """The original's dumping wrapper kept some 7 MB for each run of a thousand nodes."""
     with tf.Graph().as_default(), tf.Session() as session:

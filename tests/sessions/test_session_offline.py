@@ -369,6 +369,7 @@ def test_completion(many):
     offline(many, [complete, "help runs", "help use", "exit"])
 
 
+@pytest.mark.slow
 def test_ten_thousand_runs_open_at_once(kept, tmp_path):
     root = tmp_path / "large"
     root.mkdir()

@@ -41,6 +41,7 @@ def shown_places(view, shape):
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(DTYPES).flatmap(
@@ -63,6 +64,7 @@ def test_the_order_is_exact(values, is_reversed):
         assert view.locate([int(i) for i in index]) == rank
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_reversed", [False, True])
 @pytest.mark.parametrize("make", ["random", "few", "equal", "fortran"])
 def test_ends_are_selected_as_a_full_sort_would(make, is_reversed):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfdbg_cli.tensors.cells import Cells, cells_for
+from tfdbg_cli.tensors.cells import ElementFormat, cells_for
 from tfdbg_cli.tensors.formatting import TensorView
 from tfdbg_cli.tensors.search import needle_in
 
@@ -139,7 +139,7 @@ def test_integers_next_to_powers_of_ten_are_found(dtype):
             assert may == [needle in text for text in texts], needle
 
 
-class Counted(Cells):
+class Counted(ElementFormat):
     """Counts the elements that are written."""
 
     def __init__(self, cells):

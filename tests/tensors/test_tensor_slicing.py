@@ -33,6 +33,7 @@ indices = st.lists(st.builds("{}{}{}".format, blanks, pieces, blanks), min_size=
 shapes = st.lists(st.integers(0, 5), max_size=4).map(tuple)
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(indices, shapes, blanks)
 def test_every_plain_slice_is_numpys(parts, shape, comma):

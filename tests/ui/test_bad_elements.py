@@ -39,6 +39,7 @@ def service() -> CommandService:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", ["", "-s", "-a -s", "--sort-by-magnitude", "-r [0,2]"])
 def test_every_bad_element_is_counted_once(options: str) -> None:
     def script(screen: Player):

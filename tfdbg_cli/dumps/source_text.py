@@ -49,7 +49,10 @@ class SourceText(NamedTuple):
 
 
 _kept: dict[str, SourceText] = {}
+# The files of the modules that were looked at.
 _seen: set[str] = set()
+# How many modules there were then, and which was the last: what is imported is put at the end.
+_newest: tuple[int, str, object] | None = None
 
 
 def split_source(text: str) -> list[str]:
@@ -88,23 +91,36 @@ def keep_source(path: str, data: bytes) -> None:
 def keep_modules(skip: Callable[[str], bool]) -> None:
     """Keep the text of the program's modules that were imported since the last call.
 
+    Called for every dump: where nothing was imported it looks at the last module only, whatever
+    has left ``sys.modules`` meanwhile.
+
     Args:
         skip: whether a path is not the program's own.
     """
-    if len(sys.modules) == len(_seen):
+    global _newest
+    try:
+        last = next(reversed(sys.modules))
+        newest = (len(sys.modules), last, _file(sys.modules[last]))
+    except (KeyError, RuntimeError, StopIteration):  # another thread imports
+        newest = None
+    if newest is not None and newest == _newest:
         return
-    for name, module in list(sys.modules.items()):
-        if name in _seen:
+    _newest = newest
+    for path in map(_file, list(sys.modules.values())):
+        if not isinstance(path, str) or path in _seen:
             continue
-        _seen.add(name)
-        # Through the dictionary: a lazy module must not be made to import anything.
-        path = getattr(module, "__dict__", {}).get("__file__")
-        if not isinstance(path, str) or not path.endswith(".py") or skip(path):
+        _seen.add(path)
+        if not path.endswith(".py") or skip(path):
             continue
         if len(_kept) < _MOST_FILES:
             with contextlib.suppress(OSError):
                 if os.stat(path).st_size <= _LARGEST_FILE:
                     live_source(path)
+
+
+def _file(module: object) -> object:
+    # Through the dictionary: a lazy module must not be made to import anything.
+    return getattr(module, "__dict__", {}).get("__file__")
 
 
 def live_source(path: str) -> SourceText | None:

@@ -1,4 +1,4 @@
-"""Where nodes came from: stack frames, and the text of the source files as they ran."""
+"""Where nodes came from: stack frames, whose they are, and the source files as they ran."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import os
 import site
 import sysconfig
 from collections.abc import Iterable, Mapping
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import NamedTuple
 
+from tfdbg_cli.common.errors import related, with_frames
 from tfdbg_cli.dumps.source_text import keep_modules, live_source, split_source
 
 __all__ = [
@@ -19,6 +20,10 @@ __all__ = [
     "is_debugger_path",
     "is_library_path",
     "own_frame",
+    "own_place",
+    "show_program_only",
+    "user_frame",
+    "without_debugger",
 ]
 
 
@@ -57,7 +62,7 @@ def _library_roots() -> tuple[str, ...]:
 
 
 def is_library_path(path: str) -> bool:
-    """Whether a file belongs to a framework, the standard library or this debugger.
+    """Whether a file belongs to a framework, the standard library or this debugger: not the user's.
 
     Works for files of another machine too: any ``site-packages`` or ``dist-packages`` counts.
     """
@@ -74,7 +79,8 @@ def is_library_path(path: str) -> bool:
 def is_debugger_path(path: str) -> bool:
     """Whether a file is one of ours that only runs because the program is debugged.
 
-    The embedded NumPy engine is a framework of its own and does not count.
+    Each of them is a library's file (`is_library_path`) as well. The embedded NumPy engine is a
+    framework of its own and does not count.
     """
     if path.startswith("<frozen "):
         return True
@@ -142,19 +148,57 @@ def own_frame(frames: Iterable[Frame]) -> Frame | None:
     return found[-1] if found else None
 
 
-def capture_stack(frame: FrameType | None, skip_prefix: str = "") -> tuple[Frame, ...]:
+def capture_stack(frame: FrameType | None, skip: str = "") -> tuple[Frame, ...]:
     """The stack of a frame, outermost first, without the debugger's own frames and source text.
 
     Args:
         frame: the innermost frame to keep.
-        skip_prefix: frames of files under this folder are left out (the engine's own code).
+        skip: frames of files whose paths begin so are left out (the framework's own code).
     """
     found: list[Frame] = []
     while frame is not None:
         code = frame.f_code
-        is_skipped = skip_prefix and code.co_filename.startswith(skip_prefix)
-        if not is_skipped and not is_debugger_path(code.co_filename):
+        if not ((skip and code.co_filename.startswith(skip)) or is_debugger_path(code.co_filename)):
             found.append(Frame(code.co_filename, frame.f_lineno, code.co_name))
         frame = frame.f_back
     found.reverse()
     return tuple(found)
+
+
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame of the user's own code, from a frame outwards."""
+    while frame is not None and is_library_path(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def own_place(error: BaseException, frame: FrameType | None = None) -> tuple[str, int]:
+    """File and line of the user's own code that an error comes from; empty and 0: there is none.
+
+    Args:
+        error: its innermost frame that is the user's counts.
+        frame: where the search goes on outwards, in frames that the error hasn't left yet; default:
+            the outermost one of its traceback.
+    """
+    trace = error.__traceback__
+    if frame is None and trace is not None:
+        frame = trace.tb_frame
+    outer = user_frame(frame)
+    found = (outer.f_code.co_filename, outer.f_lineno) if outer is not None else ("", 0)
+    while trace is not None:
+        path = trace.tb_frame.f_code.co_filename
+        if not is_library_path(path):
+            found = path, trace.tb_lineno
+        trace = trace.tb_next
+    return found
+
+
+def without_debugger(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback without the debugger's frames; it isn't changed itself."""
+    return with_frames(trace, lambda frame: not is_debugger_path(frame.f_code.co_filename))
+
+
+def show_program_only(error: BaseException) -> None:
+    """Take the debugger's frames out of the tracebacks of an error and of what has led to it."""
+    for each in related(error):
+        each.__traceback__ = without_debugger(each.__traceback__)

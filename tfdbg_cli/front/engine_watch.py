@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.engines.registry import entries, load
 from tfdbg_cli.front.import_hook import ImportHook
@@ -46,6 +46,7 @@ class EngineWatch:
         }
         self._hook = ImportHook(tuple(self._triggers), self._imported)
         self._seen: dict[str, None] = {}
+        self._told: dict[str, str] = {}
         self._unseen = Unseen()
         self._undo: list[Callable[[], None]] = []
         self._is_on = True
@@ -73,7 +74,10 @@ class EngineWatch:
             self._undo.append(engine.install(self.debugger.wrap))
             self.debugger.engines.add(name)
         except Exception as error:
-            tell(f"the {name} engine can't be used, its runs go undebugged: {one_line(error)}")
+            reason = str(error) if isinstance(error, UserError) else one_line(error)
+            if self._told.get(name) != reason:  # `enable` tries again
+                self._told[name] = reason
+                tell(f"the {name} engine can't be used, its runs go undebugged: {reason}")
 
     def failed(self, error: BaseException) -> None:
         """The program is about to end with an error that nobody caught: some engines want to know.
@@ -96,7 +100,10 @@ class EngineWatch:
         else:
             self.debugger.engines.clear()
             while self._undo:
-                self._undo.pop()()
+                try:
+                    self._undo.pop()()
+                except Exception as error:  # the others are taken off all the same
+                    tell(f"an engine wasn't taken off as a whole: {one_line(error)}")
 
     def finish(self) -> None:
         """Uninstall, close the debugger, and say what didn't happen."""

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["CANNOT_OPEN", "remove_frames", "run_module", "run_script"]
 
 # They import nothing of the program's.
-_ROOMS = ("dumps", "tensors", "filters", "stepping", "commands", "ui", "sessions")
+_ROOMS = (
+    *("common", "net", "dumps", "tensors", "filters", "stepping", "commands", "ui", "sessions"),
+    *("engines.base", "engines.kit"),
+)
 
 #: Exit status when the script can't be opened, python's own.
 CANNOT_OPEN = 2

@@ -10,10 +10,11 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Any, NamedTuple
 
 from tfdbg_cli.common.streams import tell
+from tfdbg_cli.dumps.sources import user_frame
+from tfdbg_cli.engines.kit.patches import PatchSet
 from tfdbg_cli.front.import_hook import ImportHook
 
 __all__ = ["SEEN", "UNSEEN", "Unseen"]
@@ -104,7 +105,7 @@ class Unseen:
         self.told: list[str] = []
         self._doors = {door.module: door for door in _DOORS}
         self._hook = ImportHook(tuple(self._doors), self._imported)
-        self._patched: dict[str, list[tuple[Any, str, Any, Any]]] = {}
+        self._patched: dict[str, PatchSet] = {}
 
     def start(self) -> None:
         """Watch the imports from now on."""
@@ -123,36 +124,29 @@ class Unseen:
             *classes, function = name.split(".")
             for part in classes:
                 owner = getattr(owner, part, None)
-            original = vars(owner).get(function) if owner is not None else None
-            if callable(original):  # another version has another door
-                waiting = self._waiting(door, original)
-                setattr(owner, function, waiting)
-                self._patched.setdefault(module, []).append((owner, function, waiting, original))
+            if owner is not None and callable(vars(owner).get(function)):  # others have other doors
+                patches = self._patched.setdefault(module, PatchSet(module))
+                patches.replace(owner, function, functools.partial(self._waiting, door))
 
     def _waiting(self, door: _Door, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
         def first(*args: Any, **kwargs: Any) -> Any:
             if door.module in self._patched and door.counts():
                 self._take_off(door.module)
                 self.told.append(door.module)
-                tell(f"{door.text}{_place(sys._getframe(1))}. {_INSTEAD}")
+                tell(f"{door.text}{_place()}. {_INSTEAD}")
             return original(*args, **kwargs)
 
         return first
 
     def _take_off(self, module: str) -> None:
-        for owner, name, waiting, original in self._patched.pop(module, ()):
-            if vars(owner).get(name) is waiting:  # else somebody has patched it since
-                setattr(owner, name, original)
+        patches = self._patched.pop(module, None)
+        if patches is not None:
+            patches.undo()
 
 
-def _place(frame: FrameType | None) -> str:
+def _place() -> str:
     """The line of the program that made the call; empty: nobody knows."""
-    libraries = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep, "<frozen")
-    own = os.path.dirname(os.path.dirname(__file__))
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(own) and not any(part in file for part in libraries):
-            return f" (first at {os.path.basename(file)}:{frame.f_lineno})"
-        frame = frame.f_back
-    return ""
+    frame = user_frame(sys._getframe(1))
+    if frame is None:
+        return ""
+    return f" (first at {os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno})"

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FrameType, TracebackType
 from typing import Any
 
+from tfdbg_cli.dumps.sources import without_debugger
 from tfdbg_cli.tracing.drive import Drive
-from tfdbg_cli.tracing.errors import TraceError, without_ours
+from tfdbg_cli.tracing.errors import TraceError
 from tfdbg_cli.tracing.skip import raise_in
 from tfdbg_cli.tracing.subjects import BlockSubject, SessionSubject, Subject, subject_of
 from tfdbg_cli.tracing.tracer import Tracer
@@ -157,7 +158,7 @@ def _finish_late(drive: Drive, loop: FrameType | None) -> None:
         if loop is None or not raise_in(loop, error):
             raise
         error.__context__ = None  # that the iterator is closed
-        error.__traceback__ = without_ours(error.__traceback__)
+        error.__traceback__ = without_debugger(error.__traceback__)
 
 
 def _given(subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Subject]:

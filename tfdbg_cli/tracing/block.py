@@ -12,22 +12,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
 
+from tfdbg_cli.engines.kit.statements import SCOPES, declared_global, own_nodes, with_scopes
 from tfdbg_cli.tracing.asked import asked_for
 from tfdbg_cli.tracing.errors import TraceBlockError, WithBlockNotFoundError
 from tfdbg_cli.tracing.source import sources
 
 __all__ = [
     "CAN_DELETE",
-    "SCOPES",
     "Block",
     "blocks_of",
     "not_found",
-    "own_nodes",
     "refusal",
     "refuse",
 ]
 
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _LOOPS = (ast.For, ast.While)
 _WAITING = {
     ast.Await: "await",
@@ -140,9 +138,7 @@ def _find(tree: ast.Module, frame: FrameType, lines: Sequence[str]) -> Block | N
     at = frame.f_lasti // 2
     place = positions[at]
     line, column = place[0], place[2]
-    pending: list[tuple[ast.AST, str, ast.AST]] = [(tree, "", tree)]
-    while pending:
-        node, owner, function = pending.pop()
+    for node, owner, function in with_scopes(tree):
         if isinstance(node, ast.With):
             for index, item in enumerate(node.items):
                 if column is None:
@@ -153,11 +149,6 @@ def _find(tree: ast.Module, frame: FrameType, lines: Sequence[str]) -> Block | N
                     matches = place in (_span(item.context_expr), _rest(node, index))
                 if matches and _names(function, code):
                     return _block(node, index, owner, function, lines)
-        if isinstance(node, ast.ClassDef):
-            owner = node.name
-        if isinstance(node, SCOPES):
-            function = node
-        pending += [(child, owner, function) for child in ast.iter_child_nodes(node)]
     return None
 
 
@@ -211,27 +202,9 @@ def _block(
     }
     if isinstance(item.context_expr, ast.NamedExpr):
         names.add(item.context_expr.target.id)
-    declared = {
-        name
-        for part in own_nodes(getattr(function, "body", []))
-        if isinstance(part, ast.Global)
-        for name in part.names
-    }
-    tracer, not_ours = frozenset(names), frozenset(declared)
+    tracer, declared = frozenset(names), declared_global(function)
     asked = asked_for(body, tracer, function)
-    return Block(body, item.optional_vars, tracer, owner, not_ours, lines, asked)
-
-
-def own_nodes(statements: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """All nodes that run as part of statements; not the bodies of functions that are made there."""
-    pending: list[ast.AST] = list(reversed(statements))
-    while pending:
-        node = pending.pop()
-        yield node
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            pending += reversed(node.decorator_list)
-        elif not isinstance(node, ast.Lambda):
-            pending += reversed(list(ast.iter_child_nodes(node)))
+    return Block(body, item.optional_vars, tracer, owner, declared, lines, asked)
 
 
 def refuse(block: Block, code: CodeType) -> None:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
+from tfdbg_cli.engines.kit.statements import compile_statements, is_part_of, variables_used
 from tfdbg_cli.tracing.block import Block, blocks_of, not_found, refusal, refuse
 from tfdbg_cli.tracing.block_split import SplitStatement, strands
-from tfdbg_cli.tracing.compiling import (
-    TRACER,
-    bind_tracer,
-    compile_statements,
-    is_part_of,
-    variables_used,
-)
 from tfdbg_cli.tracing.scope import Scope, scope_of
 
 __all__ = ["CodeBlock", "capture"]
 
+# The constant that stands for the tracer in code that binds it.
+_TRACER = "tfdbg_cli: the tracer of this block"
 # Blocks whose compiled code is kept; a program rarely has more.
 _MOST_SITES = 256
 
@@ -67,7 +64,7 @@ class CodeBlock:
     def bind(self, tracer: Any) -> None:
         """Bind a tracer to what comes after ``as``."""
         if self._site.binding is not None:
-            self.scope.run(bind_tracer(self._site.binding, tracer))
+            self.scope.run(_with_tracer(self._site.binding, tracer))
 
     def run(self) -> None:
         """Run the whole body."""
@@ -104,7 +101,7 @@ class CodeBlock:
         piece = site.pieces.get(index)
         if piece is None:
             statement = site.block.statements[index]
-            piece = site.pieces[index] = compile_statements([statement], site.block, self._code)
+            piece = site.pieces[index] = _compiled([statement], site.block, self._code)
         self.scope.run(piece)
 
 
@@ -133,7 +130,7 @@ def _site(frame: FrameType) -> _Site:
     found: Block | None = None
     for found in blocks_of(frame):
         refuse(found, code)
-        body = compile_statements(found.statements, found, code)
+        body = _compiled(found.statements, found, code)
         if is_part_of(body, code):
             return _Site(found, _binding(found, code), body, variables_used(body), {})
     raise not_found(frame, found)
@@ -142,6 +139,18 @@ def _site(frame: FrameType) -> _Site:
 def _binding(block: Block, code: CodeType) -> CodeType | None:
     if block.target is None:
         return None
-    value = ast.copy_location(ast.Constant(TRACER), block.target)
+    value = ast.copy_location(ast.Constant(_TRACER), block.target)
     statement = ast.copy_location(ast.Assign([block.target], value), block.target)
-    return compile_statements([statement], block, code)
+    return _compiled([statement], block, code)
+
+
+def _compiled(statements: Sequence[ast.stmt], block: Block, code: CodeType) -> CodeType:
+    return compile_statements(statements, code, block.owner, block.declared)
+
+
+def _with_tracer(code: CodeType, tracer: Any) -> CodeType:
+    """Code that binds a tracer, made of code that binds `_TRACER`."""
+    constants = tuple(
+        tracer if type(item) is str and item == _TRACER else item for item in code.co_consts
+    )
+    return code.replace(co_consts=constants)

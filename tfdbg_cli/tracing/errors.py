@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from types import FrameType, TracebackType
 
-from tfdbg_cli.common.errors import UserError, with_frames
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.sources import is_debugger_path
 
 __all__ = [
     "AbsentError",
@@ -14,12 +14,8 @@ __all__ = [
     "TraceBlockError",
     "TraceError",
     "WithBlockNotFoundError",
-    "is_ours",
     "user_line",
-    "without_ours",
 ]
-
-_FOLDER = str(Path(__file__).parent)
 
 
 class TraceError(UserError):
@@ -70,23 +66,9 @@ class TraceBlockError(TraceError, SyntaxError):
         self.filename, self.lineno, self.offset, self.text = filename, line, column + 1, text
 
 
-def is_ours(frame: FrameType) -> bool:
-    """Whether a frame is one of this package's."""
-    return frame.f_code.co_filename.startswith(_FOLDER)
-
-
 def user_line() -> TracebackType | None:
     """The line of the program that is being run, as part of a traceback to be shown later."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_ours(frame):
+    while frame is not None and is_debugger_path(frame.f_code.co_filename):
         frame = frame.f_back
     return None if frame is None else TracebackType(None, frame, frame.f_lasti, frame.f_lineno)
-
-
-def without_ours(traceback: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames of this package: where it ends with them, it ends before.
-
-    Args:
-        traceback: the outermost entry; it isn't changed.
-    """
-    return with_frames(traceback, lambda frame: not is_ours(frame))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from types import CodeType, FrameType
 
 from tfdbg_cli.dumps.source_text import live_source, split_source
+from tfdbg_cli.engines.kit.statements import codes_in
 
 __all__ = ["sources"]
 
@@ -102,10 +103,4 @@ def _compiles_to(lines: list[str], code: CodeType) -> bool:
         made = compile("\n".join(lines) + "\n", code.co_filename, "single", dont_inherit=True)
     except (SyntaxError, ValueError):
         return False
-    pending = [made]
-    while pending:
-        found = pending.pop()
-        if found == code:
-            return True
-        pending += [item for item in found.co_consts if isinstance(item, CodeType)]
-    return False
+    return code in codes_in(made)

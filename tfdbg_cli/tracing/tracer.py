@@ -13,12 +13,13 @@ from typing import Any, Self
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_folder.writer import write_run_folder
+from tfdbg_cli.dumps.sources import without_debugger
 from tfdbg_cli.engines.base import SteppedRun
 from tfdbg_cli.stepping.stepper import Step
 from tfdbg_cli.tracing.applied import Applied
 from tfdbg_cli.tracing.code_block import CodeBlock, capture
 from tfdbg_cli.tracing.drive import Drive
-from tfdbg_cli.tracing.errors import AbsentError, TraceError, without_ours
+from tfdbg_cli.tracing.errors import AbsentError, TraceError
 from tfdbg_cli.tracing.handles import GivenHandle, Handle, ModuleHandle
 from tfdbg_cli.tracing.skip import Skip
 from tfdbg_cli.tracing.subjects import BlockSubject, Subject
@@ -198,7 +199,7 @@ class Tracer:
                 self._driven = self._begin(self._subject.start())
         except BaseException as error:
             self._block = None
-            error.__traceback__ = without_ours(error.__traceback__)
+            error.__traceback__ = without_debugger(error.__traceback__)
             raise
         self._only_applied = applied
         self._is_in_block = True
@@ -229,7 +230,7 @@ class Tracer:
                 self._run_block(self._driven)
         except BaseException as raised:
             skip.forget(raised)
-            raised.__traceback__ = without_ours(raised.__traceback__)
+            raised.__traceback__ = without_debugger(raised.__traceback__)
             raise
         finally:
             self._is_in_block = False

@@ -97,9 +97,9 @@ def test_every_output_is_dumped_in_the_order_of_execution():
     y = tf.log(x, name="y")
     z = tf.reduce_sum(y * 2.0, name="z")
     tf.exp(x, name="unused")
-    left, _right = tf.split(y, 2, name="parts")
+    distinct, _places = tf.unique(y, name="parts")
     with tf.Session() as session:
-        capture = debug(session, [z, left], {x: [0.0, 1.0]})
+        capture = debug(session, [z, distinct], {x: [0.0, 1.0]})
     assert dumped(capture) == [
         "x:0",
         "y:0",
@@ -107,7 +107,6 @@ def test_every_output_is_dumped_in_the_order_of_execution():
         "mul:0",
         "Const:0",
         "z:0",
-        "parts/split_dim:0",
         "parts:0",
         "parts:1",
     ]
@@ -358,9 +357,7 @@ def test_a_wrapper_made_by_hand():
 
 
 def test_errors_of_a_debugged_loop_keep_the_iterations_before():
-    i = tf.while_loop(
-        lambda i: i < 9, lambda i: i + 6 // tf.maximum(tf.cast(i < 2, tf.int32), 0), [0]
-    )
+    i = tf.while_loop(lambda i: i < 9, lambda i: i + 6 // tf.cast(i < 2, tf.int32), [0])
     with tf.Session() as session:
         capture = debug(session, i)
     assert isinstance(capture.error, tf.errors.InvalidArgumentError)

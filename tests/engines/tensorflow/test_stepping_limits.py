@@ -53,11 +53,19 @@ def test_what_can_not_be_overridden(graph):
             ("whol:0", 1.0, "Did you mean whole:0"),
             ("x:0", np.ones([3, 2]), "shape"),
             ("x:0", 1.0, "shape"),
-            ("x:0", "text", "can't be a value"),
-            ("x:0", np.ones([2, 3], complex), "complex128 would lose"),
+            ("x:0", "text", "x:0 can't have this value: it is float32, not str"),
+            (
+                "x:0",
+                np.ones([2, 3], complex),
+                "complex128, which would lose",
+            ),
             ("whole:0", np.ones([2, 3], np.float32), "astype"),
             ("whole:0", np.full([2, 3], 2**40), "int32 can't hold"),
-            ("flag:0", np.ones([2, 3], np.int32), "int32 would lose"),
+            (
+                "flag:0",
+                np.ones([2, 3], np.int32),
+                "flag:0 is bool; the value is int32,",
+            ),
             ("x:0", x, "itself a tensor"),
         ]:
             with pytest.raises(UserError, match=words):

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.base import CannotStep, Watch
 from tfdbg_cli.engines.tensorflow.engine import ENGINE
 from tfdbg_cli.engines.tensorflow.sessions.adapter import TensorFlowAdapter
 
@@ -353,6 +353,6 @@ def test_wrong_arguments_run_nothing(graph):
             adapter.stepper([up, "no_such:0"], None, None, None)
         with pytest.raises(TypeError):
             adapter.stepper([up, 3.0], None, None, None)
-        with pytest.raises(NotImplementedError, match="handle"):
+        with pytest.raises(CannotStep, match="handle"):
             adapter.stepper(count.handle, None, None, None)
         assert session.run(count) == 0

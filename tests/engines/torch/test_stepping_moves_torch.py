@@ -52,27 +52,6 @@ def test_a_step_that_raises_may_be_tried_again():
     assert isinstance(stepper.finish().error, torch.linalg.LinAlgError)
 
 
-def test_an_input_is_repaired_and_the_op_goes_well():
-    def run(indices):
-        table = torch.arange(6.0).reshape(3, 2)
-        chosen = indices + 1
-        return F.embedding(chosen, table)
-
-    stepper = stepper_of(run, torch.tensor([0, 2]))
-    step_through(stepper, until="embedding")
-    with pytest.raises(IndexError) as first:
-        stepper.advance()
-    with pytest.raises(IndexError) as second:
-        stepper.advance()
-    assert str(first.value) == str(second.value)
-
-    stepper.override("add:0", torch.tensor([0, 1]))
-    assert stepper.advance().step.node == "embedding"
-    capture = stepper.finish()
-    assert capture.error is None
-    assert capture.value.tolist() == [[0.0, 1.0], [2.0, 3.0]]
-
-
 def test_the_program_may_have_the_error_and_catch_it():
     def run(indices):
         table = torch.arange(6.0).reshape(3, 2)

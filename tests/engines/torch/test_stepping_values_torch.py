@@ -33,6 +33,8 @@ def test_values_that_do_not_fit():
     stepper.advance()
     with pytest.raises(UserError, match="is int64; the value is float64"):
         stepper.override("argmax:0", np.array(0.5))
+    with pytest.raises(UserError, match="int64 can't hold it"):
+        stepper.override("argmax:0", np.array(2**63, np.uint64))
     stepper.override("argmax:0", np.array(1.0))
     assert stepper.finish().value[0].item() == 2
 

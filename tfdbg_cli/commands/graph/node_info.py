@@ -131,7 +131,7 @@ def _frame_lines(depth: int, frame: Frame, sources: Sources) -> list[Line]:
 
 def _own_line(dump: Dump, graph: Graph, node: Node) -> list[Line]:
     """The innermost line of the user's own, for the head of the screen."""
-    frames = (f for f in reversed(node.frames or ()) if not is_debugger_path(f.file))
+    frames = reversed(node.frames or ())
     frame = next((frame for frame in frames if not is_library_path(frame.file)), None)
     if frame is None:
         return []

@@ -10,7 +10,7 @@ from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.documents import Line, Link, MenuItem, Span, TextDocument, line
 from tfdbg_cli.dumps.dump import Dump, RunError
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of, parse_tensor_name
-from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
+from tfdbg_cli.dumps.sources import is_library_path
 
 __all__ = ["error_document", "list_item"]
 
@@ -105,7 +105,7 @@ def _again(context: Context) -> list[str]:
 def _line_of(error: RunError, node: Node | None) -> tuple[str, int] | None:
     """The user's line that made the failing op, or else where the error was raised."""
     for frame in reversed((node.frames if node is not None else None) or ()):
-        if not is_library_path(frame.file) and not is_debugger_path(frame.file):
+        if not is_library_path(frame.file):
             return frame.file, frame.line
     return (error.file, error.line) if error.file else None
 

@@ -16,8 +16,11 @@ from tfdbg_cli.stepping.stepper import Stepper
 __all__ = ["CannotStep", "SteppedRun"]
 
 
-class CannotStep(UserError):
-    """This run can't be done step by step, though others of its engine can."""
+class CannotStep(UserError, NotImplementedError):
+    """This run can't be done step by step, though others of its engine can.
+
+    Programs that use the stepper as an API know it as a `NotImplementedError`.
+    """
 
 
 class SteppedRun(Stepper):

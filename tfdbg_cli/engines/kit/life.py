@@ -21,7 +21,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.sources import is_library_path
+from tfdbg_cli.dumps.sources import user_frame
 from tfdbg_cli.engines.base import Capture, ProgramRun, RunAction, RunHandle, RunHost
 from tfdbg_cli.engines.kit.contain import contain, contained, tell_failure
 from tfdbg_cli.engines.kit.description import RunDescription
@@ -165,8 +165,7 @@ class RunLife(ABC, Generic[R]):
 
     def place_of(self, frame: FrameType | None) -> str:
         """The user's line that a frame is at, or comes from: ``train.py:12``; empty: none."""
-        while frame is not None and is_library_path(frame.f_code.co_filename):
-            frame = frame.f_back
+        frame = user_frame(frame)
         return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
 
     # Opening and closing.

@@ -10,6 +10,7 @@ from tfdbg_cli.common.errors import message_of, one_line
 from tfdbg_cli.common.settings import FIELDS
 from tfdbg_cli.common.traits import EngineTraits
 from tfdbg_cli.dumps.dump import RunError
+from tfdbg_cli.dumps.sources import own_place
 from tfdbg_cli.engines.base import HostOf, ProgramAdapter, RunHost
 from tfdbg_cli.engines.kit.life import RunLife
 
@@ -59,13 +60,25 @@ class Program:
     def prepare(self) -> None:
         """Somebody begins to debug: what takes long and is needed for it."""
 
+    def begun(self) -> None:
+        """What the program does is seen now."""
+
     def install(self, wrap: HostOf) -> Callable[[], None]:
-        """Watch the runs; returns the way back, which may be called more than once."""
+        """Watch the runs; returns the way back, which may be called more than once.
+
+        Raises:
+            UserError: the framework hasn't what it takes; nothing is watched then.
+        """
         if not self._hosts:
             self.prepare()
         self._see(self.patches.install)
         self._hosts.append(wrap)
-        self.runs.begin()
+        try:
+            self.runs.begin()
+        except BaseException:
+            self._hosts.remove(wrap)
+            self._settle()
+            raise
 
         def undo() -> None:
             if wrap in self._hosts:
@@ -95,6 +108,7 @@ class Program:
 
     def _see(self, install: Callable[[], None]) -> None:
         install()
+        self.begun()
         if not self._is_told_of_forks and hasattr(os, "register_at_fork"):
             self._is_told_of_forks = True
             os.register_at_fork(after_in_child=self.runs.abandon)
@@ -131,14 +145,10 @@ class RunsAdapter(ProgramAdapter):
         super().__init__(session)
         self.engine_name = engine_name or self.engine_name
 
-    def error_place(self, error: BaseException) -> tuple[str, int]:
-        """File and line of the user's that an error comes from; an empty file: nobody knows."""
-        return "", 0
-
     def describe_error(self, error: BaseException) -> RunError | None:
         """The error in words, if it is one of the framework's; its op where that is known."""
         runs = self.session.runs
         name = runs.failed_op(error)
         if not name and not runs.ended_with(error) and not runs.is_framework_error(error):
             return None
-        return RunError(type(error).__name__, message_of(error), name, *self.error_place(error))
+        return RunError(type(error).__name__, message_of(error), name, *own_place(error))

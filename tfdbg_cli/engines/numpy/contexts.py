@@ -25,10 +25,6 @@ class FlowContext:
         self.name = name
         self.pivot: Operation | None = None
 
-    def same_as(self, other: FlowContext) -> bool:
-        """Whether both run exactly when the other does."""
-        return self is other
-
     def required(self) -> list[Operation]:
         """Nodes that must be computed for the context to run."""
         return []
@@ -40,7 +36,7 @@ class FlowContext:
             ValueError: it can't: the tensor may have no value there, or many.
         """
         while where is not None:
-            if self.same_as(where):
+            if self is where:
                 return
             where = where.parent
         raise ValueError(
@@ -63,12 +59,6 @@ class Branch(FlowContext):
         super().__init__(parent, name)
         self.pred = pred
         self.taken_if = taken_if
-
-    def same_as(self, other: FlowContext) -> bool:
-        """Branches on the same condition run together: gradients use the forward values."""
-        if not isinstance(other, Branch):
-            return False
-        return self.pred is other.pred and self.taken_if == other.taken_if
 
     def required(self) -> list[Operation]:
         """The condition."""

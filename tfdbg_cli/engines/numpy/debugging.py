@@ -16,10 +16,11 @@ from tfdbg_cli.dumps.profile import Locate, Profile, ProfileEntry, place_of
 from tfdbg_cli.engines.base import Capture, SessionAdapter, SessionEngine, Watch, WrapSession
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
-from tfdbg_cli.engines.numpy import graph as framework
 from tfdbg_cli.engines.numpy.dtypes import dtype_name
 from tfdbg_cli.engines.numpy.errors import OpError
 from tfdbg_cli.engines.numpy.executor import RunPlan
+from tfdbg_cli.engines.numpy.graph import Graph as NumpyGraph
+from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
 from tfdbg_cli.engines.numpy.recording import DEVICE, shown
 from tfdbg_cli.engines.numpy.session import (
     Session,
@@ -46,9 +47,9 @@ class _WatchedSlots(WatchMatcher):
 
     def __init__(self, watch: Watch) -> None:
         super().__init__(watch)
-        self._slots: dict[framework.Operation, tuple[int, ...]] = {}
+        self._slots: dict[Operation, tuple[int, ...]] = {}
 
-    def slots(self, op: framework.Operation) -> tuple[int, ...]:
+    def slots(self, op: Operation) -> tuple[int, ...]:
         """The watched output slots of an operation."""
         found = self._slots.get(op)
         if found is None:
@@ -69,9 +70,7 @@ class NumpyAdapter(SessionAdapter):
         super().__init__(session)
         self._watchers: dict[Watch, _WatchedSlots] = {}
         # By the plan's id and the feeds in the caller's order.
-        self._layouts: dict[
-            tuple[int, tuple[framework.Tensor, ...]], tuple[RunPlan, NodeLayout]
-        ] = {}
+        self._layouts: dict[tuple[int, tuple[Tensor, ...]], tuple[RunPlan, NodeLayout]] = {}
         self._graph: Graph | None = None
         self._graph_version = -1
 
@@ -91,15 +90,15 @@ class NumpyAdapter(SessionAdapter):
         watcher = self._watcher(watch)
         clock = Clock()
 
-        def add(op: framework.Operation, slot: int, value: Any) -> None:
+        def add(op: Operation, slot: int, value: Any) -> None:
             dump.add(op.name, slot, value, timestamp=clock.now(), device_name=DEVICE)
 
-        def on_plan(plan: RunPlan, values: Mapping[framework.Tensor, Any]) -> None:
+        def on_plan(plan: RunPlan, values: Mapping[Tensor, Any]) -> None:
             for tensor, value in values.items():
                 if tensor.value_index in watcher.slots(tensor.op):
                     add(tensor.op, tensor.value_index, value)
 
-        def recorder(op: framework.Operation, made: Sequence[Any]) -> None:
+        def recorder(op: Operation, made: Sequence[Any]) -> None:
             for slot in watcher.slots(op):
                 value = shown(made[slot])
                 if value is not None:
@@ -165,9 +164,9 @@ class NumpyAdapter(SessionAdapter):
         return self._graph
 
     @property
-    def framework_graph(self) -> framework.Graph:
+    def framework_graph(self) -> NumpyGraph:
         """The engine's own graph."""
-        found: framework.Graph = self.session.graph
+        found: NumpyGraph = self.session.graph
         return found
 
     def describe_error(self, error: BaseException) -> RunError | None:
@@ -237,7 +236,7 @@ def _profile(timings: Sequence[Timing], locate: Locate) -> Profile:
     return Profile([(DEVICE, entries)])
 
 
-def _node(op: framework.Operation) -> Node:
+def _node(op: Operation) -> Node:
     return Node(
         op.name,
         op.type,
@@ -249,7 +248,7 @@ def _node(op: framework.Operation) -> Node:
     )
 
 
-def _attributes(op: framework.Operation) -> dict[str, str]:
+def _attributes(op: Operation) -> dict[str, str]:
     """The attributes as text, with the type and static shape of each output."""
     found = {name: _text(value) for name, value in op.attributes.items()}
     for tensor in op.outputs:
@@ -262,7 +261,7 @@ def _text(value: Any) -> str:
         return dtype_name(value)
     if isinstance(value, np.ndarray):
         return np.array2string(value, threshold=20, edgeitems=3)
-    if isinstance(value, framework.Tensor):
+    if isinstance(value, Tensor):
         return value.name
     return str(value)
 

@@ -17,14 +17,10 @@ __all__ = [
     "bool_",
     "broadcast_shapes",
     "compatible",
-    "complex64",
-    "complex128",
     "dtype_name",
     "float16",
     "float32",
     "float64",
-    "int8",
-    "int16",
     "int32",
     "int64",
     "is_differentiable",
@@ -32,7 +28,6 @@ __all__ = [
     "merge_shapes",
     "string",
     "to_array",
-    "uint8",
 ]
 
 Array: TypeAlias = NDArray[Any]
@@ -44,14 +39,9 @@ Shape: TypeAlias = tuple[int | None, ...] | None
 float16 = np.dtype(np.float16)
 float32 = np.dtype(np.float32)
 float64 = np.dtype(np.float64)
-int8 = np.dtype(np.int8)
-int16 = np.dtype(np.int16)
 int32 = np.dtype(np.int32)
 int64 = np.dtype(np.int64)
-uint8 = np.dtype(np.uint8)
 bool_ = np.dtype(np.bool_)
-complex64 = np.dtype(np.complex64)
-complex128 = np.dtype(np.complex128)
 #: Byte strings, held in object arrays.
 string = np.dtype(object)
 

@@ -238,10 +238,6 @@ class RunStep:
         self._fed = frozenset(values)
         self._recorder = recorder
 
-    def variable(self, op: Operation) -> VariableRef:
-        """The variable that a variable node stands for."""
-        return VariableRef(self.state, op)
-
     def run(self, items: Sequence[Operation | PlanBlock]) -> None:
         """Compute nodes and blocks in order.
 

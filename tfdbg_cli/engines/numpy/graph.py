@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.common.errors import did_you_mean
@@ -19,12 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Graph",
-    "Operation",
-    "Tensor",
     "control_dependencies",
     "get_default_graph",
     "name_scope",
-    "remove_last",
     "reset_default_graph",
 ]
 
@@ -120,14 +117,9 @@ class Graph:
             raise ValueError(f"{element!r} is not an element of this graph.")
         return element
 
-    @contextmanager
-    def as_default(self) -> Iterator[Graph]:
+    def as_default(self) -> AbstractContextManager[Graph]:
         """Build into this graph within the ``with`` block."""
-        _defaults.stack.append(self)
-        try:
-            yield self
-        finally:
-            remove_last(_defaults.stack, self)
+        return _defaults.holding(self)
 
     def unique_name(self, name: str) -> str:
         """A name that no node has yet, in the current name scope; it is taken from now on.
@@ -151,6 +143,17 @@ class Graph:
         return made
 
     @contextmanager
+    def _at(self, **place: Any) -> Iterator[None]:
+        """Build elsewhere in the block."""
+        building = self._building
+        before = {name: getattr(building, name) for name in place}
+        vars(building).update(place)
+        try:
+            yield
+        finally:
+            vars(building).update(before)
+
+    @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
         """Put a prefix before the names of the nodes made in the block.
 
@@ -162,15 +165,9 @@ class Graph:
             The scope with a slash at its end (empty at the top). An op that is given this as its
             name is called exactly like the scope.
         """
+        scope = (name or "")[:-1] if not name or name.endswith("/") else self.unique_name(name)
         building = self._building
-        before = building.scope
-        if not name:
-            scope = ""
-        elif name.endswith("/"):
-            scope = name[:-1]
-        else:
-            scope = self.unique_name(name)
-        building.scope = scope
+        before, building.scope = building.scope, scope
         try:
             yield scope + "/" if scope else ""
         finally:
@@ -184,31 +181,18 @@ class Graph:
             control_inputs: what to wait for; ``None`` waits for nothing, not even for what the
                 blocks around this one name, and leaves loops and branches.
         """
-        building = self._building
-        before, context = building.control, building.context
         if control_inputs is None:
-            building.control, building.context = (), None
+            place: dict[str, Any] = {"control": (), "context": None}
         else:
-            waits_for = []
-            for item in control_inputs:
-                element = self.as_graph_element(item)
-                waits_for.append(element.op if isinstance(element, Tensor) else element)
-            building.control = (*before, _ControlBlock(tuple(waits_for)))
-        try:
+            elements = [self.as_graph_element(item) for item in control_inputs]
+            waits_for = [item.op if isinstance(item, Tensor) else item for item in elements]
+            place = {"control": (*self._building.control, _ControlBlock(tuple(waits_for)))}
+        with self._at(**place):
             yield
-        finally:
-            building.control, building.context = before, context
 
-    @contextmanager
-    def in_context(self, context: FlowContext | None) -> Iterator[None]:
+    def in_context(self, context: FlowContext | None) -> AbstractContextManager[None]:
         """Nodes made in the block are part of a loop or branch. For the engine's own use."""
-        building = self._building
-        before, control = building.context, building.control
-        building.context, building.control = context, ()
-        try:
-            yield
-        finally:
-            building.context, building.control = before, control
+        return self._at(context=context, control=())
 
     @property
     def current_context(self) -> FlowContext | None:
@@ -300,26 +284,36 @@ class Graph:
         return f"<Graph of {len(self._operations)} operations>"
 
 
-def remove_last(stack: list[Any], item: Any) -> None:
-    """Take the innermost occurrence of an item from a stack, whatever is above it."""
-    for at in range(len(stack) - 1, -1, -1):
-        if stack[at] is item:
-            del stack[at]
-            return
+class ThreadStack(threading.local):
+    """What is the default in a thread: the innermost item."""
 
-
-class _DefaultGraphs(threading.local):
     def __init__(self) -> None:
-        self.stack: list[Graph] = []
+        self.items: list[Any] = []
+
+    def last(self) -> Any:
+        """The innermost item, or ``None``."""
+        return self.items[-1] if self.items else None
+
+    @contextmanager
+    def holding(self, item: Any) -> Iterator[Any]:
+        """Make an item the innermost one within the block, whatever else comes and goes."""
+        self.items.append(item)
+        try:
+            yield item
+        finally:
+            for at in reversed(range(len(self.items))):
+                if self.items[at] is item:
+                    del self.items[at]
+                    break
 
 
-_defaults = _DefaultGraphs()
+_defaults = ThreadStack()
 _global_graph = Graph()
 
 
 def get_default_graph() -> Graph:
     """The graph that is being built into: the innermost ``as_default``, else a global one."""
-    return _defaults.stack[-1] if _defaults.stack else _global_graph
+    return _defaults.last() or _global_graph
 
 
 def reset_default_graph() -> None:
@@ -329,20 +323,16 @@ def reset_default_graph() -> None:
         RuntimeError: called within an ``as_default`` block.
     """
     global _global_graph
-    if _defaults.stack:
+    if _defaults.items:
         raise RuntimeError("reset_default_graph() can't be used within Graph.as_default().")
     _global_graph = Graph()
 
 
-@contextmanager
-def name_scope(name: str | None) -> Iterator[str]:
+def name_scope(name: str | None) -> AbstractContextManager[str]:
     """`Graph.name_scope` of the default graph."""
-    with get_default_graph().name_scope(name) as scope:
-        yield scope
+    return get_default_graph().name_scope(name)
 
 
-@contextmanager
-def control_dependencies(control_inputs: Iterable[Any] | None) -> Iterator[None]:
+def control_dependencies(control_inputs: Iterable[Any] | None) -> AbstractContextManager[None]:
     """`Graph.control_dependencies` of the default graph."""
-    with get_default_graph().control_dependencies(control_inputs):
-        yield
+    return get_default_graph().control_dependencies(control_inputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from tfdbg_cli.engines.numpy.contexts import FlowContext
     from tfdbg_cli.engines.numpy.graph import Graph
 
-__all__ = ["Operand", "Operation", "Tensor", "raw_stack"]
+__all__ = ["Operation", "Tensor"]
 
 _ENGINE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -45,37 +46,6 @@ class Operand:
 
     #: NumPy arrays leave ``array + tensor`` to the tensor.
     __array_ufunc__ = None
-
-    if TYPE_CHECKING:
-
-        def __add__(self, other: Any) -> Tensor: ...
-        def __radd__(self, other: Any) -> Tensor: ...
-        def __sub__(self, other: Any) -> Tensor: ...
-        def __rsub__(self, other: Any) -> Tensor: ...
-        def __mul__(self, other: Any) -> Tensor: ...
-        def __rmul__(self, other: Any) -> Tensor: ...
-        def __truediv__(self, other: Any) -> Tensor: ...
-        def __rtruediv__(self, other: Any) -> Tensor: ...
-        def __floordiv__(self, other: Any) -> Tensor: ...
-        def __rfloordiv__(self, other: Any) -> Tensor: ...
-        def __mod__(self, other: Any) -> Tensor: ...
-        def __rmod__(self, other: Any) -> Tensor: ...
-        def __pow__(self, other: Any) -> Tensor: ...
-        def __rpow__(self, other: Any) -> Tensor: ...
-        def __matmul__(self, other: Any) -> Tensor: ...
-        def __rmatmul__(self, other: Any) -> Tensor: ...
-        def __and__(self, other: Any) -> Tensor: ...
-        def __rand__(self, other: Any) -> Tensor: ...
-        def __or__(self, other: Any) -> Tensor: ...
-        def __ror__(self, other: Any) -> Tensor: ...
-        def __lt__(self, other: Any) -> Tensor: ...
-        def __le__(self, other: Any) -> Tensor: ...
-        def __gt__(self, other: Any) -> Tensor: ...
-        def __ge__(self, other: Any) -> Tensor: ...
-        def __neg__(self) -> Tensor: ...
-        def __abs__(self) -> Tensor: ...
-        def __invert__(self) -> Tensor: ...
-        def __getitem__(self, index: Any) -> Tensor: ...
 
     def value(self) -> Tensor:
         """The tensor that other nodes use when they use this."""
@@ -154,9 +124,12 @@ class Tensor(Operand):
         )
 
     def __iter__(self) -> Iterator[Tensor]:
-        raise TypeError(f"The tensor {self.name} can't be iterated over; use split() or indexing.")
+        raise TypeError(
+            f"The tensor {self.name} can't be iterated over; use cond() or while_loop()."
+        )
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Operation:
     """A node of a graph. It is never changed once it is made.
 
@@ -166,54 +139,30 @@ class Operation:
         type: its op type.
         inputs: the tensors it takes.
         control_inputs: operations that must run before it.
-        outputs: the tensors it makes.
         attributes: constants that belong to it: a shape, a dtype, a flag.
         context: the loop or branch that it is part of, if any.
         index: its place in the order of creation.
+        stack: where it was made.
+        outputs: the tensors it makes.
     """
 
-    __slots__ = (
-        "_stack",
-        "attributes",
-        "context",
-        "control_inputs",
-        "graph",
-        "index",
-        "inputs",
-        "name",
-        "outputs",
-        "type",
-    )
-
-    def __init__(
-        self,
-        graph: Graph,
-        name: str,
-        op_type: str,
-        inputs: tuple[Tensor, ...],
-        control_inputs: tuple[Operation, ...],
-        attributes: Mapping[str, Any],
-        context: FlowContext | None,
-        index: int,
-        stack: RawStack,
-    ) -> None:
-        self.graph = graph
-        self.name = name
-        self.type = op_type
-        self.inputs = inputs
-        self.control_inputs = control_inputs
-        self.outputs: tuple[Tensor, ...] = ()
-        self.attributes = attributes
-        self.context = context
-        self.index = index
-        self._stack = stack
+    graph: Graph
+    name: str
+    type: str
+    inputs: tuple[Tensor, ...]
+    control_inputs: tuple[Operation, ...]
+    attributes: Mapping[str, Any]
+    context: FlowContext | None
+    index: int
+    stack: RawStack
+    outputs: tuple[Tensor, ...] = ()
 
     @property
     def traceback(self) -> tuple[Frame, ...]:
         """The stack that made the operation, outermost frame first, without the engine's own."""
         return tuple(
             Frame(code.co_filename, line, code.co_name)
-            for code, line in reversed(self._stack)
+            for code, line in reversed(self.stack)
             if not code.co_filename.startswith(_ENGINE)
         )
 

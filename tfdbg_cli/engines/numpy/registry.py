@@ -12,19 +12,7 @@ if TYPE_CHECKING:
     from tfdbg_cli.engines.numpy.executor import RunStep
     from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
 
-__all__ = [
-    "OPS",
-    "Gradient",
-    "Kernel",
-    "OpDef",
-    "ShapeFunction",
-    "define",
-    "gradient",
-    "no_gradient",
-    "pure",
-    "same_shape",
-    "scalar_shape",
-]
+__all__ = ["OPS", "Kernel", "OpDef", "define", "gradient", "pure", "same_shape", "scalar_shape"]
 
 #: ``kernel(step, op, inputs)``: the output, or a sequence of them for an op with several.
 Kernel: TypeAlias = "Callable[[RunStep, Operation, list[Any]], Any]"
@@ -68,13 +56,7 @@ def define(
     ref_inputs: int = 0,
     has_effects: bool = False,
 ) -> None:
-    """Add an op type to the table.
-
-    Raises:
-        ValueError: there is one of that name already.
-    """
-    if op_type in OPS:
-        raise ValueError(f"The op type {op_type} is defined already.")
+    """Add an op type to the table."""
     OPS[op_type] = OpDef(kernel, shape, None, ref_inputs, has_effects)
 
 
@@ -89,18 +71,9 @@ def gradient(*op_types: str) -> Callable[[Gradient], Gradient]:
     return add
 
 
-def no_gradient(*op_types: str) -> None:
-    """Say that outputs don't change smoothly with the inputs: gradients end there."""
-    gradient(*op_types)(lambda op, *grads: [None] * len(op.inputs))
-
-
 def pure(function: Callable[..., Array | Sequence[Array]]) -> Kernel:
     """A kernel from a function of the input arrays alone."""
-
-    def kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Any:
-        return function(*inputs)
-
-    return kernel
+    return lambda step, op, inputs: function(*inputs)
 
 
 def same_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> list[Shape]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,19 +18,10 @@ from tfdbg_cli.engines.numpy.executor import (
     VariableRef,
     make_plan,
 )
-from tfdbg_cli.engines.numpy.graph import Graph, get_default_graph, remove_last
+from tfdbg_cli.engines.numpy.graph import Graph, ThreadStack, get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 
-__all__ = [
-    "PreparedRun",
-    "Session",
-    "default_session",
-    "flatten_fetches",
-    "get_default_session",
-    "intercept_runs",
-    "pack_fetches",
-    "run_in_default_session",
-]
+__all__ = ["Session", "get_default_session"]
 
 #: Plans kept for each session; programs rarely have more than a handful of different runs.
 _PLANS = 128
@@ -295,28 +285,19 @@ def pack_fetches(fetches: Any, values: Iterator[Any]) -> Any:
     return next(values)
 
 
-class _DefaultSessions(threading.local):
-    def __init__(self) -> None:
-        self.stack: list[Any] = []
-
-
-_defaults = _DefaultSessions()
+_defaults = ThreadStack()
 
 
 def get_default_session() -> Any:
     """The innermost default session of this thread (it may be a debugger's), or ``None``."""
-    return _defaults.stack[-1] if _defaults.stack else None
+    return _defaults.last()
 
 
 @contextmanager
 def default_session(session: Any) -> Iterator[Any]:
     """Make a session, or what stands for one, and its graph the default ones."""
-    _defaults.stack.append(session)
-    try:
-        with session.graph.as_default():
-            yield session
-    finally:
-        remove_last(_defaults.stack, session)
+    with _defaults.holding(session), session.graph.as_default():
+        yield session
 
 
 def run_in_default_session(fetches: Any, feed_dict: Any, session: Any = None) -> Any:

@@ -6,18 +6,22 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import SessionAdapter, SessionEngine, WrapSession
 from tfdbg_cli.engines.tensorflow.traits import TRAITS
 
 __all__ = ["ENGINE", "TensorFlowEngine"]
 
 _SESSION = "tensorflow.python.client.session"
-_MONITORED = "tensorflow.python.training.monitored_session"
 
 
-def _is_instance(obj: object, module: str, name: str) -> bool:
-    """Whether an object is of a class of a module that may not be imported (yet)."""
-    kind = getattr(sys.modules.get(module), name, None)
+def _is_monitored(obj: object) -> bool:
+    """Whether an object is a monitored session of a TensorFlow that can be debugged."""
+    try:
+        from tfdbg_cli.engines.tensorflow.private import monitored_class
+    except UserError:
+        return False
+    kind = monitored_class()
     return kind is not None and isinstance(obj, kind)
 
 
@@ -40,16 +44,16 @@ class TensorFlowEngine(SessionEngine):
 
     def is_session(self, obj: Any) -> bool:
         """Whether it is a ``Session``, an ``InteractiveSession`` or a monitored session."""
-        return _is_instance(obj, _SESSION, "BaseSession") or _is_instance(
-            obj, _MONITORED, "_MonitoredSession"
-        )
+        module = sys.modules.get(_SESSION)  # which may not be imported yet
+        kind = getattr(module, "BaseSession", None)
+        return kind is not None and (isinstance(obj, kind) or _is_monitored(obj))
 
     def adapt(self, session: Any) -> SessionAdapter:
         """An adapter for a session."""
         from tfdbg_cli.engines.tensorflow.sessions.adapter import TensorFlowAdapter
         from tfdbg_cli.engines.tensorflow.sessions.monitored import MonitoredAdapter
 
-        if _is_instance(session, _MONITORED, "_MonitoredSession"):
+        if _is_monitored(session):
             return MonitoredAdapter(session)
         return TensorFlowAdapter(session, self._is_exact)
 

@@ -67,12 +67,13 @@ class GradientsDebugger:
         """
         from tensorflow.python.ops import gen_array_ops
 
+        from tfdbg_cli.engines.tensorflow.private import is_reference
+
         node, slot = split_tensor_name(input_tensor.name)
         name = f"{node}_{slot}/{_TAG}{self._uuid}"
-        is_reference = input_tensor.dtype._is_ref_dtype
         make = (
             gen_array_ops.debug_gradient_ref_identity
-            if is_reference
+            if is_reference(input_tensor)
             else gen_array_ops.debug_gradient_identity
         )
         # A gradient of our own: TensorFlow's registers with its own debuggers.
@@ -105,6 +106,8 @@ class GradientsDebugger:
             graph: the ``tf.Graph``, which is changed.
             tensor_name_regex: on names such as ``hidden/Relu:0``.
         """
+        from tfdbg_cli.engines.tensorflow.private import replace_input
+
         pattern = re.compile(tensor_name_regex)
         found = [
             tensor
@@ -119,7 +122,7 @@ class GradientsDebugger:
                     continue
                 for place, source in enumerate(consumer.inputs):
                     if source is tensor:
-                        consumer._update_input(place, identity)
+                        replace_input(consumer, place, identity)
         return self
 
     def register_gradient_tensor(self, x_tensor_name: str, gradient_tensor: Any) -> None:

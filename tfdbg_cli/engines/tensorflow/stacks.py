@@ -14,6 +14,7 @@ from tensorflow.python.util import tf_stack
 
 from tfdbg_cli.dumps.source_text import live_source
 from tfdbg_cli.dumps.sources import Frame, is_library_path
+from tfdbg_cli.engines.tensorflow.private import autograph_factories
 from tfdbg_cli.engines.tensorflow.probe import Stack, probe
 
 __all__ = ["frames_of", "keep_code"]
@@ -57,12 +58,13 @@ def keep_code() -> None:
     """
     global _is_complete
     with _lock:
-        if getattr(tf_stack.extract_stack, "_tfdbg_keeps_code", False):
+        extract = getattr(tf_stack, "extract_stack", None)
+        if extract is None or getattr(extract, "_tfdbg_keeps_code", False):
             return
         spec = getattr(sys.modules.get("tensorflow"), "__spec__", None)
         # While TensorFlow is being imported there is no operation yet.
         _is_complete = bool(getattr(spec, "_initializing", False))
-        tf_stack.extract_stack = _keeping(tf_stack.extract_stack)
+        tf_stack.extract_stack = _keeping(extract)
 
 
 def _keeping(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -116,16 +118,13 @@ def _origins(file: str) -> dict[tuple[str, int], Frame]:
     if file not in _written:
         found: dict[tuple[str, int], Frame] = {}
         try:
-            from tensorflow.python.autograph.impl import api
-
-            for factories in list(api._TRANSPILER._cache._cache.values()):
-                for factory in list(factories.values()):
-                    for place, origin in factory.source_map.items():
-                        if place.filename == file:
-                            text = str(origin.source_code_line or "").strip()
-                            found[file, place.lineno] = Frame(
-                                origin.loc.filename, origin.loc.lineno, origin.function_name, text
-                            )
+            for factory in autograph_factories():
+                for place, origin in factory.source_map.items():
+                    if place.filename == file:
+                        text = str(origin.source_code_line or "").strip()
+                        found[file, place.lineno] = Frame(
+                            origin.loc.filename, origin.loc.lineno, origin.function_name, text
+                        )
         except Exception:  # another version of autograph: its frames stay those of a library
             found = {}
         _written[file] = found

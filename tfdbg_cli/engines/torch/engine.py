@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import HostOf, ProgramAdapter, ProgramEngine, SteppedRun
 from tfdbg_cli.engines.torch.traits import TRAITS
 
@@ -28,7 +29,11 @@ class TorchEngine(ProgramEngine):
         self._setting: Callable[[str], Any] | None = None
 
     def program(self) -> TorchProgram:
-        """What stands for a session: this process, as far as it uses PyTorch."""
+        """What stands for a session: this process, as far as it uses PyTorch.
+
+        Raises:
+            UserError: this PyTorch hasn't what it takes; nothing was changed.
+        """
         if self._program is None:
             from tfdbg_cli.engines.torch.program import TorchProgram
 
@@ -55,8 +60,11 @@ class TorchEngine(ProgramEngine):
             self._program.setting = setting
 
     def block(self, name: str = "") -> AbstractContextManager[None]:
-        """A run that the user marks."""
-        return self.program().runs.block(name)
+        """A run that the user marks; nothing where PyTorch can't be debugged."""
+        try:
+            return self.program().runs.block(name)
+        except UserError:  # said when it was to be installed
+            return nullcontext()
 
     def call_stepper(
         self,
@@ -108,7 +116,11 @@ class TorchEngine(ProgramEngine):
             self._program.failed(error)
 
     def install(self, wrap: HostOf) -> Callable[[], None]:
-        """Watch the program's runs; returns the way back."""
+        """Watch the program's runs; returns the way back.
+
+        Raises:
+            UserError: this PyTorch hasn't what it takes; nothing was changed.
+        """
         return self.program().install(wrap)
 
 

@@ -1,46 +1,32 @@
-"""The parts of PyTorch that have no public name, each with what is done where it isn't there."""
+"""The parts of PyTorch that have no public name, each with what is done where it isn't there.
+
+No other module of the engine uses one. What is required is looked up when this is imported, which
+fails where something is missing: then nothing of PyTorch has been touched. What isn't required has
+a stand-in. Attributes that are read for each op have their name here, or a getter of the standard
+library: a function of ours around each of them would cost more than they do.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import operator
+import os
 import sys
 from collections.abc import Callable, Iterator
-from types import CodeType
-from typing import Any
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils import _python_dispatch
 
-__all__ = [
-    "NO_SEQUENCE",
-    "code_of",
-    "current_node",
-    "dispatch_modes",
-    "fake_classes",
-    "function_modes",
-    "insert_function_mode",
-    "insert_mode",
-    "is_capturing",
-    "is_inserted",
-    "is_tracing",
-    "modes_below",
-    "next_sequence",
-    "pin",
-    "put_dispatch_modes",
-    "put_function_modes",
-    "quiet",
-    "remove_function_mode",
-    "remove_mode",
-    "renew_mode",
-    "resolve_api",
-    "sequence_of",
-    "storage_key",
-    "storage_uses",
-    "unobserved",
-]
+from tfdbg_cli.engines.kit.private_names import PrivateNames
+
+#: What the engine knows of this PyTorch.
+NAMES = PrivateNames("PyTorch", str(torch.__version__), ("2.13.0", "2.14.1"))
+#: The ability that `NAMES` knows by this name.
+STEPPED = "stepped through"
 
 _C: Any = torch._C
 
@@ -53,26 +39,385 @@ def _zero() -> int:
     return 0
 
 
+def _get(path: str, default: Any) -> Any:
+    """What stands under a dotted name in ``torch._C``; another version may not have it."""
+    found: Any = _C
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return default if found is None else found
+
+
+# Without these no op is seen, or a look at a value would become a part of the program. They are
+# not even installed where one is missing.
+
+#: While it lasts no subclass's and no mode's ``__torch_function__`` is called.
+quiet: Callable[[], Any] = NAMES.require("torch._C:DisableTorchFunction")
+#: While it lasts no dispatch mode and no subclass sees an op.
+undispatched: Callable[[], Any] = NAMES.require("torch._C:_DisableTorchDispatch")
+#: While it lasts autograd notes nothing; a tenth of the price of ``torch.no_grad``.
+below_autograd: Callable[[], Any] = NAMES.require("torch._C:_AutoDispatchBelowAutograd")
+#: Whether a function mode sees every attribute that is read.
+functions_seen: Callable[[], bool] = NAMES.require("torch._C:_is_torch_function_mode_enabled")
+#: How many dispatch modes are on; inside of the lowest one of the program's, how many of PyTorch's
+#: own are (fake tensors, tracing).
+modes_below: Callable[[], int] = NAMES.require("torch._C:_len_torch_dispatch_stack")
+dispatch_mode_at: Callable[[int], Any] = NAMES.require("torch._C:_get_dispatch_stack_at")
+pop_dispatch_mode: Callable[[Any], Any] = NAMES.require("torch._C:_pop_torch_dispatch_stack")
+push_dispatch_mode: Callable[[Any], None] = NAMES.require("torch._C:_push_on_torch_dispatch_stack")
+function_mode_count: Callable[[], int] = NAMES.require("torch._C:_len_torch_function_stack")
+function_mode_at: Callable[[int], Any] = NAMES.require("torch._C:_get_function_stack_at")
+pop_function_mode: Callable[[], Any] = NAMES.require("torch._C:_pop_torch_function_stack")
+push_function_mode: Callable[[Any], None] = NAMES.require("torch._C:_push_on_torch_function_stack")
+_python_dispatch: Any = NAMES.require("torch.utils:_python_dispatch")
+_TorchDispatchMode: Any = NAMES.require("torch.utils:_python_dispatch.TorchDispatchMode")
+#: Whether a tensor stands for zeros that nobody has written.
+is_zero: Callable[[torch.Tensor], bool] = NAMES.require("torch:Tensor._is_zerotensor")
+NAMES.require("torch:Tensor._version")
+#: How often a tensor was written to; inference tensors raise.
+write_count: Callable[[torch.Tensor], int] = operator.attrgetter("_version")
+NAMES.require("torch:UntypedStorage._cdata")
+#: Where a storage's own data are, as a number.
+storage_address: Callable[[Any], int] = operator.attrgetter("_cdata")
+#: Lets a function see the code that is about to run; returns the one before. The part of the
+#: compiler that is there as soon as torch is; the rest comes with its first use.
+set_callback: Callable[[Any], Any] = NAMES.require("torch._C:_dynamo.eval_frame.set_eval_frame")
+#: Is called with each optimizer that is made.
+OPTIMIZER_MADE = "_patch_step_function"
+NAMES.require("torch.optim:Optimizer._patch_step_function")
+NAMES.check()
+
+# Of every module, since the first PyTorch there was.
+
+#: The modules that a module has, by their names; ``None`` may be among them.
+children_of: Callable[[torch.nn.Module], dict[str, Any]] = operator.attrgetter("_modules")
+#: Its own parameters; ``None`` may be among them.
+parameters_of: Callable[[torch.nn.Module], dict[str, Any]] = operator.attrgetter("_parameters")
+#: Its own buffers; ``None`` may be among them.
+buffers_of: Callable[[torch.nn.Module], dict[str, Any]] = operator.attrgetter("_buffers")
+
+# Attributes that an object may have or not, to be asked for with a default.
+
+#: Of an overload: what does it, without a frame of PyTorch's that no traceback of the program has.
+#: Without it the traceback of an op that fails has that frame.
+KERNEL = "_op"
+#: Of an overload: its schema. Without it an op goes by the name of its function.
+SCHEMA = "_schema"
+#: Of a DTensor: this rank's part. Without it the first tensor of its shape is shown.
+LOCAL = "_local_tensor"
+#: Of a nested tensor of the jagged layout: values, offsets and maybe lengths. Without them it is
+#: taken apart by its operators, or not held at all.
+JAGGED = ("_values", "_offsets", "_lengths")
+#: Of the same: the dimension, the batch's included, in which the parts differ; 1 by default.
+RAGGED = "_ragged_idx"
+#: Of a variable of Keras': its tensor, as it is. Without it such variables aren't named.
+KERAS_VALUE = "_value"
+#: In which wrappers have the module that they wrap. Without them it has one name more.
+WRAPPED = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
+
+_PYTHON_KEY = _get("DispatchKey.Python", None)
+_is_key_included = _get("_dispatch_tls_is_dispatch_key_included", None)
+#: Whether this thread's ops come to its dispatch modes; yes if nobody knows.
+is_dispatching: Callable[[], bool] = (
+    (lambda: True)
+    if _PYTHON_KEY is None or _is_key_included is None
+    else functools.partial(_is_key_included, _PYTHON_KEY)
+)
+
 #: The sequence number of autograd nodes that have none (``AccumulateGrad``).
 NO_SEQUENCE = 2**64 - 1
 
 #: The autograd node that runs on this thread, ``None`` outside of backward passes.
-current_node: Callable[[], Any] = getattr(_C, "_current_autograd_node", _nothing)
+current_node: Callable[[], Any] = _get("_current_autograd_node", _nothing)
 
 #: The number that this thread's next autograd node is going to have.
-next_sequence: Callable[[], int] = getattr(
-    getattr(_C, "_autograd", None), "_get_sequence_nr", _zero
-)
-
-#: How many dispatch modes are on; inside of the lowest one of the program's, how many of PyTorch's
-#: own are (fake tensors, tracing).
-modes_below: Callable[[], int] = getattr(_C, "_len_torch_dispatch_stack", _zero)
+next_sequence: Callable[[], int] = _get("_autograd._get_sequence_nr", _zero)
 
 #: Whether ``torch.jit.trace`` is at work on this thread: what is done becomes a part of its result.
-is_tracing: Callable[[], bool] = getattr(_C, "_is_tracing", bool)
+is_tracing: Callable[[], bool] = _get("_is_tracing", bool)
 
-#: While it lasts no subclass's and no mode's ``__torch_function__`` is called.
-quiet: Callable[[], Any] = _C.DisableTorchFunction
+#: What is on top of the stack of `torch.func`'s transforms, and all that is on it.
+top_interpreter: Callable[[], Any] = _get("_functorch.peek_interpreter_stack", _nothing)
+interpreters: Callable[[], Any] = _get("_functorch.get_interpreter_stack", _nothing)
+
+#: Whether a tensor is one of those that the transforms of `torch.func` compute with.
+is_wrapped: Callable[[torch.Tensor], bool] = _get(
+    "_functorch.is_functorch_wrapped_tensor", lambda tensor: False
+)
+#: The tensor in such a one.
+unwrapped: Callable[[torch.Tensor], torch.Tensor | None] = _get(
+    "_functorch.get_unwrapped", lambda tensor: None
+)
+#: Whether a tensor is one of those that functionalization computes with.
+is_functional: Callable[[torch.Tensor], bool] = getattr(
+    torch, "_is_functional_tensor", lambda tensor: False
+)
+#: The ``__torch_dispatch__`` of classes that have theirs turned off; ``None``: nobody knows.
+disabled_dispatch: Any = _get("_disabled_torch_dispatch_impl", None)
+
+#: Where TorchScript's interpreter is, and the same in words; ``None``: nobody can tell.
+gather_traceback: Callable[[bool, bool, bool], Any] | None = _get(
+    "_profiler.gather_traceback", None
+)
+symbolize_tracebacks: Callable[[list[Any]], Any] | None = _get(
+    "_profiler.symbolize_tracebacks", None
+)
+
+
+def _step(name: str) -> Any:
+    return NAMES.need(STEPPED, f"torch._C:{name}")
+
+
+# Without these a program can't be left in the middle of an op; it is debugged all the same.
+
+#: Both take and put back dispatch keys of this thread, all of them.
+force_keys: Callable[[Any, Any], Any] = _step("_ForceDispatchKeyGuard")
+_included_keys: Callable[[], Any] = _step("_dispatch_tls_local_include_set")
+_excluded_keys: Callable[[], Any] = _step("_dispatch_tls_local_exclude_set")
+#: Inference mode on or off.
+inference_mode: Callable[[bool], Any] = _step("_InferenceMode")
+#: Undoes `quiet`.
+without_quiet: Callable[[], Any] = _step("_EnableTorchFunction")
+_gradients: tuple[tuple[Callable[[], bool], Callable[[bool], Any]], ...] = (
+    (torch.is_grad_enabled, torch.set_grad_enabled),
+    (_step("_is_fwd_grad_enabled"), _step("_set_fwd_grad_enabled")),
+    (_step("_is_multithreading_enabled"), _step("_set_multithreading_enabled")),
+)
+_top_saved: Callable[[bool], Any] = _get(
+    "_autograd._top_saved_tensors_default_hooks", lambda ignores: None
+)
+_pop_saved: Callable[[], None] = _step("_autograd._pop_saved_tensors_default_hooks")
+_push_saved: Callable[[Any, Any], None] = _step("_autograd._push_saved_tensors_default_hooks")
+
+
+def local_keys() -> tuple[Any, Any]:
+    """The dispatch keys of this thread, for `force_keys`."""
+    return _included_keys(), _excluded_keys()
+
+
+def gradient_state() -> list[bool]:
+    """Which gradients are noted on this thread, and whether several threads compute them."""
+    return [get() for get, _ in _gradients]
+
+
+def put_gradient_state(state: list[bool]) -> None:
+    """Let it be as `gradient_state` has found it."""
+    for (_, put), value in zip(_gradients, state, strict=True):
+        put(value)
+
+
+def take_saved_hooks() -> list[Any]:
+    """Pop the hooks for tensors that autograd saves, the innermost first; none if nobody knows."""
+    found: list[Any] = []
+    while (hooks := _top_saved(True)) is not None:
+        _pop_saved()
+        found.append(hooks)
+    return found
+
+
+def put_saved_hooks(hooks: list[Any]) -> None:
+    """Put back what `take_saved_hooks` has given."""
+    for pack, unpack in reversed(hooks):
+        _push_saved(pack, unpack)
+
+
+# Dispatch modes.
+
+
+class DispatchMode(_TorchDispatchMode):  # type: ignore[misc]  # PyTorch is Any to mypy
+    """A dispatch mode that the compiler knows what to do with."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # True would import the compiler at the first op. It leaves this method alone without that:
+        # while a mode is on that doesn't ignore the insides of compiled code, none is used.
+        return False
+
+
+def is_infrastructure(mode: Any) -> bool:
+    """Whether a dispatch mode is PyTorch's own; those are not part of the stack."""
+    return getattr(mode, "_mode_key", None) is not None
+
+
+def default_device_mode() -> Any:
+    """The function mode of ``torch.set_default_device``; ``None``: there is none."""
+    return getattr(getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None)
+
+
+class CompilerFlag(NamedTuple):
+    """What PyTorch's compiler asks: whether modes are on, and of which kind.
+
+    Attributes:
+        name: of the answer.
+        kept: in which attribute a mode that is on keeps the answer before it.
+        counts: whether a mode is of this kind.
+    """
+
+    name: str
+    kept: str
+    counts: Callable[[Any], bool]
+
+
+_WITHOUT_IGNORE = "_is_in_any_mode_without_ignore_compile_internals"
+
+#: Those that this version has.
+COMPILER_FLAGS = [
+    flag
+    for flag in (
+        CompilerFlag("_is_in_torch_dispatch_mode", "old_dispatch_mode_flags", lambda mode: True),
+        CompilerFlag(
+            "_is_in_non_infra_torch_dispatch_mode",
+            "old_non_infra_dispatch_mode_flags",
+            lambda mode: not getattr(mode, "is_infra_mode", bool)(),
+        ),
+        CompilerFlag(
+            _WITHOUT_IGNORE,
+            "old_without_ignore_compile_internals_dispatch_mode_flags",
+            lambda mode: not getattr(mode, "ignore_compile_internals", bool)(),
+        ),
+    )
+    if hasattr(_python_dispatch, flag.name)
+]
+_put_ignore: Callable[[bool], None] = getattr(
+    _python_dispatch, "set_is_in_mode_without_ignore_compile_internals", lambda value: None
+)
+
+
+def put_compiler_flag(flag: CompilerFlag, value: bool) -> None:
+    """Give the compiler another answer."""
+    setattr(_python_dispatch, flag.name, value)
+    if flag.name == _WITHOUT_IGNORE:
+        _put_ignore(value)
+
+
+@functools.cache
+def no_modes() -> list[Any]:
+    """What turns off the transforms of `torch.func` and dispatch modes, as far as it is there."""
+    found = []
+    with contextlib.suppress(ImportError):
+        from torch._functorch import pyfunctorch
+
+        found.append(getattr(pyfunctorch, "temporarily_clear_interpreter_stack", None))
+    found.append(getattr(_python_dispatch, "_disable_current_modes", None))
+    return [each for each in found if each is not None]
+
+
+# The compiler.
+
+#: The compiler's module that decides which code runs compiled; it comes with its first use.
+COMPILER = "torch._dynamo.eval_frame"
+#: Where PyTorch is, and its compilers within.
+PYTORCH = torch.__path__[0]
+COMPILERS = tuple(
+    os.path.join(PYTORCH, name, "") for name in ("_dynamo", "_functorch", "_inductor")
+)
+_frames: Any = _C._dynamo.eval_frame
+
+
+def keep_out(function: Callable[..., Any]) -> None:
+    """Let the compiler skip the frame of a function; what that calls is compiled as ever.
+
+    Where it can't be told, it compiles that frame as well.
+    """
+    assert isinstance(function, FunctionType)
+    code = function.__code__
+    skip = getattr(_frames, "skip_code", None)  # in older versions
+    if skip is not None:
+        skip(code)
+    elif hasattr(_frames, "_FrameExecStrategy"):
+        action = _frames._FrameAction
+        strategy = _frames._FrameExecStrategy(action.SKIP, action.DEFAULT)
+        _frames.set_code_exec_strategy(code, strategy)
+
+
+def know_call(old: Any, new: Any) -> None:
+    """Tell the compiler that ``Module.__call__`` is replaced.
+
+    It goes straight to ``forward`` where it knows ``__call__``.
+    """
+    for name in ("torch._dynamo.utils", "torch._dynamo.variables.nn_module"):
+        module: Any = sys.modules.get(name)
+        if getattr(module, "unpatched_nn_module_call", None) is old:
+            module.unpatched_nn_module_call = new
+
+
+def stance() -> Any:
+    """What the compiler is asked to do, once it is imported; ``None``: before PyTorch 2.6."""
+    return getattr(sys.modules[COMPILER], "_stance", None)
+
+
+def put_stance(wanted: Any) -> None:
+    """Ask it for something else."""
+    compiler: Any = sys.modules[COMPILER]
+    compiler._stance = wanted
+
+
+def put_compiler_callback(function: Callable[[Any], Any]) -> None:
+    """What it uses as `set_callback`, where it has no stance."""
+    compiler: Any = sys.modules[COMPILER]
+    compiler.set_eval_frame = function
+
+
+# What is asked of tensors, modules and the process, one at a time.
+
+
+def nonzero_count(tensor: torch.Tensor) -> int:
+    """How many elements a sparse tensor holds; 0: nobody knows."""
+    count = getattr(tensor, "_nnz", None)
+    return int(count()) if count is not None else 0
+
+
+def coo_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Values and indices of a sparse COO tensor; the public names want them coalesced."""
+    return tensor._values(), tensor._indices()
+
+
+def nested_sizes(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The shapes of the parts of a nested tensor of the strided layout, a row each."""
+    sizes = getattr(tensor, "_nested_tensor_size", None)
+    return sizes() if sizes is not None else None
+
+
+def fused_switches(library: str) -> tuple[Callable[[], bool], Callable[[bool], None]] | None:
+    """Whether fused kernels of a library are used, and what changes it; ``None``: it can't be.
+
+    The public ``flags`` of the libraries set more than this, and warn of it.
+    """
+    get, put = (_get(f"_{verb}_{library}_enabled", None) for verb in ("get", "set"))
+    return (get, put) if get is not None and put is not None else None
+
+
+def graph_line(module: Any, line: int) -> int | None:
+    """Which node of its graph a line of a graph module's code stands for; ``None``: none known."""
+    numbers = getattr(module, "_lineno_map", None) or {}
+    at = numbers.get(line - (getattr(module, "_prologue_start", 0) or 0))
+    return int(at) if at is not None else None
+
+
+def default_store() -> Any:
+    """The store of the default process group; ``None``: not found."""
+    module: Any = sys.modules["torch.distributed.distributed_c10d"]
+    try:
+        return module._get_default_store()
+    except Exception:  # another name in this version, or a group that was made without a store
+        return None
+
+
+def engine_codes() -> Iterator[CodeType]:
+    """The code of what runs a backward pass, as far as it is known."""
+    code = code_of("torch.autograd.graph", "_engine_run_backward")
+    if code is not None:
+        yield code
+
+
+def recompute_codes() -> Iterator[CodeType]:
+    """The code of what computes again what a checkpoint has not kept, as far as it is known."""
+    code = code_of("torch.utils.checkpoint", "CheckpointFunction", "backward")
+    if code is not None:
+        yield code
+    hooks = code_of("torch.utils.checkpoint", "_checkpoint_hook", "__init__")
+    for inner in hooks.co_consts if hooks is not None else ():
+        if isinstance(inner, CodeType) and inner.co_name == "unpack_hook":
+            yield inner
 
 
 def is_capturing() -> bool:
@@ -93,14 +438,14 @@ def sequence_of(node: Any) -> int:
 @contextlib.contextmanager
 def unobserved() -> Iterator[None]:
     """What is done inside is seen by no mode, no subclass and no autograd."""
-    with quiet(), torch.no_grad(), _C._DisableTorchDispatch():
+    with quiet(), torch.no_grad(), undispatched():
         yield
 
 
 def storage_key(tensor: torch.Tensor) -> int:
     """What tensors that share memory have in common; 0: the tensor has no storage of its own."""
     try:
-        return int(tensor.untyped_storage()._cdata)
+        return storage_address(tensor.untyped_storage())
     except (RuntimeError, NotImplementedError, AttributeError):
         return 0
 
@@ -113,10 +458,12 @@ def pin(tensor: torch.Tensor) -> object:
     return StorageWeakRef(tensor.untyped_storage())
 
 
+_storage_use_count: Callable[[int], int] = _get("_storage_Use_Count", lambda key: 1 << 30)
+
+
 def storage_uses(key: int) -> int:
     """How many tensors refer to the storage of a `storage_key`; a large number if unknown."""
-    count = getattr(_C, "_storage_Use_Count", None)
-    return int(count(key)) if count is not None else 1 << 30
+    return int(_storage_use_count(key))
 
 
 def code_of(module: str, *path: str) -> CodeType | None:
@@ -129,6 +476,17 @@ def code_of(module: str, *path: str) -> CodeType | None:
     except (ImportError, AttributeError):
         return None
     return code if isinstance(code, CodeType) else None
+
+
+@functools.cache
+def fake_tensor_class() -> type | None:
+    """The class of tensors that have a shape and no data."""
+    try:
+        from torch._subclasses.fake_tensor import FakeTensor
+    except ImportError:
+        return None
+    found: type = FakeTensor
+    return found
 
 
 def fake_classes() -> tuple[type, ...]:
@@ -149,150 +507,3 @@ def resolve_api(function: Any) -> str:
         return torch.overrides.resolve_name(function) or ""
     except Exception:
         return ""
-
-
-# Dispatch modes. Those that PyTorch itself puts in place (fake tensors, functionalization, tracing)
-# lie below all others and are not part of the stack.
-
-
-def _is_infrastructure(mode: Any) -> bool:
-    return getattr(mode, "_mode_key", None) is not None
-
-
-def _stack() -> list[Any]:
-    return [_C._get_dispatch_stack_at(index) for index in range(_C._len_torch_dispatch_stack())]
-
-
-def is_inserted(mode: Any) -> bool:
-    """Whether a dispatch mode is on this thread's stack."""
-    return any(found is mode for found in _stack())
-
-
-def renew_mode(mode: Any) -> None:
-    """Turn a dispatch mode on again that is on the stack while its dispatch key is off."""
-    key = getattr(getattr(_C, "DispatchKey", None), "Python", None)
-    is_included = getattr(_C, "_dispatch_tls_is_dispatch_key_included", None)
-    if key is None or is_included is None or is_included(key) or not is_inserted(mode):
-        return
-    remove_mode(mode)
-    insert_mode(mode)
-
-
-def insert_mode(mode: Any) -> None:
-    """Put a dispatch mode below all modes of the program; nothing if it is there already."""
-    if is_inserted(mode):
-        return
-    above = [found for found in _stack() if not _is_infrastructure(found)]
-    for _ in above:
-        _C._pop_torch_dispatch_stack(None)
-    for found in (mode, *above):
-        _C._push_on_torch_dispatch_stack(found)
-    _renew_flags()
-
-
-def dispatch_modes() -> list[Any]:
-    """The dispatch modes of this thread that aren't PyTorch's own, the lowest first."""
-    return [found for found in _stack() if not _is_infrastructure(found)]
-
-
-def put_dispatch_modes(modes: list[Any]) -> None:
-    """Let these be the dispatch modes of this thread, instead of others."""
-    found = dispatch_modes()
-    if len(found) == len(modes) and all(map(operator.is_, found, modes)):
-        return
-    for _ in found:
-        _C._pop_torch_dispatch_stack(None)
-    for mode in modes:
-        _C._push_on_torch_dispatch_stack(mode)
-    _renew_flags()
-
-
-def remove_mode(mode: Any) -> None:
-    """Take a dispatch mode out of this thread's stack, wherever it is; nothing if it isn't."""
-    if not is_inserted(mode):
-        return
-    above = []
-    while (top := _C._pop_torch_dispatch_stack(None)) is not mode:
-        above.append(top)
-    for found in reversed(above):
-        _C._push_on_torch_dispatch_stack(found)
-    _renew_flags()
-
-
-# What PyTorch's compiler asks: whether modes are on, and of which kind. A mode keeps the earlier
-# answer while it is on, which is wrong once something below it comes or goes.
-_FLAGS: list[tuple[str, str, Callable[[Any], bool]]] = [
-    ("_is_in_torch_dispatch_mode", "old_dispatch_mode_flags", lambda mode: True),
-    (
-        "_is_in_non_infra_torch_dispatch_mode",
-        "old_non_infra_dispatch_mode_flags",
-        lambda mode: not getattr(mode, "is_infra_mode", bool)(),
-    ),
-    (
-        "_is_in_any_mode_without_ignore_compile_internals",
-        "old_without_ignore_compile_internals_dispatch_mode_flags",
-        lambda mode: not getattr(mode, "ignore_compile_internals", bool)(),
-    ),
-]
-
-
-def _renew_flags() -> None:
-    modes = _stack()
-    for name, kept, counts in _FLAGS:
-        if not hasattr(_python_dispatch, name):
-            continue
-        value = False
-        seen: dict[int, int] = {}
-        for mode in modes:
-            index = seen.get(id(mode), 0)
-            seen[id(mode)] = index + 1
-            earlier = getattr(mode, kept, None)
-            if earlier is not None and index < len(earlier):
-                earlier[index] = value
-            value = value or counts(mode)
-        setattr(_python_dispatch, name, value)
-        if name == "_is_in_any_mode_without_ignore_compile_internals":
-            tell = getattr(
-                _python_dispatch, "set_is_in_mode_without_ignore_compile_internals", None
-            )
-            if tell is not None:
-                tell(value)
-
-
-# Function modes.
-
-
-def _take_functions(mode: Any) -> list[Any]:
-    """Pop all function modes; those that are not ``mode``, innermost first."""
-    popped = [_C._pop_torch_function_stack() for _ in range(_C._len_torch_function_stack())]
-    return [found for found in popped if found is not mode]
-
-
-def function_modes() -> list[Any]:
-    """The function modes of this thread, the lowest first."""
-    return [_C._get_function_stack_at(index) for index in range(_C._len_torch_function_stack())]
-
-
-def put_function_modes(modes: list[Any]) -> None:
-    """Let these be the function modes of this thread, instead of others."""
-    _take_functions(None)
-    for mode in modes:
-        _C._push_on_torch_function_stack(mode)
-
-
-def insert_function_mode(mode: Any) -> None:
-    """Put a function mode below those of the program.
-
-    Only that of ``torch.set_default_device`` has to be the lowest.
-    """
-    others = _take_functions(mode)[::-1]
-    default = getattr(getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None)
-    lowest = [others.pop(0)] if others and others[0] is default else []
-    for found in (*lowest, mode, *others):
-        _C._push_on_torch_function_stack(found)
-
-
-def remove_function_mode(mode: Any) -> None:
-    """Take a function mode out, wherever it is; nothing if it isn't there."""
-    for found in reversed(_take_functions(mode)):
-        _C._push_on_torch_function_stack(found)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import Meeting, SteppedRun
 from tfdbg_cli.engines.kit.program import Program, RunsAdapter
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
+from tfdbg_cli.engines.torch.private import NAMES, STEPPED
 from tfdbg_cli.engines.torch.ranks import meeting
-from tfdbg_cli.engines.torch.runs.failures import place_of_error
 from tfdbg_cli.engines.torch.runs.patches import Around, Patches
 from tfdbg_cli.engines.torch.runs.runs import Runs
 from tfdbg_cli.engines.torch.traits import TRAITS
@@ -33,6 +34,10 @@ class TorchProgram(Program):
         """Which optimizers there are decides what a run is. It takes long: see `watched`."""
         self.runs.optimizers.find()
 
+    def begun(self) -> None:
+        """Say of which versions the engine knows that it works."""
+        NAMES.tell_version()
+
     def call_stepper(
         self,
         function: Callable[..., Any],
@@ -42,6 +47,9 @@ class TorchProgram(Program):
     ) -> SteppedRun:
         """A call of a function, to be made step by step."""
         from tfdbg_cli.engines.torch.stepping.call import SteppedCall
+
+        if why_not := NAMES.why_not(STEPPED):
+            raise UserError(why_not)
 
         return SteppedCall(self, function, args, kwargs, scopes).stepper()
 
@@ -70,7 +78,3 @@ class TorchAdapter(RunsAdapter):
         if found is not None:
             found.whereabouts = self.session.runs.where
         return found
-
-    def error_place(self, error: BaseException) -> tuple[str, int]:
-        """Where in the user's code it comes from."""
-        return place_of_error(error)

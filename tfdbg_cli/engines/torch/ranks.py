@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.engines.base import Meeting
+from tfdbg_cli.engines.torch.private import default_store
 
 __all__ = ["StoreMeeting", "meeting"]
 
@@ -69,14 +70,5 @@ def meeting() -> StoreMeeting | None:
     if not distributed.is_available() or not distributed.is_initialized():
         return None
     size = distributed.get_world_size()
-    store = _default_store() if size > 1 else None
+    store = default_store() if size > 1 else None
     return StoreMeeting(distributed.get_rank(), size, store) if store is not None else None
-
-
-def _default_store() -> Any:
-    """The store of the default group, for which there is no public name; ``None``: not found."""
-    module: Any = sys.modules["torch.distributed.distributed_c10d"]
-    try:
-        return module._get_default_store()
-    except Exception:  # another name in this version, or a group that was made without a store
-        return None

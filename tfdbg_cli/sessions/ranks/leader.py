@@ -152,12 +152,13 @@ class Leader:
         except LostError:
             pass
         link.close()
+        if not follower.farewell and not self._is_over:
+            follower.farewell = "has died"
+            # Before anybody who waits for it goes on to a stop, which is to show it.
+            self._tell(f"Rank {rank} is gone: its process has ended unexpectedly.")
         with self._changed:
             follower.link = None
             self._changed.notify_all()
-        if not follower.farewell and not self._is_over:
-            follower.farewell = "has died"
-            self._tell(f"Rank {rank} is gone: its process has ended unexpectedly.")
 
     def _take(self, rank: int, follower: _Follower, message: dict[str, Any]) -> None:
         kind, run = message.get("is"), str(message.get("run", ""))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -23,32 +22,19 @@ from tfdbg_cli.engines.numpy.dtypes import (
 from tfdbg_cli.engines.numpy.errors import InvalidArgumentError
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
-from tfdbg_cli.engines.numpy.registry import define, same_shape, scalar_shape
+from tfdbg_cli.engines.numpy.registry import define, scalar_shape
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.numpy.executor import RunStep
 
-__all__ = [
-    "as_tensor",
-    "constant",
-    "constant_value",
-    "convert_to_tensor",
-    "fill",
-    "ones",
-    "ones_like",
-    "placeholder",
-    "shape",
-    "size",
-    "zeros",
-    "zeros_like",
-]
+__all__ = ["constant", "ones", "placeholder", "zeros"]
+
+#: An input of a node: its name, its value, and the type it must have (a number: that of an input).
+Input: TypeAlias = "tuple[str, Any, DType | int | None]"
 
 
 def constant(
-    value: Any,
-    dtype: Any = None,
-    shape: Sequence[int] | None = None,
-    name: str | None = None,
+    value: Any, dtype: Any = None, shape: Sequence[int] | None = None, name: str | None = None
 ) -> Tensor:
     """A tensor with a fixed value.
 
@@ -67,11 +53,9 @@ def constant(
         wanted = tuple(shape)
         made = np.full(wanted, made) if made.size == 1 else made.reshape(wanted)
     made.flags.writeable = False
-    return (
-        get_default_graph()
-        .create_op("Const", [], [made.dtype], {"value": made}, name, [made.shape])
-        .outputs[0]
-    )
+    graph = get_default_graph()
+    op = graph.create_op("Const", [], [made.dtype], {"value": made}, name, [made.shape])
+    return op.outputs[0]
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
@@ -82,12 +66,9 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
         shape: sizes, ``None`` where any size goes; ``None`` for any shape.
         name: of the node.
     """
-    static = as_shape(shape)
-    return (
-        get_default_graph()
-        .create_op("Placeholder", [], [as_dtype(dtype)], {"shape": static}, name, [static])
-        .outputs[0]
-    )
+    static, graph = as_shape(shape), get_default_graph()
+    op = graph.create_op("Placeholder", [], [as_dtype(dtype)], {"shape": static}, name, [static])
+    return op.outputs[0]
 
 
 def as_tensor(value: Any, dtype: DType | None = None, name: str = "Const") -> Tensor:
@@ -117,9 +98,36 @@ def as_tensor(value: Any, dtype: DType | None = None, name: str = "Const") -> Te
     return constant(value, dtype, name=name)
 
 
-def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
-    """`as_tensor` with the public argument conventions."""
-    return as_tensor(value, None if dtype is None else as_dtype(dtype), name or "Const")
+def build(
+    op_type: str,
+    inputs: Iterable[Input],
+    dtype: DType | int = 0,
+    attributes: Mapping[str, Any] | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Add a node; the constants that its inputs need are in a scope of its name.
+
+    Args:
+        op_type: one of the table.
+        inputs: made tensors, in order.
+        dtype: of the output, or the number of the input that has it.
+        attributes: for the kernel.
+        name: of the node; default: the op type.
+    """
+    graph = get_default_graph()
+    with graph.name_scope(name or op_type) as scope:
+        made: list[Tensor] = []
+        for label, value, wanted in inputs:
+            kind = made[wanted].dtype if isinstance(wanted, int) else wanted
+            made.append(as_tensor(value, kind, label))
+        result = made[dtype].dtype if isinstance(dtype, int) else dtype
+        op = graph.create_op(op_type, made, [result], attributes, scope)
+    return op.outputs[0]
+
+
+def as_vector(value: Any) -> Any:
+    """A shape as integers, an empty one too."""
+    return np.array(value, np.int32) if isinstance(value, list | tuple) and not value else value
 
 
 def constant_value(tensor: Tensor) -> Array | None:
@@ -129,11 +137,7 @@ def constant_value(tensor: Tensor) -> Array | None:
 
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
     """A tensor of shape ``dims`` (known at run time) filled with a scalar."""
-    graph = get_default_graph()
-    with graph.name_scope(name or "Fill") as scope:
-        dims = as_tensor(dims, int32, "dims")
-        value = as_tensor(value, name="value")
-        return graph.create_op("Fill", [dims, value], [value.dtype], name=scope).outputs[0]
+    return build("Fill", [("dims", dims, int32), ("value", value, None)], 1, None, name)
 
 
 def zeros(shape: Sequence[int], dtype: Any = float32, name: str | None = None) -> Tensor:
@@ -146,40 +150,26 @@ def ones(shape: Sequence[int], dtype: Any = float32, name: str | None = None) ->
     return constant(np.ones(tuple(shape), as_dtype(dtype)), name=name or "ones")
 
 
-def _like(op_type: str, tensor: Any, name: str | None) -> Tensor:
-    tensor = as_tensor(tensor)
-    return get_default_graph().create_op(op_type, [tensor], [tensor.dtype], name=name).outputs[0]
-
-
-def zeros_like(tensor: Any, name: str | None = None) -> Tensor:
-    """Zeros in the shape and type of a tensor."""
-    return _like("ZerosLike", tensor, name or "zeros_like")
-
-
-def ones_like(tensor: Any, name: str | None = None) -> Tensor:
-    """Ones in the shape and type of a tensor."""
-    return _like("OnesLike", tensor, name or "ones_like")
-
-
-def shape(input: Any, name: str | None = None) -> Tensor:
+def shape(tensor: Tensor) -> Tensor:
     """The shape of a tensor as an int32 vector; a constant where it is known before a run."""
-    tensor = as_tensor(input)
     if is_fully_known(tensor.shape):
-        return constant(np.array(tensor.shape, int32), name=name or "Shape")
+        return constant(np.array(tensor.shape, int32), name="Shape")
     rank = None if tensor.shape is None else len(tensor.shape)
-    return (
-        get_default_graph()
-        .create_op("Shape", [tensor], [int32], name=name, shapes=[(rank,)])
-        .outputs[0]
-    )
+    op = get_default_graph().create_op("Shape", [tensor], [int32], shapes=[(rank,)])
+    return op.outputs[0]
 
 
-def size(input: Any, name: str | None = None) -> Tensor:
+def size(tensor: Tensor) -> Tensor:
     """The number of elements, an int32 scalar; a constant where it is known before a run."""
-    tensor = as_tensor(input)
-    if tensor.shape is not None and None not in tensor.shape:
-        return constant(math.prod(at for at in tensor.shape if at is not None), name=name or "Size")
-    return get_default_graph().create_op("Size", [tensor], [int32], name=name).outputs[0]
+    if is_fully_known(tensor.shape):
+        return constant(int(np.prod(np.array(tensor.shape, int))), name="Size")
+    return get_default_graph().create_op("Size", [tensor], [int32]).outputs[0]
+
+
+def dims_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> list[Shape]:
+    """The shape that the first input says, if it is a constant."""
+    known = constant_value(inputs[0])
+    return [None if known is None else tuple(int(size) for size in known)]
 
 
 def _placeholder_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Any:
@@ -191,23 +181,8 @@ def _placeholder_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Any:
     )
 
 
-def _const_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Any:
-    return op.attributes["value"]
-
-
-def _fill_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> list[Shape]:
-    known = constant_value(inputs[0])
-    return [None if known is None else tuple(int(size) for size in known)]
-
-
-def _fill_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
-    return np.full(tuple(inputs[0]), inputs[1])
-
-
-define("Const", _const_kernel)
+define("Const", lambda step, op, inputs: op.attributes["value"])
 define("Placeholder", _placeholder_kernel)
-define("Fill", _fill_kernel, _fill_shape)
-define("ZerosLike", lambda step, op, inputs: np.zeros_like(inputs[0]), same_shape)
-define("OnesLike", lambda step, op, inputs: np.ones_like(inputs[0]), same_shape)
+define("Fill", lambda step, op, inputs: np.full(tuple(inputs[0]), inputs[1]), dims_shape)
 define("Shape", lambda step, op, inputs: inputs[0].shape)
 define("Size", lambda step, op, inputs: inputs[0].size, scalar_shape)

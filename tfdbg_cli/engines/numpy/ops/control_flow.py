@@ -19,7 +19,7 @@ from tfdbg_cli.engines.numpy.registry import define, scalar_shape
 if TYPE_CHECKING:
     from tfdbg_cli.engines.numpy.executor import RunStep
 
-__all__ = ["branches", "cond", "while_loop"]
+__all__ = ["cond", "while_loop"]
 
 
 def while_loop(
@@ -121,49 +121,38 @@ def cond(
         ValueError: the sides return different types or numbers of tensors.
     """
     graph = get_default_graph()
-    with graph.name_scope(name or "cond"):
-        pred = as_tensor(pred, bool_, "pred")
-        chosen = identity(pred, name="pred_id")
-        results = branches(chosen, true_fn, false_fn)
-    return results if len(results) > 1 else results[0]
-
-
-def branches(pred: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> list[Tensor]:
-    """The two sides of a `cond` on a condition that is a node already, in the current scope."""
-    graph = get_default_graph()
-    switch = _switch(graph, pred, pred)
-    outputs: dict[bool, list[Tensor]] = {}
-    scope = switch.name.rpartition("/")[0]
-    for taken_if, function in ((True, true_fn), (False, false_fn)):
-        branch = Branch(graph.current_context, scope or "cond", pred, taken_if)
-        with graph.in_context(branch):
-            pivot = identity(
-                switch.outputs[int(taken_if)], name="switch_t" if taken_if else "switch_f"
+    with graph.name_scope(name or "cond") as scope:
+        pred = identity(as_tensor(pred, bool_, "pred"), name="pred_id")
+        switch = _switch(graph, pred, pred)
+        sides: list[list[Tensor]] = []
+        for taken_if, function in ((True, true_fn), (False, false_fn)):
+            branch = Branch(graph.current_context, scope.rstrip("/"), pred, taken_if)
+            with graph.in_context(branch):
+                way_in = switch.outputs[int(taken_if)]
+                pivot = identity(way_in, name="switch_t" if taken_if else "switch_f")
+                branch.pivot = pivot.op
+                # Identity makes a node of the branch of what only passes through it.
+                sides.append(
+                    [
+                        value if value.op.context is branch else identity(value)
+                        for value in map(as_tensor, _as_list(function()))
+                    ]
+                )
+        yes_types, no_types = ([value.dtype for value in side] for side in sides)
+        if yes_types != no_types or not yes_types:
+            raise ValueError(
+                f"The two sides of {branch.name} must return as many tensors of the same types, "
+                f"one at least: {list(map(dtype_name, yes_types))} and "
+                f"{list(map(dtype_name, no_types))}."
             )
-            branch.pivot = pivot.op
-            # Identity makes a node of the branch of what only passes through it.
-            outputs[taken_if] = [
-                value if value.op.context is branch else identity(value)
-                for value in map(as_tensor, _as_list(function()))
-            ]
-    if [value.dtype for value in outputs[True]] != [value.dtype for value in outputs[False]]:
-        raise ValueError(
-            f"The two sides of {scope or 'cond'} must return as many tensors of the same types: "
-            f"{[dtype_name(value.dtype) for value in outputs[True]]} and "
-            f"{[dtype_name(value.dtype) for value in outputs[False]]}."
-        )
-    if not outputs[True]:
-        raise ValueError(f"The two sides of {scope or 'cond'} must return a tensor.")
-    return [
-        graph.create_op(
-            "Merge",
-            [no, yes],
-            [yes.dtype, int32],
-            {"pred": pred},
-            shapes=[_common(yes.shape, no.shape), ()],
-        ).outputs[0]
-        for yes, no in zip(outputs[True], outputs[False], strict=True)
-    ]
+        results = []
+        for yes, no in zip(*sides, strict=True):
+            shapes: list[Shape] = [_common(yes.shape, no.shape), ()]
+            merge = graph.create_op(
+                "Merge", [no, yes], [yes.dtype, int32], {"pred": pred}, shapes=shapes
+            )
+            results.append(merge.outputs[0])
+    return results if len(results) > 1 else results[0]
 
 
 def _common(one: Shape, other: Shape) -> Shape:

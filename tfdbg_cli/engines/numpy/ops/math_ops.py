@@ -1,4 +1,4 @@
-"""Elementwise arithmetic, comparisons and matrix products."""
+"""Arithmetic, comparisons, matrix products, and what reduces dimensions."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from tfdbg_cli.engines.numpy.dtypes import (
     bool_,
     broadcast_shapes,
     dtype_name,
+    int32,
+    int64,
 )
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
-from tfdbg_cli.engines.numpy.ops.constants import as_tensor
-from tfdbg_cli.engines.numpy.registry import define, pure, same_shape
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor, build, constant, constant_value
+from tfdbg_cli.engines.numpy.registry import define, pure, same_shape, scalar_shape
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.numpy.executor import RunStep
 
 __all__ = [
-    "abs",
     "add",
-    "add_n",
+    "argmax",
     "cast",
     "check_numerics",
-    "cos",
     "divide",
     "equal",
     "exp",
@@ -38,28 +38,16 @@ __all__ = [
     "floordiv",
     "greater",
     "greater_equal",
-    "is_finite",
-    "is_inf",
-    "is_nan",
     "less",
     "less_equal",
     "log",
-    "log1p",
-    "logical_and",
-    "logical_not",
-    "logical_or",
     "matmul",
-    "maximum",
-    "minimum",
     "mod",
     "multiply",
     "negative",
-    "not_equal",
     "pow",
-    "reciprocal",
-    "sigmoid",
-    "sign",
-    "sin",
+    "reduce_mean",
+    "reduce_sum",
     "sqrt",
     "square",
     "subtract",
@@ -67,64 +55,25 @@ __all__ = [
 ]
 
 
-def _unary(
-    op_type: str, compute: Callable[[Array], Array], summary: str, dtype: DType | None = None
-) -> Callable[..., Tensor]:
+def _unary(op_type: str, compute: Callable[[Array], Array], summary: str) -> Callable[..., Tensor]:
     """Define an elementwise op of one input and return the function that adds it to a graph."""
 
-    def build(x: Any, name: str | None = None) -> Tensor:
-        graph = get_default_graph()
-        with graph.name_scope(name or op_type) as scope:
-            x = as_tensor(x, name="x")
-            return graph.create_op(op_type, [x], [dtype or x.dtype], name=scope).outputs[0]
+    def add_node(x: Any, name: str | None = None) -> Tensor:
+        return build(op_type, [("x", x, None)], name=name)
 
     define(op_type, pure(compute), same_shape)
-    build.__doc__ = (
-        f"{summary}\n\nArgs:\n    x: a tensor, or what becomes one.\n    name: of the node."
-    )
-    return build
-
-
-def _sigmoid(x: Array) -> Array:
-    small = np.exp(-np.abs(x))  # at most 1: exp never overflows
-    return np.asarray(np.where(x >= 0, 1 / (1 + small), small / (1 + small)), dtype=x.dtype)
+    add_node.__doc__ = summary
+    return add_node
 
 
 negative = _unary("Neg", np.negative, "``-x``.")
 reciprocal = _unary("Reciprocal", np.reciprocal, "``1 / x``.")
 exp = _unary("Exp", np.exp, "``e ** x``.")
 log = _unary("Log", np.log, "Natural logarithm.")
-log1p = _unary("Log1p", np.log1p, "Natural logarithm of ``1 + x``, exact near 0.")
 sqrt = _unary("Sqrt", np.sqrt, "Square root.")
 square = _unary("Square", np.square, "``x * x``.")
-abs = _unary("Abs", np.abs, "Absolute value.")
-sign = _unary("Sign", np.sign, "-1, 0 or 1.")
 floor = _unary("Floor", np.floor, "The integer at or below.")
-sin = _unary("Sin", np.sin, "Sine.")
-cos = _unary("Cos", np.cos, "Cosine.")
 tanh = _unary("Tanh", np.tanh, "Hyperbolic tangent.")
-sigmoid = _unary("Sigmoid", _sigmoid, "``1 / (1 + e ** -x)``.")
-is_nan = _unary("IsNan", np.isnan, "Where ``x`` is NaN.", bool_)
-is_inf = _unary("IsInf", np.isinf, "Where ``x`` is infinite.", bool_)
-is_finite = _unary("IsFinite", np.isfinite, "Where ``x`` is neither NaN nor infinite.", bool_)
-logical_not = _unary("LogicalNot", np.logical_not, "``not x``.", bool_)
-
-
-def as_pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Two operands as tensors of one type; a Python value takes the type of the other.
-
-    Raises:
-        TypeError: they are tensors of different types.
-    """
-    if not isinstance(x, Operand) and isinstance(y, Operand):
-        y = as_tensor(y, name="y")
-        return as_tensor(x, y.dtype, "x"), y
-    x = as_tensor(x, name="x")
-    return x, as_tensor(y, x.dtype, "y")
-
-
-def _broadcast_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> list[Shape]:
-    return [broadcast_shapes([tensor.shape for tensor in inputs])]
 
 
 def _binary(
@@ -132,22 +81,24 @@ def _binary(
     compute: Callable[[Array, Array], Array],
     summary: str,
     default_name: str | None = None,
-    dtype: DType | None = None,
+    dtype: DType | int = 0,
 ) -> Callable[..., Tensor]:
     """Define an elementwise op of two inputs, with broadcasting, and return its function."""
 
-    def build(x: Any, y: Any, name: str | None = None) -> Tensor:
-        graph = get_default_graph()
-        with graph.name_scope(name or default_name or op_type) as scope:
-            x, y = as_pair(x, y)
-            return graph.create_op(op_type, [x, y], [dtype or x.dtype], name=scope).outputs[0]
+    def add_node(x: Any, y: Any, name: str | None = None) -> Tensor:
+        inputs: list[Any] = [("x", x, None), ("y", y, 0)]
+        if not isinstance(x, Operand) and isinstance(y, Operand):
+            y = y.value()  # a Python value takes the type of the other one
+            inputs = [("x", x, y.dtype), ("y", y, None)]
+        return build(op_type, inputs, dtype, name=name or default_name)
 
     define(op_type, pure(compute), _broadcast_shape)
-    build.__doc__ = (
-        f"{summary} With broadcasting.\n\nArgs:\n    x: a tensor, or what becomes one.\n"
-        "    y: likewise, of the same type.\n    name: of the node."
-    )
-    return build
+    add_node.__doc__ = f"{summary} With broadcasting."
+    return add_node
+
+
+def _broadcast_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> list[Shape]:
+    return [broadcast_shapes([tensor.shape for tensor in inputs])]
 
 
 def _divide(x: Array, y: Array) -> Array:
@@ -175,15 +126,11 @@ floordiv = _binary("FloorDiv", _checked(np.floor_divide), "``x // y``.", "floord
 mod = _binary("FloorMod", _checked(np.mod), "``x % y``, with the sign of ``y``.")
 pow = _binary("Pow", np.power, "``x ** y``.")
 maximum = _binary("Maximum", np.maximum, "The larger one.")
-minimum = _binary("Minimum", np.minimum, "The smaller one.")
 equal = _binary("Equal", np.equal, "``x == y``.", dtype=bool_)
-not_equal = _binary("NotEqual", np.not_equal, "``x != y``.", dtype=bool_)
 greater = _binary("Greater", np.greater, "``x > y``.", dtype=bool_)
 greater_equal = _binary("GreaterEqual", np.greater_equal, "``x >= y``.", dtype=bool_)
 less = _binary("Less", np.less, "``x < y``.", dtype=bool_)
 less_equal = _binary("LessEqual", np.less_equal, "``x <= y``.", dtype=bool_)
-logical_and = _binary("LogicalAnd", np.logical_and, "``x and y``.", dtype=bool_)
-logical_or = _binary("LogicalOr", np.logical_or, "``x or y``.", dtype=bool_)
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
@@ -197,43 +144,22 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
         return graph.create_op("Cast", [tensor], [wanted], {"DstT": wanted}, scope).outputs[0]
 
 
-def add_n(inputs: Sequence[Any], name: str | None = None) -> Tensor:
+def add_n(tensors: Sequence[Tensor]) -> Tensor:
     """The sum of tensors of one shape and type."""
-    tensors = [as_tensor(item) for item in inputs]
-    graph = get_default_graph()
-    return graph.create_op("AddN", tensors, [tensors[0].dtype], name=name).outputs[0]
+    return get_default_graph().create_op("AddN", tensors, [tensors[0].dtype]).outputs[0]
 
 
 def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
     """The tensor itself; the run fails with ``message`` if an element is NaN or infinite."""
-    tensor = as_tensor(tensor)
-    graph = get_default_graph()
-    return graph.create_op(
-        "CheckNumerics", [tensor], [tensor.dtype], {"message": message}, name
-    ).outputs[0]
+    return build("CheckNumerics", [("tensor", tensor, None)], 0, {"message": message}, name)
 
 
 def matmul(
     a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, name: str | None = None
 ) -> Tensor:
-    """The product of two matrices.
-
-    Args:
-        a: shape ``(n, k)``, or ``(k, n)`` with ``transpose_a``.
-        b: shape ``(k, m)``, or ``(m, k)`` with ``transpose_b``.
-        transpose_a: use ``a`` transposed.
-        transpose_b: use ``b`` transposed.
-        name: of the node.
-
-    Returns:
-        A tensor of shape ``(n, m)``.
-    """
-    graph = get_default_graph()
-    with graph.name_scope(name or "MatMul") as scope:
-        a = as_tensor(a, name="a")
-        b = as_tensor(b, a.dtype, "b")
-        attributes = {"transpose_a": transpose_a, "transpose_b": transpose_b}
-        return graph.create_op("MatMul", [a, b], [a.dtype], attributes, scope).outputs[0]
+    """The product of two matrices, each transposed before if that is asked for."""
+    flags = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+    return build("MatMul", [("a", a, None), ("b", b, 0)], 0, flags, name)
 
 
 def _matmul_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
@@ -263,18 +189,6 @@ def _matmul_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> li
     return [(rows, columns)]
 
 
-def _cast_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
-    made: Array = inputs[0].astype(op.attributes["DstT"])
-    return made
-
-
-def _add_n_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
-    total: Array = inputs[0]
-    for value in inputs[1:]:
-        total = np.asarray(total + value)
-    return total
-
-
 def _check_numerics_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
     value: Array = inputs[0]
     found = [word for word, test in (("NaN", np.isnan), ("Inf", np.isinf)) if test(value).any()]
@@ -283,10 +197,91 @@ def _check_numerics_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> A
     return value
 
 
-define("Cast", _cast_kernel, same_shape)
-define("AddN", _add_n_kernel, same_shape)
+def _reduction(
+    op_type: str, compute: Callable[[Array, tuple[int, ...], bool], Any], summary: str
+) -> Callable[..., Tensor]:
+    """Define a reduction and return the function that adds it to a graph."""
+
+    def add_node(
+        input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+    ) -> Tensor:
+        tensor = as_tensor(input_tensor)
+        # As in TensorFlow: the axes of a full reduction are a node beside it, others one below.
+        if axis is None:
+            axis = _all_axes(tensor)
+        elif isinstance(axis, list | tuple):
+            axis = np.array(axis, np.int32)
+        inputs = [("input_tensor", tensor, None), ("reduction_indices", axis, int32)]
+        return build(op_type, inputs, 0, {"keep_dims": keepdims}, name)
+
+    def kernel(step: Any, op: Operation, inputs: list[Any]) -> Any:
+        axes = tuple(int(at) for at in np.ravel(inputs[1]))
+        return compute(inputs[0], axes, op.attributes["keep_dims"])
+
+    define(op_type, kernel, _reduced_shape)
+    add_node.__doc__ = f"{summary} Over some dimensions or all; kept with size 1 if asked for."
+    return add_node
+
+
+def _all_axes(tensor: Tensor) -> Tensor:
+    if tensor.shape is not None:
+        return constant(np.arange(len(tensor.shape), dtype=np.int32))
+    rank = get_default_graph().create_op("Rank", [tensor], [int32]).outputs[0]
+    inputs = [("start", 0, int32), ("limit", rank, int32), ("delta", 1, int32)]
+    return build("Range", inputs, name="range")
+
+
+def _sum(value: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
+    return np.sum(value, axis=axes, keepdims=keepdims, dtype=value.dtype)
+
+
+def _mean(value: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
+    total = np.asarray(_sum(value, axes, keepdims))
+    count = np.prod([value.shape[at] for at in axes], dtype=np.int64)
+    divide = np.floor_divide if value.dtype.kind in "iu" else np.true_divide
+    return divide(total, count.astype(value.dtype))
+
+
+def _reduced_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> list[Shape]:
+    source, axes = inputs[0].shape, constant_value(inputs[1])
+    keep = attributes.get("keep_dims", False)
+    if source is None or axes is None:
+        return [None if source is None or not keep else (None,) * len(source)]
+    count = len(source)
+    for at in np.ravel(axes):
+        if not -count <= at < count:
+            raise ValueError(f"There is no dimension {at} in shape {source}.")
+    gone = {int(at) % count for at in np.ravel(axes)}
+    if keep:
+        return [tuple(1 if at in gone else size for at, size in enumerate(source))]
+    return [tuple(size for at, size in enumerate(source) if at not in gone)]
+
+
+reduce_sum = _reduction("Sum", _sum, "The sum.")
+reduce_mean = _reduction("Mean", _mean, "The mean; NaN of no elements.")
+
+
+def argmax(input: Any, axis: int = 0, output_type: Any = int64, name: str | None = None) -> Tensor:
+    """The index of the largest element (the first of equals) along a dimension."""
+    inputs = [("input", input, None), ("dimension", axis, int32)]
+    return build("ArgMax", inputs, as_dtype(output_type), None, name)
+
+
+def _kept(shape: Array, axes: Array) -> Array:
+    """A shape with size 1 in the dimensions that are reduced."""
+    made = np.array(shape)
+    made[np.ravel(axes)] = 1
+    return made
+
+
+define("Cast", lambda step, op, inputs: inputs[0].astype(op.attributes["DstT"]), same_shape)
+define("AddN", lambda step, op, inputs: sum(inputs[1:], inputs[0]), same_shape)
 define("CheckNumerics", _check_numerics_kernel, same_shape)
 define("MatMul", _matmul_kernel, _matmul_shape)
+define("Rank", lambda step, op, inputs: inputs[0].ndim, scalar_shape)
+define("Range", pure(np.arange), lambda inputs, attributes: [(None,)])
+define("ReducedShape", pure(_kept), same_shape)
+define("ArgMax", pure(lambda value, axis: np.argmax(value, axis=int(axis))), _reduced_shape)
 
 for _name in __all__:
     globals()[_name].__name__ = globals()[_name].__qualname__ = _name

@@ -10,44 +10,28 @@ import numpy as np
 from tfdbg_cli.engines.numpy.dtypes import Array, Shape, merge_shapes
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Tensor
-from tfdbg_cli.engines.numpy.ops.constants import as_tensor
-from tfdbg_cli.engines.numpy.ops.math_ops import sigmoid, tanh
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor, build
 from tfdbg_cli.engines.numpy.registry import define, pure, same_shape
 
-__all__ = [
-    "log_softmax",
-    "relu",
-    "sigmoid",
-    "softmax",
-    "softmax_cross_entropy_with_logits",
-    "softmax_cross_entropy_with_logits_v2",
-    "tanh",
-]
-
-
-def _activation(op_type: str, x: Any, name: str | None) -> Tensor:
-    graph = get_default_graph()
-    with graph.name_scope(name or op_type) as scope:
-        tensor = as_tensor(x)
-        return graph.create_op(op_type, [tensor], [tensor.dtype], name=scope).outputs[0]
+__all__ = ["relu", "softmax", "softmax_cross_entropy_with_logits_v2"]
 
 
 def relu(features: Any, name: str | None = None) -> Tensor:
     """``max(x, 0)``; NaN stays NaN."""
-    return _activation("Relu", features, name)
+    return build("Relu", [("features", features, None)], name=name)
 
 
 def softmax(logits: Any, name: str | None = None) -> Tensor:
     """``exp(x) / sum(exp(x))`` over the last dimension, without overflow."""
-    return _activation("Softmax", logits, name)
+    return build("Softmax", [("logits", logits, None)], name=name)
 
 
-def log_softmax(logits: Any, name: str | None = None) -> Tensor:
+def log_softmax(logits: Tensor) -> Tensor:
     """The logarithm of `softmax`, finite for all finite logits."""
-    return _activation("LogSoftmax", logits, name)
+    return build("LogSoftmax", [("logits", logits, None)])
 
 
-def softmax_cross_entropy_with_logits(
+def softmax_cross_entropy_with_logits_v2(
     labels: Any = None, logits: Any = None, name: str | None = None
 ) -> Tensor:
     """``-sum(labels * log_softmax(logits))`` over the last dimension, finite for finite logits.
@@ -64,16 +48,10 @@ def softmax_cross_entropy_with_logits(
     with graph.name_scope(name or "softmax_cross_entropy_with_logits") as scope:
         logits = as_tensor(logits, name="logits")
         labels = as_tensor(labels, logits.dtype, "labels")
-        return graph.create_op(
-            "SoftmaxCrossEntropyWithLogits",
-            [logits, labels],
-            [logits.dtype, logits.dtype],
-            name=scope,
-        ).outputs[0]
-
-
-#: The name under which TensorFlow 1 has the version that derives by the labels too.
-softmax_cross_entropy_with_logits_v2 = softmax_cross_entropy_with_logits
+        op = graph.create_op(
+            "SoftmaxCrossEntropyWithLogits", [logits, labels], [logits.dtype] * 2, name=scope
+        )
+    return op.outputs[0]
 
 
 def _shifted(logits: Array) -> Array:

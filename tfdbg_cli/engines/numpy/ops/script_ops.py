@@ -31,17 +31,13 @@ def py_func(
         inp: the inputs.
         Tout: the element type of the output, or a list of them.
         name: of the node.
-
-    Returns:
-        A tensor, or a list of them if ``Tout`` is a list.
     """
     several = isinstance(Tout, list | tuple)
     dtypes = [as_dtype(item) for item in (Tout if several else [Tout])]
     tensors = [as_tensor(item, name=f"input_{at}") for at, item in enumerate(inp)]
-    op = get_default_graph().create_op("PyFunc", tensors, dtypes, {"func": func}, name)
-    if several:
-        return list(op.outputs)
-    return op.outputs[0]
+    attributes = {"func": func, "several": several}
+    op = get_default_graph().create_op("PyFunc", tensors, dtypes, attributes, name)
+    return list(op.outputs) if several else op.outputs[0]
 
 
 def Assert(condition: Any, data: Sequence[Any], name: str | None = None) -> Operation:
@@ -54,13 +50,13 @@ def Assert(condition: Any, data: Sequence[Any], name: str | None = None) -> Oper
 
 
 def _py_func_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Any:
-    func = op.attributes["func"]
+    several = op.attributes["several"]
     try:
         with np.errstate(**step.errstate):
-            given = func(*(np.array(value) for value in inputs))
+            given = op.attributes["func"](*(np.array(value) for value in inputs))
     except Exception as error:
         raise UnknownError(op, f"{type(error).__name__}: {error}") from error
-    results = [given] if len(op.outputs) == 1 and not _is_wrapped(given) else list(given or ())
+    results = list(given or ()) if several else [given]
     if len(results) != len(op.outputs):
         raise InvalidArgumentError(
             op, f"The function returned {len(results)} values, {len(op.outputs)} were promised."
@@ -76,11 +72,6 @@ def _py_func_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Any:
             )
         made.append(array)
     return made[0] if len(made) == 1 else made
-
-
-def _is_wrapped(given: Any) -> bool:
-    """Whether one output was returned as a sequence of one array."""
-    return isinstance(given, list | tuple) and len(given) == 1 and isinstance(given[0], np.ndarray)
 
 
 def _assert_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Sequence[Any]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tfdbg_cli.engines.numpy.dtypes import Array, DType, Shape, as_dtype, bool_, compatible
+from tfdbg_cli.engines.numpy.executor import RunStep, VariableRef
 from tfdbg_cli.engines.numpy.graph import Graph, control_dependencies, get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 from tfdbg_cli.engines.numpy.ops.array_ops import identity
-from tfdbg_cli.engines.numpy.ops.constants import as_tensor
-from tfdbg_cli.engines.numpy.registry import define, no_gradient, same_shape, scalar_shape
-
-if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.executor import RunStep, VariableRef
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor, build
+from tfdbg_cli.engines.numpy.registry import define, same_shape, scalar_shape
 
 __all__ = [
     "Variable",
@@ -130,10 +128,7 @@ class Variable(Operand):
 
 
 def _update(op_type: str, ref: Tensor, value: Any, name: str | None) -> Tensor:
-    graph = get_default_graph()
-    with graph.name_scope(name or op_type) as scope:
-        value = as_tensor(value, ref.dtype, "value")
-        return graph.create_op(op_type, [ref, value], [ref.dtype], name=scope).outputs[0]
+    return build(op_type, [("ref", ref, None), ("value", value, 0)], name=name)
 
 
 def assign(ref: Variable, value: Any, name: str | None = None) -> Tensor:
@@ -153,10 +148,7 @@ def assign_sub(ref: Variable, value: Any, name: str | None = None) -> Tensor:
 
 def is_variable_initialized(ref: Variable, name: str | None = None) -> Tensor:
     """A boolean scalar: whether the variable has a value."""
-    graph = get_default_graph()
-    return graph.create_op(
-        "IsVariableInitialized", [ref.as_graph_element()], [bool_], name=name
-    ).outputs[0]
+    return build("IsVariableInitialized", [("ref", ref.as_graph_element(), None)], bool_, name=name)
 
 
 def global_variables() -> list[Variable]:
@@ -190,10 +182,6 @@ def global_variables_initializer() -> Operation:
     return variables_initializer(global_variables())
 
 
-def _variable_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> VariableRef:
-    return step.variable(op)
-
-
 def _updater(compute: Callable[[Array, Array], Array]) -> Callable[..., VariableRef]:
     def kernel(step: RunStep, op: Operation, inputs: list[Any]) -> VariableRef:
         ref: VariableRef = inputs[0]
@@ -210,14 +198,14 @@ def _assign_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> VariableR
     return ref.write(value)
 
 
-def _is_initialized_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
-    return np.asarray(inputs[0].is_initialized())
-
-
-define("VariableV2", _variable_kernel)
+define("VariableV2", lambda step, op, inputs: VariableRef(step.state, op))
 define("Assign", _assign_kernel, same_shape, ref_inputs=1)
 define("AssignAdd", _updater(np.add), same_shape, ref_inputs=1)
 define("AssignSub", _updater(np.subtract), same_shape, ref_inputs=1)
-define("IsVariableInitialized", _is_initialized_kernel, scalar_shape, ref_inputs=1)
+define(
+    "IsVariableInitialized",
+    lambda step, op, inputs: np.asarray(inputs[0].is_initialized()),
+    scalar_shape,
+    ref_inputs=1,
+)
 define("NoOp", lambda step, op, inputs: ())
-no_gradient("IsVariableInitialized")

@@ -8,29 +8,35 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, SteppedRun
+from tfdbg_cli.engines.base import Capture
 from tfdbg_cli.engines.kit.clock import Clock
+from tfdbg_cli.engines.kit.fitting import fitted_array, nobody_elses
+from tfdbg_cli.engines.kit.stepped import (
+    GraphStepper,
+    check_overridden,
+    names_to_restore,
+    no_step_done,
+)
 from tfdbg_cli.engines.numpy.contexts import Loop
 from tfdbg_cli.engines.numpy.dtypes import Array
 from tfdbg_cli.engines.numpy.errors import OpError
 from tfdbg_cli.engines.numpy.executor import PlanBlock
-from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 from tfdbg_cli.engines.numpy.recording import DEVICE, shown
 from tfdbg_cli.engines.numpy.session import PreparedRun
 from tfdbg_cli.engines.numpy.stepping.counterfactual import NodeCounterfactual
 from tfdbg_cli.engines.numpy.stepping.journal import JournaledState, JournaledStep, JournalEntry
 from tfdbg_cli.engines.numpy.stepping.layout import NodeLayout
-from tfdbg_cli.engines.numpy.stepping.overriding import as_override
 from tfdbg_cli.stepping.stepper import Step, StepOutcome
 
 __all__ = ["NumpyStepper"]
 
 
-class NumpyStepper(SteppedRun):
+class NumpyStepper(GraphStepper):
     """A run by the code of every run, item by item of its plan.
 
     Kernels write to no array that exists and variables are replaced, so that a step is undone by
@@ -46,6 +52,7 @@ class NumpyStepper(SteppedRun):
     can_iterate = True
 
     def __init__(self, run: PreparedRun, layout: NodeLayout, graph: Graph) -> None:
+        super().__init__()
         self._run = run
         self._graph = graph
         self._layout = layout
@@ -55,7 +62,6 @@ class NumpyStepper(SteppedRun):
         self._executor = JournaledStep(self._state, run.values, self._record, self._errstate)
         self._initial = dict(run.state.variables)
         self._values = run.values
-        self._position = 0
         #: Iterations done of the loop that is the next step.
         self._rounds = 0
         self._records: list[JournalEntry] = []
@@ -84,15 +90,23 @@ class NumpyStepper(SteppedRun):
         return self._layout.steps
 
     @property
-    def position(self) -> int:
-        """The index of the next step."""
-        return self._position
+    def is_over(self) -> bool:
+        """Whether the run was finished or discarded."""
+        return self._is_over
+
+    def readers(self, tensor_name: str) -> Sequence[int]:
+        """The indices of the steps that read a tensor."""
+        return self._layout.readers.get(tensor_name, ())
+
+    def has_read(self, index: int) -> bool:
+        """Whether a step has seen its inputs: a loop with its first iteration."""
+        rounds = self._rounds if self._failed is None else self._failed[0].rounds
+        return super().has_read(index) or (index == self._position and bool(rounds))
 
     def advance(self, iteration: bool = False) -> StepOutcome:
         """Do the next step; see `Stepper.advance`."""
         self._begin()
-        if self._position >= len(self.steps):
-            raise UserError("The run is at its end.")
+        self.check_not_at_end()
         return self._do(iteration)
 
     def _do(self, iteration: bool) -> StepOutcome:
@@ -145,9 +159,9 @@ class NumpyStepper(SteppedRun):
 
         A loop that is over is undone as a whole, however it was done.
         """
-        self._check_open()
+        self.check_open()
         if not self._records:
-            raise UserError("No step was done yet.")
+            raise no_step_done()
         index = self._records[-1].index
         start = len(self._records) - 1
         if index < self._position:  # it is over
@@ -178,13 +192,9 @@ class NumpyStepper(SteppedRun):
         self._rounds = record.rounds
         self._shadow = None
 
-    def _check_open(self) -> None:
-        if self._is_over:
-            raise UserError("This run is over.")
-
     def _begin(self) -> None:
         """Get ready for something new: what a step that has raised did is undone."""
-        self._check_open()
+        self.check_open()
         if self._failed is not None:
             record, _ = self._failed
             self._failed = None
@@ -205,13 +215,14 @@ class NumpyStepper(SteppedRun):
         tensor = self._layout.tensors.get(tensor_name)
         if tensor is None or tensor not in self._values:
             raise KeyError(tensor_name)
-        return _copy(self._values[tensor])
+        return nobody_elses(shown(self._values[tensor]))
 
     def override(self, tensor_name: str, value: Any) -> None:
         """Let a tensor have another value; see `Stepper.override`."""
-        self._check_open()
+        self.check_open()
         tensor = self._overridable(tensor_name)
-        array = as_override(tensor, value)
+        other = value.as_graph_element().name if isinstance(value, Operand) else ""
+        array = fitted_array(tensor_name, value, tensor.dtype, tensor.shape, other)
         self._begin()
         self._overrides[tensor_name] = array
         self._shadow = None
@@ -219,42 +230,19 @@ class NumpyStepper(SteppedRun):
             self._substitute(tensor, array)
 
     def _overridable(self, tensor_name: str) -> Tensor:
-        tensor = self._layout.tensors.get(tensor_name)
-        if tensor is None:
-            raise UserError(
-                f"There is no tensor {tensor_name} in this run.",
-                did_you_mean(tensor_name, self._layout.tensors),
-            )
-        maker = self._layout.makers[tensor_name]
-        step = self.steps[maker]
-        if step.unfit:
-            raise UserError(step.unfit)
-        if tensor_name not in step.outputs:
-            comes_out = f", or what comes out: {', '.join(step.outputs)}" if step.outputs else ""
-            raise UserError(
-                f"{tensor_name} is inside {step.node}, which is done as one step: nobody could "
-                "say which of its values is meant.",
-                f"Override what goes into it{comes_out}.",
-            )
-        is_made = maker < self._position and not step.is_feed
+        self.check_known(tensor_name, self._layout.tensors)
+        tensor, maker = self._layout.tensors[tensor_name], self._layout.makers[tensor_name]
+        self.check_inside(tensor_name, maker)
+        is_made = maker < self._position and not self.steps[maker].is_feed
         if is_made and tensor not in self._values:
-            raise UserError(f"{tensor_name} has no value in this run: its side was not taken.")
-        rounds = self._rounds if self._failed is None else self._failed[0].rounds
-        for reader in self._layout.readers.get(tensor_name, ()):
-            if reader < self._position or (reader == self._position and rounds):
-                raise UserError(
-                    f"{self.steps[reader].node} has used {tensor_name} already.",
-                    "`step -b` goes back.",
-                )
+            raise self.not_taken(tensor_name)
+        self.check_unread(tensor_name)
         return tensor
 
     def take_back(self, tensor_name: str) -> None:
         """Remove an override."""
-        self._check_open()
-        if tensor_name not in self._overrides:
-            raise UserError(
-                f"{tensor_name} is not overridden.", did_you_mean(tensor_name, self._overrides)
-            )
+        self.check_open()
+        check_overridden(tensor_name, self._overrides)
         self._begin()
         del self._overrides[tensor_name]
         self._shadow = None
@@ -294,7 +282,7 @@ class NumpyStepper(SteppedRun):
             )
         self._shadow.follow(self._records, self._position)
         found = self._shadow.value(tensor)
-        return None if found is None else _copy(found)
+        return None if found is None else nobody_elses(shown(found))
 
     # -- variables
 
@@ -315,12 +303,7 @@ class NumpyStepper(SteppedRun):
         """Give variables the value that they had before the first step."""
         self._begin()
         changed = {op.name: op for op in self._changed()}
-        names = [name.removesuffix(":0") for name in variables] or list(changed)
-        for name in names:
-            if name not in changed:
-                raise UserError(
-                    f"No step has changed a variable {name}.", did_you_mean(name, changed)
-                )
+        names = names_to_restore(variables, changed)
         for name in names:
             op = changed[name]
             before = self._initial.get(op)
@@ -392,17 +375,17 @@ class NumpyStepper(SteppedRun):
 
     def withhold(self) -> None:
         """Give the session its variables back until the run is finished."""
-        self._check_open()
+        self.check_open()
         self._state.withhold(self._initial)
 
     def variable(self, name: str) -> Any:
         """The value of a variable as the steps that were done have left it, if it has one."""
         found = [value for op, value in self._state.variables.items() if op.name == name]
-        return _copy(found[0]) if found else None
+        return nobody_elses(shown(found[0])) if found else None
 
     def discard(self) -> None:
         """Put variables and random streams back as they were before the first step."""
-        self._check_open()
+        self.check_open()
         records = [*self._records, *([self._failed[0]] if self._failed is not None else [])]
         effects = [name for record in records for name in record.effects]
         if effects:
@@ -415,8 +398,3 @@ class NumpyStepper(SteppedRun):
         while self._records:
             self._undo(self._records.pop())
         self._is_over = True
-
-
-def _copy(value: Any) -> Any:
-    seen = shown(value)
-    return np.array(seen) if isinstance(seen, np.ndarray) else seen

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from tensorflow.python.framework import function_def_to_graph
 
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
+from tfdbg_cli.engines.tensorflow.private import function_of, functions_of
 
 __all__ = ["Functions", "Inner", "argument_index", "kind_of"]
 
@@ -118,7 +119,7 @@ class Functions:
 
     def is_call(self, op: Any) -> bool:
         """Whether an operation runs a function of the graph's library."""
-        return op.type in FUNCTIONAL or op.type in getattr(self._graph, "_functions", {})
+        return op.type in FUNCTIONAL or op.type in functions_of(self._graph)
 
     def names(self, calls: Iterable[Any]) -> Iterator[str]:
         """The names of all nodes in the bodies that operations call, directly or not."""
@@ -216,7 +217,7 @@ def kind_of(call: Any) -> str:
 
 
 def _make_body(graph: Any, name: str) -> _FunctionBody:
-    function = graph._functions.get(name) or graph._get_function(name)
+    function = function_of(graph, name)
     definition = function.definition
     body = getattr(function, "graph", None)
     traced = body is not None

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 from tfdbg_cli.dumps.tfdbg_dir.names import parse_feed_node_name
 from tfdbg_cli.engines.tensorflow.bodies.functions import Functions, Inner
+from tfdbg_cli.engines.tensorflow.private import functions_of
 
 __all__ = ["Executed", "NodeOrigin", "Origins"]
 
@@ -145,7 +146,7 @@ class Origins:
         """Find the functions whose bodies were executed as they are, also within each other."""
         waiting: dict[tuple[str, str], list[tuple[int, int]]] = {}
         for one in executed:
-            if one.kernel in FUNCTIONAL or one.kernel in getattr(self._graph, "_functions", {}):
+            if one.kernel in FUNCTIONAL or one.kernel in functions_of(self._graph):
                 span = one.start, one.start + one.exec_time
                 waiting.setdefault((one.name, one.kernel), []).append(span)
         found = True

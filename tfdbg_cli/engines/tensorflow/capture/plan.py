@@ -15,6 +15,7 @@ from tfdbg_cli.engines.tensorflow.bodies.functions import Inner
 from tfdbg_cli.engines.tensorflow.capture.liveness import Liveness
 from tfdbg_cli.engines.tensorflow.capture.topology import Buffers, order, walk
 from tfdbg_cli.engines.tensorflow.capture.values import Constant, base_dtype_name, holdable
+from tfdbg_cli.engines.tensorflow.private import functions_of, is_reference
 from tfdbg_cli.engines.tensorflow.sessions.requests import RunRequest
 
 __all__ = ["CapturePlan", "PlanCache", "PlannedTensor", "make_plan"]
@@ -199,7 +200,7 @@ class _Planner:
         buffers: Buffers,
     ) -> None:
         self._graph = graph
-        self._functions = getattr(graph, "_functions", {})
+        self._functions = functions_of(graph)
         self._plan = plan
         self._request = request
         self._asked = asked
@@ -244,7 +245,7 @@ class _Planner:
             key = (op, slot)
             if key in plan.fed or not self._wanted(op, tensor):
                 continue
-            by_reference = tensor.dtype._is_ref_dtype
+            by_reference = is_reference(tensor)
             if key in self._asked:
                 self._fetch(op, slot, tensor, position)
             elif certain and kind == "Const":

@@ -6,6 +6,8 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
+from tfdbg_cli.engines.tensorflow.private import is_reference, serial_of
+
 __all__ = ["Buffers", "Edges", "order", "walk"]
 
 # What hands on the buffer of an input, always or at times: an array fetched from it changes with
@@ -110,7 +112,7 @@ def order(edges: dict[Any, Edges], frames: Mapping[Any, tuple[str, ...]]) -> lis
             for source, _ in data:
                 for name in frames.get(source, ())[:1]:
                     depend(op, name)
-    ready = [(op._id, op.name, op) for op in edges if waiting[op] == 0]
+    ready = [(serial_of(op), op.name, op) for op in edges if waiting[op] == 0]
     heapq.heapify(ready)
     found: list[Any] = []
     while ready:
@@ -125,10 +127,10 @@ def order(edges: dict[Any, Edges], frames: Mapping[Any, tuple[str, ...]]) -> lis
                 if isinstance(consumer, str):
                     done.append(consumer)
                 else:
-                    heapq.heappush(ready, (consumer._id, consumer.name, consumer))
+                    heapq.heappush(ready, (serial_of(consumer), consumer.name, consumer))
     if len(found) < len(edges):
         ordered = set(found)
-        found.extend(sorted((op for op in edges if op not in ordered), key=lambda op: op._id))
+        found.extend(sorted((op for op in edges if op not in ordered), key=serial_of))
     return found
 
 
@@ -281,4 +283,4 @@ def _is_flat(tensor: Any) -> bool:
 
 
 def _by_reference(op: Any, slot: int) -> bool:
-    return bool(op.outputs[slot].dtype._is_ref_dtype)
+    return is_reference(op.outputs[slot])

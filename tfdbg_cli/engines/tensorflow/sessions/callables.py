@@ -14,6 +14,7 @@ from tensorflow.python.framework import dtypes
 from tfdbg_cli.dumps.elements import tensor_name_of
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import CannotStep, Capture, RunCall, SteppedRun, Watch
+from tfdbg_cli.engines.tensorflow.private import make_callable
 from tfdbg_cli.engines.tensorflow.sessions import guard
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
 
@@ -93,7 +94,7 @@ class Callables:
         with self._lock:
             made = self._plain.get(key)
             if made is None:
-                made = self._adapter.session._make_callable_from_options(options)
+                made = make_callable(self._adapter.session, options)
                 self._plain[key] = made
                 while len(self._plain) > _MOST:
                     self._plain.popitem(last=False)

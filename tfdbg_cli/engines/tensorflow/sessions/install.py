@@ -11,7 +11,11 @@ from typing import Any
 
 from tensorflow.python.client import session as tf_session
 
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.streams import tell
 from tfdbg_cli.engines.base import WrapSession
+from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.tensorflow.private import CALLABLE_MADE, NAMES, RUN_DONE, monitored_class
 from tfdbg_cli.engines.tensorflow.sessions import guard
 from tfdbg_cli.engines.tensorflow.stacks import keep_code
 
@@ -44,9 +48,8 @@ _KERAS_BACKENDS = frozenset(
 _lock = threading.RLock()
 _wraps: list[WrapSession] = []
 _open = 0
-_originals: dict[tuple[type, str], Any] = {}
-
-_MONITORED = "tensorflow.python.training.monitored_session"
+_patches = PatchSet(NAMES.framework)
+_monitored: type | None = None
 
 
 def _housekeeping(depth: int) -> bool:
@@ -66,11 +69,15 @@ def install(wrap: WrapSession) -> Callable[[], None]:
 
     Returns:
         A function that undoes it; it may be called more than once.
+
+    Raises:
+        UserError: this TensorFlow has other sessions; nothing was changed.
     """
     with _lock:
         _open_doors()
         keep_code()
         _wraps.append(wrap)
+    NAMES.tell_version()
     undone = False
 
     def undo() -> None:
@@ -106,51 +113,50 @@ def _wrap() -> WrapSession | None:
 
 def _open_doors() -> None:
     global _open
-    _open += 1
-    if _open == 1:
+    if not _open:
         base = tf_session.BaseSession
-        _patch(base, "run", _session_run)
-        _patch(base, "make_callable", _make_callable)
-        _patch(base, "_make_callable_from_options", _make_callable_from_options)
-        _patch(base, "partial_run_setup", _partial_run_setup)
-        _patch(base, "partial_run", _partial_run)
-        _patch(base, "_do_run", _do_run)
+        with _patches.together():
+            _patches.replace(base, "run", _session_run)
+            _patches.replace(base, "make_callable", _make_callable)
+            _patches.replace(base, CALLABLE_MADE, _make_callable_from_options)
+            _patches.replace(base, "partial_run_setup", _partial_run_setup)
+            _patches.replace(base, "partial_run", _partial_run)
+            _patches.replace(base, RUN_DONE, _do_run)
+    _open += 1
     _patch_monitored()
 
 
 def _patch_monitored() -> None:
     """Patch the monitored sessions once their module is there.
 
-    It is not imported for that: TensorFlow may be in the middle of its own import. A monitored
-    session runs its initialization through a plain session first, so this is in time.
+    A monitored session runs its initialization through a plain session first, so this is in time.
     """
-    owner = getattr(sys.modules.get(_MONITORED), "_MonitoredSession", None)
-    if owner is not None and (owner, "run") not in _originals:
+    global _monitored
+    owner = monitored_class()
+    if owner is not None and owner is not _monitored:
         with _lock:
-            if _open and (owner, "run") not in _originals:
-                _patch(owner, "run", _monitored_run)
-                _patch(owner, "run_step_fn", _run_step_fn)
+            if _open and owner is not _monitored:
+                _monitored = owner
+                try:
+                    with _patches.together():
+                        _patches.replace(owner, "run", _monitored_run)
+                        _patches.replace(owner, "run_step_fn", _run_step_fn)
+                except UserError as error:
+                    _tell_once(f"runs of monitored sessions go undebugged: {error}")
 
 
-def _patch(owner: type, name: str, make: Callable[[Callable[..., Any]], Any]) -> None:
-    original = owner.__dict__[name]
-    _originals[owner, name] = (original, make(original))
-    setattr(owner, name, _originals[owner, name][1])
+_tell_once = functools.cache(tell)
 
 
 def _close_doors() -> None:
-    global _open
+    global _open, _monitored
     _open -= 1
-    if _open == 0:
-        for (owner, name), (original, patched) in _originals.items():
-            # If somebody else has patched on top of it, ours stays below and lets all pass.
-            if owner.__dict__.get(name) is patched:
-                setattr(owner, name, original)
-        _originals.clear()
+    if not _open:
+        _patches.undo()  # what somebody has patched on top of stays, and lets all pass
+        _monitored = None
 
 
 def _session_run(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def run(
         self: Any,
         fetches: Any,
@@ -175,7 +181,6 @@ def _session_run(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _make_callable(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def make_callable(
         self: Any, fetches: Any, feed_list: Any = None, accept_options: bool = False
     ) -> Any:
@@ -202,7 +207,6 @@ _OPTIONS = {"options", "run_metadata"}
 
 
 def _make_callable_from_options(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def make_callable_from_options(self: Any, callable_options: Any) -> Any:
         plain = original(self, callable_options)
         if _wrap() is None or callable_options.tensor_connection:
@@ -225,7 +229,6 @@ def _make_callable_from_options(original: Callable[..., Any]) -> Callable[..., A
 
 
 def _partial_run_setup(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def partial_run_setup(self: Any, fetches: Any, feeds: Any = None) -> Any:
         wrap = _wrap()
         if wrap is None:
@@ -237,7 +240,6 @@ def _partial_run_setup(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _partial_run(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def partial_run(self: Any, handle: Any, fetches: Any, feed_dict: Any = None) -> Any:
         wrap = _wrap()
         if wrap is None:
@@ -259,7 +261,6 @@ def _do_run(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _monitored_run(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def run(
         self: Any,
         fetches: Any,
@@ -277,7 +278,6 @@ def _monitored_run(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _run_step_fn(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def run_step_fn(self: Any, step_fn: Any) -> Any:
         from tensorflow.python.util import function_utils
 

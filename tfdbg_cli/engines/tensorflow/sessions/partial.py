@@ -6,13 +6,12 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from tensorflow.python.client import session as tf_session
-
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, RunCall, Watch
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.tensorflow.capture.plan import CapturePlan, PlannedTensor, make_plan
 from tfdbg_cli.engines.tensorflow.capture.topology import walk
+from tfdbg_cli.engines.tensorflow.private import conversions
 from tfdbg_cli.engines.tensorflow.sessions import guard
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt_late, run_plainly
 from tfdbg_cli.engines.tensorflow.sessions.requests import Kept, RunRequest, resolve
@@ -226,7 +225,7 @@ def _resolve_setup(graph: Any, fetches: Any, feeds: Any) -> RunRequest:
     keys = feeds if isinstance(feeds, list | tuple) else [] if feeds is None else [feeds]
     tensors = []
     for key in keys:
-        for kind, _, _, expand in tf_session._REGISTERED_EXPANSIONS:
+        for kind, _, _, expand in conversions:
             if isinstance(key, kind):
                 for part in expand(key):
                     tensors.append(

@@ -12,6 +12,7 @@ from tensorflow.python.ops import session_ops
 from tensorflow.python.util import nest
 
 from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.engines.tensorflow.private import conversions, fetch_mapper, fields_of
 
 __all__ = ["Kept", "RunRequest", "feed_pairs", "feed_values", "fetch_labels", "resolve"]
 
@@ -79,7 +80,7 @@ def feed_pairs(feed_dict: Any) -> Iterator[tuple[Any, Any]]:
     if not feed_dict:
         return
     for key, value in nest.flatten_dict_items(feed_dict).items():
-        for kind, _, expand, _ in tf_session._REGISTERED_EXPANSIONS:
+        for kind, _, expand, _ in conversions:
             if isinstance(key, kind):
                 yield from expand(key, value)
                 break
@@ -96,7 +97,7 @@ def resolve(graph: Any, fetches: Any, feed_dict: Any) -> RunRequest:
         Exception: the run itself would fail on these arguments, and says why better than this.
     """
     with graph.as_default():
-        elements = tf_session._FetchMapper.for_fetch(fetches).unique_fetches()
+        elements = fetch_mapper(fetches).unique_fetches()
     tensors: list[Any] = []
     targets: list[Any] = []
     for element in elements:
@@ -125,8 +126,8 @@ def _leaves(fetches: Any) -> Iterator[Any]:
     elif isinstance(fetches, Mapping):
         for item in fetches.values():
             yield from _leaves(item)
-    elif tf_session._is_attrs_instance(fetches):
-        for item in tf_session._get_attrs_values(fetches):
+    elif (fields := fields_of(fetches)) is not None:
+        for item in fields:
             yield from _leaves(item)
     else:
         yield fetches
@@ -147,7 +148,7 @@ def fetch_labels(fetches: Any) -> list[str]:
 
 
 def _components(leaf: Any) -> list[Any]:
-    for kind, expand, _, _ in tf_session._REGISTERED_EXPANSIONS:
+    for kind, expand, _, _ in conversions:
         if isinstance(leaf, kind):
             return list(expand(leaf)[0])
     return [leaf]

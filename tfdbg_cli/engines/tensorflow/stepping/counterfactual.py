@@ -12,6 +12,7 @@ from tensorflow.python.client import session as tf_session
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.tensorflow.private import config_of, functions_of
 from tfdbg_cli.engines.tensorflow.sessions import errors, guard
 from tfdbg_cli.engines.tensorflow.stepping.effects import VARIABLES
 from tfdbg_cli.engines.tensorflow.stepping.layout import Unit, UnitLayout
@@ -74,7 +75,7 @@ class Counterfactuals:
         arguments: tuple[Any, Any, Any, Any],
     ) -> None:
         self._adapter, self.layout = adapter, layout
-        self._calls = FUNCTIONAL | getattr(adapter.framework_graph, "_functions", {}).keys()
+        self._calls = FUNCTIONAL | functions_of(adapter.framework_graph).keys()
         run = guard.runner(adapter.session)
         known = [state for state in layout.users if state.type in VARIABLES]
         # A class of the program's may do more in its `run`: that is for the run alone.
@@ -208,7 +209,7 @@ class Counterfactuals:
                 bool(session.sess_str),
             )
             graph, kind = self._adapter.framework_graph, type(self._adapter)
-            return scratch.run(graph, session._config, kind)
+            return scratch.run(graph, config_of(session), kind)
 
     def _place(self, error: BaseException, record: RunRecord, candidates: Any) -> int:
         """The step that has failed."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
+from tfdbg_cli.engines.tensorflow.private import is_reference
 
 __all__ = ["PRINTS", "VARIABLES", "Effect", "Effects", "is_handle"]
 
@@ -142,7 +143,7 @@ class Effects:
 
 def is_handle(tensor: Any) -> bool:
     """Whether a tensor stands for state, not for a value: a reference or a resource."""
-    return bool(tensor.dtype._is_ref_dtype) or tensor.dtype.base_dtype.name == "resource"
+    return is_reference(tensor) or tensor.dtype.base_dtype.name == "resource"
 
 
 def source_of(tensor: Any) -> Any:
@@ -168,7 +169,7 @@ def _is_written(op: Any, index: int) -> bool:
     """Whether an operation may change the variable that one of its inputs stands for."""
     if op.type in _HARMLESS or _passes(op):
         return False
-    if not op.inputs[index].dtype._is_ref_dtype:
+    if not is_reference(op.inputs[index]):
         return True
     # A reference is read wherever a value is declared.
     return bool(list(_arguments(op))[index].is_ref)

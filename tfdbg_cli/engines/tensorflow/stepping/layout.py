@@ -10,6 +10,7 @@ from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
 from tfdbg_cli.engines.tensorflow.capture.liveness import Liveness
 from tfdbg_cli.engines.tensorflow.capture.topology import Buffers, order, walk
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
+from tfdbg_cli.engines.tensorflow.private import is_reference, serial_of
 from tfdbg_cli.engines.tensorflow.sessions.requests import RunRequest
 from tfdbg_cli.engines.tensorflow.stepping.effects import VARIABLES, Effects, is_handle
 from tfdbg_cli.stepping.stepper import Step
@@ -102,7 +103,7 @@ class UnitLayout:
     def variables(self) -> list[Any]:
         """The variables that the run may write, in the order of the graph."""
         found = {variable for unit in self.units for variable in unit.writes}
-        return sorted(found, key=lambda op: op._id)
+        return sorted(found, key=serial_of)
 
     def writers(self, variable: Any) -> list[int]:
         """The indices of the units that may write a variable."""
@@ -125,14 +126,14 @@ class UnitLayout:
         return (
             self.always(op)
             and not self._alive.chooses(op)
-            and not tensor.dtype._is_ref_dtype
+            and not is_reference(tensor)
             and holdable(tensor.dtype)
         )
 
     def shown(self, op: Any, slot: int) -> bool:
         """Whether a tensor has a value in every run that a dump can show."""
         tensor = op.outputs[slot]
-        if not tensor.dtype._is_ref_dtype:
+        if not is_reference(tensor):
             return self.certain(op, slot)
         is_variable = tensor.dtype.base_dtype.name != "string"
         return self.always(op) and is_variable and holdable(tensor.dtype)
@@ -297,7 +298,7 @@ def _unfit(op: Any) -> str:
     if not op.outputs:
         return f"{op.name} makes no tensor."
     tensor = op.outputs[0]
-    if tensor.dtype._is_ref_dtype:
+    if is_reference(tensor):
         what = "the variable" if op.type in VARIABLES else "a reference to a variable"
         return (
             f"{op.name} gives {what} itself and no value: override what goes into it or what "

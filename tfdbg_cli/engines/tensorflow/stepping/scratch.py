@@ -20,6 +20,7 @@ from tensorflow.core.protobuf import config_pb2
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.tensorflow.private import functions_of, is_reference
 from tfdbg_cli.engines.tensorflow.sessions import guard
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
 from tfdbg_cli.engines.tensorflow.stepping.effects import PRINTS
@@ -157,9 +158,9 @@ class Scratch:
         if op in self._ops and edge not in self._layout.fed:
             return f"{op.name}:{slot}"
         tensor = op.outputs[slot]
-        if tensor.dtype._is_ref_dtype:  # an update that is not to count hands on its variable
+        if is_reference(tensor):  # an update that is not to count hands on its variable
             source = tensor
-            while source.dtype._is_ref_dtype and source.op not in self._ops:
+            while is_reference(source) and source.op not in self._ops:
                 source = source.op.inputs[0]
             return f"{source.op.name}:{source.value_index}"
         value = self._record.array(tensor)
@@ -239,7 +240,7 @@ class Scratch:
 
     def _library(self, graph: Any) -> None:
         """The functions of the program's graph; what they print was printed."""
-        for function in getattr(graph, "_functions", {}).values():
+        for function in functions_of(graph).values():
             definition = self._graph.library.function.add()
             definition.CopyFrom(function.definition)
             arguments = {each.name for each in definition.signature.input_arg}

@@ -14,16 +14,23 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from tensorflow.python.client import session as tf_session
 from tensorflow.python.framework import errors_impl as errors
 
-from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import CannotStep, Capture, SessionAdapter, SteppedRun
+from tfdbg_cli.engines.base import CannotStep, Capture, SessionAdapter
+from tfdbg_cli.engines.kit.fitting import fitted_array, nobody_elses
+from tfdbg_cli.engines.kit.stepped import (
+    GraphStepper,
+    check_overridden,
+    names_to_restore,
+    no_step_done,
+)
 from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
+from tfdbg_cli.engines.tensorflow.private import fetch_handler, is_reference
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
 from tfdbg_cli.engines.tensorflow.sessions.requests import resolve
 from tfdbg_cli.engines.tensorflow.stepping.caveats import caveats_of, updated_already
@@ -34,7 +41,6 @@ from tfdbg_cli.engines.tensorflow.stepping.layout import Unit, UnitLayout, make_
 from tfdbg_cli.engines.tensorflow.stepping.record import RunRecord
 from tfdbg_cli.engines.tensorflow.stepping.region import Region
 from tfdbg_cli.engines.tensorflow.stepping.session import SessionVariables
-from tfdbg_cli.engines.tensorflow.stepping.values import as_override, copied
 from tfdbg_cli.stepping.stepper import Step, StepOutcome
 
 __all__ = ["TensorFlowStepper", "make_stepper"]
@@ -61,7 +67,7 @@ def make_stepper(
     return TensorFlowStepper(adapter, make_layout(request, functions), arguments)
 
 
-class TensorFlowStepper(SteppedRun):
+class TensorFlowStepper(GraphStepper):
     """A run that was made already, and the runs that it would have been with other values.
 
     Args:
@@ -78,11 +84,11 @@ class TensorFlowStepper(SteppedRun):
     def __init__(
         self, adapter: SessionAdapter, layout: UnitLayout, arguments: tuple[Any, Any, Any, Any]
     ) -> None:
+        super().__init__()
         self._adapter, self._layout = adapter, layout
         self._fetches = arguments[0]
         self.returned: Callable[[Any], Any] = lambda value: value
         self._worlds = worlds = Counterfactuals(adapter, layout, arguments)
-        self._position = 0
         self._changes = OverrideSet(layout)
         self._region: Region | None = None
         self._made_world: Counterfactual | None = None
@@ -102,16 +108,19 @@ class TensorFlowStepper(SteppedRun):
         return self._layout.steps
 
     @property
-    def position(self) -> int:
-        """The index of the next step."""
-        return self._position
+    def is_over(self) -> bool:
+        """Whether the run was finished or stopped."""
+        return self._capture is not None
+
+    def readers(self, tensor_name: str) -> Sequence[int]:
+        """The indices of the steps that read a tensor."""
+        return self._changes.readers(tensor_name)
 
     def advance(self, iteration: bool = False) -> StepOutcome:
         """Do the next step; see `Stepper.advance`."""
         del iteration
-        self._check_open()
-        if self._position >= len(self.steps):
-            raise UserError("The run is at its end.")
+        self.check_open()
+        self.check_not_at_end()
         index = self._position
         if self._is_changed(index):
             world = self._world()
@@ -126,17 +135,13 @@ class TensorFlowStepper(SteppedRun):
 
     def back(self) -> Step:
         """Undo the last step."""
-        self._check_open()
+        self.check_open()
         if not self._position:
-            raise UserError("No step was done yet.")
+            raise no_step_done()
         self._position -= 1
         if self._changes.go_back(self._position):
             self._use(self._changes)
         return self.steps[self._position]
-
-    def _check_open(self) -> None:
-        if self._capture is not None:
-            raise UserError("This run is over.")
 
     # What is different from the recorded run.
 
@@ -194,7 +199,7 @@ class TensorFlowStepper(SteppedRun):
 
     def value(self, tensor_name: str) -> Any:
         """A copy of the value of a tensor; of one inside a loop, that of its last iteration."""
-        return copied(self._get(tensor_name))
+        return nobody_elses(self._get(tensor_name))
 
     def _get(self, tensor_name: str) -> Any:
         """The value of a tensor, whoever holds it."""
@@ -207,55 +212,44 @@ class TensorFlowStepper(SteppedRun):
 
     def original(self, tensor_name: str) -> Any | None:
         """What a tensor was in the run as it is without overrides; ``None``: it had no value."""
-        return copied(self._worlds.record.value(tensor_name))
+        return nobody_elses(self._worlds.record.value(tensor_name))
 
     def override(self, tensor_name: str, value: Any) -> None:
         """Let a tensor have another value; see `Stepper.override`."""
-        self._check_open()
+        self.check_open()
         tensor = self._overridable(tensor_name)
-        array = as_override(tensor, value)
+        is_tensor = hasattr(value, "op") and hasattr(value, "value_index")
+        dtype = np.dtype(tensor.dtype.base_dtype.as_numpy_dtype)
+        shape = None if tensor.shape.rank is None else tensor.shape.as_list()
+        array = fitted_array(tensor_name, value, dtype, shape, value.name if is_tensor else "")
         changes = self._changes.copy()
         changes.set(tensor_name, array)
         self._use(changes)
 
     def _overridable(self, tensor_name: str) -> Any:
-        tensor = self._layout.tensors.get(tensor_name)
-        if tensor is None:
-            if self._worlds.record.place(tensor_name) is not None:
-                raise UserError(
-                    f"{tensor_name} is inside of a function that is called as one step.",
-                    "Override what goes into it or what comes out.",
-                )
+        tensors = self._layout.tensors
+        if tensor_name not in tensors and self._worlds.record.place(tensor_name) is not None:
             raise UserError(
-                f"There is no tensor {tensor_name} in this run.",
-                did_you_mean(tensor_name, self._layout.tensors),
+                f"{tensor_name} is inside of a function that is called as one step.",
+                "Override what goes into it or what comes out.",
             )
+        self.check_known(tensor_name, tensors)
+        tensor = tensors[tensor_name]
         edge = _edge(tensor)
         unit = self._layout.unit_of.get(edge[0])
         if edge not in self._layout.fed and unit is not None:
             self._check_fit(tensor, unit)
-        for reader in self._changes.readers(tensor_name):
-            if reader < self._position:
-                raise UserError(
-                    f"{self.steps[reader].node} has used {tensor_name} already.",
-                    "`step -b` goes back.",
-                )
+        self.check_unread(tensor_name)
         return tensor
 
     def _check_fit(self, tensor: Any, unit: Unit) -> None:
-        step, name = unit.step, tensor.name
-        if step.unfit:
-            raise UserError(step.unfit)
-        if name not in step.outputs:
-            raise UserError(
-                f"{name} is inside of {step.node}, which is done as one step.",
-                f"Override what goes into it, or what comes out: {', '.join(step.outputs)}.",
-            )
-        if tensor.dtype._is_ref_dtype or not holdable(tensor.dtype):
+        name = tensor.name
+        self.check_inside(name, unit.index)
+        if is_reference(tensor) or not holdable(tensor.dtype):
             raise UserError(f"{name} is a handle, which no array can stand for.")
         is_made = unit.index < self._position
         if is_made and not self._layout.certain(*_edge(tensor)) and not self.has(name):
-            raise UserError(f"{name} has no value in this run: its side was not taken.")
+            raise self.not_taken(name)
 
     def shape(self, tensor_name: str) -> tuple[int, ...] | None:
         """The shape of a tensor, where the graph knows it."""
@@ -281,12 +275,8 @@ class TensorFlowStepper(SteppedRun):
 
     def take_back(self, tensor_name: str) -> None:
         """Remove an override."""
-        self._check_open()
-        if tensor_name not in self._changes.overrides:
-            raise UserError(
-                f"{tensor_name} is not overridden.",
-                did_you_mean(tensor_name, self._changes.overrides),
-            )
+        self.check_open()
+        check_overridden(tensor_name, self._changes.overrides)
         changes = self._changes.copy()
         changes.take_back(tensor_name, self._position)
         self._use(changes)
@@ -333,14 +323,10 @@ class TensorFlowStepper(SteppedRun):
 
         The session's variable gets it when the run is finished, updates to come included.
         """
-        self._check_open()
+        self.check_open()
         changed = {variable.name: variable for variable in self._updated()}
-        names = [name.removesuffix(":0") for name in variables] or list(changed)
+        names = names_to_restore(variables, changed)
         for name in names:
-            if name not in changed:
-                raise UserError(
-                    f"No step has changed a variable {name}.", did_you_mean(name, changed)
-                )
             if changed[name] in self._worlds.stuck:
                 raise UserError(f"The graph has no operation to read or set {name}.")
             if changed[name] not in self._worlds.initial:
@@ -421,7 +407,7 @@ class TensorFlowStepper(SteppedRun):
 
     def withhold(self) -> None:
         """Give the session its variables back until the run is finished."""
-        self._check_open()
+        self.check_open()
         left = self._variables.withhold()
         if left:
             self.caveats = (*self.caveats, updated_already(left))
@@ -447,7 +433,7 @@ class TensorFlowStepper(SteppedRun):
 
     def _fetched(self) -> Any:
         """What the run returns: the fetches in the caller's own structure."""
-        handler = tf_session._FetchHandler(self._adapter.framework_graph, self._fetches, {})
+        handler = fetch_handler(self._adapter.framework_graph, self._fetches, {})
         values = []
         for tensor in handler.fetches():
             if not self.has(tensor.name):  # as the runtime says it
@@ -481,7 +467,7 @@ class TensorFlowStepper(SteppedRun):
 
     def stop(self) -> None:
         """End the run where it is: variables are as the steps that were done have left them."""
-        self._check_open()
+        self.check_open()
         worlds, change = self._worlds, self._changes.cut(self._position)
         for variable in change.undone:
             if variable in worlds.stuck or variable not in worlds.initial:
@@ -497,7 +483,7 @@ class TensorFlowStepper(SteppedRun):
 
 def _returned(value: Any) -> Any:
     """An array as ``Session.run`` returns it: scalars are no arrays."""
-    value = copied(value)
+    value = nobody_elses(value)
     return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
 
 

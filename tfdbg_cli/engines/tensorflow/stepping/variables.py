@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.engines.tensorflow.private import is_reference, serial_of
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
 
 __all__ = ["VariableDoors"]
@@ -36,11 +37,11 @@ class VariableDoors:
 
     def _look(self, variable: Any) -> None:
         handle = variable.outputs[0]
-        if handle.dtype._is_ref_dtype:
+        if is_reference(handle):
             self._getters[variable] = handle
         # The runtime's optimizer may compute a sum from what it is made of, though it is fed: the
         # initializer, which comes first, assigns what is mostly a constant.
-        for op in sorted(handle.consumers(), key=lambda each: each._id):
+        for op in sorted(handle.consumers(), key=serial_of):
             # What an operation waits for would be executed as well.
             if op.control_inputs or op.inputs[0] is not handle:
                 continue
@@ -48,7 +49,7 @@ class VariableDoors:
                 self._getters.setdefault(variable, op.outputs[0])
             elif op.type in _WRITES and op.graph.is_feedable(op.inputs[1]):
                 value = op.inputs[1]
-                if not value.dtype._is_ref_dtype:
+                if not is_reference(value):
                     self._setters.setdefault(variable, (op, value))
 
     def can_read(self, variable: Any) -> bool:

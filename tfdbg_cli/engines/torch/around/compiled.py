@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
-from types import FrameType, FunctionType
+from types import FrameType
 from typing import Any
 
 import torch
 
+from tfdbg_cli.dumps.sources import is_debugger_path
+from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.torch.private import (
+    COMPILER,
+    COMPILERS,
+    NAMES,
+    PYTORCH,
+    keep_out,
+    put_compiler_callback,
+    put_stance,
+    set_callback,
+    stance,
+)
 from tfdbg_cli.engines.torch.record.capture import CaptureMode
 
 __all__ = [
@@ -20,41 +32,15 @@ __all__ = [
     "is_guarded",
     "is_inside",
     "is_product",
-    "keep_out",
-    "know_call",
 ]
-
-# The part of the compiler that is there as soon as torch is; the rest comes with its first use.
-_frames: Any = torch._C._dynamo.eval_frame
-_set_callback: Callable[[Any], Any] = _frames.set_eval_frame
-
-_COMPILER = "torch._dynamo.eval_frame"
-_OURS = os.path.dirname(os.path.dirname(__file__))
-_PYTORCH = torch.__path__[0]
-_COMPILERS = tuple(
-    os.path.join(_PYTORCH, name, "") for name in ("_dynamo", "_functorch", "_inductor")
-)
-
-
-def keep_out(function: Callable[..., Any]) -> None:
-    """Let the compiler skip the frame of a function; what that calls is compiled as ever."""
-    assert isinstance(function, FunctionType)
-    code = function.__code__
-    skip = getattr(_frames, "skip_code", None)  # in older versions
-    if skip is not None:
-        skip(code)
-    elif hasattr(_frames, "_FrameExecStrategy"):
-        action = _frames._FrameAction
-        strategy = _frames._FrameExecStrategy(action.SKIP, action.DEFAULT)
-        _frames.set_code_exec_strategy(code, strategy)
 
 
 def is_inside() -> bool:
     """Whether this thread is in code that the compiler looks at as it runs."""
-    callback = _set_callback(None)
+    callback = set_callback(None)
     if callback is None:
         return False
-    _set_callback(callback)
+    set_callback(callback)
     return True
 
 
@@ -90,9 +76,9 @@ def is_product(module: torch.nn.Module, frame: FrameType | None) -> bool:
         return False
     while frame is not None:
         path = frame.f_code.co_filename
-        if path.startswith(_COMPILERS):
+        if path.startswith(COMPILERS):
             return True
-        if not path.startswith((_PYTORCH, _OURS)):
+        if not path.startswith(PYTORCH) and not is_debugger_path(path):
             return False
         frame = frame.f_back
     return False
@@ -107,35 +93,24 @@ def aside(around: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def call(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        callback = _set_callback(None)
+        callback = set_callback(None)
         if callback is None:
             return around(original, *args, **kwargs)
 
         def resumed(*args: Any, **kwargs: Any) -> Any:
-            _set_callback(_wanted(callback))
+            set_callback(_wanted(callback))
             try:
                 return original(*args, **kwargs)
             finally:
-                _set_callback(None)
+                set_callback(None)
 
         try:
             return around(resumed, *args, **kwargs)
         finally:
-            _set_callback(_wanted(callback))
+            set_callback(_wanted(callback))
 
     keep_out(call)
     return call
-
-
-def know_call(old: Any, new: Any) -> None:
-    """Tell the compiler that ``Module.__call__`` is replaced.
-
-    It goes straight to ``forward`` where it knows ``__call__``.
-    """
-    for name in ("torch._dynamo.utils", "torch._dynamo.variables.nn_module"):
-        module: Any = sys.modules.get(name)
-        if getattr(module, "unpatched_nn_module_call", None) is old:
-            module.unpatched_nn_module_call = new
 
 
 def can_be_opaque() -> bool:
@@ -152,11 +127,11 @@ class OpaqueMode(CaptureMode):
 
     def __torch_dispatch__(self, *args: Any, **kwargs: Any) -> Any:
         """One op."""
-        callback = _set_callback(None)
+        callback = set_callback(None)
         try:
             return super().__torch_dispatch__(*args, **kwargs)
         finally:
-            _set_callback(callback)
+            set_callback(callback)
 
 
 keep_out(OpaqueMode.__torch_dispatch__)
@@ -206,7 +181,7 @@ class CompiledCode:
     """Makes compiled functions run as they were written, for a while."""
 
     def __init__(self) -> None:
-        self._compile: Callable[..., Any] | None = None
+        self._patches = PatchSet(NAMES.framework)
 
     @property
     def was_used(self) -> bool:
@@ -215,57 +190,54 @@ class CompiledCode:
 
     def enter(self) -> None:
         """The while begins."""
-        _set_callback(None)
-        if _COMPILER in sys.modules:
+        set_callback(None)
+        if COMPILER in sys.modules:
             _take_stance()
             return
-        original = self._compile = torch.compile
-
-        def compile(*args: Any, **kwargs: Any) -> Any:
-            compiled = original(*args, **kwargs)
-            if self._compile is not None and _stance is None and _COMPILER in sys.modules:
-                _take_stance()
-            return compiled
-
-        torch.compile = compile
+        self._patches.replace(torch, "compile", self._taking, wraps=False)
 
     def leave(self) -> None:
         """It ends."""
-        if self._compile is not None:
-            torch.compile, self._compile = self._compile, None
+        self._patches.undo()
         _leave_stance()
+
+    def _taking(self, original: Any) -> Any:
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            compiled = original(*args, **kwargs)
+            if self._patches and _stance is None and COMPILER in sys.modules:
+                _take_stance()
+            return compiled
+
+        return compile
 
 
 def _take_stance() -> None:
     global _stance
-    compiler: Any = sys.modules[_COMPILER]
-    prior = getattr(compiler, "_stance", None)
+    prior = stance()
     while isinstance(prior, _Stance) and not prior.is_on:
         prior = prior.prior
     _stance = _Stance(prior)
     if prior is not None:
-        compiler._stance = _stance
-    else:  # before PyTorch 2.6
-        compiler.set_eval_frame = _stay_away
+        put_stance(_stance)
+    else:
+        put_compiler_callback(_stay_away)
 
 
 def _leave_stance() -> None:
     global _stance
-    stance = _stance
-    if stance is None:
+    ours = _stance
+    if ours is None:
         return
     _stance = None
-    stance.is_on = False
-    prior = stance.prior
-    compiler: Any = sys.modules[_COMPILER]
-    if getattr(compiler, "_stance", None) is stance:
-        compiler._stance = prior
-    elif prior is None:
-        compiler.set_eval_frame = _set_callback
+    ours.is_on = False
+    if stance() is ours:
+        put_stance(ours.prior)
+    elif ours.prior is None:
+        put_compiler_callback(set_callback)
 
 
 def _stay_away(callback: Any) -> Any:
     if callable(callback) and _stance is not None:
         _stance.was_asked = True
         callback = None
-    return _set_callback(callback)
+    return set_callback(callback)

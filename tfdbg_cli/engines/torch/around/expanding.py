@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from tfdbg_cli.engines.torch.private import fused_switches
 from tfdbg_cli.engines.torch.record.capture import ApiMode
 
 __all__ = ["FUSED_MODULES", "ExpandingMode"]
@@ -31,18 +32,14 @@ def _plain_attention() -> contextlib.AbstractContextManager[Any]:
 
 @contextlib.contextmanager
 def _plain_recurrence() -> Iterator[None]:
-    # The public `flags` of the two libraries set more than this, and warn of it.
-    switches: list[tuple[Any, bool]] = []
-    for name in ("mkldnn", "cudnn"):
-        get = getattr(torch._C, f"_get_{name}_enabled", None)
-        put = getattr(torch._C, f"_set_{name}_enabled", None)
-        if get is not None and put is not None:
-            switches.append((put, get()))
-            put(False)
+    found = [switch for switch in map(fused_switches, ("mkldnn", "cudnn")) if switch is not None]
+    before = [get() for get, _ in found]
+    for _, put in found:
+        put(False)
     try:
         yield
     finally:
-        for put, was_on in switches:
+        for (_, put), was_on in zip(found, before, strict=True):
             put(was_on)
 
 

@@ -14,7 +14,7 @@ from tfdbg_cli.engines.torch.around.compiled import (
     is_guarded,
 )
 from tfdbg_cli.engines.torch.around.expanding import FUSED_MODULES, ExpandingMode
-from tfdbg_cli.engines.torch.private import insert_mode, is_inserted, remove_mode
+from tfdbg_cli.engines.torch.modes import insert_mode, is_inserted, remove_mode
 from tfdbg_cli.engines.torch.record.capture import ApiMode, CaptureMode
 from tfdbg_cli.engines.torch.record.freeing import Freeing
 from tfdbg_cli.engines.torch.record.thread_follower import ThreadFollower

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 import torch
 
 from tfdbg_cli.engines.torch.names.stacks import user_frames, variables
+from tfdbg_cli.engines.torch.private import WRAPPED, buffers_of, children_of, parameters_of
 from tfdbg_cli.engines.torch.runs.keras_steps import layer_name
 
 __all__ = ["Leaf", "ModuleName", "Names", "legal"]
 
-# What wraps a module without being a part of the model, and the attribute that it has it in.
-_WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
+# Wraps a module without being a part of the model, and has it in the attribute `module`.
 _PARALLEL = {"DataParallel", "DistributedDataParallel", "DistributedDataParallelCPU"}
 _STRANGE = re.compile(r"[^A-Za-z0-9_.\-]")
 # How many variables, and how many levels of lists and objects, are searched for a name.
@@ -172,7 +172,10 @@ class Names:
             self._add_tensors(known.path, module)
 
     def _add_tensors(self, path: str, module: torch.nn.Module) -> None:
-        for tensors, op_type in ((module._parameters, "Parameter"), (module._buffers, "Buffer")):
+        for tensors, op_type in (
+            (parameters_of(module), "Parameter"),
+            (buffers_of(module), "Buffer"),
+        ):
             for name, tensor in tensors.items():
                 if tensor is not None and self.tensor(tensor) is None:
                     self._tensors[id(tensor)] = Leaf(tensor, _join(path, legal(name)), op_type)
@@ -182,7 +185,7 @@ class Names:
         main = self._living_main()
         found, count = name, 0
         while (found in taken and taken[found]() is not None) or (
-            taken is self._roots and main is not None and found in main._modules
+            taken is self._roots and main is not None and found in children_of(main)
         ):
             count += 1
             found = f"{name}_{count}"
@@ -254,8 +257,10 @@ def _tree(root: torch.nn.Module, path: str) -> Iterator[tuple[torch.nn.Module, s
         if id(module) in seen:
             continue
         seen.add(id(module))
-        wrapped = _WRAPPERS | {"module"} if type(module).__name__ in _PARALLEL else _WRAPPERS
-        children = [(name, child) for name, child in module._modules.items() if child is not None]
+        wrapped = WRAPPED | {"module"} if type(module).__name__ in _PARALLEL else WRAPPED
+        children = [
+            (name, child) for name, child in children_of(module).items() if child is not None
+        ]
         yield module, at, any(name in wrapped for name, _ in children)
         pending += [
             (child, at if name in wrapped else _join(at, legal(name)))
@@ -266,8 +271,9 @@ def _tree(root: torch.nn.Module, path: str) -> Iterator[tuple[torch.nn.Module, s
 def _unwrapped(module: torch.nn.Module) -> torch.nn.Module:
     """The module inside of wrappers; itself if it is none."""
     while True:
-        wrapped = _WRAPPERS | {"module"} if type(module).__name__ in _PARALLEL else _WRAPPERS
-        inner = next((module._modules[name] for name in wrapped if name in module._modules), None)
+        wrapped = WRAPPED | {"module"} if type(module).__name__ in _PARALLEL else WRAPPED
+        children = children_of(module)
+        inner = next((children[name] for name in wrapped if name in children), None)
         if inner is None:
             return module
         module = inner

@@ -6,26 +6,16 @@ import inspect
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import torch
 
-from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
-from tfdbg_cli.engines.torch.names.stacks import variables
+from tfdbg_cli.engines.torch.names.stacks import USER, kind_of, variables
 
 __all__ = ["argument_names", "call_site", "name_in", "tensors_in", "user_frame"]
 
-_known: dict[CodeType, bool] = {}
 _MOST_NAMES = 200
-
-
-def _is_user_code(code: CodeType) -> bool:
-    found = _known.get(code)
-    if found is None:
-        path = code.co_filename
-        found = _known[code] = not (is_library_path(path) or is_debugger_path(path))
-    return found
 
 
 def user_frame(frame: FrameType | None = None) -> FrameType | None:
@@ -34,13 +24,10 @@ def user_frame(frame: FrameType | None = None) -> FrameType | None:
     Args:
         frame: where to start looking outwards; default: the caller.
     """
-    at = frame or sys._getframe(1)
-    current: FrameType | None = at
-    while current is not None:
-        if _is_user_code(current.f_code):
-            return current
+    current: FrameType | None = frame or sys._getframe(1)
+    while current is not None and kind_of(current.f_code) != USER:
         current = current.f_back
-    return None
+    return current
 
 
 def call_site(frame: FrameType | None) -> str:

@@ -10,9 +10,9 @@ from types import CodeType, FrameType
 from typing import Any
 
 from tfdbg_cli.dumps.sources import Frame, is_debugger_path, is_library_path
-from tfdbg_cli.engines.torch.private import code_of
+from tfdbg_cli.engines.kit import excerpts
+from tfdbg_cli.engines.torch.private import code_of, engine_codes, recompute_codes
 from tfdbg_cli.engines.torch.record.generated import graph_frames
-from tfdbg_cli.engines.torch.runs import excerpts
 
 __all__ = [
     "DEBUGGER",
@@ -42,16 +42,11 @@ _MOST_CODES = 50_000
 
 
 def _special() -> Iterator[tuple[CodeType | None, int]]:
-    # What runs a backward pass; what calls the backward of a Python `autograd.Function`; what
-    # computes again what a checkpoint has not kept.
-    yield code_of("torch.autograd.graph", "_engine_run_backward"), ENGINE
+    yield from ((code, ENGINE) for code in engine_codes())
+    # What calls the backward of a Python `autograd.Function`.
     yield code_of("torch.autograd.function", "BackwardCFunction", "apply"), FUNCTION
     yield code_of("torch.autograd.function", "BackwardCFunction", "apply_boxed"), FUNCTION
-    yield code_of("torch.utils.checkpoint", "CheckpointFunction", "backward"), RECOMPUTE_CODE
-    hooks = code_of("torch.utils.checkpoint", "_checkpoint_hook", "__init__")
-    for inner in hooks.co_consts if hooks is not None else ():
-        if isinstance(inner, CodeType) and inner.co_name == "unpack_hook":
-            yield inner, RECOMPUTE_CODE
+    yield from ((code, RECOMPUTE_CODE) for code in recompute_codes())
 
 
 def kind_of(code: CodeType) -> int:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from tfdbg_cli.engines.torch.private import fake_classes, modes_below
+from tfdbg_cli.engines.torch.private import KERNEL, DispatchMode, fake_classes, modes_below
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +25,7 @@ def _dispatch_of(kind: Any) -> Any:
 _PLAIN = _dispatch_of(torch.Tensor)
 
 
-class CaptureMode(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is Any to mypy
+class CaptureMode(DispatchMode):
     """Tells of every op that reaches it, and does it unchanged.
 
     Args:
@@ -34,12 +33,6 @@ class CaptureMode(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is Any to
     """
 
     supports_higher_order_operators = True
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # True would import the compiler at the first op. It leaves this method alone without that:
-        # while a mode is on that doesn't ignore the insides of compiled code, none is used.
-        return False
 
     def __init__(self, ops: OpRecorder | None) -> None:
         super().__init__()
@@ -81,8 +74,7 @@ class CaptureMode(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is Any to
             finally:
                 del ops, record, args, kwargs  # a traceback may keep this frame
         try:
-            # Without a frame of PyTorch's that no traceback of the program has.
-            result = getattr(func, "_op", func)(*args, **kwargs)
+            result = getattr(func, KERNEL, func)(*args, **kwargs)
         except Exception as error:
             ops.failed(record, error)
             del ops, record  # the traceback keeps this frame

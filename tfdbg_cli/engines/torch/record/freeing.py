@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.torch.private import NAMES, storage_address
+
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.record.holding import Holder
 
@@ -19,30 +22,29 @@ class Freeing:
 
     def __init__(self) -> None:
         self._holder: Holder | None = None
+        self._patches = PatchSet(NAMES.framework)
 
     def enter(self, holder: Holder) -> None:
         """Tell a holder of what is freed from now on."""
         self._holder = holder
         if "resize_" in vars(_Storage):  # somebody else looks, too, and may not pass it on
             return
-        original = _Storage.resize_
+        self._patches.replace(_Storage, "resize_", self._telling, wraps=False)
 
+    def leave(self) -> None:
+        """Tell nobody."""
+        self._holder = None
+        self._patches.undo()
+
+    def _telling(self, original: Any) -> Any:
         def resize_(storage: Any, size: Any) -> Any:
             holder = self._holder
             if holder is not None:
                 try:
                     if size < storage.nbytes():
-                        holder.freed(int(storage._cdata))
+                        holder.freed(storage_address(storage))
                 except Exception:  # no size: PyTorch says so
                     pass
             return original(storage, size)
 
-        _Storage.resize_ = resize_
-
-    def leave(self) -> None:
-        """Tell nobody."""
-        if self._holder is not None:
-            self._holder = None
-            made = vars(_Storage).get("resize_")
-            if getattr(made, "__module__", "") == __name__:
-                del _Storage.resize_
+        return resize_

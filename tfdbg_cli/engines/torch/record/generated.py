@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
 import torch
 
 from tfdbg_cli.dumps.sources import Frame
+from tfdbg_cli.engines.torch.private import gather_traceback, graph_line, symbolize_tracebacks
 
 __all__ = ["graph_frames", "know_graph", "script_frames", "script_place"]
 
@@ -21,23 +22,19 @@ __all__ = ["graph_frames", "know_graph", "script_frames", "script_place"]
 _graphs: dict[int, tuple[CodeType, weakref.ref[torch.nn.Module]]] = {}
 _TRACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 
-_profiler: Any = getattr(torch._C, "_profiler", None)
-_gather: Callable[[bool, bool, bool], Any] | None = getattr(_profiler, "gather_traceback", None)
-_symbolize: Callable[[list[Any]], Any] | None = getattr(_profiler, "symbolize_tracebacks", None)
-
 
 def script_place() -> Any:
     """Where TorchScript's interpreter is on this thread, for `script_frames`; cheap."""
-    return _gather(False, True, False) if _gather is not None else None
+    return gather_traceback(False, True, False) if gather_traceback is not None else None
 
 
 def script_frames(place: Any) -> tuple[Frame, ...]:
     """The places in the source of TorchScript functions, outermost first; mostly there are none."""
-    if place is None or _symbolize is None:
+    if place is None or symbolize_tracebacks is None:
         return ()
     found = [
         Frame(each["filename"], int(each["line"]), str(each["name"]).strip("<>"))
-        for each in _symbolize([place])[0]
+        for each in symbolize_tracebacks([place])[0]
         if int(each["line"]) > 0 and not each["filename"].startswith("<")
     ]
     return tuple(reversed(found))
@@ -57,12 +54,11 @@ def graph_frames(code: CodeType, line: int) -> Iterator[Frame]:
     """The places in the source that a line of generated code was made of, innermost first."""
     known = _graphs.get(id(code))
     module: Any = known[1]() if known is not None and known[0] is code else None
-    numbers = getattr(module, "_lineno_map", None)
-    if not numbers:
+    at = graph_line(module, line)
+    if at is None:
         return
-    at = numbers.get(line - (getattr(module, "_prologue_start", 0) or 0))
     nodes = list(module.graph.nodes)
-    if at is None or not 0 <= at < len(nodes):
+    if not 0 <= at < len(nodes):
         return
     trace = str(nodes[at].meta.get("stack_trace") or "")
     for found in reversed(list(_TRACE.finditer(trace))):

@@ -11,7 +11,13 @@ from typing import IO, Any
 
 import torch
 
-from tfdbg_cli.engines.torch.private import pin, storage_key, storage_uses, unobserved
+from tfdbg_cli.engines.torch.private import (
+    nonzero_count,
+    pin,
+    storage_key,
+    storage_uses,
+    unobserved,
+)
 from tfdbg_cli.engines.torch.values.arrays import shared_array
 from tfdbg_cli.engines.torch.values.composites import Composite, taken_apart
 from tfdbg_cli.engines.torch.values.layouts import is_readable, undisturbed
@@ -392,6 +398,6 @@ def _size(tensor: torch.Tensor) -> int:
     try:
         if tensor.layout is torch.strided:
             return int(tensor.numel() * tensor.element_size())
-        return int(tensor._nnz() * tensor.element_size())
+        return nonzero_count(tensor) * int(tensor.element_size())
     except (RuntimeError, NotImplementedError):
         return 0

@@ -16,21 +16,19 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
+from tfdbg_cli.engines.torch.modes import (
+    insert_function_mode,
+    insert_mode,
+    is_inserted,
+    remove_function_mode,
+    remove_mode,
+    renew_mode,
+)
 from tfdbg_cli.engines.torch.names.contexts import OpContext, ThreadState
 from tfdbg_cli.engines.torch.names.leaves import named_tensors
 from tfdbg_cli.engines.torch.names.optimizers import Updates
 from tfdbg_cli.engines.torch.names.scopes import Names
-from tfdbg_cli.engines.torch.private import (
-    current_node,
-    insert_function_mode,
-    insert_mode,
-    is_inserted,
-    quiet,
-    remove_function_mode,
-    remove_mode,
-    renew_mode,
-    unobserved,
-)
+from tfdbg_cli.engines.torch.private import current_node, quiet, unobserved
 from tfdbg_cli.engines.torch.record.assembly import assemble
 from tfdbg_cli.engines.torch.record.generated import know_graph
 from tfdbg_cli.engines.torch.record.holding import Holder

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tfdbg_cli.engines.torch.private import SCHEMA
+
 __all__ = ["OpFacts", "facts_of"]
 
 # Written without a word in the schema (batch norm's running statistics), if the flag at the last
@@ -97,7 +99,7 @@ class OpFacts:
     )
 
     def __init__(self, op: Any) -> None:
-        schema = getattr(op, "_schema", None)
+        schema = getattr(op, SCHEMA, None)
         is_function = schema is None and not hasattr(op, "py_kernels")
         qualified = str(getattr(schema, "name", "")) or f"higher_order::{_plain_name(op)}"
         space, _, name = qualified.partition("::")

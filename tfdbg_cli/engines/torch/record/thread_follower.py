@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from tfdbg_cli.engines.kit.patches import PatchSet
+
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 
@@ -26,7 +28,7 @@ class ThreadFollower:
 
     def __init__(self) -> None:
         self._local = threading.local()
-        self._undo: list[Callable[[], None]] = []
+        self._patches = PatchSet("Python")
 
     # What threads do.
 
@@ -58,15 +60,13 @@ class ThreadFollower:
 
     def enter(self) -> None:
         """Look at the threads that are started."""
-        self._undo = [
-            _replace(threading.Thread, "start", self._starting),
-            _replace(ThreadPoolExecutor, "submit", self._submitting),
-        ]
+        with self._patches.together():
+            self._patches.replace(threading.Thread, "start", self._starting, wraps=False)
+            self._patches.replace(ThreadPoolExecutor, "submit", self._submitting, wraps=False)
 
     def leave(self) -> None:
         """Don't."""
-        while self._undo:
-            self._undo.pop()()
+        self._patches.undo()
 
     def _starting(self, original: Any) -> Any:
         def start(thread: threading.Thread) -> None:
@@ -136,16 +136,3 @@ def _phase(recorder: RunRecorder, phase: str, owner: Any) -> Iterator[None]:
         yield
     finally:
         recorder.leave_phase()
-
-
-def _replace(owner: Any, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:
-    """Replace a method; returns the way back."""
-    original = getattr(owner, name)
-    ours = make(original)
-    setattr(owner, name, ours)
-
-    def undo() -> None:
-        if vars(owner).get(name) is ours:
-            setattr(owner, name, original)
-
-    return undo

@@ -9,7 +9,13 @@ from typing import Generic, TypeVar
 import torch
 
 from tfdbg_cli.common.program_signals import pass_on
-from tfdbg_cli.engines.torch.private import is_capturing, quiet
+from tfdbg_cli.engines.torch.private import (
+    below_autograd,
+    is_capturing,
+    is_zero,
+    quiet,
+    undispatched,
+)
 from tfdbg_cli.engines.torch.runs.suspect_check import SumChecks, is_transformed
 from tfdbg_cli.engines.torch.values.layouts import is_freed, is_plain, undisturbed
 
@@ -77,13 +83,13 @@ class Verdicts(Generic[_Key]):
     def _add(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
         self.count += 1
         try:
-            if tensor._is_zerotensor():  # those have no data
+            if is_zero(tensor):  # those have no data
                 return
             is_plain_one = is_plain(tensor) and not is_transformed() and not tensor.is_meta
             if is_plain_one and is_freed(tensor):
                 return
             if tensor.dtype in _FLOATING and is_plain_one:
-                with torch._C._DisableTorchDispatch(), torch._C._AutoDispatchBelowAutograd():
+                with undispatched(), below_autograd():
                     if tensor.is_cpu:
                         self._judge(key, slot, tensor)
                         return

@@ -7,11 +7,9 @@ from types import FrameType, TracebackType
 
 import torch
 
-from tfdbg_cli.common.errors import related, with_frames
-from tfdbg_cli.dumps.sources import is_debugger_path, is_library_path
-from tfdbg_cli.engines.torch.names.sites import user_frame
+from tfdbg_cli.dumps.sources import is_debugger_path, without_debugger
 
-__all__ = ["is_framework_error", "place_of_error", "show_program_only", "with_callers"]
+__all__ = ["is_framework_error", "with_callers"]
 
 _PYTORCH = torch.__path__[0]
 # What PyTorch's C++ code and the checks in its Python code raise; `OutOfMemoryError` and
@@ -32,22 +30,6 @@ def is_framework_error(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and not _is_raise(last)
 
 
-def place_of_error(error: BaseException) -> tuple[str, int]:
-    """File and line of the innermost frame of the user's own code; empty and 0: there is none.
-
-    The error may still be on its way: the frames that it has not left yet count as well.
-    """
-    trace = error.__traceback__
-    outer = user_frame(trace.tb_frame) if trace is not None else None
-    found = (outer.f_code.co_filename, outer.f_lineno) if outer is not None else ("", 0)
-    while trace is not None:
-        path = trace.tb_frame.f_code.co_filename
-        if not is_library_path(path) and not is_debugger_path(path):
-            found = path, trace.tb_lineno
-        trace = trace.tb_next
-    return found
-
-
 def with_callers(trace: TracebackType | None, frame: FrameType | None) -> TracebackType | None:
     """The traceback that an error would have had it left all frames of the program.
 
@@ -55,22 +37,12 @@ def with_callers(trace: TracebackType | None, frame: FrameType | None) -> Traceb
         trace: its traceback so far.
         frame: where it has been caught; this one and what has called it are added.
     """
-    made = _without_ours(trace)
+    made = without_debugger(trace)
     while frame is not None:
         if not is_debugger_path(frame.f_code.co_filename):
             made = TracebackType(made, frame, frame.f_lasti, frame.f_lineno)
         frame = frame.f_back
     return made
-
-
-def show_program_only(error: BaseException) -> None:
-    """Take the debugger's frames out of the tracebacks of an error and of what has led to it."""
-    for each in related(error):
-        each.__traceback__ = _without_ours(each.__traceback__)
-
-
-def _without_ours(trace: TracebackType | None) -> TracebackType | None:
-    return with_frames(trace, lambda frame: not is_debugger_path(frame.f_code.co_filename))
 
 
 def _last(error: BaseException) -> TracebackType | None:

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from tfdbg_cli.engines.torch.names.leaves import named_tensors
-from tfdbg_cli.engines.torch.private import quiet
+from tfdbg_cli.engines.torch.private import interpreters, quiet
 
 __all__ = ["Forwards", "is_differentiating"]
 
 _KEY = "tfdbg_cli"
 
-_interpreters: Callable[[], Any] = getattr(
-    getattr(torch._C, "_functorch", None), "get_interpreter_stack", lambda: None
-)
-
 
 def is_differentiating() -> bool:
     """Whether a transform of ``torch.func`` is at work that is going to ask for gradients."""
-    return any(each.key().name == "Grad" for each in _interpreters() or ())
+    return any(each.key().name == "Grad" for each in interpreters() or ())
 
 
 class _Mark:

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.streams import tell
+from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.torch.private import KERAS_VALUE
 from tfdbg_cli.engines.torch.runs.description import INFERENCE, TRAINING
 
 if TYPE_CHECKING:
@@ -27,7 +31,7 @@ _STEPS = {
     "make_predict_function": ("predict_function", "predict_step", INFERENCE),
 }
 
-_Replace = Callable[[Any, str, Callable[[Any], Any]], None]
+_Replace = Callable[[Any, str, Callable[[Any], Any]], Any]
 
 
 class KerasSteps:
@@ -35,11 +39,13 @@ class KerasSteps:
 
     Args:
         runs: is told.
-        replace: puts a function in the place of another one until it is taken back.
+        patches: what is in place of PyTorch's own, and is taken back with it.
+        replace: adds to that.
     """
 
-    def __init__(self, runs: Runs, replace: _Replace) -> None:
+    def __init__(self, runs: Runs, patches: PatchSet, replace: _Replace) -> None:
         self._runs = runs
+        self._patches = patches
         self._replace = replace
         self._is_done = False
         self._away: list[Callable[[], None]] = []
@@ -61,7 +67,11 @@ class KerasSteps:
             return False
         if not self._is_done and _TRAINER in sys.modules:
             self._is_done = True
-            self._install()
+            try:
+                with self._patches.together():
+                    self._install()
+            except UserError as error:
+                tell(f"Keras' steps are no runs of their own: {error}")
         return bool(scope.in_symbolic_scope()) or _has_symbols(given)
 
     def _install(self) -> None:
@@ -150,6 +160,6 @@ def variables_of(owner: Any) -> Iterator[tuple[str, torch.Tensor]]:
         getattr(optimizer, "variables", ()),
     ):
         for variable in part if isinstance(part, list | tuple) else ():
-            value = getattr(variable, "_value", None)
+            value = getattr(variable, KERAS_VALUE, None)
             if isinstance(value, torch.Tensor):
                 yield str(getattr(variable, "path", "")), value

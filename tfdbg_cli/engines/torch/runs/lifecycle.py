@@ -17,7 +17,7 @@ from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.life import Driven, OpenRun, RunLife
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.names.sites import call_site, user_frame
-from tfdbg_cli.engines.torch.private import is_tracing, quiet
+from tfdbg_cli.engines.torch.private import NAMES, STEPPED, is_tracing, quiet
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel, RecordingLevel
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 from tfdbg_cli.engines.torch.record.run_recorder import Names
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.program import TorchProgram
 
 __all__ = ["Lifecycle", "TorchRun"]
+
+# Whether PyTorch has what it takes to leave a program in the middle of an op.
+_HAS_STEPS = not NAMES.why_not(STEPPED)
 
 _LATE = (
     "The forward pass was over when the debugger was asked, so it isn't here. The next run will "
@@ -92,7 +95,7 @@ class Lifecycle(RunLife[TorchRun]):
 
     def can_step(self) -> bool:
         """Whether there is what a stepper needs."""
-        return Coroutine.is_possible()
+        return _HAS_STEPS and Coroutine.is_possible()
 
     def quiet(self) -> contextlib.AbstractContextManager[Any]:
         """No function mode of the program sees what is asked of tensors."""

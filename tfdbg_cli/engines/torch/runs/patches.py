@@ -16,13 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch.optim import Optimizer
 
-from tfdbg_cli.engines.torch.around.compiled import (
-    aside,
-    is_inside,
-    is_product,
-    keep_out,
-    know_call,
-)
+from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.torch.around.compiled import aside, is_inside, is_product
+from tfdbg_cli.engines.torch.private import NAMES, OPTIMIZER_MADE, keep_out, know_call
 from tfdbg_cli.engines.torch.runs.keras_steps import KerasSteps
 
 if TYPE_CHECKING:
@@ -137,50 +133,57 @@ class Patches:
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._undo: list[Callable[[], None]] = []
-        self._undo_calls: list[Callable[[], None]] = []
+        self._set = PatchSet(NAMES.framework)
+        self._calls = PatchSet(NAMES.framework)
         self._forks = False
         self._run_end = ""
         self._intercepted: list[_Interception] = []
         self._visitors: list[Visitor] = []
         self._no_grad: Callable[[], None] = lambda: None  # takes back what `watch_no_grad` does
-        self.keras = KerasSteps(runs, self._replace)
+        self.keras = KerasSteps(runs, self._set, self._replace)
 
     def install(self) -> None:
-        """Put them in place, unless they are."""
-        self.install_calls()
-        if self._undo:
+        """Put them in place, unless they are.
+
+        Raises:
+            UserError: one of them isn't there; none is in place.
+        """
+        if self._set:
             return
-        runs = self._runs
-        # Around the hooks for functions of the API, which would otherwise be around the run.
-        self._replace(torch.Tensor, "backward", self._backward)
-        self._replace(torch.autograd, "backward", self._backward)
-        self._replace(torch.autograd, "grad", self._grad)
-        self._replace(Optimizer, "_patch_step_function", self._noticing)
-        self._replace(Optimizer, "profile_hook_step", self._hooking)
-        self._wrap_known_steps()
-        scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
-        if scaler is not None:
-            self._replace(scaler, "step", self._step)
+        with self._calls.together(), self._set.together():
+            self.install_calls()
+            # Around the hooks for functions of the API, which would otherwise be around the run.
+            self._replace(torch.Tensor, "backward", self._backward)
+            self._replace(torch.autograd, "backward", self._backward)
+            self._replace(torch.autograd, "grad", self._grad)
+            self._replace(Optimizer, OPTIMIZER_MADE, self._noticing)
+            self._replace(Optimizer, "profile_hook_step", self._hooking)
+            self._wrap_known_steps()
+            scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
+            if scaler is not None:
+                self._replace(scaler, "step", self._step)
         if not self._forks and hasattr(os, "register_at_fork"):
             self._forks = True
-            os.register_at_fork(after_in_child=runs.abandon)
+            os.register_at_fork(after_in_child=self._runs.abandon)
 
     def install_calls(self) -> None:
-        """Put in place what sees the calls of modules, unless it is."""
-        if self._undo_calls:
+        """Put in place what sees the calls of modules, unless it is.
+
+        Raises:
+            UserError: it isn't there.
+        """
+        if self._calls:
             return
-        call = torch.nn.Module.__call__
-        self._undo_calls.append(self._replaced(torch.nn.Module, "__call__", self._module_call))
-        ours = torch.nn.Module.__call__
-        know_call(call, ours)
-        self._undo_calls.append(lambda: know_call(ours, call))
+        with self._calls.together():
+            call = torch.nn.Module.__call__
+            self._calls.replace(torch.nn.Module, "__call__", _aside(self._module_call))
+            ours = torch.nn.Module.__call__
+            self._calls.also(lambda: know_call(call, ours), lambda: know_call(ours, call))
 
     def undo(self) -> None:
         """Put back what is still ours."""
-        for undo in (self._undo, self._undo_calls):
-            while undo:
-                undo.pop()()
+        self._set.undo()
+        self._calls.undo()
         self._run_end = ""
         self.keras.forget()
 
@@ -224,33 +227,14 @@ class Patches:
 
             return __exit__
 
-        before = len(self._undo)
-        self._replace(torch.no_grad, "__exit__", make)
-        self._no_grad = self._undo[before]
+        self._no_grad = self._replace(torch.no_grad, "__exit__", make)
 
     def leave_no_grad(self) -> None:
         """Don't any more."""
-        if self._no_grad in self._undo:
-            self._undo.remove(self._no_grad)
-            self._no_grad()
+        self._no_grad()
 
-    def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        self._undo.append(self._replaced(owner, name, make))
-
-    def _replaced(self, owner: Any, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:
-        """Replace something; returns the way back."""
-        is_static = isinstance(vars(owner).get(name), staticmethod)
-        original = getattr(owner, name)
-        ours: Any = functools.wraps(original)(make(original))
-        keep_out(ours)
-        value = staticmethod(ours) if is_static else ours
-        setattr(owner, name, value)
-
-        def undo() -> None:
-            if vars(owner).get(name) is value:  # else somebody has put something on top
-                setattr(owner, name, staticmethod(original) if is_static else original)
-
-        return undo
+    def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:
+        return self._set.replace(owner, name, _aside(make))
 
     def _wrap_known_steps(self) -> None:
         """Step methods that PyTorch has hooked before anybody watched."""
@@ -340,6 +324,17 @@ class Patches:
             return around(original, args, kwargs)
 
         return call
+
+
+def _aside(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What makes a replacement that the compiler leaves alone."""
+
+    def made(original: Any) -> Any:
+        ours = make(original)
+        keep_out(ours)
+        return ours
+
+    return made
 
 
 def _resolve(path: str) -> tuple[Any, str]:

@@ -13,8 +13,9 @@ import torch
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.dumps.sources import is_debugger_path
+from tfdbg_cli.engines.kit.excerpts import Excerpt, Refused, excerpt
 from tfdbg_cli.engines.torch.names.sites import tensors_in
-from tfdbg_cli.engines.torch.runs.excerpts import Excerpt, Refused, excerpt
+from tfdbg_cli.engines.torch.private import modes_below
 from tfdbg_cli.engines.torch.runs.undo import Beginning, copied, undone
 from tfdbg_cli.engines.torch.values.layouts import is_readable, same_bits, undisturbed
 
@@ -160,7 +161,7 @@ class Guard:
         is_distributed = distributed.is_available() and distributed.is_initialized()
         if is_distributed and distributed.get_world_size() > 1:
             raise Refused("other processes take part in them")
-        if torch._C._len_torch_dispatch_stack():
+        if modes_below():
             raise Refused("a dispatch mode of the program would see them")
         places = {id(place.frame): index for index, place in enumerate(start.places)}
         while frame is not None and id(frame) not in places:

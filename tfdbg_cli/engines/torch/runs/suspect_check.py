@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
 import torch
 
 from tfdbg_cli.common.program_signals import pass_on
-from tfdbg_cli.engines.torch.private import is_capturing
+from tfdbg_cli.engines.torch.private import (
+    below_autograd,
+    functions_seen,
+    is_capturing,
+    is_zero,
+    modes_below,
+    quiet,
+    top_interpreter,
+    undispatched,
+)
 from tfdbg_cli.engines.torch.values.layouts import is_freed, is_plain, parts_of, undisturbed
 
 __all__ = ["SumChecks", "is_transformed"]
@@ -32,11 +41,6 @@ _FNUZ = _dtypes("float8_e4m3fnuz", "float8_e5m2fnuz")  # 80
 _SCALE = _dtypes("float8_e8m0fnu")  # ff
 _CODED = _E5M2 | _E4M3FN | _FNUZ | _SCALE
 _CHECKED = _SUMMED | _HALVES | _CODED | _dtypes("complex32")
-
-# What is on top of the stack of `torch.func`'s transforms.
-_peek: Callable[[], object] = getattr(
-    getattr(torch._C, "_functorch", None), "peek_interpreter_stack", lambda: None
-)
 
 
 class SumChecks(Generic[_Key]):
@@ -71,8 +75,8 @@ class SumChecks(Generic[_Key]):
             slot: which output of its operator.
             tensor: of any dtype and layout.
         """
-        if torch._C._is_torch_function_mode_enabled():  # it would see every attribute that is read
-            with torch._C.DisableTorchFunction():
+        if functions_seen():  # it would see every attribute that is read
+            with quiet():
                 self._add(key, slot, tensor)
         else:
             self._add(key, slot, tensor)
@@ -80,7 +84,7 @@ class SumChecks(Generic[_Key]):
     def _add(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
         try:
             dtype = tensor.dtype
-            if dtype not in _CHECKED or tensor._is_zerotensor():  # those have no data
+            if dtype not in _CHECKED or is_zero(tensor):  # those have no data
                 return
             if not is_plain(tensor) or is_transformed():
                 self._add_parts(key, slot, tensor)
@@ -91,7 +95,7 @@ class SumChecks(Generic[_Key]):
                 self._totals.append((key, slot, total))
             else:
                 # The same as `undisturbed`, for tensors without a class: a tenth of its price.
-                with torch._C._DisableTorchDispatch(), torch._C._AutoDispatchBelowAutograd():
+                with undispatched(), below_autograd():
                     self._totals.append((key, slot, _total(tensor)))
         except Exception as error:  # an operator that a device doesn't have: the caller looks
             pass_on(error)
@@ -154,14 +158,12 @@ def _are_bad(totals: list[torch.Tensor]) -> torch.Tensor:
 
 def is_transformed() -> bool:
     """Whether a transform of `torch.func` would take a sum for the program's."""
-    return _peek() is not None
+    return top_interpreter() is not None
 
 
 def _is_unobserved(tensor: torch.Tensor) -> bool:
     """Whether neither autograd nor a dispatch mode would see that a tensor is summed."""
-    return not (
-        torch._C._len_torch_dispatch_stack() or (tensor.requires_grad and torch.is_grad_enabled())
-    )
+    return not (modes_below() or (tensor.requires_grad and torch.is_grad_enabled()))
 
 
 def _is_captured(tensor: torch.Tensor) -> bool:

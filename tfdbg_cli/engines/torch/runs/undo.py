@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.engines.torch.private import buffers_of, write_count
 from tfdbg_cli.engines.torch.values.layouts import is_readable, undisturbed
 
 __all__ = ["Beginning", "copied", "undone"]
@@ -135,9 +136,9 @@ def _copied_buffers(
 ) -> list[tuple[dict[str, Any], str, torch.Tensor, torch.Tensor]]:
     """Where each buffer is, and a copy of it."""
     found = [
-        (part._buffers, name, buffer)
+        (buffers_of(part), name, buffer)
         for part in module.modules()
-        for name, buffer in part._buffers.items()
+        for name, buffer in buffers_of(part).items()
         if buffer is not None and is_readable(buffer) and (limit is None or buffer.nbytes <= limit)
     ]
     if not found:
@@ -167,7 +168,7 @@ def _keep_tensor(tensor: torch.Tensor) -> Callable[[], None]:
 
 
 def _version(tensor: torch.Tensor) -> int:
-    return -1 if tensor.is_inference() else tensor._version
+    return -1 if tensor.is_inference() else write_count(tensor)
 
 
 def _keep_object(thing: Any) -> Callable[[], None]:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tfdbg_cli.dumps.sources import show_program_only
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.contain import contain
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.names.sites import user_frame
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.runs.description import BLOCK, Description
-from tfdbg_cli.engines.torch.runs.failures import show_program_only
 from tfdbg_cli.engines.torch.runs.lifecycle import TorchRun
 from tfdbg_cli.engines.torch.runs.runs import RunPosition
 from tfdbg_cli.engines.torch.stepping.modules import TorchModuleCalls

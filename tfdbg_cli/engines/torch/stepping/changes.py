@@ -9,6 +9,7 @@ import torch
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.elements import parse_tensor_name
+from tfdbg_cli.engines.kit.stepped import check_overridden, names_to_restore
 from tfdbg_cli.engines.torch.record.op_record import OpOutput
 from tfdbg_cli.engines.torch.stepping.op_gate import OpGate
 from tfdbg_cli.engines.torch.stepping.overrides import is_alias, put
@@ -179,8 +180,7 @@ class ProgramValues:
             UserError: there is none, or the program has used it.
         """
         overrides = self._overrides
-        if name not in overrides.values:
-            raise UserError(f"{name} is not overridden.", did_you_mean(name, overrides.values))
+        check_overridden(name, overrides.values)
         output = self._recorded.find(name)
         if output is not None and output.record.facts is None:
             overrides.hide(output)
@@ -193,20 +193,20 @@ class ProgramValues:
 
     # Variables.
 
-    def restore(self, names: Sequence[str]) -> Sequence[str]:
+    def restore(self, variables: Sequence[str]) -> Sequence[str]:
         """Give variables the value that they had when the run first used them.
+
+        Args:
+            variables: their names; empty: all that were changed.
 
         Raises:
             UserError: one can't be restored; then none is.
         """
         updated = self._passage.updated
+        names = names_to_restore(variables, updated)
         leaves = dict(self._recorded.leaves())
         found: list[tuple[str, OpOutput, torch.Tensor, torch.Tensor]] = []
         for name in names:
-            if name not in updated:
-                raise UserError(
-                    f"No step has changed a variable {name}.", did_you_mean(name, updated)
-                )
             output = leaves[name]
             held = self._overrides.real(output)
             tensor, value = output.reference(), held.get() if held is not None else None

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.engines.torch.private import quiet, storage_key, unobserved
+from tfdbg_cli.engines.torch.private import (
+    KERNEL,
+    force_keys,
+    local_keys,
+    quiet,
+    storage_key,
+    top_interpreter,
+    unobserved,
+)
 from tfdbg_cli.engines.torch.record.op_record import OpRecord
 from tfdbg_cli.engines.torch.stepping.thread_state import apart
 from tfdbg_cli.engines.torch.stepping.values import copied, flat, overwrite, replaced
@@ -16,14 +24,8 @@ from tfdbg_cli.engines.torch.values.layouts import same_bits
 
 __all__ = ["OpCall"]
 
-_C: Any = torch._C
 _RANDOM = getattr(getattr(torch, "Tag", None), "nondeterministic_seeded", None)
 _GONE = "The program has gone on"
-
-# What is on top of the stack of `torch.func`'s transforms.
-_transforms: Callable[[], object] = getattr(
-    getattr(_C, "_functorch", None), "peek_interpreter_stack", lambda: None
-)
 
 
 class OpCall:
@@ -41,7 +43,7 @@ class OpCall:
     def __init__(self, record: OpRecord, op: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
         self.record = record
         self._op = op
-        self._keys = _C._dispatch_tls_local_include_set(), _C._dispatch_tls_local_exclude_set()
+        self._keys = local_keys()
         self._written: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._results: list[torch.Tensor] = []
         self._why_not = ""
@@ -103,7 +105,7 @@ class OpCall:
             UserError: it can't be undone; nothing has changed.
         """
         why_not = self._why_not
-        if not why_not and _transforms() is not None:  # memory can't be written to
+        if not why_not and top_interpreter() is not None:  # memory can't be written to
             why_not = "The program is inside of a transform of torch.func"
         if why_not:
             raise UserError(f"{self.record.name} can't be undone.", f"{why_not}.")
@@ -202,9 +204,9 @@ class OpCall:
 
     def _call(self, instead: Mapping[int, torch.Tensor]) -> Any:
         """Do the op as the program does its ops, with other tensors instead of some."""
-        keys = _C._ForceDispatchKeyGuard(*self._keys)
+        keys = force_keys(*self._keys)
         with apart(fresh=True), quiet(), torch.no_grad(), keys:
-            return getattr(self._op, "_op", self._op)(
+            return getattr(self._op, KERNEL, self._op)(
                 *replaced(self.args, instead), **replaced(self.kwargs, instead)
             )
 

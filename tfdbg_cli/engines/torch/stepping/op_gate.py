@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.engines.torch.private import KERNEL, SCHEMA
 from tfdbg_cli.engines.torch.record.op_record import OpRecord
 from tfdbg_cli.engines.torch.runs.failures import with_callers
 from tfdbg_cli.engines.torch.stepping.counterfactual import OpCounterfactual
@@ -97,6 +98,8 @@ class OpGate:
         self.is_between = self.is_waiting = False
         self.before: Callable[[], None] | None = None
         self.updated: dict[str, None] = {}
+        # The index of a step -> the variables that it was the first to change.
+        self._first_updates: dict[int, list[str]] = {}
         self._goal: Callable[[], bool] | None = None
         self._is_hasty = False
         self._current: OpRecord | None = None
@@ -229,7 +232,7 @@ class OpGate:
         if not made:
             if self.overrides.values:
                 args, kwargs = self.overrides.inputs(record, args, kwargs)
-            made.append(getattr(op, "_op", op)(*args, **kwargs))
+            made.append(getattr(op, KERNEL, op)(*args, **kwargs))
         return self.overrides.outputs(record, made[0]) if self.overrides.values else made[0]
 
     def _unasked(self, record: OpRecord, op: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
@@ -239,7 +242,7 @@ class OpGate:
             return self._made(record, op, args, kwargs, made)
         except UserError as error:
             self._ops.troubles.append(str(error))
-        return made[0] if made else getattr(op, "_op", op)(*args, **kwargs)
+        return made[0] if made else getattr(op, KERNEL, op)(*args, **kwargs)
 
     def _is_let(self, error: Exception) -> bool:
         """Whether the program is to have an error; otherwise the op is tried again."""
@@ -286,10 +289,20 @@ class OpGate:
             (record.name,),
         )
         updated = tuple(self._variables(record))
-        self.updated.update(dict.fromkeys(updated))
+        fresh = [name for name in updated if name not in self.updated]
+        if fresh:
+            self.updated.update(dict.fromkeys(fresh))
+            self._first_updates[self.position] = fresh
         self.steps[self.position :] = [step]
         self.position += 1
         self.outcome = StepOutcome(step, updated)
+
+    def go_back(self) -> None:
+        """The last step was undone: it is the next one."""
+        self.position -= 1
+        del self.steps[self.position + 1 :]
+        for name in self._first_updates.pop(self.position, ()):
+            self.updated.pop(name, None)
 
     def _variables(self, record: OpRecord) -> Iterator[str]:
         """What was there before the run, and an op has written to."""
@@ -310,7 +323,7 @@ def _go(event: Any) -> str:
 
 def _planned(record: OpRecord, op: Any) -> Step:
     """A step that is still to be done; how many outputs it has can't be told of all ops."""
-    returns = getattr(getattr(op, "_schema", None), "returns", ())
+    returns = getattr(getattr(op, SCHEMA, None), "returns", ())
     count = len(record.overwritten or ()) + sum(
         str(each.type) == "Tensor" and not (each.alias_info and each.alias_info.is_write)
         for each in returns

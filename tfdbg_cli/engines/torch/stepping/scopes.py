@@ -9,8 +9,8 @@ import torch
 
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
+from tfdbg_cli.engines.torch.modes import remove_function_mode
 from tfdbg_cli.engines.torch.names.scopes import Names
-from tfdbg_cli.engines.torch.private import remove_function_mode
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 from tfdbg_cli.stepping.calls import paths_of

@@ -12,8 +12,9 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.sources import show_program_only
 from tfdbg_cli.engines.base import Capture, SteppedRun
-from tfdbg_cli.engines.torch.runs.failures import show_program_only
+from tfdbg_cli.engines.kit.stepped import at_its_end, no_step_done
 from tfdbg_cli.engines.torch.stepping.changes import ProgramValues
 from tfdbg_cli.engines.torch.stepping.gradients import Gradients
 from tfdbg_cli.engines.torch.stepping.modules import TorchModuleCalls
@@ -162,7 +163,7 @@ class TorchStepper(SteppedRun):
         try:
             self._begin()
             if self.next is None:
-                raise UserError("The run is at its end.")
+                raise at_its_end()
             if self._passage.undone:
                 self._do_again()
             else:
@@ -280,7 +281,7 @@ class TorchStepper(SteppedRun):
         """Undo the last op, if the program has nothing of it but tensors."""
         passage = self._passage
         if not self.position:
-            raise UserError("No step was done yet.")
+            raise no_step_done()
         if not passage.undoable:
             name = passage.steps[self.position - 1].node
             raise UserError(
@@ -292,8 +293,7 @@ class TorchStepper(SteppedRun):
         call.undo(overrides.instead(record, call.given), is_overridden)
         passage.undone.append(passage.undoable.pop())
         self._held_back += reversed(passage.steps[passage.position :])
-        passage.position -= 1
-        del passage.steps[passage.position + 1 :]
+        passage.go_back()
         for output in call.record.outputs:
             self._overrides.effective.discard(output.name)
         return passage.steps[passage.position]
@@ -421,7 +421,7 @@ class TorchStepper(SteppedRun):
 
     def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
         """Give variables the value that they had when the run first used them."""
-        names = self._changes.restore(list(variables) or list(self.updated))
+        names = self._changes.restore(variables)
         self._failure = None
         return names
 

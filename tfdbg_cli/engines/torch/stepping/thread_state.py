@@ -10,16 +10,24 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.engines.torch.private import (
+from tfdbg_cli.engines.torch.modes import (
     dispatch_modes,
     function_modes,
     put_dispatch_modes,
     put_function_modes,
 )
+from tfdbg_cli.engines.torch.private import (
+    force_keys,
+    gradient_state,
+    inference_mode,
+    local_keys,
+    put_gradient_state,
+    put_saved_hooks,
+    take_saved_hooks,
+    without_quiet,
+)
 
 __all__ = ["apart"]
-
-_C: Any = torch._C
 
 
 @contextlib.contextmanager
@@ -33,34 +41,27 @@ def apart(*, fresh: bool) -> Iterator[None]:
         fresh: the other code begins as on a new thread, or has to put back a state of its own;
             otherwise it begins with the state of this one.
     """
-    functions, modes, hooks = function_modes(), dispatch_modes(), _take_hooks()
-    state = (
-        torch.is_inference_mode_enabled(),
-        torch.is_grad_enabled(),
-        _C._is_fwd_grad_enabled(),
-        _C._is_multithreading_enabled(),
-    )
-    keys = _C._dispatch_tls_local_include_set(), _C._dispatch_tls_local_exclude_set()
+    functions, modes, hooks = function_modes(), dispatch_modes(), take_saved_hooks()
+    is_inference, gradients = torch.is_inference_mode_enabled(), gradient_state()
+    keys = local_keys()
     # Each of these puts back what it has found, all of it.
-    with _C._EnableTorchFunction(), _C._ForceDispatchKeyGuard(*keys), _C._InferenceMode(False):
+    with without_quiet(), force_keys(*keys), inference_mode(False):
         if fresh:
             put_function_modes([])
             put_dispatch_modes([])
             keys = _keys_of_a_new_thread()
         else:
-            _put_hooks(hooks)
-        with _C._InferenceMode(state[0] and not fresh), _C._ForceDispatchKeyGuard(*keys):
+            put_saved_hooks(hooks)
+        with inference_mode(is_inference and not fresh), force_keys(*keys):
             if not fresh:
-                _C._set_grad_enabled(state[1])
-                _C._set_fwd_grad_enabled(state[2])
-                _C._set_multithreading_enabled(state[3])
+                put_gradient_state(gradients)
             try:
                 yield
             finally:
-                _take_hooks()
+                take_saved_hooks()
                 put_function_modes(functions)
                 put_dispatch_modes(modes)
-                _put_hooks(hooks)
+                put_saved_hooks(hooks)
 
 
 @functools.cache
@@ -70,28 +71,10 @@ def _keys_of_a_new_thread() -> tuple[Any, Any]:
     is_done.acquire()
 
     def look() -> None:
-        found.append((_C._dispatch_tls_local_include_set(), _C._dispatch_tls_local_exclude_set()))
+        found.append(local_keys())
         is_done.release()
 
     # `threading.Thread` would be one of the program's, and recorded.
     _thread.start_new_thread(look, ())
     is_done.acquire()
     return found[0]
-
-
-# Hooks for tensors that autograd saves: checkpoints count what is saved while theirs are on.
-
-
-def _take_hooks() -> list[Any]:
-    """Pop them all; innermost first."""
-    top = getattr(_C._autograd, "_top_saved_tensors_default_hooks", None)
-    found: list[Any] = []
-    while top is not None and (hooks := top(True)) is not None:
-        _C._autograd._pop_saved_tensors_default_hooks()
-        found.append(hooks)
-    return found
-
-
-def _put_hooks(hooks: list[Any]) -> None:
-    for pack, unpack in reversed(hooks):
-        _C._autograd._push_saved_tensors_default_hooks(pack, unpack)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.engines.torch.private import unobserved
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.engines.kit.fitting import cannot_have, wrong_dtype, wrong_shape
+from tfdbg_cli.engines.torch.private import inference_mode, unobserved, write_count
 from tfdbg_cli.engines.torch.values.layouts import has_own_dispatch, is_readable
 
 __all__ = [
@@ -23,8 +24,6 @@ __all__ = [
     "same_bits",
     "version_of",
 ]
-
-_C: Any = torch._C
 
 
 def as_value(name: str, value: Any) -> torch.Tensor:
@@ -46,7 +45,7 @@ def as_value(name: str, value: Any) -> torch.Tensor:
                 return torch.from_numpy(array.astype(np.float32))
             return torch.from_numpy(array)
         except (TypeError, ValueError) as error:
-            raise UserError(f"{name} can't have this value: {one_line(error)}.") from None
+            raise cannot_have(name, error) from None
 
 
 def copied(tensor: torch.Tensor) -> torch.Tensor:
@@ -71,17 +70,25 @@ def fitted(name: str, value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
             kind = f"a {type(like).__name__}"
         raise UserError(f"{name} can't be overridden: it is {kind}, and only dense tensors can.")
     if value.shape != like.shape:
-        raise UserError(
-            f"{name} has the shape {list(like.shape)}; the value has {list(value.shape)}."
-        )
+        raise wrong_shape(name, like.shape, value.shape)
     with unobserved():
-        is_exact = torch.can_cast(value.dtype, like.dtype)
-        if value.is_complex() and not is_exact:
-            raise UserError(f"{name} is {_dtype(like)}; the value is {_dtype(value)}.")
-        made = value.to(device=like.device, dtype=like.dtype)
-        if not is_exact and not torch.equal(made.to(value.dtype).cpu(), value.cpu()):
-            raise UserError(f"{name} is {_dtype(like)}; the value is {_dtype(value)}.")
-        return made
+        is_kind = torch.can_cast(value.dtype, like.dtype)
+        made = None
+        if is_kind or not value.is_complex():
+            made = value.to(device=like.device, dtype=like.dtype)
+            is_free = is_kind and (like.is_floating_point() or like.is_complex())
+            if is_free or _is_same(made.cpu(), value.cpu()):
+                return made
+        if made is not None and is_kind:
+            raise cannot_have(name, f"{_dtype(like)} can't hold it")
+        raise wrong_dtype(name, _dtype(like), _dtype(value))
+
+
+def _is_same(made: torch.Tensor, value: torch.Tensor) -> bool:
+    """Whether a value has become whole numbers, or truth values, without change."""
+    if value.is_floating_point():
+        return bool(torch.equal(made.to(value.dtype), value))
+    return bool(np.array_equal(made.numpy(), value.numpy()))  # knows that 2**63 isn't -2**63
 
 
 def _dtype(tensor: torch.Tensor) -> str:
@@ -95,13 +102,13 @@ def overwrite(tensor: torch.Tensor, value: torch.Tensor) -> None:
         RuntimeError: it can't be written to.
     """
     is_inference = tensor.is_inference()
-    with unobserved(), _C._InferenceMode(True) if is_inference else contextlib.nullcontext():
+    with unobserved(), inference_mode(True) if is_inference else contextlib.nullcontext():
         tensor.data.copy_(value)  # `data` has a version counter of its own
 
 
 def version_of(tensor: torch.Tensor) -> int:
     """How often a tensor was written to; 0 where nobody counts."""
-    return 0 if tensor.is_inference() else int(tensor._version)
+    return 0 if tensor.is_inference() else write_count(tensor)
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:

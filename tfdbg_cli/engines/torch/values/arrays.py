@@ -10,7 +10,7 @@ import torch
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.dumps.dtypes import decode, dtype_by_name
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
-from tfdbg_cli.engines.torch.private import is_capturing
+from tfdbg_cli.engines.torch.private import functions_seen, is_capturing, quiet
 from tfdbg_cli.engines.torch.values.layouts import (
     COMPRESSED,
     QUANTIZED,
@@ -21,7 +21,6 @@ from tfdbg_cli.engines.torch.values.layouts import (
     inner_of,
     inner_tensors,
     is_freed,
-    is_observed,
     is_plain,
     is_waiting,
     nested_parts,
@@ -101,8 +100,8 @@ def describe(tensor: torch.Tensor) -> tuple[str, tuple[int, ...] | None, int]:
         such as complex32, the true one), the shape (``None`` where it is not known), and the bytes
         that the tensor itself occupies (0 of fake and meta tensors).
     """
-    if is_observed():
-        with torch._C.DisableTorchFunction():
+    if functions_seen():
+        with quiet():
             return describe(tensor)
     if is_plain(tensor):
         dtype = tensor.dtype
@@ -119,7 +118,7 @@ def describe(tensor: torch.Tensor) -> tuple[str, tuple[int, ...] | None, int]:
 def title(tensor: torch.Tensor) -> str:
     """A tensor by its class, dtype, shape and device."""
     try:
-        with torch._C.DisableTorchFunction():
+        with quiet():
             shape = "?" if tensor.is_nested else list(tensor.shape)
             return f"{type(tensor).__name__} {dtype_name(tensor.dtype)} {shape} on {tensor.device}"
     except Exception:  # the name of its class is enough

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import torch
 
+from tfdbg_cli.engines.torch.private import JAGGED, RAGGED, is_functional, is_wrapped, undispatched
 from tfdbg_cli.engines.torch.values.arrays import title
 from tfdbg_cli.engines.torch.values.layouts import (
     PLAIN,
@@ -17,9 +18,7 @@ from tfdbg_cli.engines.torch.values.layouts import (
     has_own_dispatch,
     inner_of,
     inner_tensors,
-    is_functional,
     is_waiting,
-    is_wrapped,
     jagged_parts,
     undisturbed,
     why_no_data,
@@ -106,14 +105,13 @@ def _taken_apart(tensor: torch.Tensor, depth: int) -> Composite | None:
         return None
     if tensor.is_nested:
         found = inner_tensors(tensor)
-        names = ("_values", "_offsets", "_lengths")
-        parts = [found[name] for name in names if name in found]
+        parts = [found[name] for name in JAGGED if name in found]
         if len(parts) < 2 or any(_taken_apart(each, depth + 1) is not None for each in parts):
             return Composite((), problem=_keeps(tensor))
-        return _Jagged(parts, getattr(tensor, "_ragged_idx", 1) - 1)
+        return _Jagged(parts, getattr(tensor, RAGGED, 1) - 1)
     inner = inner_of(tensor, depth)
     if inner is None and has_memory(tensor):
-        with torch._C._DisableTorchDispatch():  # the class adds to what a tensor is
+        with undispatched():  # the class adds to what a tensor is
             inner = tensor.detach()
         if has_own_dispatch(inner):
             return Composite((), problem=_keeps(tensor))

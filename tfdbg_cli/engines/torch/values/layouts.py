@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import torch
+
+from tfdbg_cli.engines.torch.private import (
+    JAGGED,
+    LOCAL,
+    RAGGED,
+    coo_parts,
+    disabled_dispatch,
+    fake_tensor_class,
+    is_functional,
+    is_wrapped,
+    nested_sizes,
+    no_modes,
+    quiet,
+    unwrapped,
+)
 
 __all__ = [
     "COMPRESSED",
@@ -20,12 +34,9 @@ __all__ = [
     "inner_of",
     "inner_tensors",
     "is_freed",
-    "is_functional",
-    "is_observed",
     "is_plain",
     "is_readable",
     "is_waiting",
-    "is_wrapped",
     "jagged_parts",
     "nested_parts",
     "nested_shapes",
@@ -53,15 +64,6 @@ QUANTIZED = frozenset(
     for name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4")
     if hasattr(torch, name)
 )
-_functorch: Any = getattr(torch._C, "_functorch", None)
-#: Whether a tensor is one of those that the transforms of `torch.func` compute with.
-is_wrapped: Callable[[torch.Tensor], bool] = getattr(
-    _functorch, "is_functorch_wrapped_tensor", lambda tensor: False
-)
-#: Whether a tensor is one of those that functionalization computes with.
-is_functional: Callable[[torch.Tensor], bool] = getattr(
-    torch, "_is_functional_tensor", lambda tensor: False
-)
 # A tensor of a class within a tensor of a class: nobody nests deeper, and a cycle ends.
 _DEEPEST = 8
 
@@ -74,35 +76,17 @@ def undisturbed() -> Iterator[None]:
     nothing of what is done inside.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(torch._C.DisableTorchFunction())
+        stack.enter_context(quiet())
         stack.enter_context(torch.no_grad())
-        for context in _no_modes():
+        for context in no_modes():
             stack.enter_context(context())
         yield
-
-
-@functools.cache
-def _no_modes() -> list[Any]:
-    """What turns off dispatch modes and the transforms of `torch.func`."""
-    from torch._functorch import pyfunctorch
-    from torch.utils import _python_dispatch
-
-    names = (
-        (pyfunctorch, "temporarily_clear_interpreter_stack"),
-        (_python_dispatch, "_disable_current_modes"),
-    )
-    return [getattr(module, name) for module, name in names if hasattr(module, name)]
 
 
 @functools.cache
 def dtype_name(dtype: torch.dtype) -> str:
     """``bfloat16`` for `torch.bfloat16`."""
     return str(dtype).removeprefix("torch.")
-
-
-def is_observed() -> bool:
-    """Whether a function mode sees every attribute that is read."""
-    return bool(torch._C._is_torch_function_mode_enabled())
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
@@ -122,19 +106,9 @@ def shape_of(tensor: torch.Tensor) -> tuple[int, ...] | None:
     return shape if all(type(length) is int for length in shape) else None
 
 
-@functools.cache
-def _fake_class() -> type | None:
-    try:
-        from torch._subclasses.fake_tensor import FakeTensor
-    except ImportError:
-        return None
-    found: type = FakeTensor
-    return found
-
-
 def why_no_data(tensor: torch.Tensor) -> str:
     """Why a tensor has no elements; empty: it has."""
-    fake = _fake_class()
+    fake = fake_tensor_class()
     if fake is not None and isinstance(tensor, fake):
         return "a fake tensor has a dtype and a shape, and no elements."
     if tensor.is_meta:
@@ -197,7 +171,7 @@ def has_own_dispatch(tensor: torch.Tensor) -> bool:
         type(tensor) not in PLAIN
         and mine is not None
         and mine is not getattr(torch.Tensor, "__torch_dispatch__", None)
-        and mine is not getattr(torch._C, "_disabled_torch_dispatch_impl", None)
+        and mine is not disabled_dispatch
     )
 
 
@@ -222,11 +196,11 @@ def inner_of(tensor: torch.Tensor, depth: int) -> torch.Tensor | None:
     if depth > _DEEPEST:
         return None
     if is_wrapped(tensor):
-        return _functorch.get_unwrapped(tensor)
+        return unwrapped(tensor)
     if not has_own_dispatch(tensor):
         return None
     parts = inner_tensors(tensor)
-    local = parts.get("_local_tensor")
+    local = parts.get(LOCAL)
     if local is not None:  # DTensor
         return local
     same = [part for part in parts.values() if part.shape == tensor.shape]
@@ -245,10 +219,10 @@ def nested_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     if not has_own_dispatch(tensor):
         return list(tensor.unbind())
     inner = inner_tensors(tensor)
-    parts = [inner[name] for name in ("_values", "_offsets", "_lengths") if name in inner]
+    parts = [inner[name] for name in JAGGED if name in inner]
     if len(parts) < 2 or any(map(why_no_data, parts)):
         return list(tensor.unbind())
-    return jagged_parts(parts, getattr(tensor, "_ragged_idx", 1) - 1)
+    return jagged_parts(parts, getattr(tensor, RAGGED, 1) - 1)
 
 
 def jagged_parts(parts: Sequence[torch.Tensor], dim: int) -> list[torch.Tensor]:
@@ -280,7 +254,8 @@ def sparse_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]
     """The values and the index tensors."""
     tensor = tensor.detach()
     if tensor.layout is torch.sparse_coo:
-        return tensor._values(), [tensor._indices()]
+        values, indices = coo_parts(tensor)
+        return values, [indices]
     if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
         return tensor.values(), [tensor.crow_indices(), tensor.col_indices()]
     return tensor.values(), [tensor.ccol_indices(), tensor.row_indices()]
@@ -289,8 +264,9 @@ def sparse_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]
 def nested_shapes(tensor: torch.Tensor) -> list[tuple[int, ...]]:
     """The shapes of the same parts."""
     if tensor.layout is torch.strided:
-        sizes = tensor._nested_tensor_size()
-        return [tuple(shape) for shape in sizes.tolist()] if sizes.dim() == 2 else []
+        sizes = nested_sizes(tensor)
+        if sizes is not None:
+            return [tuple(shape) for shape in sizes.tolist()] if sizes.dim() == 2 else []
     return [tuple(part.shape) for part in nested_parts(tensor)]
 
 
@@ -307,7 +283,7 @@ def _parts(tensor: torch.Tensor, depth: int) -> Iterator[torch.Tensor]:
     if depth > _DEEPEST or why_no_data(tensor) or is_waiting(tensor):
         return
     if is_wrapped(tensor):
-        yield from _parts(_functorch.get_unwrapped(tensor), depth + 1)
+        yield from _parts(unwrapped(tensor), depth + 1)
     elif tensor.is_nested:
         for part in nested_parts(tensor):
             yield from _parts(part, depth + 1)

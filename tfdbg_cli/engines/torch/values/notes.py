@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from tfdbg_cli.dumps.dtypes import dtype_by_name
+from tfdbg_cli.engines.torch.private import functions_seen, quiet
 from tfdbg_cli.engines.torch.values.arrays import NUMPY_HAS, fits_dense
 from tfdbg_cli.engines.torch.values.layouts import (
     COMPRESSED,
@@ -13,7 +14,6 @@ from tfdbg_cli.engines.torch.values.layouts import (
     dtype_name,
     has_own_dispatch,
     inner_of,
-    is_observed,
     is_plain,
     nested_shapes,
     ragged_dim,
@@ -33,8 +33,8 @@ def note(tensor: torch.Tensor) -> str:
     The scale of quantized tensors, the sparsity of sparse ones, where the parts of nested ones
     begin, what a shard is a shard of, and the class of a tensor that has its own.
     """
-    if is_observed():
-        with torch._C.DisableTorchFunction():
+    if functions_seen():
+        with quiet():
             return note(tensor)
     if is_plain(tensor):
         dtype = tensor.dtype

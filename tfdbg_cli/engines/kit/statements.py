@@ -1,4 +1,4 @@
-"""Statements of a function, class or module, compiled so that they can be run in its stead."""
+"""Statements of running code, cut out of their source and compiled so that they can be run."""
 
 from __future__ import annotations
 
@@ -6,28 +6,105 @@ import ast
 import copy
 import dis
 import keyword
+import warnings
 from collections.abc import Iterator, Sequence
 from types import CodeType
-from typing import Any
-
-from tfdbg_cli.tracing.block import Block
 
 __all__ = [
     "OPTIMIZED",
-    "TRACER",
-    "bind_tracer",
+    "SCOPES",
+    "codes_in",
+    "compile_quietly",
     "compile_statements",
+    "declared_global",
     "is_part_of",
+    "mangled",
+    "own_nodes",
     "variables_of",
     "variables_used",
+    "with_scopes",
 ]
+
+#: What has variables of its own.
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 #: CO_OPTIMIZED: the code of a function, whose variables are no dictionary's.
 OPTIMIZED = 0x1
 # CO_FUTURE_*: the future statements that were in effect.
 _FUTURES = 0xFFF0000
-#: The constant that stands for the tracer in code that binds it.
-TRACER = "tfdbg_cli: the tracer of this block"
+
+
+def own_nodes(statements: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """All nodes that run as part of statements; not the bodies of functions that are made there."""
+    pending: list[ast.AST] = list(reversed(statements))
+    while pending:
+        node = pending.pop()
+        yield node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            pending += reversed(node.decorator_list)
+        elif not isinstance(node, ast.Lambda):
+            pending += reversed(list(ast.iter_child_nodes(node)))
+
+
+def with_scopes(tree: ast.Module) -> Iterator[tuple[ast.AST, str, ast.AST]]:
+    """The nodes of a module, with the name of the class around each and what has its variables.
+
+    The name is empty where there is no class.
+    """
+    pending: list[tuple[ast.AST, str, ast.AST]] = [(tree, "", tree)]
+    while pending:
+        node, owner, scope = pending.pop()
+        yield node, owner, scope
+        if isinstance(node, ast.ClassDef):
+            owner = node.name
+        if isinstance(node, SCOPES):
+            scope = node
+        pending += [(child, owner, scope) for child in ast.iter_child_nodes(node)]
+
+
+def declared_global(scope: ast.AST) -> frozenset[str]:
+    """The names that a function has declared ``global``."""
+    return frozenset(
+        name
+        for node in own_nodes(getattr(scope, "body", []))
+        if isinstance(node, ast.Global)
+        for name in node.names
+    )
+
+
+def mangled(name: str, owner: str) -> str:
+    """A name as a class spells it that it is private to.
+
+    Args:
+        name: as it is written.
+        owner: the class around it; or empty.
+    """
+    prefix = owner.lstrip("_")
+    is_private = name.startswith("__") and not name.endswith("__")
+    return f"_{prefix}{name}" if prefix and is_private else name
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """Code, and that of all functions and classes in it."""
+    pending = [code]
+    while pending:
+        current = pending.pop()
+        yield current
+        pending += [item for item in current.co_consts if isinstance(item, CodeType)]
+
+
+def compile_quietly(tree: ast.Module, filename: str, flags: int = 0) -> CodeType:
+    """Compile what Python has compiled before, and has warned of then.
+
+    Args:
+        tree: what to compile.
+        filename: it is from.
+        flags: ``CO_FUTURE_*``.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        code: CodeType = compile(tree, filename, "exec", flags=flags, dont_inherit=True)
+    return code
 
 
 def variables_of(code: CodeType) -> list[str]:
@@ -36,13 +113,16 @@ def variables_of(code: CodeType) -> list[str]:
     return [name for name in names if name.isidentifier() and not keyword.iskeyword(name)]
 
 
-def compile_statements(statements: Sequence[ast.stmt], block: Block, code: CodeType) -> CodeType:
+def compile_statements(
+    statements: Sequence[ast.stmt], code: CodeType, owner: str, declared: frozenset[str]
+) -> CodeType:
     """Compile statements under the file name, function name and line numbers that they have.
 
     Args:
-        statements: of the block; they aren't changed.
-        block: where they are.
+        statements: one after the other; they aren't changed.
         code: of the function, class or module that they are in.
+        owner: the class around them, with which private names are spelled out; or empty.
+        declared: the names that the function around them has declared ``global``.
 
     Returns:
         For a function: code without arguments whose variables are all cells (`variables_of`). Else
@@ -54,24 +134,22 @@ def compile_statements(statements: Sequence[ast.stmt], block: Block, code: CodeT
     if is_function:
         plain = _StandIn(code)
         body = [plain.visit(node) for node in body]
-        made, depth = _in_function(body, block, code), 3 if block.owner else 2
+        made, depth = _in_function(body, code, owner, declared), 3 if owner else 2
     else:
         # First, so that a string at the beginning of the block is nobody's docstring.
         body.insert(0, ast.Pass())
         # Private names in a class's own body are spelled out, too.
-        is_class = bool(block.owner) and code.co_name == block.owner
-        made = ast.Module([_class(block.owner, body)] if is_class else body, [])
+        is_class = bool(owner) and code.co_name == owner
+        made = ast.Module([_class(owner, body)] if is_class else body, [])
         depth = int(is_class)
         if is_class and code.co_freevars:
-            made, depth = _around([_class(block.owner, body)], block.owner, code.co_freevars), 2
+            made, depth = _around([_class(owner, body)], owner, code.co_freevars), 2
     for node in ast.walk(made):
         if isinstance(node, ast.stmt | ast.expr) and not hasattr(node, "lineno"):
             node.lineno = node.end_lineno = code.co_firstlineno
             node.col_offset = node.end_col_offset = 0
     ast.fix_missing_locations(made)
-    compiled: CodeType = compile(
-        made, code.co_filename, "exec", flags=code.co_flags & _FUTURES, dont_inherit=True
-    )
+    compiled = compile_quietly(made, code.co_filename, code.co_flags & _FUTURES)
     for _ in range(depth):
         compiled = next(item for item in compiled.co_consts if isinstance(item, CodeType))
     if not is_function:
@@ -84,20 +162,22 @@ def compile_statements(statements: Sequence[ast.stmt], block: Block, code: CodeT
     return _renamed(compiled, compiled.co_qualname, code.co_qualname)
 
 
-def _in_function(body: list[ast.stmt], block: Block, code: CodeType) -> ast.Module:
+def _in_function(
+    body: list[ast.stmt], code: CodeType, owner: str, declared: frozenset[str]
+) -> ast.Module:
     """A function in a class, if there is one around it, in a function that has its variables."""
     names = variables_of(code)
     inner: list[ast.stmt] = [ast.Pass()]
     stored = [name for name in names if name not in {"__class__", "__debug__"}]
     if stored:
         inner.append(ast.Nonlocal(stored))
-    declared = sorted(block.declared - {*names})
-    if declared:
-        inner.append(ast.Global(declared))
+    shared = sorted(declared - {*names})
+    if shared:
+        inner.append(ast.Global(shared))
     function: ast.stmt = _function(code.co_name, [*inner, *body])
-    if block.owner:
-        function = _class(block.owner, [function])
-    return _around([function], block.owner or code.co_name, names)
+    if owner:
+        function = _class(owner, [function])
+    return _around([function], owner or code.co_name, names)
 
 
 def _around(body: list[ast.stmt], bound: str, names: Sequence[str]) -> ast.Module:
@@ -204,11 +284,3 @@ def _constants(code: CodeType) -> Iterator[str]:
     for item in code.co_consts:
         if isinstance(item, int | float | complex | str | bytes):
             yield f"{item!r}"
-
-
-def bind_tracer(code: CodeType, tracer: Any) -> CodeType:
-    """Code that binds a tracer, made of code that binds `TRACER`."""
-    constants = tuple(
-        tracer if type(item) is str and item == TRACER else item for item in code.co_consts
-    )
-    return code.replace(co_consts=constants)

@@ -6,7 +6,9 @@ import ast
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Variables", "variables_of"]
+from tfdbg_cli.engines.kit.statements import mangled
+
+__all__ = ["Variables", "uses_of"]
 
 _ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 
@@ -31,8 +33,11 @@ class Variables:
     iterated: frozenset[str]
 
 
-def variables_of(
-    statements: Sequence[ast.stmt], owned: Collection[str] | None, receiver: str = ""
+def uses_of(
+    statements: Sequence[ast.stmt],
+    owned: Collection[str] | None,
+    receiver: str = "",
+    owner: str = "",
 ) -> Variables:
     """The variables of statements that run one after the other.
 
@@ -41,12 +46,16 @@ def variables_of(
         owned: the names that are variables of the function; ``None``: those that the statements
             set or change.
         receiver: the first argument of a method.
+        owner: the class around it, with which private names are spelled out.
     """
     seen = _Uses()
     seen.block(statements)
-    names = seen.loaded | seen.stored
-    used = frozenset(names)
-    carried = (seen.early & seen.stored) | seen.changed
+
+    def spelled(names: Iterable[str]) -> frozenset[str]:
+        return frozenset(mangled(name, owner) for name in names)
+
+    used, stored = spelled(seen.loaded | seen.stored), spelled(seen.stored)
+    names, carried = used, spelled((seen.early & seen.stored) | seen.changed)
     if owned is None:
         # All others are looked up where they are.
         names = carried
@@ -55,8 +64,7 @@ def variables_of(
             names |= {"__class__", receiver}
         names &= {*owned}
         carried &= names
-    sets = (names, used, seen.stored, carried, seen.iterated)
-    return Variables(*(frozenset(found) for found in sets))
+    return Variables(names, used, stored, carried, spelled(seen.iterated))
 
 
 class _Uses:
@@ -85,6 +93,8 @@ class _Uses:
                     self._expression(item)
                 self.block(node.body)
                 continue
+            if isinstance(node, ast.AnnAssign) and node.value is None:
+                continue  # it sets nothing
             self._expression(node)
             if isinstance(node, _ASSIGNMENTS):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]

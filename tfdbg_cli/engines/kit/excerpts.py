@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
 from tfdbg_cli.dumps.source_text import live_source
-from tfdbg_cli.engines.torch.runs.variables import Variables, variables_of
+from tfdbg_cli.engines.kit.statements import (
+    OPTIMIZED,
+    SCOPES,
+    codes_in,
+    compile_quietly,
+    compile_statements,
+    declared_global,
+    own_nodes,
+    with_scopes,
+)
+from tfdbg_cli.engines.kit.variables import Variables, uses_of
 
 __all__ = ["Excerpt", "Refused", "excerpt"]
 
-_OPTIMIZED = 0x1  # CO_OPTIMIZED: the code of a function
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_SCOPES = (*_DEFINITIONS, ast.Lambda)
 _WAITING = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
 # A loop of one round: `continue` and `break` of a loop around the statements end them.
 _ONCE = "for [] in [()]: pass"
@@ -100,9 +106,8 @@ class Excerpt:
         cells = tuple(
             CellType(values[name]) if name in values else CellType() for name in code.co_freevars
         )
-        first = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
         try:
-            FunctionType(code, shared, code.co_name, None, cells)(*first)
+            FunctionType(code, shared, code.co_name, None, cells)()
         finally:
             for name, cell in zip(code.co_freevars, cells, strict=True):
                 if name in self.variables.stored:
@@ -121,10 +126,10 @@ def excerpt(code: CodeType, first: int, last: int) -> Excerpt:
     Raises:
         Refused: there is no such stretch, or it must not be run twice.
     """
-    tree, scope = _source_of(code)
+    scope, owner = _source_of(code)
     is_module = isinstance(scope, ast.Module)
     statements = _stretch(scope.body, _place(code, first), _place(code, last))
-    for node in _own_nodes(statements):
+    for node in own_nodes(statements):
         if isinstance(node, _WAITING):
             raise Refused("the lines hand over to other code in between (yield or await)")
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
@@ -134,25 +139,21 @@ def excerpt(code: CodeType, first: int, last: int) -> Excerpt:
     first_line, last_line = statements[0].lineno, statements[-1].end_lineno
     repeats = _is_in_loop(statements[0], _place(code, first))
     owned = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
-    body: list[ast.stmt] = [
-        _OutsideMethod(_class_around(tree, scope)).visit(node) for node in statements
-    ]
     receiver = code.co_varnames[0] if code.co_argcount else ""
-    variables = variables_of(body, None if is_module else owned, receiver)
+    variables = uses_of(statements, None if is_module else owned, receiver, owner)
     loop = ast.parse(_ONCE).body[0]
     assert isinstance(loop, ast.For)
-    loop.body = body
+    loop.body = statements
     ast.copy_location(loop, statements[0])
-    made: CodeType
-    if is_module:
-        made = _compiled(ast.Module([loop], []), code.co_filename).replace(co_name=code.co_name)
-    else:
-        made = _function(code, scope, loop, variables)
+    try:
+        made = compile_statements([loop], code, owner, declared_global(scope))
+    except SyntaxError as error:
+        raise Refused(f"the lines don't stand alone ({error.msg})") from None
     return Excerpt(first_line, last_line or first_line, repeats, variables, made, is_module)
 
 
-def _source_of(code: CodeType) -> tuple[ast.Module, Any]:
-    """The parsed file of a code object, and the part that is its source."""
+def _source_of(code: CodeType) -> tuple[Any, str]:
+    """The function or module that is the source of a code object, and the class around it."""
     name = code.co_name
     found = live_source(code.co_filename)
     if found is None:
@@ -160,42 +161,28 @@ def _source_of(code: CodeType) -> tuple[ast.Module, Any]:
     text = "\n".join(found.lines) + "\n"
     try:
         tree = ast.parse(text)
-        whole = _compiled(tree, code.co_filename)
+        whole = compile_quietly(tree, code.co_filename)
     except (SyntaxError, ValueError):
         raise Refused(f"the source text of {code.co_filename} is not plain Python") from None
-    if code.co_flags & _OPTIMIZED:
+    if code.co_flags & OPTIMIZED:
         scopes = [
-            node
-            for node in ast.walk(tree)
-            if isinstance(node, _DEFINITIONS[:2]) and node.name == name
+            (node, owner)
+            for node, owner, _ in with_scopes(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.name == name
+            and _first_line(node) == code.co_firstlineno
         ]
-        scopes = [node for node in scopes if _first_line(node) == code.co_firstlineno]
-        codes = [made for made in _codes(whole) if made.co_name == name]
+        codes = [made for made in codes_in(whole) if made.co_name == name]
         if scopes and any(made.co_code == code.co_code for made in codes):
-            return tree, scopes[0]
+            return scopes[0]
     elif name == "<module>" or name.startswith("<cell"):
         # A notebook compiles the statements of a cell one by one.
         for part in (tree, *(ast.Module([node], []) for node in tree.body)):
-            if _compiled(part, code.co_filename).co_code == code.co_code:
-                return tree, part
+            if compile_quietly(part, code.co_filename).co_code == code.co_code:
+                return part, ""
     if name.startswith("<") and name != "<module>":
         raise Refused(f"the calls are in a {name.strip('<>')}")
     raise Refused(f"{code.co_filename} has changed since it was read")
-
-
-def _compiled(tree: ast.Module, path: str) -> CodeType:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        code: CodeType = compile(tree, path, "exec", dont_inherit=True)
-    return code
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    pending = [code]
-    while pending:
-        current = pending.pop()
-        yield current
-        pending += [item for item in current.co_consts if isinstance(item, CodeType)]
 
 
 def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -258,7 +245,7 @@ def _is_in_loop(node: ast.stmt, place: tuple[int, int | None]) -> bool:
 
 def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
     """The lists of statements directly inside a statement."""
-    if isinstance(node, _SCOPES):
+    if isinstance(node, SCOPES):
         return
     for _, value in ast.iter_fields(node):
         if isinstance(value, list) and value:
@@ -266,101 +253,3 @@ def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
                 yield value
             elif isinstance(value[0], ast.ExceptHandler | ast.match_case):
                 yield from (item.body for item in value)
-
-
-def _own_nodes(statements: Sequence[ast.stmt]) -> Iterator[ast.AST]:
-    """All nodes that run as part of the statements; not the bodies of functions made there."""
-    pending: list[ast.AST] = list(statements)
-    while pending:
-        node = pending.pop()
-        yield node
-        if not isinstance(node, _SCOPES):
-            pending += ast.iter_child_nodes(node)
-
-
-def _class_around(tree: ast.Module, scope: ast.AST) -> str:
-    """The class that a method is defined in."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and any(item is scope for item in ast.walk(node)):
-            owner = node.name  # the walk goes from the outside in: the last one is the innermost
-            break
-    else:
-        return ""
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.ClassDef) and any(item is scope for item in inner.body):
-            owner = inner.name
-    return owner
-
-
-class _OutsideMethod(ast.NodeTransformer):
-    """Makes the statements of a method such as may stand in any function.
-
-    Args:
-        owner: the method's class; private names are spelled out with it.
-    """
-
-    def __init__(self, owner: str) -> None:
-        self._prefix = f"_{owner.lstrip('_')}" if owner.strip("_") else ""
-
-    def _mangled(self, name: str) -> str:
-        is_private = name.startswith("__") and not name.endswith("__")
-        return self._prefix + name if self._prefix and is_private else name
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        node.id = self._mangled(node.id)
-        return node
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        node.attr = self._mangled(node.attr)
-        return self.generic_visit(node)
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        """A variable of an outer scope can't be annotated."""
-        made: ast.stmt = ast.Pass()
-        if node.value is not None:
-            made = ast.Assign([node.target], node.value)
-        return self.generic_visit(ast.fix_missing_locations(ast.copy_location(made, node)))
-
-    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> ast.AST:
-        return ast.copy_location(ast.Pass(), node)
-
-    visit_Nonlocal = visit_Global
-
-    def visit_FunctionDef(self, node: ast.AST) -> ast.AST:
-        return node  # a scope of its own
-
-    visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = visit_FunctionDef
-
-
-def _function(code: CodeType, scope: Any, loop: ast.For, variables: Variables) -> CodeType:
-    """The code of a function without arguments whose variables are cells, bound by the caller.
-
-    A method's first argument stays one, because `super()` looks for it there.
-    """
-    arguments = code.co_varnames[: min(1, code.co_argcount)]
-    cells = sorted(variables.names - {*arguments})
-    declared = {
-        name
-        for node in _own_nodes(scope.body)
-        if isinstance(node, ast.Global)
-        for name in node.names
-    }
-    made = ast.parse(
-        "def outer():\n"
-        + "".join(f"    {name} = None\n" for name in cells)
-        + f"    def {code.co_name}({', '.join(arguments)}):\n"
-        + "".join(f"        nonlocal {name}\n" for name in cells if name != "__class__")
-        + "".join(f"        global {name}\n" for name in sorted(declared))
-        + "        pass\n"
-    )
-    outer = made.body[0]
-    assert isinstance(outer, ast.FunctionDef)
-    inner = outer.body[-1]
-    assert isinstance(inner, ast.FunctionDef)
-    inner.body.append(loop)
-    try:
-        whole = _compiled(made, code.co_filename)
-    except SyntaxError as error:
-        raise Refused(f"the lines don't stand alone ({error.msg})") from None
-    function = next(item for item in whole.co_consts if isinstance(item, CodeType))
-    return next(item for item in function.co_consts if isinstance(item, CodeType))

@@ -1,0 +1,157 @@
+"""Replacing parts of a framework: all of them or none, and what is still ours is put back."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from tfdbg_cli.common.errors import UserError
+
+__all__ = ["PatchSet"]
+
+_MISSING: Any = object()
+
+
+class _Place(NamedTuple):
+    owner: int
+    name: str
+
+
+class _Patch:
+    """One replacement, from when it is put in place until nothing of it is left.
+
+    Attributes:
+        owner, name: of the attribute.
+        value: what stands there instead.
+        before: what stood there; `_MISSING`: the owner had inherited it.
+        is_on: whether nobody has taken it back yet.
+    """
+
+    def __init__(self, owner: Any, name: str, value: Any, before: Any) -> None:
+        self.owner, self.name, self.value, self.before = owner, name, value, before
+        self.is_on = True
+
+    def restore(self) -> bool:
+        """Put back what stood there; whether ours still did."""
+        if vars(self.owner).get(self.name, _MISSING) is not self.value:
+            return False
+        if self.before is _MISSING:
+            delattr(self.owner, self.name)
+        else:
+            setattr(self.owner, self.name, self.before)
+        return True
+
+
+# What lies on top of each other, the lowest first: of two patches of ours the lower one may be
+# taken back first, and is gone when the upper one is.
+_stacks: dict[_Place, list[_Patch]] = {}
+_lock = threading.RLock()
+
+
+def _put(patch: _Patch) -> None:
+    with _lock:
+        setattr(patch.owner, patch.name, patch.value)
+        _stacks.setdefault(_Place(id(patch.owner), patch.name), []).append(patch)
+
+
+def _take_back(patch: _Patch) -> None:
+    with _lock:
+        patch.is_on = False
+        place = _Place(id(patch.owner), patch.name)
+        stack = _stacks.get(place, [])
+        while stack and not stack[-1].is_on and stack[-1].restore():
+            stack.pop()
+        if not any(each.before is patch.value for each in stack) and patch in stack:
+            stack.remove(patch)  # somebody has put something on top, and knows what is below
+        if not stack:
+            _stacks.pop(place, None)
+
+
+class PatchSet:
+    """What is replaced together and taken back together.
+
+    What somebody else has put on top since stays; ours is then below it, and has to let everything
+    pass by itself.
+
+    Args:
+        framework: whose parts they are, with its version: it is named where one isn't there.
+    """
+
+    def __init__(self, framework: str) -> None:
+        self._framework = framework
+        self._undo: list[Callable[[], None]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._undo)
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """What is done within is done as a whole: if something raises, it is all taken back."""
+        before = len(self._undo)
+        try:
+            yield
+        except BaseException:
+            self._undo_from(before)
+            raise
+
+    def replace(
+        self, owner: Any, name: str, make: Callable[[Any], Any], *, wraps: bool = True
+    ) -> Callable[[], None]:
+        """Replace an attribute of a class or module.
+
+        Args:
+            owner: of the attribute, itself or by inheritance.
+            name: of the attribute.
+            make: gets what is there, as the attribute gives it, and makes what is to be there.
+            wraps: whether what is made gets name and docstring of what is there.
+
+        Returns:
+            The way back for this one alone; `undo` goes it, too. It may be called more than once.
+
+        Raises:
+            UserError: there is no such attribute.
+        """
+        original = getattr(owner, name, _MISSING)
+        if original is _MISSING:
+            raise UserError(f"{self._framework} has no {_title(owner)}.{name}.")
+        before = vars(owner).get(name, _MISSING)
+        made = make(original)
+        if wraps:
+            made = functools.wraps(original)(made)
+        value = staticmethod(made) if isinstance(before, staticmethod) else made
+        patch = _Patch(owner, name, value, before)
+        _put(patch)
+        return self._add(lambda: _take_back(patch))
+
+    def also(self, do: Callable[[], None], undo: Callable[[], None]) -> Callable[[], None]:
+        """Do something else that belongs to it; returns its way back, as `replace` does."""
+        do()
+        return self._add(undo)
+
+    def undo(self) -> None:
+        """Take everything back, the latest first. May be called more than once."""
+        self._undo_from(0)
+
+    def _add(self, undo: Callable[[], None]) -> Callable[[], None]:
+        def once() -> None:
+            if once in self._undo:
+                self._undo.remove(once)
+                undo()
+
+        self._undo.append(once)
+        return once
+
+    def _undo_from(self, count: int) -> None:
+        with contextlib.ExitStack() as stack:  # one that fails doesn't keep the others from it
+            for undo in self._undo[count:]:
+                stack.callback(undo)
+
+
+def _title(owner: Any) -> str:
+    """A class or module by its full name."""
+    module = getattr(owner, "__module__", None)
+    name = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", str(owner))
+    return f"{module}.{name}" if module else str(name)
