@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from tfdbg_cli.engines.base import HostOf, ProgramEngine
 from tfdbg_cli.engines.kit.program import Program, RunsAdapter
@@ -13,18 +13,21 @@ from tfdbg_cli.engines.kit.program import Program, RunsAdapter
 __all__ = ["OneProgramEngine"]
 
 
-class OneProgramEngine(ProgramEngine):
+P = TypeVar("P", bound=Program)
+
+
+class OneProgramEngine(ProgramEngine, Generic[P]):
     """Hands everything on to the program; a subclass makes it."""
 
     def __init__(self) -> None:
-        self._program: Program | None = None
+        self._program: P | None = None
         self._setting: Callable[[str], Any] | None = None
 
     @abstractmethod
-    def make_program(self) -> Program:
+    def make_program(self) -> P:
         """What stands for this process."""
 
-    def program(self) -> Program:
+    def program(self) -> P:
         """What stands for this process, always the same."""
         if self._program is None:
             self._program = self.make_program()
@@ -33,12 +36,12 @@ class OneProgramEngine(ProgramEngine):
         return self._program
 
     def is_session(self, obj: Any) -> bool:
-        """Whether it is the program."""
-        return obj is not None and obj is self._program
+        """Whether it is a program of this engine."""
+        return isinstance(obj, Program) and obj.engine_name == self.name
 
     def adapt(self, session: Program) -> RunsAdapter:
         """The adapter of the program."""
-        return RunsAdapter(session, self.name)
+        return RunsAdapter(session)
 
     def configure(self, setting: Callable[[str], Any]) -> None:
         """Take the settings."""

@@ -34,6 +34,7 @@ class Program:
         traits: of the engine: its settings have their defaults until somebody brings others.
 
     Attributes:
+        engine_name: of its engine.
         setting: the value of a setting by its name.
         runs: where its runs begin and end.
         patches: how that is seen.
@@ -43,6 +44,7 @@ class Program:
     patches: Seeing
 
     def __init__(self, traits: EngineTraits) -> None:
+        self.engine_name = traits.name
         self.setting: Callable[[str], Any] = {
             field.name: field.default for field in (*FIELDS, *traits.settings)
         }.__getitem__
@@ -141,9 +143,9 @@ class RunsAdapter(ProgramAdapter):
 
     session: Program
 
-    def __init__(self, session: Program, engine_name: str = "") -> None:
+    def __init__(self, session: Program) -> None:
         super().__init__(session)
-        self.engine_name = engine_name or self.engine_name
+        self.engine_name = session.engine_name
 
     def describe_error(self, error: BaseException) -> RunError | None:
         """The error in words, if it is one of the framework's; its op where that is known."""
