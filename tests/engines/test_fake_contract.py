@@ -175,6 +175,18 @@ def step(function, *numbers):
             "train [2.236068  3.4641016]",
         ]
 
+    @pytest.mark.parametrize("error", ["KeyboardInterrupt", "ValueError"])
+    def test_a_run_that_the_program_leaves_says_so(self, debug, error):
+        program = (
+            f"def stopped(x):\n    train(x)\n    raise {error}\n"
+            f"try: step(stopped, 1, 2)\nexcept {error}: print('on it goes')\nstep(train, 1, 2)\n"
+        )
+        done = debug(program, "run", "lt", "run_info", "run", "lt")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert re.search(rf"Unfinished: +the program raised {error}", done.stdout)
+        assert done.stdout.count("root:0") == 2
+        assert done.stdout.count("run-end: step") == 2
+
     def test_an_error_is_shown_with_its_op_and_stays_the_programs(self, debug):
         done = debug("step(lambda x: fake.op('r', np.linalg.inv, train(x)), 1, 2)\n", "run", "lt")
         assert done.returncode == 1
