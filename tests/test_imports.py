@@ -117,6 +117,43 @@ def test_lines_of_the_debugger_go_to_stderr_by_one_door():
         assert 'print(f"tfdbg: ' not in path.read_text(encoding="utf-8"), path
 
 
+#: Rooms that know no framework; what engines bring reaches them by protocols and `EngineTraits`.
+CORE = {
+    *("common", "net", "dumps", "tensors", "filters", "stepping", "commands", "ui"),
+    *("sessions", "tracing", "engines/base", "engines/kit"),
+}
+#: What is about TensorFlow's own formats and API: its dumps, its protos, its class of values that
+#: are no arrays (which the filters of programs ask for), and its ways of calling its debugger.
+ABOUT_TENSORFLOW = ("dumps/tfdbg_dir/", "dumps/proto/", "dumps/dump.py", "sessions/compat/")
+
+
+def is_core(path):
+    parts = path.relative_to(ROOT).parts
+    return parts[0] in CORE or "/".join(parts[:2]) in CORE
+
+
+def code_of(tree):
+    """The names and the texts in a module: who only speaks of a framework doesn't begin with it."""
+    for node in ast.walk(tree):
+        for field in ("id", "attr", "arg", "name"):
+            if isinstance(text := getattr(node, field, None), str):
+                yield node, text
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node, node.value
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if is_core(path)], ids=name_of)
+def test_core_rooms_name_no_framework(path):
+    if path.relative_to(ROOT).as_posix().startswith(ABOUT_TENSORFLOW):
+        return
+    for node, text in code_of(ast.parse(path.read_text(encoding="utf-8"))):
+        root = text.partition(".")[0]
+        assert root not in FRAMEWORKS, f"{path}:{node.lineno} knows {text}"
+    for module in imports_of(path):
+        if module.startswith("tfdbg_cli.engines."):
+            assert module.split(".")[2] in {"base", "kit", "registry", "interface"}, module
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_every_module_says_what_it_is_and_what_it_offers(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))

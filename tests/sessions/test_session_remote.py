@@ -12,8 +12,8 @@ from session_kit import Script, make_debugger
 
 import tfdbg_cli as tf_debug
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.remote_files import fetched
 from tfdbg_cli.engines import numpy as np_engine
-from tfdbg_cli.engines.tensorflow.remote_files import fetched
 from tfdbg_cli.sessions.offline.look import look
 
 ROOT = Path(__file__).parents[2]
@@ -107,6 +107,27 @@ def test_the_command_line_looks_at_an_address(tmp_path):
     assert done.returncode != 0
     assert f"There is no dump at local://{root}/none" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("opened", ["tfdbg_cli.DebugDumpDir({!r})", "fetched({!r})"])
+def test_tensorflow_does_it_where_nobody_has_imported_it(ram, opened):
+    program = f"""
+        import sys
+        import tfdbg_cli
+        from tfdbg_cli.sessions.offline.look import fetched
+        assert "tensorflow" not in sys.modules
+        {opened.format(ram)}
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=120,
+    )
+    assert f"There is no dump at {ram}" in done.stderr
 
 
 @needs_fsspec

@@ -52,6 +52,9 @@ class EngineTraits:
         settings: what the engine can be told by ``config set``.
         op_roles: of its op types.
         has_hooks: the framework calls hooks of the program's around runs.
+        steps_calls: calls of functions are runs, and can be done step by step.
+        files: ``module:function`` that gives the file system of an address (`RemoteFiles` of
+            `dumps.remote_files`), if `package` is installed; empty: it knows no addresses.
         detours: modules whose functions call ours, only to be called by those a second time.
     """
 
@@ -61,6 +64,8 @@ class EngineTraits:
     settings: tuple[Field, ...] = ()
     op_roles: OpRoles = field(default_factory=OpRoles)
     has_hooks: bool = False
+    steps_calls: bool = False
+    files: str = ""
     detours: frozenset[str] = frozenset()
 
 

@@ -16,6 +16,7 @@ from tfdbg_cli.dumps.source_text import keep_modules, live_source, split_source
 __all__ = [
     "Frame",
     "Sources",
+    "capture_stack",
     "is_debugger_path",
     "is_library_path",
     "own_frame",
@@ -145,6 +146,23 @@ def own_frame(frames: Iterable[Frame]) -> Frame | None:
     of_files = [frame for frame in own if not frame.file.startswith("<")]
     found = of_files or own
     return found[-1] if found else None
+
+
+def capture_stack(frame: FrameType | None, skip: str = "") -> tuple[Frame, ...]:
+    """The stack of a frame, outermost first, without the debugger's own frames and source text.
+
+    Args:
+        frame: the innermost frame to keep.
+        skip: frames of files whose paths begin so are left out (the framework's own code).
+    """
+    found: list[Frame] = []
+    while frame is not None:
+        code = frame.f_code
+        if not ((skip and code.co_filename.startswith(skip)) or is_debugger_path(code.co_filename)):
+            found.append(Frame(code.co_filename, frame.f_lineno, code.co_name))
+        frame = frame.f_back
+    found.reverse()
+    return tuple(found)
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:

@@ -55,11 +55,11 @@ for _traits in (NUMPY, TENSORFLOW, TORCH):
 def entries() -> Sequence[EngineEntry]:
     """The built-in engines and those of the entry point group ``tfdbg_cli.engines``.
 
-    A third party's entry point is named ``NAME=TRIGGER_MODULE`` and points to its `Engine`.
+    A third party's entry point is named ``NAME.TRIGGER_MODULE`` and points to its `Engine`.
     """
     found = list(_BUILTIN)
     for point in entry_points(group="tfdbg_cli.engines"):
-        name, _, module = point.name.partition("=")
+        name, _, module = point.name.partition(".")
         found.append(EngineEntry(name, (module or name,), point.value))
     return tuple(found)
 

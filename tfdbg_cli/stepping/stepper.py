@@ -6,6 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
@@ -164,6 +167,15 @@ class Stepper(ABC):
         Raises:
             KeyError: there is none (see `has`).
         """
+
+    def as_array(self, value: Any) -> NDArray[Any] | None:
+        """What `value` or `original` has given as an array; ``None`` where it can't be one."""
+        if value is None:
+            return None
+        try:
+            return np.asarray(value)
+        except Exception:  # of whatever made the value
+            return None
 
     @abstractmethod
     def override(self, tensor_name: str, value: Any) -> None:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Graph, node_name_of
+from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.engines.base import (
     Engine,
     ProgramAdapter,
@@ -67,6 +68,8 @@ class EngineProgram(ABC):
         given: the name of the input as a tensor of the dump; empty: it is none.
         error: the class of what `fail` raises.
         failing: the node that fails in `fail`.
+        keeps_values: dumps stay as they are when the program goes on. An engine that would have to
+            copy every value for it may do without: dumps are looked at, and written, before.
     """
 
     engine: Engine
@@ -77,6 +80,7 @@ class EngineProgram(ABC):
     given: str = ""
     error: type[Exception] = Exception
     failing: str = ""
+    keeps_values: bool = True
 
     @abstractmethod
     def run(self, given: NDArray[np.float32]) -> Any:
@@ -250,6 +254,8 @@ class EngineContract(ABC):
             assert _value(dump, program.given).tolist() == [1, 2]
 
     def test_what_was_kept_stays_as_it_was(self, program: EngineProgram) -> None:
+        if not program.keeps_values:
+            pytest.skip("dumps hold references once the program goes on")
         given = _given(1, 2)
         with _debugged(program) as hosts:
             result = program.run(given)
@@ -281,7 +287,10 @@ class EngineContract(ABC):
         assert graph is not None
         frames = graph.nodes[node_name_of(program.product)].frames
         assert frames
-        assert frames[-1].file == inspect.getfile(type(program))
+        # The framework's own frames, if it shows them, are told apart by where it is installed.
+        own = own_frame(frames)
+        assert own is not None
+        assert own.file == inspect.getfile(type(program))
 
     def test_an_error_keeps_what_came_before_it(self, program: EngineProgram) -> None:
         twin = self.make()

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.engines.base import (
@@ -267,7 +268,8 @@ def _call_engine(thing: Any) -> StepsCalls:
             return engine
     if found:
         return found[0]
+    calls = " or ".join(traits.title for traits in all_traits() if traits.steps_calls)
     raise TraceError(
-        "Calls of functions are runs with PyTorch only, and it is not imported.",
-        "With TensorFlow or the NumPy engine, give a session and its fetches.",
+        f"Calls of functions are runs with {calls} only, and it is not imported.",
+        "With a framework that has sessions, give a session and its fetches.",
     )

@@ -180,8 +180,9 @@ def _downstream(walk: Walk) -> list[str]:
 
 def _difference(walk: Walk, name: str) -> Line:
     """One tensor, as it would be and as it is."""
-    after = _array(walk.stepper.value(name)) if walk.stepper.has(name) else None
-    before = _array(walk.stepper.original(name))
+    stepper = walk.stepper
+    after = stepper.as_array(stepper.value(name)) if stepper.has(name) else None
+    before = stepper.as_array(stepper.original(name))
     shapes = ""
     if before is None or after is None:
         change = "not known"
@@ -200,20 +201,6 @@ def _difference(walk: Walk, name: str) -> Line:
         Span(shapes, "warning"),
         Span(overridden, "warning"),
     )
-
-
-def _array(value: Any) -> np.ndarray[Any, Any] | None:
-    """A value as an array; ``None`` where it can't be one."""
-    if value is None:
-        return None
-    detach = getattr(value, "detach", None)  # a tensor of PyTorch; NumPy knows no bfloat16
-    try:
-        if detach is not None:
-            value = detach().cpu()
-            return np.asarray(value.float() if str(value.dtype) == "torch.bfloat16" else value)
-        return np.asarray(value)
-    except Exception:
-        return None
 
 
 def _change(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> str:

@@ -64,7 +64,7 @@ def contain(watcher: CaptureLevel, give_up: Callable[[Exception], None]) -> Capt
 
         return call
 
-    for name in ("start", "enter_module", "leave_module", "enter_phase", "leave_phase"):
+    for name in watcher.guarded:
         setattr(watcher, name, guarded(getattr(type(watcher), name)))
     return watcher
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
 
 __all__ = ["CHECKED", "FULL", "RECORDS", "SIGNALS", "CaptureLevel"]
@@ -24,6 +25,8 @@ class CaptureLevel:
     """Looks at one run; this one at nothing.
 
     Attributes:
+        guarded: methods that are called while the program runs: what they raise never gets there.
+        dump: what was seen, for levels that fill one while they look; ``None``: nothing.
         watch: what was asked for.
         level: how closely it looks.
         is_again: the program runs lines once more, for us: updates must not be made.
@@ -33,10 +36,12 @@ class CaptureLevel:
         seconds: how long the run has taken.
     """
 
+    guarded: Sequence[str] = ["start", "enter_module", "leave_module", "enter_phase", "leave_phase"]
     level = ""
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
+        self.dump: MemoryDump | None = None
         self.is_again = False
         self.is_large = False
         self.is_regular = True
@@ -104,7 +109,7 @@ class CaptureLevel:
     def finish(self, error: BaseException | None) -> Capture:
         """What came of the run; the watcher is not used any more."""
         self.seconds = time.perf_counter() - self._began
-        return Capture(None, None, error)
+        return Capture(None, self.dump, error)
 
     def discard(self) -> None:
         """Nobody wants to know."""

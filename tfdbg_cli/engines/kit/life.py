@@ -14,7 +14,7 @@ import re
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -105,10 +105,12 @@ class RunLife(ABC, Generic[R]):
     Attributes:
         counts: how many runs of each kind there were.
         can_profile: whether there is a level that times the ops.
+        looks_ahead: a run may use what the program does before it, which is recorded therefore.
         no_stepper: why runs can't be stepped through, where that could be mended.
     """
 
     can_profile = False
+    looks_ahead = False
     no_stepper = ""
 
     def __init__(self, program: Surveyed, policy: CapturePolicy) -> None:
@@ -300,32 +302,47 @@ class RunLife(ABC, Generic[R]):
     @contextlib.contextmanager
     def block(self, name: str = "") -> Iterator[None]:
         """A run that the user marks; what happens in it opens no other."""
+        with self.stretch(BLOCK, name):
+            yield
+
+    @contextlib.contextmanager
+    def stretch(
+        self, kind: str, title: str = "", inputs: Mapping[str, Any] | None = None
+    ) -> Iterator[None]:
+        """What is done within is a run, if somebody debugs and no other one is open.
+
+        Args:
+            kind: of run, in a word or two.
+            title: what to call it.
+            inputs: what it gets, by the user's names.
+        """
         if self.is_idle() or not self.is_here() or self._run is not None:
             yield
             return
-        self._open_block(name)
-        block = self._run
+        self._open_stretch(kind, title, inputs)
+        run = self._run
         try:
             yield
-        except Exception as error:
-            self.fail(error)
-            if self._run is block and block is not None:
-                block.cut_short = f"the program raised {one_line(error)}"
+        except BaseException as error:
+            if isinstance(error, Exception):
+                self.fail(error)
+            if self._run is run and run is not None:
+                run.cut_short = f"the program raised {one_line(error)}"
             raise
         finally:
-            if self._run is block:
+            if run is not None and self._run is run:
                 self.close_run()
 
     @contained
-    def _open_block(self, name: str) -> None:
-        self.open_run(self.make_block(RunDescription(BLOCK, self.count(BLOCK), name)))
+    def _open_stretch(self, kind: str, title: str, inputs: Mapping[str, Any] | None) -> None:
+        self.open_run(self.make_run(RunDescription(kind, self.count(kind), title, inputs)))
 
-    def make_block(self, description: RunDescription) -> R:
-        """A run that the user marks, before it is open.
+    def make_run(self, description: RunDescription) -> R:
+        """A run that is a stretch of the program, before it is open.
 
         An engine whose runs are of a class of its own makes one of that.
         """
-        return cast(R, OpenRun(BLOCK, "X", description))
+        return cast(R, OpenRun(description.kind, "X", description))
 
     # Between two runs.
 
@@ -339,7 +356,7 @@ class RunLife(ABC, Generic[R]):
     @contained
     def look_ahead(self, host: RunHost) -> None:
         """Record from now on if the next run is to be debugged: it may use what comes before."""
-        watch = host.expected_watch()
+        watch = host.expected_watch() if self.looks_ahead else None
         following, self._next = self._next, None
         if following is not None and (
             self._run is not None or watch is None or not following.serves(watch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -28,13 +27,14 @@ class Seeing(Protocol):
         """Don't. May be called more than once."""
 
 
-class Program(ABC):
-    """What stands for the session.
+class Program:
+    """What stands for the session. A subclass sets `runs` and `patches` when it is made.
 
     Args:
         traits: of the engine: its settings have their defaults until somebody brings others.
 
     Attributes:
+        engine_name: of its engine.
         setting: the value of a setting by its name.
         runs: where its runs begin and end.
         patches: how that is seen.
@@ -44,6 +44,7 @@ class Program(ABC):
     patches: Seeing
 
     def __init__(self, traits: EngineTraits) -> None:
+        self.engine_name = traits.name
         self.setting: Callable[[str], Any] = {
             field.name: field.default for field in (*FIELDS, *traits.settings)
         }.__getitem__
@@ -58,7 +59,6 @@ class Program(ABC):
         """The value of a setting, now."""
         return self.setting(name)
 
-    @abstractmethod
     def prepare(self) -> None:
         """Somebody begins to debug: what takes long and is needed for it."""
 
@@ -142,6 +142,10 @@ class RunsAdapter(ProgramAdapter):
     """A `Program` as the wrapper session sees it."""
 
     session: Program
+
+    def __init__(self, session: Program) -> None:
+        super().__init__(session)
+        self.engine_name = session.engine_name
 
     def describe_error(self, error: BaseException) -> RunError | None:
         """The error in words, if it is one of the framework's; its op where that is known."""

@@ -14,13 +14,14 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Locate, Profile, ProfileEntry, place_of
 from tfdbg_cli.engines.base import Capture, SessionAdapter, SessionEngine, Watch, WrapSession
+from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.numpy.dtypes import dtype_name
 from tfdbg_cli.engines.numpy.errors import OpError
 from tfdbg_cli.engines.numpy.executor import RunPlan
 from tfdbg_cli.engines.numpy.graph import Graph as NumpyGraph
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
-from tfdbg_cli.engines.numpy.recording import DEVICE, Clock, shown
+from tfdbg_cli.engines.numpy.recording import DEVICE, shown
 from tfdbg_cli.engines.numpy.session import (
     Session,
     default_session,

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.engines.numpy.executor import VariableRef
 
-__all__ = ["DEVICE", "Clock", "shown"]
+__all__ = ["DEVICE", "shown"]
 
 #: Where everything is computed, as TensorFlow would write it.
 DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
-
-
-class Clock:
-    """Microseconds since the epoch that never go back, whatever is done to the system's clock."""
-
-    def __init__(self) -> None:
-        self._offset = time.time_ns() - time.perf_counter_ns()
-
-    def now(self) -> int:
-        """The time now."""
-        return (self._offset + time.perf_counter_ns()) // 1000
 
 
 def shown(value: Any) -> Any:

@@ -7,8 +7,10 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+# Makes known what engines tell of dumps without their frameworks: addresses, roles of ops.
+import tfdbg_cli.engines.registry  # noqa: F401
+from tfdbg_cli.dumps.remote_files import fetched
 from tfdbg_cli.dumps.tfdbg_dir import debug_dump_dir as directory
-from tfdbg_cli.engines.tensorflow.remote_files import fetched
 
 __all__ = ["DebugDumpDir"]
 

@@ -8,7 +8,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.engines.base import HostOf, ProgramAdapter, ProgramEngine, SteppedRun
+from tfdbg_cli.engines.base import SteppedRun
+from tfdbg_cli.engines.kit.engine import OneProgramEngine
+from tfdbg_cli.engines.kit.program import Program, RunsAdapter
 from tfdbg_cli.engines.torch.traits import TRAITS
 
 if TYPE_CHECKING:
@@ -17,47 +19,28 @@ if TYPE_CHECKING:
 __all__ = ["ENGINE", "TorchEngine"]
 
 
-class TorchEngine(ProgramEngine):
+class TorchEngine(OneProgramEngine["TorchProgram"]):
     """Programs that use PyTorch; it is imported by the program, and used from `install` on."""
 
     name = "torch"
     modules = ("torch",)
     traits = TRAITS
 
-    def __init__(self) -> None:
-        self._program: TorchProgram | None = None
-        self._setting: Callable[[str], Any] | None = None
-
-    def program(self) -> TorchProgram:
-        """What stands for a session: this process, as far as it uses PyTorch.
+    def make_program(self) -> TorchProgram:
+        """This process, as far as it uses PyTorch.
 
         Raises:
             UserError: this PyTorch hasn't what it takes; nothing was changed.
         """
-        if self._program is None:
-            from tfdbg_cli.engines.torch.program import TorchProgram
+        from tfdbg_cli.engines.torch.program import TorchProgram
 
-            self._program = TorchProgram()
-            if self._setting is not None:
-                self._program.setting = self._setting
-        return self._program
+        return TorchProgram()
 
-    def is_session(self, obj: Any) -> bool:
-        """Whether it is the `Program`."""
-        module = sys.modules.get("tfdbg_cli.engines.torch.program")
-        return module is not None and isinstance(obj, module.TorchProgram)
-
-    def adapt(self, session: Any) -> ProgramAdapter:
+    def adapt(self, session: Program) -> RunsAdapter:
         """The adapter of the program."""
         from tfdbg_cli.engines.torch.program import TorchAdapter
 
         return TorchAdapter(session)
-
-    def configure(self, setting: Callable[[str], Any]) -> None:
-        """Take the settings."""
-        self._setting = setting
-        if self._program is not None:
-            self._program.setting = setting
 
     def block(self, name: str = "") -> AbstractContextManager[None]:
         """A run that the user marks; nothing where PyTorch can't be debugged."""
@@ -109,19 +92,6 @@ class TorchEngine(ProgramEngine):
             A function that undoes it.
         """
         return self.program().intercept(module, around)
-
-    def failed(self, error: BaseException) -> None:
-        """An error of an op that was called outside of any module ends the program."""
-        if self._program is not None:
-            self._program.failed(error)
-
-    def install(self, wrap: HostOf) -> Callable[[], None]:
-        """Watch the program's runs; returns the way back.
-
-        Raises:
-            UserError: this PyTorch hasn't what it takes; nothing was changed.
-        """
-        return self.program().install(wrap)
 
 
 #: What the registry loads.

@@ -70,8 +70,6 @@ class TorchProgram(Program):
 class TorchAdapter(RunsAdapter):
     """The program as the wrapper session sees it: it runs by itself, nobody runs it."""
 
-    engine_name = "torch"
-
     def meeting(self) -> Meeting | None:
         """The default process group's, once there is one."""
         found = meeting()

@@ -42,6 +42,7 @@ TRAITS = EngineTraits(
             ("reference", "clone"),
         ),
     ),
+    steps_calls=True,
     op_roles=OpRoles(
         placing=frozenset(
             [

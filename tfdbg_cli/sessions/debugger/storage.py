@@ -17,8 +17,8 @@ from tfdbg_cli.common.temporary import make_folder, remove_folder
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.joined import JoinedDump, rank_name
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.remote_files import is_remote
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
-from tfdbg_cli.engines.tensorflow.remote_files import is_remote
 
 __all__ = ["DEFAULT_LIMIT", "DumpStore", "check_dump_root"]
 

@@ -15,7 +15,7 @@ from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.open import find_ranks, find_runs, open_dump, rank_runs
 from tfdbg_cli.dumps.profile import is_profile_only
-from tfdbg_cli.engines.tensorflow.remote_files import fetched
+from tfdbg_cli.dumps.remote_files import fetched
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.offline.commands import Opened, run_commands
 from tfdbg_cli.sessions.offline.search import Search

@@ -44,7 +44,13 @@ from tfdbg_cli.sessions.compat.instr_loop import (
 )
 from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
 from tfdbg_cli.sessions.wrappers.interventions import applied
-from tfdbg_cli.sessions.wrappers.open_run import NOT_STEPPED, OpenRun, finished, once_made
+from tfdbg_cli.sessions.wrappers.open_run import (
+    NOT_STEPPED,
+    NOT_TIMED,
+    OpenRun,
+    finished,
+    once_made,
+)
 from tfdbg_cli.sessions.wrappers.requests import (
     OnRunEndRequest,
     OnRunEndResponse,
@@ -343,6 +349,8 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         opened = OpenRun(request, response, conduct)
         if action != response.action and action == OnRunStartAction.INVOKE_STEPPER:
             opened.note = f"{NOT_STEPPED} {run.no_stepper}".rstrip()
+        elif action != response.action:
+            opened.note = NOT_TIMED
         return opened
 
     def close_run(self, run: OpenRun, capture: Capture) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.streams import tell
+from tfdbg_cli.engines.base import StreamsTensors
 from tfdbg_cli.sessions.wrappers.dumping import NonInteractiveDebugWrapperSession, WatchFn
 from tfdbg_cli.sessions.wrappers.requests import (
     OnRunStartAction,
@@ -128,7 +129,8 @@ class GrpcDebugWrapperSession(NonInteractiveDebugWrapperSession):
         receivers: GrpcReceivers | None = None,
     ) -> None:
         super().__init__(sess, watch_fn=watch_fn, thread_name_filter=thread_name_filter)
-        if self._adapter.engine_name != "tensorflow":
+        adapter = self._adapter
+        if not (isinstance(adapter, StreamsTensors) and adapter.streams_to("grpc://")):
             raise TypeError(
                 "Expected a session of TensorFlow: its runtime sends the tensors; "
                 f"got type {type(sess)}"

@@ -16,8 +16,8 @@ from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, RunInfo
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.remote_files import is_remote
 from tfdbg_cli.engines.base import Capture, RunCall, Watch
-from tfdbg_cli.engines.tensorflow.remote_files import is_remote
 from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.debugger.storage import check_dump_root

@@ -10,10 +10,11 @@ from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.engines.base import CannotStep, Capture, RunCall, SteppedRun, Watch
 from tfdbg_cli.sessions.wrappers.requests import OnRunStartRequest, OnRunStartResponse
 
-__all__ = ["NOT_STEPPED", "OpenRun", "finished", "once_made"]
+__all__ = ["NOT_STEPPED", "NOT_TIMED", "OpenRun", "finished", "once_made"]
 
 #: Said of a run that somebody wanted to step through.
 NOT_STEPPED = "This kind of run can't be stepped through: it was a debugged one."
+NOT_TIMED = "This kind of run can't be timed: it was a debugged one."
 
 
 class OpenRun:

@@ -13,6 +13,7 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture
+from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.fitting import fitted_array, nobody_elses
 from tfdbg_cli.engines.kit.stepped import (
     GraphStepper,
@@ -25,7 +26,7 @@ from tfdbg_cli.engines.numpy.dtypes import Array
 from tfdbg_cli.engines.numpy.errors import OpError
 from tfdbg_cli.engines.numpy.executor import PlanBlock
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
-from tfdbg_cli.engines.numpy.recording import DEVICE, Clock, shown
+from tfdbg_cli.engines.numpy.recording import DEVICE, shown
 from tfdbg_cli.engines.numpy.session import PreparedRun
 from tfdbg_cli.engines.numpy.stepping.counterfactual import NodeCounterfactual
 from tfdbg_cli.engines.numpy.stepping.journal import JournaledState, JournaledStep, JournalEntry

@@ -441,6 +441,10 @@ class TensorFlowAdapter(SessionAdapter):
         """Type, message and operation of a ``tf.errors.OpError``."""
         return errors.describe(error)
 
+    def streams_to(self, url: str) -> bool:
+        """Whether the runtime itself sends tensors to an address: a receiver, or a folder."""
+        return url.startswith(("grpc://", "file://"))
+
     def default_session(self, wrapper: Any) -> AbstractContextManager[Any]:
         """A context in which ``tensor.eval()`` and ``op.run()`` go through ``wrapper``."""
         context: AbstractContextManager[Any] = tf_session.BaseSession.as_default(wrapper)

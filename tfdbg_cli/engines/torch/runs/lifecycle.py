@@ -77,6 +77,7 @@ class Lifecycle(RunLife[TorchRun]):
     """
 
     can_profile = True
+    looks_ahead = True
     no_stepper = "(PyTorch needs greenlet: pip install greenlet.)"
     _program: TorchProgram
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from numpy.typing import NDArray
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Datum
@@ -330,6 +331,17 @@ class TorchStepper(SteppedRun):
     def has(self, tensor_name: str) -> bool:
         """Whether a tensor was computed, or overridden."""
         return self._changes.has(self.resolve(tensor_name))
+
+    def as_array(self, value: Any) -> NDArray[Any] | None:
+        """A tensor as an array; NumPy knows no bfloat16."""
+        if isinstance(value, torch.Tensor):
+            try:
+                value = value.detach().cpu()
+            except Exception:  # of a class of the program's
+                return None
+            if value.dtype == torch.bfloat16:
+                value = value.float()
+        return super().as_array(value)
 
     def value(self, tensor_name: str) -> torch.Tensor:
         """A copy of a tensor as it was made, or of what stands for it."""

@@ -1,22 +1,25 @@
 """Dump roots that are addresses (``gs://bucket/runs``) and no folders of this machine.
 
 Files are copied: what is written goes there file by file as it is finished, what is read is
-fetched once. TensorFlow's ``gfile`` does it where TensorFlow is installed, else ``fsspec``.
+fetched once. A framework's own file systems do it where one is installed that has some
+(`EngineTraits.files`), else ``fsspec``.
 """
 
 from __future__ import annotations
 
 import atexit
+import importlib
 import importlib.util
 import os
 import posixpath
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.traits import all_traits
 
 __all__ = ["RemoteFiles", "deliver", "fetched", "is_remote", "remote_files"]
 
@@ -51,35 +54,6 @@ def is_remote(path: Any) -> bool:
     return isinstance(path, str) and _SCHEME.match(path) is not None
 
 
-class _GFiles:
-    """What TensorFlow knows: ``gs://``, ``hdfs://``, ``ram://``."""
-
-    def __init__(self, address: str) -> None:
-        from tensorflow.python.lib.io import file_io
-
-        self._io = file_io
-        self.exists(address)
-
-    def exists(self, address: str) -> bool:
-        return bool(self._io.file_exists_v2(address))
-
-    def is_folder(self, address: str) -> bool:
-        return bool(self._io.is_directory_v2(address))
-
-    def names(self, address: str) -> Sequence[str]:
-        # Some file systems mark folders with a slash.
-        return [name.rstrip("/") for name in self._io.list_directory_v2(address)]
-
-    def make_folder(self, address: str) -> None:
-        self._io.recursive_create_dir_v2(address)
-
-    def get(self, address: str, path: str) -> None:
-        self._io.copy_v2(address, path, overwrite=True)
-
-    def put(self, path: str, address: str) -> None:
-        self._io.copy_v2(path, address, overwrite=True)
-
-
 class _Fsspec:
     def __init__(self, address: str) -> None:
         import fsspec
@@ -110,18 +84,20 @@ def remote_files(address: str) -> RemoteFiles:
     """The file system of an address.
 
     Raises:
-        UserError: neither TensorFlow nor fsspec knows it.
+        UserError: no framework that is installed knows it, nor does fsspec.
     """
     problems = []
-    kinds: dict[str, Callable[[str], RemoteFiles]] = {"tensorflow": _GFiles, "fsspec": _Fsspec}
-    for name, kind in kinds.items():
-        if importlib.util.find_spec(name) is None:
-            problems.append(f"{name} is not installed")
+    known = [(traits.package, traits.files) for traits in all_traits() if traits.files]
+    for package, target in (*known, ("fsspec", f"{__name__}:_Fsspec")):
+        if importlib.util.find_spec(package) is None:
+            problems.append(f"{package} is not installed")
             continue
+        module, _, kind = target.partition(":")
         try:
-            return kind(address)
+            found: RemoteFiles = getattr(importlib.import_module(module), kind)(address)
+            return found
         except Exception as error:  # that doesn't know it
-            problems.append(f"{name}: {one_line(error)}")
+            problems.append(f"{package}: {one_line(error)}")
     raise UserError(
         f"{address} can't be reached: {'; '.join(problems)}.",
         "Name a folder, or install fsspec with what it needs for this address.",

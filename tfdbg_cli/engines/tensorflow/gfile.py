@@ -1,0 +1,47 @@
+"""Dump roots at addresses that TensorFlow's file systems know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfdbg_cli.dumps.remote_files import RemoteFiles
+
+__all__ = ["files_at"]
+
+
+class _GFiles:
+    """What TensorFlow knows: ``gs://``, ``hdfs://``, ``ram://``."""
+
+    def __init__(self, address: str) -> None:
+        from tensorflow.python.lib.io import file_io
+
+        self._io = file_io
+        self.exists(address)
+
+    def exists(self, address: str) -> bool:
+        return bool(self._io.file_exists_v2(address))
+
+    def is_folder(self, address: str) -> bool:
+        return bool(self._io.is_directory_v2(address))
+
+    def names(self, address: str) -> Sequence[str]:
+        # Some file systems mark folders with a slash.
+        return [name.rstrip("/") for name in self._io.list_directory_v2(address)]
+
+    def make_folder(self, address: str) -> None:
+        self._io.recursive_create_dir_v2(address)
+
+    def get(self, address: str, path: str) -> None:
+        self._io.copy_v2(address, path, overwrite=True)
+
+    def put(self, path: str, address: str) -> None:
+        self._io.copy_v2(path, address, overwrite=True)
+
+
+def files_at(address: str) -> RemoteFiles:
+    """The file system of an address.
+
+    Raises:
+        Exception: TensorFlow knows none.
+    """
+    return _GFiles(address)
