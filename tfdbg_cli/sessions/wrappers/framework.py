@@ -23,6 +23,7 @@ from tfdbg_cli.engines.base import (
     CannotStep,
     Capture,
     MakesCallables,
+    ProfilesRuns,
     ProgramAdapter,
     ProgramRun,
     RunCall,
@@ -389,7 +390,9 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
             return action, call.profile()
         capture = call.debug(response.watch())
         if action == OnRunStartAction.PROFILE_RUN and capture.dump is not None:
-            capture.dump.warnings.append("Parts of a run can't be timed: this was a debugged one.")
+            can_profile = isinstance(self._adapter, ProfilesRuns)
+            why = "Parts of a run can't be timed: this was a debugged one."
+            capture.dump.warnings.append(why if can_profile else NOT_TIMED)
         return OnRunStartAction.DEBUG_RUN, capture
 
     def _step_through(self, call: RunCall, request: OnRunStartRequest) -> Capture | RunCall:
