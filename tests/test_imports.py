@@ -165,6 +165,36 @@ def test_every_module_says_what_it_is_and_what_it_offers(path):
             assert len(names) == len(set(names))
 
 
+def test_every_public_method_is_described_where_it_is_first_defined():
+    """What overrides another one needs no docstring of its own, if there is nothing more to say."""
+    bases, described, bare = {}, {}, []
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ClassDef):
+                continue
+            bases.setdefault(node.name, set()).update(
+                each.id if isinstance(each, ast.Name) else getattr(each, "attr", "")
+                for base in node.bases
+                for each in [base.value if isinstance(base, ast.Subscript) else base]
+            )
+            for method in node.body:
+                if isinstance(method, ast.FunctionDef) and not method.name.startswith("_"):
+                    if ast.get_docstring(method):
+                        described.setdefault(node.name, set()).add(method.name)
+                    elif not node.name.startswith("_"):
+                        bare.append((path, node.name, method.name))
+    for path, name, method in bare:
+        if path.relative_to(ROOT).parts[0] == "testing":
+            continue  # the names of tests say it
+        above, seen = [name], set()
+        while above:
+            at = above.pop()
+            if at not in seen:
+                seen.add(at)
+                above += bases.get(at, ())
+        assert any(method in described.get(each, ()) for each in seen), f"{path}: {name}.{method}"
+
+
 def loaded_by(code):
     program = f"import json, sys\n{code}\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(

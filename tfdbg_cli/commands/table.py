@@ -76,7 +76,6 @@ class TableDocument(Document):
         return ((0, self.line_count),)
 
     def lines(self, start: int, stop: int) -> list[Line]:
-        """The lines ``start`` to ``stop - 1``."""
         made = self.rows(max(start - 1, 0), max(min(stop - 1, self._count), 0))
         return [self.head_line(), *made] if start <= 0 < stop else made
 
@@ -94,5 +93,4 @@ class LazyTable(TableDocument):
         return self._heads
 
     def rows(self, start: int, stop: int) -> list[Line]:
-        """The rows ``start`` to ``stop - 1``, made now."""
         return [self._make(number) for number in range(start, stop)]

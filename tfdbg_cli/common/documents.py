@@ -262,11 +262,9 @@ class TextDocument(Document):
 
     @property
     def line_count(self) -> int:
-        """How many lines there are."""
         return len(self._lines)
 
     def lines(self, start: int, stop: int) -> list[Line]:
-        """The lines ``start`` to ``stop - 1``."""
         return self._lines[max(start, 0) : max(stop, 0)]
 
 
@@ -291,11 +289,9 @@ class LazyDocument(Document):
 
     @property
     def line_count(self) -> int:
-        """How many lines there are."""
         return self._count
 
     def lines(self, start: int, stop: int) -> list[Line]:
-        """The lines ``start`` to ``stop - 1``, made now."""
         return [self._make(i) for i in range(max(start, 0), min(stop, self._count))]
 
 
@@ -347,7 +343,6 @@ class ChainDocument(Document):
     def find(
         self, pattern: re.Pattern[str], start: int, direction: int = 1, stop: int | None = None
     ) -> int | None:
-        """The nearest line that matches; each part searches its own lines as it knows best."""
         ends = list(zip(self._starts, self._starts[1:], self.parts, strict=False))
         for first, last, part in ends if direction > 0 else reversed(ends):
             if first == last or (start >= last if direction > 0 else start < first):
@@ -382,7 +377,6 @@ class ChainDocument(Document):
                 part.settle(max(start - first, 0), min(stop - first, part.line_count))
 
     def locate(self, indices: Sequence[int]) -> int:
-        """The line that shows a tensor element, asked of each part in turn."""
         error: UserError | None = None
         for first, part in zip(self._starts, self.parts, strict=False):
             if type(part).locate is Document.locate:

@@ -69,7 +69,6 @@ class JoinedDatum(Datum):
 
     @property
     def file_path(self) -> str:
-        """The file that holds the value."""
         return self.datum.file_path
 
     @property
@@ -215,7 +214,6 @@ class JoinedDump(Dump):
             part.close()
 
     def op_type(self, node_name: str) -> str:
-        """The op type of a node, from its own rank's dump."""
         rank, name = part_of(node_name)
         part = self.parts.get(rank) if rank is not None else None
         return part.op_type(name) if part is not None else ""
@@ -245,17 +243,14 @@ class _JoinedSources(Sources):
         return next((part for part in self._parts if part.lines(path) is not None), None)
 
     def lines(self, path: str) -> list[str] | None:
-        """The lines of a file."""
         holder = self._holder(path)
         return holder.lines(path) if holder is not None else None
 
     def note(self, path: str) -> str:
-        """What must be said of its text."""
         holder = self._holder(path)
         return holder.note(path) if holder is not None else ""
 
     def paths(self) -> list[str]:
-        """The files whose text is held."""
         return sorted({path for part in self._parts for path in part.paths()})
 
 

@@ -114,11 +114,9 @@ class TensorView(Document):
 
     @property
     def line_count(self) -> int:
-        """How many lines there are."""
         return self._body + self._own_line
 
     def lines(self, start: int, stop: int) -> list[Line]:
-        """The lines ``start`` to ``stop - 1``; reads only the elements on them."""
         made = [self._make(i) for i in range(max(start, 0), min(stop, self._body))]
         if self._own_line and start <= self._body < stop:
             made.append(Line([Span(f"{' ' * len(_OPEN)}{self._extras})")]))
@@ -238,7 +236,6 @@ class TensorView(Document):
     # Where an element is, and what is where.
 
     def cells(self, number: int) -> list[Cell]:
-        """The elements on a line, where its text shows them."""
         if not self._values.size or not 0 <= number < self._body:
             return []
         if not self._shape:

@@ -100,7 +100,6 @@ class MagnitudeView(Document):
 
     @property
     def line_count(self) -> int:
-        """How many lines there are."""
         return self._count
 
     def lines(self, start: int, stop: int) -> list[Line]:

@@ -85,7 +85,6 @@ class NamespaceScope(Scope):
         """Nothing to do."""
 
     def get(self, name: str) -> Any:
-        """What a name means."""
         if name not in self._locals and name in self._around:
             found = _content(self._around[name])
             return None if found is _UNBOUND else found
@@ -146,7 +145,6 @@ class FunctionScope(Scope):
         _let_go(self._frame)
 
     def get(self, name: str) -> Any:
-        """What a name means."""
         cell = self._cells.get(name)
         found = _UNBOUND if cell is None else _content(cell)
         return self._globals.get(name) if found is _UNBOUND else found

@@ -93,7 +93,6 @@ class SessionSubject(Subject):
         self._rest = (arguments.get("options"), arguments.get("run_metadata"))
 
     def start(self) -> SteppedRun:
-        """The run at its beginning."""
         if self._fetches is None:
             raise TraceError(
                 "This trace has no fetches, so there is no run to do.",
@@ -115,7 +114,6 @@ class SessionSubject(Subject):
         )
 
     def intercept(self, around: Around) -> Callable[[], None]:
-        """Apply something to every run of the session."""
         return intervene(self._session, self._engine, around)
 
 
@@ -140,7 +138,6 @@ class CallSubject(Subject):
         self._args, self._kwargs = args, kwargs
 
     def start(self) -> SteppedRun:
-        """The call at its beginning."""
         return self._start(self._function, self._args, self._kwargs)
 
     def _start(
@@ -192,7 +189,6 @@ class CallSubject(Subject):
         return super().name_of(tensor)
 
     def intercept(self, around: Around) -> Callable[[], None]:
-        """Apply something to every call of a module."""
         if not self._engine.is_module(self._function):
             raise TraceError(
                 "A block can't be applied to later calls of a function.",

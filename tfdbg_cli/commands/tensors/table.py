@@ -115,7 +115,6 @@ class TensorTable(TableDocument):
         return widths
 
     def rows(self, start: int, stop: int) -> list[Line]:
-        """The rows ``start`` to ``stop - 1``; unknown statistics are asked for, not waited for."""
         deadline = time.perf_counter() + _BUDGET_SECONDS
         rows: list[list[tuple[Span, ...]]] = []
         unknown: list[Datum] = []

@@ -210,7 +210,6 @@ class RunFolderDump(Dump):
         return list(self._tensors)
 
     def graph(self) -> Graph | None:
-        """The graph, or ``None`` where the folder holds none."""
         if not self._is_graph_read:
             self._is_graph_read = True
             path = self._path(GRAPH_FILE)
@@ -276,7 +275,6 @@ class RunFolderDump(Dump):
         return Sources(texts, live=False)
 
     def run_info(self) -> RunInfo | None:
-        """Fetches, feeds and error of the run, or ``None`` where the folder doesn't say."""
         found = self._run.fields("run")
         feeds = LazyFeeds({name: stored.load for name, stored in self._feeds.items()})
         if found is None:
@@ -321,7 +319,6 @@ class RunFolderDump(Dump):
         return Profile() if PROFILE_FILE in self._run.table("files", is_size) else None
 
     def op_type(self, node_name: str) -> str:
-        """The op type of a node: from the graph, else from the index."""
         found = super().op_type(node_name)
         if found:
             return found

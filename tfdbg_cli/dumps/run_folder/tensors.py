@@ -59,7 +59,6 @@ class RunFolderDatum(Datum):
 
     @property
     def file_path(self) -> str:
-        """The file that holds the value; empty if none does."""
         return self._stored.path
 
     def get_tensor(self) -> Any:

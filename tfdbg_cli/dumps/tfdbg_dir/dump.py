@@ -252,7 +252,6 @@ class DirectoryDump(Dump):
         return data
 
     def graph(self) -> Graph | None:
-        """The user's graph over all devices, or ``None`` where the folder holds none."""
         graphs = self._load_graphs()
         if not graphs:
             return None
@@ -279,7 +278,6 @@ class DirectoryDump(Dump):
         ]
 
     def run_info(self) -> RunInfo | None:
-        """Fetches and feeds, from TensorFlow's record of the run or the wrapper's."""
         if self._core:
             core = self._core[0]
             fetches = [*core.output_names, *core.target_nodes]

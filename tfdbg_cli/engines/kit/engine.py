@@ -40,7 +40,6 @@ class OneProgramEngine(ProgramEngine, Generic[P]):
         return isinstance(obj, Program) and obj.engine_name == self.name
 
     def adapt(self, session: Program) -> RunsAdapter:
-        """The adapter of the program."""
         return RunsAdapter(session)
 
     def configure(self, setting: Callable[[str], Any]) -> None:

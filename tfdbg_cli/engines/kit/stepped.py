@@ -56,7 +56,6 @@ class GraphStepper(SteppedRun):
 
     @property
     def position(self) -> int:
-        """The index of the next step."""
         return self._position
 
     @property

@@ -75,7 +75,6 @@ class NumpyAdapter(SessionAdapter):
         self._graph_version = -1
 
     def run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
-        """The run, untouched."""
         return self.session.run_directly(fetches, feed_dict)
 
     def debug_run(
@@ -149,13 +148,11 @@ class NumpyAdapter(SessionAdapter):
         return [_name_of(item) for item in flatten_fetches(fetches)]
 
     def feeds(self, feed_dict: Any) -> Mapping[str, Any]:
-        """Feed name -> value as given."""
         if not isinstance(feed_dict, Mapping):
             return {}
         return {_name_of(key): value for key, value in feed_dict.items()}
 
     def graph(self) -> Graph:
-        """The graph as it is now; its nodes are made when somebody looks, once a version."""
         source = self.session.graph
         if self._graph is None or self._graph_version != source.version:
             self._graph_version = source.version
@@ -165,7 +162,6 @@ class NumpyAdapter(SessionAdapter):
 
     @property
     def framework_graph(self) -> NumpyGraph:
-        """The engine's own graph."""
         found: NumpyGraph = self.session.graph
         return found
 
@@ -199,7 +195,6 @@ class NumpyEngine(SessionEngine):
         return isinstance(obj, Session)
 
     def adapt(self, session: Any) -> NumpyAdapter:
-        """An adapter for a session."""
         return NumpyAdapter(session)
 
     def install(self, wrap: WrapSession) -> Callable[[], None]:

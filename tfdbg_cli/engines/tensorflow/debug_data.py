@@ -53,7 +53,6 @@ class DebugDumpDir(directory.DebugDumpDir):
         return [_graph_def(graph) for graph in super().partition_graphs()]
 
     def reconstructed_non_debug_partition_graphs(self) -> dict[str, Any]:
-        """Device -> its graph without the debugger's nodes; messages as in `partition_graphs`."""
         found = super().reconstructed_non_debug_partition_graphs()
         return {device: _graph_def(graph) for device, graph in found.items()}
 

@@ -49,7 +49,6 @@ class TensorFlowEngine(SessionEngine):
         return kind is not None and (isinstance(obj, kind) or _is_monitored(obj))
 
     def adapt(self, session: Any) -> SessionAdapter:
-        """An adapter for a session."""
         from tfdbg_cli.engines.tensorflow.sessions.adapter import TensorFlowAdapter
         from tfdbg_cli.engines.tensorflow.sessions.monitored import MonitoredAdapter
 

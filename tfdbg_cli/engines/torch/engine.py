@@ -37,13 +37,11 @@ class TorchEngine(OneProgramEngine["TorchProgram"]):
         return TorchProgram()
 
     def adapt(self, session: Program) -> RunsAdapter:
-        """The adapter of the program."""
         from tfdbg_cli.engines.torch.program import TorchAdapter
 
         return TorchAdapter(session)
 
     def block(self, name: str = "") -> AbstractContextManager[None]:
-        """A run that the user marks; nothing where PyTorch can't be debugged."""
         try:
             return self.program().runs.block(name)
         except UserError:  # said when it was to be installed

@@ -102,7 +102,6 @@ class NotebookDebugger(Debugger):
             self.plan(None)
 
     def stop(self, context: Context, *, title: str, title_role: str, initial_command: str) -> Any:
-        """Give control to the user inside a `cell`; elsewhere, print what a run led to."""
         about = {"title": title, "title_role": title_role, "initial_command": initial_command}
         if context.dump is not None and context.mode != "stepper":
             self.service = self._service(context, **about)

@@ -325,7 +325,6 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         return "lp" if is_profile else "lt", "end"
 
     def gave_up(self, reason: str) -> None:
-        """The engine has failed and watches nothing any more."""
         self.debugger.ranks.give_up(reason)
 
     def _stop_at_end(self, context: Context, initial: str, role: str, agreed: Agreement) -> None:

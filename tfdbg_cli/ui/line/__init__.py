@@ -106,7 +106,6 @@ class LineUI(TextUI):
             self._session = self._session_service = None  # they hold what the stop was about
 
     def execute(self, service: Service, queue: CommandQueue, command: str) -> Leave | None:
-        """Run one command line outside a stop."""
         self._batch = queue.batch
         self._use(service)
         return super().execute(service, queue, command)

@@ -223,11 +223,9 @@ class RemoteUI(UserInterface):
             self._send(client, {"progress": text})
 
     def stopped(self) -> None:
-        """A stop or the end follows."""
         self._running = None
 
     def close(self) -> None:
-        """The program is at its end: tell the client, and listen no more."""
         with self._changed:
             client = self._client
             if client is not None:

@@ -52,13 +52,11 @@ class RemoteHistory(History):
         self._connection.history = []
 
     def add(self, text: str) -> str:
-        """Remember a command line that a person typed, here and there."""
         expanded = super().add(text)
         self._connection.notify("typed", self._stop, text=expanded)
         return expanded
 
     def play(self, text: str) -> str:
-        """Note a command line that was not typed, here and there."""
         expanded = super().play(text)
         self._connection.notify("played", self._stop, text=expanded)
         return expanded
@@ -180,7 +178,6 @@ class RemoteDocument(Document):
 
     @property
     def line_count(self) -> int:
-        """How many lines there are."""
         return self._count
 
     def lines(self, start: int, stop: int) -> list[Line]:
@@ -255,7 +252,6 @@ class RemoteDocument(Document):
         return bool(self._until)
 
     def settle(self, start: int, stop: int) -> None:
-        """Wait until those lines need no placeholder any more."""
         if self._pends:
             with contextlib.suppress(UserError):  # the lines themselves say why
                 self._ask("settle", start=max(start, 0), stop=max(stop, 0))
@@ -271,7 +267,6 @@ class RemoteDocument(Document):
     def find(
         self, pattern: re.Pattern[str], start: int, direction: int = 1, stop: int | None = None
     ) -> int | None:
-        """The nearest line that matches. The program searches, and further than it is asked."""
         end = self._count if direction > 0 else -1
         if stop is not None:
             end = min(stop, end) if direction > 0 else max(stop, end)
@@ -303,11 +298,9 @@ class RemoteDocument(Document):
         return found
 
     def locate(self, indices: Sequence[int]) -> int:
-        """The line that shows a tensor element."""
         return codec.integer(self._ask("locate", indices=[int(index) for index in indices]))
 
     def cells(self, number: int) -> list[Cell]:
-        """The elements on a line."""
         if not 0 <= number < self._count:
             return []
         if number not in self._cells:
@@ -328,12 +321,10 @@ class RemoteDocument(Document):
         return None if data is None else RemoteDocument(self._connection, data)
 
     def step(self, indices: Sequence[int] | None, direction: int = 1) -> ElementStep | None:
-        """The next of the elements that the Document is about."""
         place = None if indices is None else [int(index) for index in indices]
         return codec.decode_step(self._ask("step", indices=place, direction=direction))
 
     def status(self, start: int, stop: int) -> str:
-        """What the status line says of the visible lines."""
         place = (max(start, 0), max(stop, 0))
         if place not in self._statuses or self._until:
             if len(self._statuses) >= _MOST_STATUSES:
@@ -343,7 +334,6 @@ class RemoteDocument(Document):
         return self._statuses[place]
 
     def resized(self, width: int) -> Document:
-        """The same view for another width; itself where nothing changes, or can't."""
         try:
             data = self._ask("resized", width=width)
         except UserError:

@@ -178,14 +178,12 @@ class App(Commander):
             screen.clear()
 
     def set_mouse(self, on: bool) -> None:
-        """Take the mouse, or leave it to the terminal."""
         self.state.mouse = on
         if self._loop is not None:
             self._loop.handle_mouse = on
             self._loop.screen.set_mouse_tracking(on)
 
     def copy(self, text: str) -> None:
-        """Put a text on the clipboard."""
         try:
             sequence = clipboard_sequence(text)
         except UserError as error:
@@ -198,7 +196,6 @@ class App(Commander):
         self.state.message = Toast(f"Copied {what}.", "success")
 
     def show_in_pager(self) -> None:
-        """Give the lines of this screen to ``$PAGER``."""
         view = self.state.view
         if view is not None:
             command = pager_command()
@@ -224,18 +221,15 @@ class App(Commander):
         return status
 
     def redraw(self) -> None:
-        """Repaint everything."""
         if self._loop is not None:
             self._loop.screen.clear()
 
     def program_output(self) -> str:
-        """What the program printed since the screen is up."""
         return self._terminal.output() if self._terminal is not None else ""
 
     # -- commands
 
     def execute(self, text: str) -> Reply | None:
-        """Run a command line and apply its Reply; ``None``: it was interrupted."""
         self.state.message, self.state.details = Toast("Processing…"), ()
         self.state.question = self.state.menu_at = self.state.palette = None
         self._work.drop()
@@ -259,7 +253,6 @@ class App(Commander):
 
     @contextlib.contextmanager
     def at_work(self) -> Iterator[None]:
-        """Ctrl-C interrupts what is done inside."""
         terminal = self._terminal
         if terminal is None:
             yield
@@ -338,7 +331,6 @@ class App(Commander):
         self.state.message = Toast(f"Mouse mode: {'on' if self.state.mouse else 'off'} ({hint}).")
 
     def move_screen(self, step: int) -> None:
-        """Go back (-1) or forward (1) in the screens."""
         self._work.drop()
         if not self.state.views.move(step):
             which = "first" if step < 0 else "last"
@@ -417,7 +409,6 @@ class App(Commander):
         self._work.start(matching_steps(whole, compiled(regex)), "Filtering", done)
 
     def cancel_work(self) -> bool:
-        """Give up a search that is still going on; False: there is none."""
         return self._work.cancel()
 
 

@@ -152,7 +152,6 @@ class FilteredDocument(Document):
         return made
 
     def locate(self, indices: Sequence[int]) -> int:
-        """The line that shows a tensor element, if it matches."""
         number = self.whole.locate(indices)
         at = self.place(number)
         if at < self.line_count and self.number(at) == number:
@@ -163,7 +162,6 @@ class FilteredDocument(Document):
         )
 
     def cells(self, number: int) -> list[Cell]:
-        """The elements on a line."""
         return self.whole.cells(self.number(number)) if 0 <= number < self.line_count else []
 
     def element(self, indices: Sequence[int]) -> Document | None:

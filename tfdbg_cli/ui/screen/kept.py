@@ -51,7 +51,6 @@ class KeptDocument(TextDocument):
         return None
 
     def locate(self, indices: Sequence[int]) -> int:
-        """The line that shows a tensor element, if it was kept."""
         wanted = tuple(indices)
         for number, made in enumerate(self._lines):
             if made.indices is not None and made.indices[0] <= wanted <= made.indices[1]:

@@ -96,7 +96,6 @@ class Variable(Operand):
         return self.op.graph
 
     def value(self) -> Tensor:
-        """The tensor that other nodes use when they use the variable: ``name/read``."""
         return self._read
 
     def read_value(self) -> Tensor:

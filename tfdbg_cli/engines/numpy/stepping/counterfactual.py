@@ -41,13 +41,11 @@ class _SideState(RunState):
         self.written: set[Operation] = set()
 
     def read(self, op: Operation) -> Array:
-        """The value of a variable."""
         if op not in self.variables:
             raise _Unknown
         return self.variables[op]
 
     def write(self, op: Operation, value: Array) -> None:
-        """Replace the value of a variable, on the side."""
         self.variables[op] = value
         self.written.add(op)
 
@@ -67,7 +65,6 @@ class _SideStep(RunStep):
         super()._run_op(op)
 
     def iterate(self, block: PlanBlock, first: bool) -> bool:
-        """One iteration of a loop, of not too many."""
         self.rounds += 1
         if self.rounds > _MOST_ROUNDS:
             raise _Unknown

@@ -83,20 +83,17 @@ class JournaledState(RunState):
                 self._state.variables.pop(op, None)
 
     def read(self, op: Operation) -> Array | None:
-        """The value of a variable."""
         value = self.variables.get(op)
         if value is not None:
             self.record.reads.setdefault(op, value)
         return value
 
     def write(self, op: Operation, value: Array) -> None:
-        """Replace the value of a variable."""
         self.record.variables.setdefault(op, self.variables.get(op))
         self.record.written[op] = value
         self.variables[op] = value
 
     def random_stream(self, op: Operation) -> np.random.Generator:
-        """The stream that a random op draws from."""
         stream = self._state.random_stream(op)
         if stream not in self.record.streams:
             self.record.streams[stream] = stream.bit_generator.state

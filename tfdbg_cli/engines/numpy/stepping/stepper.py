@@ -86,25 +86,20 @@ class NumpyStepper(GraphStepper):
 
     @property
     def steps(self) -> Sequence[Step]:
-        """In the order in which they are done; feeds come first."""
         return self._layout.steps
 
     @property
     def is_over(self) -> bool:
-        """Whether the run was finished or discarded."""
         return self._is_over
 
     def readers(self, tensor_name: str) -> Sequence[int]:
-        """The indices of the steps that read a tensor."""
         return self._layout.readers.get(tensor_name, ())
 
     def has_read(self, index: int) -> bool:
-        """Whether a step has seen its inputs: a loop with its first iteration."""
         rounds = self._rounds if self._failed is None else self._failed[0].rounds
         return super().has_read(index) or (index == self._position and bool(rounds))
 
     def advance(self, iteration: bool = False) -> StepOutcome:
-        """Do the next step; see `Stepper.advance`."""
         self._begin()
         self.check_not_at_end()
         return self._do(iteration)
@@ -203,7 +198,6 @@ class NumpyStepper(GraphStepper):
     # -- values
 
     def has(self, tensor_name: str) -> bool:
-        """Whether a tensor was computed, fed or overridden."""
         if tensor_name in self._overrides:
             return True
         return self._layout.tensors.get(tensor_name) in self._values
@@ -218,7 +212,6 @@ class NumpyStepper(GraphStepper):
         return nobody_elses(shown(self._values[tensor]))
 
     def override(self, tensor_name: str, value: Any) -> None:
-        """Let a tensor have another value; see `Stepper.override`."""
         self.check_open()
         tensor = self._overridable(tensor_name)
         other = value.as_graph_element().name if isinstance(value, Operand) else ""
@@ -264,7 +257,6 @@ class NumpyStepper(GraphStepper):
 
     @property
     def overrides(self) -> Mapping[str, Any]:
-        """The overridden tensors and their values; nobody can write to them."""
         return MappingProxyType(self._overrides)
 
     def original(self, tensor_name: str) -> Any | None:
@@ -300,7 +292,6 @@ class NumpyStepper(GraphStepper):
         return dict.fromkeys(op for record in records for op in record.variables)
 
     def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
-        """Give variables the value that they had before the first step."""
         self._begin()
         changed = {op.name: op for op in self._changed()}
         names = names_to_restore(variables, changed)
@@ -327,7 +318,6 @@ class NumpyStepper(GraphStepper):
         return self._dump
 
     def made(self, outcome: StepOutcome) -> Sequence[Datum]:
-        """The tensors that the last step, or iteration, has made."""
         start = self._records[-1].dumped if self._records else 0
         return [datum for _, datum in self._data[start:]]
 
@@ -354,7 +344,6 @@ class NumpyStepper(GraphStepper):
     # -- the ends
 
     def finish(self) -> Capture:
-        """Do the rest of the run; asked again, the same result."""
         if self._capture is not None:
             return self._capture
         error = self._failed[1] if self._failed is not None else None
@@ -379,7 +368,6 @@ class NumpyStepper(GraphStepper):
         self._state.withhold(self._initial)
 
     def variable(self, name: str) -> Any:
-        """The value of a variable as the steps that were done have left it, if it has one."""
         found = [value for op, value in self._state.variables.items() if op.name == name]
         return nobody_elses(shown(found[0])) if found else None
 

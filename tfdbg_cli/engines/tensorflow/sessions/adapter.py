@@ -85,7 +85,6 @@ class TensorFlowAdapter(SessionAdapter):
             return run(fetches, feed_dict, options, run_metadata)
 
     def call(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> RunCall:
-        """The run of these arguments."""
         call = super().call(fetches, feed_dict, options, run_metadata)
         return dataclasses.replace(call, plain=lambda: run_plainly(call.run))
 
@@ -421,7 +420,6 @@ class TensorFlowAdapter(SessionAdapter):
     # Names.
 
     def fetch_names(self, fetches: Any) -> list[str]:
-        """The names of the fetches, as ``print_tensor`` takes them."""
         return fetch_labels(fetches)
 
     def feeds(self, feed_dict: Any) -> Mapping[str, Any]:

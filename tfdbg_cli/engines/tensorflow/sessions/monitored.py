@@ -44,7 +44,6 @@ class MonitoredAdapter(TensorFlowAdapter):
             return adapter
 
     def call(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> RunCall:
-        """The run of these arguments; its hooks may raise errors of their own."""
         arguments = (fetches, feed_dict, options, run_metadata)
 
         def untouched(
@@ -62,8 +61,6 @@ class MonitoredAdapter(TensorFlowAdapter):
     def debug_run(
         self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any, watch: Watch
     ) -> Capture:
-        """``MonitoredSession.run`` with the run's intermediate tensors kept."""
-
         def debug(
             adapter: TensorFlowAdapter, run: Any, fetches: Any, feeds: Any, opts: Any, metadata: Any
         ) -> Capture:
@@ -144,7 +141,6 @@ class MonitoredAdapter(TensorFlowAdapter):
         return Capture(value, last.dump, error, last.run_metadata, late)
 
     def graph(self) -> Graph:
-        """The graph of the session below, as it is now; empty when it is closed."""
         return super().graph() if self.session.graph is not None or self._view else Graph([])
 
     def default_session(self, wrapper: Any) -> AbstractContextManager[Any]:

@@ -33,7 +33,6 @@ class SteppedDump(MemoryDump):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all values."""
         return sum(datum.nbytes for datum in self.data())
 
 

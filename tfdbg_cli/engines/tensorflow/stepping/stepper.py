@@ -104,20 +104,16 @@ class TensorFlowStepper(GraphStepper):
 
     @property
     def steps(self) -> Sequence[Step]:
-        """In the order in which they are done; feeds come first."""
         return self._layout.steps
 
     @property
     def is_over(self) -> bool:
-        """Whether the run was finished or stopped."""
         return self._capture is not None
 
     def readers(self, tensor_name: str) -> Sequence[int]:
-        """The indices of the steps that read a tensor."""
         return self._changes.readers(tensor_name)
 
     def advance(self, iteration: bool = False) -> StepOutcome:
-        """Do the next step; see `Stepper.advance`."""
         del iteration
         self.check_open()
         self.check_not_at_end()
@@ -134,7 +130,6 @@ class TensorFlowStepper(GraphStepper):
         return StepOutcome(self.steps[index], names)
 
     def back(self) -> Step:
-        """Undo the last step."""
         self.check_open()
         if not self._position:
             raise no_step_done()
@@ -194,7 +189,6 @@ class TensorFlowStepper(GraphStepper):
         return None
 
     def has(self, tensor_name: str) -> bool:
-        """Whether a tensor was computed, fed or overridden."""
         return tensor_name in self._changes.overrides or self._find(tensor_name) is not None
 
     def value(self, tensor_name: str) -> Any:
@@ -215,7 +209,6 @@ class TensorFlowStepper(GraphStepper):
         return nobody_elses(self._worlds.record.value(tensor_name))
 
     def override(self, tensor_name: str, value: Any) -> None:
-        """Let a tensor have another value; see `Stepper.override`."""
         self.check_open()
         tensor = self._overridable(tensor_name)
         is_tensor = hasattr(value, "op") and hasattr(value, "value_index")
@@ -252,14 +245,12 @@ class TensorFlowStepper(GraphStepper):
             raise self.not_taken(name)
 
     def shape(self, tensor_name: str) -> tuple[int, ...] | None:
-        """The shape of a tensor, where the graph knows it."""
         tensor = self._layout.tensors.get(tensor_name)
         if tensor is None or not tensor.shape.is_fully_defined():
             return None
         return tuple(tensor.shape.as_list())
 
     def mendable(self) -> Sequence[str]:
-        """Of the next step, which has failed: the tensors whose overrides let it be done."""
         step = self.next
         names = [*super().mendable(), *(step.outputs if step is not None else ())]
         return [name for name in names if self._mends(name)]
@@ -283,7 +274,6 @@ class TensorFlowStepper(GraphStepper):
 
     @property
     def overrides(self) -> Mapping[str, Any]:
-        """The overridden tensors and their values; nobody can write to them."""
         return MappingProxyType(self._changes.overrides)
 
     # Variables.
@@ -367,7 +357,6 @@ class TensorFlowStepper(GraphStepper):
         return dump
 
     def made(self, outcome: StepOutcome) -> Sequence[Datum]:
-        """The tensors of the last step."""
         index = self._position - 1
         overrides, worlds = self._changes.overrides, self._worlds
         changed = self._find_region().changed if self._changes else frozenset()
@@ -383,7 +372,6 @@ class TensorFlowStepper(GraphStepper):
         return self._worlds.capture
 
     def finish(self) -> Capture:
-        """Do the rest of the run; asked again, the same result."""
         if self._capture is None:
             worlds = self._worlds
             error, end = worlds.capture.error, worlds.failed_at
@@ -459,7 +447,6 @@ class TensorFlowStepper(GraphStepper):
         return self
 
     def variable(self, name: str) -> Any:
-        """The value of a variable as the steps that were done have left it, if it has one."""
         variable = self._layout.tensors[f"{name}:0"].op
         values = self._worlds.left_by(self._changes.cut(self._position))
         value = values.get(variable)

@@ -126,7 +126,6 @@ class OpaqueMode(CaptureMode):
         return True
 
     def __torch_dispatch__(self, *args: Any, **kwargs: Any) -> Any:
-        """One op."""
         callback = set_callback(None)
         try:
             return super().__torch_dispatch__(*args, **kwargs)

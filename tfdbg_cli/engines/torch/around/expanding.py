@@ -75,7 +75,6 @@ class ExpandingMode(ApiMode):
     def __torch_function__(
         self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None
     ) -> Any:
-        """One call of the API."""
         way = _WAYS.get(func)
         if way is None:
             return super().__torch_function__(func, types, args, kwargs)

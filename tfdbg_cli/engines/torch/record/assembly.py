@@ -52,7 +52,6 @@ class RunDump(MemoryDump):
             self._holder.settle()
 
     def close(self) -> None:
-        """Let go of the values, in memory and on disk."""
         if not self._is_part:
             self._holder.close()
         super().close()

@@ -34,7 +34,6 @@ class RecordingLevel(CaptureLevel):
     recorder: RunRecorder
 
     def start(self) -> None:
-        """Record from now on, on this thread."""
         self.recorder.start()
 
     def stop(self) -> None:
@@ -42,7 +41,6 @@ class RecordingLevel(CaptureLevel):
         self.recorder.stop()
 
     def discard(self) -> None:
-        """Nobody wants to know."""
         self.recorder.end()
 
     def look_ahead(self) -> None:
@@ -50,7 +48,6 @@ class RecordingLevel(CaptureLevel):
         self.recorder.look_ahead()
 
     def begin_run(self) -> None:
-        """What was recorded before is kept only as far as the run uses it."""
         super().begin_run()
         self.recorder.begin_run()
 

@@ -59,7 +59,6 @@ class TimedOps(OpRecorder):
     def begin(
         self, op: Any, args: Any, kwargs: Mapping[str, Any], frame: FrameType | None
     ) -> OpRecord | None:
-        """An op is about to be done."""
         record = super().begin(op, args, kwargs, frame)
         if record is not None:
             event = _mark(_gpu_of(record, kwargs))
@@ -67,12 +66,10 @@ class TimedOps(OpRecorder):
         return record
 
     def end(self, record: OpRecord, result: Any) -> None:
-        """It is done."""
         self._close(record)
         super().end(record, result)
 
     def failed(self, record: OpRecord, error: Exception) -> None:
-        """It has raised."""
         self._close(record)
         super().failed(record, error)
 

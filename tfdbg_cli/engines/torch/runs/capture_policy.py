@@ -47,7 +47,6 @@ class TorchCapturePolicy(CapturePolicy):
         return f"no guard: {costs.refusal}" if costs.refusal else ""
 
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
-        """A level for one run."""
         if level == FULL:
             return FullLevel(watch, self._names)
         if level == RECORDS:

@@ -75,7 +75,6 @@ class Description(RunDescription):
         self._frame = None
 
     def forget(self) -> None:
-        """Nobody is going to ask: hold nothing of the program's."""
         self._frame = self._module = None
         self._args, self._kwargs = (), {}
         self._tensors = None
@@ -98,7 +97,6 @@ class Description(RunDescription):
         return found
 
     def info(self) -> RunInfo:
-        """What is known at the beginning."""
         tensors = self.tensors()
         shapes = {name: shape_of(tensor) for name, tensor in tensors.items()}
         loads = {name: _loader(tensor) for name, tensor in tensors.items()}
@@ -144,7 +142,6 @@ class Description(RunDescription):
         output: Any,
         events: str,
     ) -> None:
-        """Add what is known at the end: the outputs by the names that the user has for them."""
         if self._outputs is None:
             self.name_outputs(watcher, frame, output)
         info.outputs = self._outputs or {}

@@ -131,7 +131,6 @@ class Lifecycle(RunLife[TorchRun]):
             dump.warnings.append(_LATE)
 
     def place_of(self, frame: FrameType | None) -> str:
-        """The user's line that a frame comes from."""
         return call_site(user_frame(frame)) if frame is not None else ""
 
     def open_for_error(self) -> None:

@@ -249,7 +249,6 @@ class Runs(Lifecycle):
 
     @contextlib.contextmanager
     def block(self, name: str = "") -> Iterator[None]:
-        """A run that the user marks; what happens in it opens no other."""
         if not self.is_here() or self._depth or self._is_block():
             yield  # inside a module, another block, or a thread that isn't watched
             return
@@ -393,7 +392,6 @@ class Runs(Lifecycle):
             self._turns_out(run, INFERENCE)
 
     def end(self) -> None:
-        """The program ends, or the debugger is taken off: what is open is closed."""
         run = self._run
         if run is not None and run.forwards is not None and set(run.events) == {"F"}:
             run.is_complete = run.only_evaluated or run.forwards.are_forgotten()

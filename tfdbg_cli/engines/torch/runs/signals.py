@@ -92,7 +92,6 @@ class SignalLevel(CaptureLevel):
     # What the program does. Once it is looked at from close up, that is told of it.
 
     def stop(self) -> None:
-        """Look away."""
         if self._full is not None:
             self._full.stop()
 
@@ -291,7 +290,6 @@ class SignalLevel(CaptureLevel):
         return Capture(None, None, filter_passed=False, progress_text=said)
 
     def discard(self) -> None:
-        """Nobody wants to know."""
         if self._full is not None:
             self._full.discard()
 

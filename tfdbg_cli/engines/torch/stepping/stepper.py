@@ -110,7 +110,6 @@ class TorchStepper(SteppedRun):
 
     @property
     def steps(self) -> Sequence[Step]:
-        """Those done, and the next one."""
         self._begin()
         return self._passage.steps
 
@@ -129,7 +128,6 @@ class TorchStepper(SteppedRun):
 
     @property
     def done(self) -> Sequence[Step]:
-        """The steps that were done."""
         return self._passage.steps[: self.position]
 
     def _begin(self) -> None:
@@ -189,7 +187,6 @@ class TorchStepper(SteppedRun):
         return self._go_on(lambda: self.is_made(tensor_name), only_ops=True)
 
     def reach_call(self, spot: Spot) -> bool:
-        """The same, until a module's call is at hand."""
         modules = self._modules
         if modules is None:
             return super().reach_call(spot)
@@ -223,7 +220,6 @@ class TorchStepper(SteppedRun):
         return self._recorded.is_blind_to(self.resolve(tensor_name))
 
     def is_made(self, tensor_name: str) -> bool:
-        """Whether there is a tensor of this name, whatever its value."""
         return self._changes.is_made(self.resolve(tensor_name))
 
     def finish(self) -> Capture:
@@ -329,7 +325,6 @@ class TorchStepper(SteppedRun):
         return self._recorded.resolve(name)
 
     def has(self, tensor_name: str) -> bool:
-        """Whether a tensor was computed, or overridden."""
         return self._changes.has(self.resolve(tensor_name))
 
     def as_array(self, value: Any) -> NDArray[Any] | None:
@@ -352,7 +347,6 @@ class TorchStepper(SteppedRun):
         return version_of(value), copied(value)
 
     def is_written(self, value: Any, mark: Any) -> bool:
-        """Whether a value was written to since."""
         version, before = mark
         return version_of(value) != version or not same_bits(value, before)
 
@@ -370,13 +364,11 @@ class TorchStepper(SteppedRun):
         self._gradients.put(self.resolve(tensor_name), value)
 
     def has_gradient(self, tensor_name: str, *, is_to_set: bool = False) -> bool:
-        """Whether there is an answer to `gradient` by now, or to `set_gradient`."""
         name, gradients = self.resolve(tensor_name), self._gradients
         return gradients.is_known(name) if is_to_set else gradients.is_found(name)
 
     @property
     def modules(self) -> ModuleCalls:
-        """The calls of modules, of a call that is made step by step."""
         return self._modules if self._modules is not None else super().modules
 
     @modules.setter
@@ -394,12 +386,10 @@ class TorchStepper(SteppedRun):
         return self._gradients.is_open(self.resolve(tensor_name))
 
     def before_each(self, look: Callable[[], None]) -> None:
-        """Call something before each op, where the program is."""
         self._passage.before = look
 
     @property
     def unused_gradients(self) -> Sequence[str]:
-        """Tensors whose gradient was set and never came."""
         return self._gradients.unused
 
     @property
@@ -423,7 +413,6 @@ class TorchStepper(SteppedRun):
         self._failure = None
 
     def original(self, tensor_name: str) -> torch.Tensor | None:
-        """What a tensor would be without overrides; of what overrides have changed, if known."""
         return self._changes.original(self.resolve(tensor_name))
 
     @property
@@ -432,7 +421,6 @@ class TorchStepper(SteppedRun):
         return list(self._passage.updated)
 
     def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
-        """Give variables the value that they had when the run first used them."""
         names = self._changes.restore(variables)
         self._failure = None
         return names
