@@ -278,6 +278,8 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
             feeds=call.feeds,
             engine=self._adapter.engine_name,
             runner=call.runner,
+            can_profile=call.profile is not None,
+            can_step=call.stepper is not None,
         )
 
     def _live(self, call: RunCall, request: OnRunStartRequest) -> Any:

@@ -78,6 +78,7 @@ class ProgramHost(ABC):
             made = run.describe()
             made.call_count, made.engine, made.kind = count, self._adapter.engine_name, run.kind
             made.unit = "program"
+            made.can_profile, made.can_step = run.can_profile, run.can_step
             return made
 
         request = OnRunStartRequest(None, None, None, None, count, False, info, run.kind)
