@@ -8,7 +8,7 @@ import time
 
 import pytest
 from command_kit import Shell
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tfdbg_cli.commands.shell.history import History
@@ -91,6 +91,8 @@ def test_an_output_that_goes_nowhere_is_refused(line):
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"])), max_size=4))
+@example(["(", ")"])
+@example(["[(", ")]"])
 def test_quoted_words_survive_the_whole_grammar(words):
     words = [word for word in words if not ('"' in word and "'" in word)]
     line = " ".join(["lt", *map(quoted, words)])

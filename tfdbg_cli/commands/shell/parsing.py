@@ -191,7 +191,7 @@ def quoted(text: str) -> str:
     Only a text with both kinds of quotes can't be written.
     """
     # What stands behind the word must not be drawn into it by a quote or bracket left open.
-    is_whole = split_words(f"{text} ]'\"`")[:1] == [text]
+    is_whole = split_words(f"{text} )]'\"`")[:1] == [text]
     is_plain = text and text[0] not in "-#!|" and not text.endswith("|")
     if is_plain and is_whole and ">" not in text and ";" not in text:
         return text
