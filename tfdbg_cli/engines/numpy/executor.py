@@ -161,7 +161,7 @@ def make_plan(targets: Iterable[Operation], fed: frozenset[Tensor]) -> RunPlan:
         stack.extend(op.control_inputs)
         context = op.context
         while context is not None:
-            stack.extend(context.required())
+            stack.append(context.pred.op)
             context = context.parent
     ordered = sorted(needed, key=lambda op: op.index)
     top: list[Operation | PlanBlock] = []
@@ -199,17 +199,16 @@ def _place(
         return
     context = parent.context
     if isinstance(context, Loop):
-        assert context.loop_cond is not None
         if isinstance(item, Operation) and item in context.merges:
             parent.merges.append(item)
-            return
-        if isinstance(item, Operation) and item in context.switches:
+        elif isinstance(item, Operation) and item in context.switches:
             parent.switches.append(item)
-            return
-        if first.index > context.loop_cond.index:
+        elif first.index > context.pred.op.index:
             parent.body.append(item)
-            return
-    parent.items.append(item)
+        else:
+            parent.items.append(item)
+    else:
+        parent.items.append(item)
 
 
 class RunStep:
@@ -271,14 +270,12 @@ class RunStep:
             Whether the body was computed; if not, the loop is over.
         """
         context = block.context
-        assert isinstance(context, Loop)
-        assert context.loop_cond is not None
         came_from = 0 if first else 1
         for merge in block.merges:
             value = self.values[merge.inputs[came_from]]
             self._finish(merge, (value, np.asarray(came_from, np.int32)))
         self.run(block.items)
-        going = bool(self.values[context.loop_cond.outputs[0]])
+        going = bool(self.values[context.pred])
         for switch in block.switches:
             value = self.values[switch.inputs[0]]
             self._finish(switch, (None, value) if going else (value, None))

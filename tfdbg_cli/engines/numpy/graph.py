@@ -234,7 +234,7 @@ class Graph:
                 raise ValueError(f"{tensor!r} is not an element of this graph.")
             source = tensor.op.context
             if source is not None and source is not context and op_type not in _WAYS_OUT:
-                source.check_visible(tensor, full, context)
+                _check_inside(context, source, tensor, full)
         op = Operation(
             self,
             full,
@@ -282,6 +282,20 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self._operations)} operations>"
+
+
+def _check_inside(
+    where: FlowContext | None, source: FlowContext, tensor: Tensor, user: str
+) -> None:
+    """A tensor of a loop or branch may have no value outside of it, or many."""
+    while where is not None:
+        where = where.parent
+        if where is source:
+            return
+    raise ValueError(
+        f"{tensor.name} can't be an input of {user}: it lives inside {source.name}. "
+        "Return it from there and use the result."
+    )
 
 
 class ThreadStack(threading.local):
