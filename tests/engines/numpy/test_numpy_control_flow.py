@@ -22,7 +22,7 @@ def test_a_loop_computes_what_python_would():
     limit = tf.placeholder(tf.int32, name="limit")
     i, total = tf.while_loop(
         lambda i, total: i < limit,
-        lambda i, total: (i + 1, total + tf.cast(i, tf.float32) ** 2.0),
+        lambda i, total: (i + 1, total + tf.square(tf.cast(i, tf.float32))),
         [0, 0.0],
     )
     assert run([i, total], {limit: 5}) == [5, 30.0]
@@ -68,7 +68,7 @@ def test_nested_loops():
 
 def test_a_branch_in_a_loop_and_a_loop_in_a_branch():
     def collatz(n, steps):
-        following = tf.cond(tf.equal(n % 2, 0), lambda: n // 2, lambda: 3 * n + 1)
+        following = tf.cond(tf.equal(n // 2 * 2, n), lambda: n // 2, lambda: 3 * n + 1)
         return following, steps + 1
 
     start = tf.placeholder(tf.int32, [])

@@ -38,7 +38,7 @@ def raw_stack() -> RawStack:
 class Operand:
     """What Python's operators and the functions of the engine take: a tensor or a variable.
 
-    The operators are put in by `ops.operators`. ``==`` stays identity, because
+    The operators are put in by `ops.math_ops`. ``==`` stays identity, because
     tensors are keys of a ``feed_dict``.
     """
 

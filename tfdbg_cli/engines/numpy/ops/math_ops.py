@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons, matrix products, and what reduces dimensions."""
+"""Arithmetic, comparisons, Python's operators, matrix products, what reduces dimensions."""
 
 from __future__ import annotations
 
@@ -37,15 +37,11 @@ __all__ = [
     "floor",
     "floordiv",
     "greater",
-    "greater_equal",
     "less",
-    "less_equal",
     "log",
     "matmul",
-    "mod",
     "multiply",
     "negative",
-    "pow",
     "reduce_mean",
     "reduce_sum",
     "sqrt",
@@ -107,30 +103,21 @@ def _divide(x: Array, y: Array) -> Array:
     raise TypeError(f"{dtype_name(x.dtype)} can't be divided exactly; use floordiv() or cast()")
 
 
-def _checked(compute: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    """An integer division that raises instead of giving 0."""
-
-    def checked(x: Array, y: Array) -> Array:
-        if y.dtype.kind in "iu" and not np.all(y):
-            raise ZeroDivisionError("Integer division by zero")
-        return compute(x, y)
-
-    return checked
+def _floordiv(x: Array, y: Array) -> Array:
+    if y.dtype.kind in "iu" and not np.all(y):  # NumPy would give 0
+        raise ZeroDivisionError("Integer division by zero")
+    return np.asarray(np.floor_divide(x, y))
 
 
 add = _binary("AddV2", np.add, "``x + y``.", "Add")
 subtract = _binary("Sub", np.subtract, "``x - y``.")
 multiply = _binary("Mul", np.multiply, "``x * y``.")
 divide = _binary("RealDiv", _divide, "``x / y``.", "truediv")
-floordiv = _binary("FloorDiv", _checked(np.floor_divide), "``x // y``.", "floordiv")
-mod = _binary("FloorMod", _checked(np.mod), "``x % y``, with the sign of ``y``.")
-pow = _binary("Pow", np.power, "``x ** y``.")
+floordiv = _binary("FloorDiv", _floordiv, "``x // y``.", "floordiv")
 maximum = _binary("Maximum", np.maximum, "The larger one.")
 equal = _binary("Equal", np.equal, "``x == y``.", dtype=bool_)
 greater = _binary("Greater", np.greater, "``x > y``.", dtype=bool_)
-greater_equal = _binary("GreaterEqual", np.greater_equal, "``x >= y``.", dtype=bool_)
 less = _binary("Less", np.less, "``x < y``.", dtype=bool_)
-less_equal = _binary("LessEqual", np.less_equal, "``x <= y``.", dtype=bool_)
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
@@ -285,3 +272,26 @@ define("ArgMax", pure(lambda value, axis: np.argmax(value, axis=int(axis))), _re
 
 for _name in __all__:
     globals()[_name].__name__ = globals()[_name].__qualname__ = _name
+
+
+def _named(function: Callable[..., Tensor], name: str) -> Callable[[Any, Any], Tensor]:
+    return lambda self, other: function(self, other, name=name)
+
+
+def _reflected(function: Callable[..., Tensor], name: str) -> Callable[[Any, Any], Tensor]:
+    return lambda self, other: function(other, self, name=name)
+
+
+_OPERATORS = {
+    "add": add,
+    "sub": subtract,
+    "mul": multiply,
+    "truediv": divide,
+    "floordiv": floordiv,
+    "matmul": matmul,
+}
+for _name, _function in _OPERATORS.items():
+    setattr(Operand, f"__{_name}__", _named(_function, _name))
+    setattr(Operand, f"__r{_name}__", _reflected(_function, _name))
+for _name, _function in {"lt": less, "gt": greater, "neg": negative}.items():
+    setattr(Operand, f"__{_name}__", _function)
