@@ -213,11 +213,10 @@ class Graph:
         Args:
             op_type: one of `registry.OPS`.
             inputs: tensors of this graph.
-            dtypes: the element type of each output.
+            dtypes, shapes: of each output; the static shapes are inferred if not given.
             attributes: constants for the kernel.
             name: default: the op type. With a slash at its end it is taken as it is, see
                 `name_scope`.
-            shapes: static shapes of the outputs; inferred if not given.
 
         Raises:
             ValueError: an input is of another graph or of another loop or branch, or the inputs'
@@ -246,17 +245,16 @@ class Graph:
             len(self._operations),
             raw_stack(),
         )
-        if shapes is None:
-            if definition.shape is not None:
-                try:
-                    shapes = definition.shape(inputs, op.attributes)
-                except ValueError as error:
-                    raise ValueError(f"{error} (node {full}, op type {op_type})") from None
-            else:
-                shapes = (None,) * len(dtypes)
+        if shapes is None and definition.shape is not None:
+            try:
+                shapes = definition.shape(inputs, op.attributes)
+            except ValueError as error:
+                raise ValueError(f"{error} (node {full}, op type {op_type})") from None
         op.outputs = tuple(
             Tensor(op, slot, dtype, shape)
-            for slot, (dtype, shape) in enumerate(zip(dtypes, shapes, strict=True))
+            for slot, (dtype, shape) in enumerate(
+                zip(dtypes, shapes or (None,) * len(dtypes), strict=True)
+            )
         )
         self._operations[full] = op
         for block in building.control:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -57,13 +57,7 @@ class Operand:
 
 
 class Tensor(Operand):
-    """An output of an operation: a value that a run will compute.
-
-    Attributes:
-        op: the operation.
-        value_index: which of its outputs.
-        dtype: element type.
-    """
+    """An output of an operation, the one at ``value_index``: a value that a run will compute."""
 
     __slots__ = ("_shape", "dtype", "op", "value_index")
 
@@ -96,14 +90,9 @@ class Tensor(Operand):
         """Itself."""
         return self
 
-    def set_shape(self, shape: Iterable[int | None] | None) -> None:
-        """Say more about the shape than the graph could find out.
-
-        Raises:
-            ValueError: it contradicts what is known.
-        """
-        given = None if shape is None else tuple(shape)
-        self._shape = merge_shapes(self._shape, given)
+    def set_shape(self, shape: Sequence[int | None] | None) -> None:
+        """Say more about the shape than the graph could find out; it must not contradict that."""
+        self._shape = merge_shapes(self._shape, None if shape is None else tuple(shape))
 
     def eval(self, feed_dict: Mapping[Any, Any] | None = None, session: Any = None) -> Any:
         """The value, computed by the default session or by the one given.
@@ -134,16 +123,11 @@ class Operation:
     """A node of a graph. It is never changed once it is made.
 
     Attributes:
-        graph: where it is.
-        name: unique in the graph.
-        type: its op type.
-        inputs: the tensors it takes.
         control_inputs: operations that must run before it.
         attributes: constants that belong to it: a shape, a dtype, a flag.
         context: the loop or branch that it is part of, if any.
         index: its place in the order of creation.
         stack: where it was made.
-        outputs: the tensors it makes.
     """
 
     graph: Graph

@@ -41,12 +41,8 @@ _interceptors: list[Interceptor] = []
 class PreparedRun:
     """What a run is made of once its fetches and feeds were found to be right.
 
-    Attributes:
-        state: the session's.
-        plan: what is to be computed.
-        values: the fed values, to be filled by whoever computes it.
-        fetches: as they were asked for.
-        elements: the same, flattened.
+    The values are the fed ones, to be filled by whoever computes it; the elements are the fetches,
+    flattened.
     """
 
     state: RunState
@@ -110,8 +106,7 @@ class Session:
             fetches: a tensor, an operation, a variable, a name of one, or any nest of lists,
                 tuples, named tuples and dicts of them.
             feed_dict: tensor (or its name) -> the value to use instead of computing it.
-            options: accepted for the sake of TensorFlow's signature; ignored.
-            run_metadata: likewise.
+            options, run_metadata: of TensorFlow's signature; ignored.
 
         Returns:
             What was fetched, in the same nest: an array or NumPy scalar of the caller's own for a
@@ -132,21 +127,20 @@ class Session:
         fetches: Any,
         feed_dict: Mapping[Any, Any] | None = None,
         recorder: Recorder | None = None,
-        on_plan: Callable[[RunPlan, dict[Tensor, Any]], None] | None = None,
+        on_feeds: Callable[[dict[Tensor, Any]], None] | None = None,
         make_step: StepMaker = RunStep,
     ) -> Any:
         """`run`, past any debugger. For the engine's debugging adapter.
 
         Args:
-            fetches: as in `run`.
-            feed_dict: as in `run`.
+            fetches, feed_dict: as in `run`.
             recorder: told of every node as soon as it is computed.
-            on_plan: told what will be computed, and the fed values, before anything is.
+            on_feeds: told the fed values before anything is computed.
             make_step: makes what computes it, from the arguments of `RunStep`.
         """
         run = self.prepare(fetches, feed_dict)
-        if on_plan is not None:
-            on_plan(run.plan, run.values)
+        if on_feeds is not None:
+            on_feeds(run.values)
         step = make_step(self._state, run.values, recorder, np.geterr())
         with np.errstate(all="ignore"):
             step.run(run.plan.items)
@@ -218,10 +212,7 @@ class Session:
     ) -> Callable[..., Any]:
         """A function that runs the fetches, with the values of ``feed_list`` as its arguments.
 
-        Args:
-            fetches: as in `run`.
-            feed_list: the tensors that the function's positional arguments are fed to.
-            accept_options: whether it also takes ``options`` and ``run_metadata``.
+        With ``accept_options`` it also takes ``options`` and ``run_metadata``.
         """
         keys = list(feed_list or [])
 
@@ -258,10 +249,6 @@ class Session:
         self.close()
 
 
-def _is_namedtuple(item: Any) -> bool:
-    return isinstance(item, tuple) and hasattr(item, "_fields")
-
-
 def flatten_fetches(fetches: Any) -> list[Any]:
     """The leaves of a nest of lists, tuples and dicts, in order."""
     if isinstance(fetches, list | tuple):
@@ -273,12 +260,11 @@ def flatten_fetches(fetches: Any) -> list[Any]:
 
 def pack_fetches(fetches: Any, values: Iterator[Any]) -> Any:
     """The nest again, with values in place of the leaves."""
-    if _is_namedtuple(fetches):
-        return type(fetches)(*(pack_fetches(item, values) for item in fetches))
-    if isinstance(fetches, list):
-        return [pack_fetches(item, values) for item in fetches]
-    if isinstance(fetches, tuple):
-        return tuple(pack_fetches(item, values) for item in fetches)
+    if isinstance(fetches, list | tuple):
+        made = [pack_fetches(item, values) for item in fetches]
+        if hasattr(fetches, "_fields"):
+            return type(fetches)(*made)
+        return made if isinstance(fetches, list) else tuple(made)
     if isinstance(fetches, Mapping):
         packed = {key: pack_fetches(item, values) for key, item in fetches.items()}
         return packed if type(fetches) is dict else type(fetches)(packed)  # type: ignore[call-arg]
@@ -316,9 +302,6 @@ def run_in_default_session(fetches: Any, feed_dict: Any, session: Any = None) ->
 
 def intercept_runs(interceptor: Interceptor) -> Callable[[], None]:
     """Let something else take every run that a program asks a session for.
-
-    Args:
-        interceptor: given the session, returns an object with its ``run``.
 
     Returns:
         A function that ends it. The latest interceptor that has not ended is the one that is asked.

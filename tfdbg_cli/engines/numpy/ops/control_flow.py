@@ -30,11 +30,8 @@ def while_loop(
 ) -> Any:
     """Repeat ``body`` while ``cond`` holds.
 
-    Args:
-        cond: gets the loop variables as tensors, returns a boolean scalar.
-        body: gets the loop variables, returns their next values.
-        loop_vars: the values they start with.
-        name: of the scope that the nodes are in.
+    Both get the loop variables as tensors; ``cond`` returns a boolean scalar, ``body`` their next
+    values.
 
     Returns:
         The final values: a list, or the tensor itself if there is one loop variable.
@@ -102,11 +99,7 @@ def cond(
 ) -> Any:
     """``true_fn()`` if ``pred`` holds in a run, else ``false_fn()``; the other is not computed.
 
-    Args:
-        pred: a boolean scalar.
-        true_fn: makes the nodes of one side and returns a tensor or several.
-        false_fn: the other side; as many tensors of the same types.
-        name: of the scope that the nodes are in.
+    Each makes the nodes of its side and returns a tensor or several.
 
     Returns:
         A tensor, or a list of them.

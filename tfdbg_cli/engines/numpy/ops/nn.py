@@ -36,13 +36,7 @@ def softmax_cross_entropy_with_logits_v2(
 ) -> Tensor:
     """``-sum(labels * log_softmax(logits))`` over the last dimension, finite for finite logits.
 
-    Args:
-        labels: probabilities, shape ``(n, classes)``.
-        logits: numbers, the same shape.
-        name: of the node.
-
-    Returns:
-        A tensor of shape ``(n,)``. The node's second output is the gradient by the logits.
+    Both have shape ``(n, classes)``. The node's second output is the gradient by the logits.
     """
     graph = get_default_graph()
     with graph.name_scope(name or "softmax_cross_entropy_with_logits") as scope:
