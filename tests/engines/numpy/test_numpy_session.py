@@ -269,7 +269,7 @@ def test_default_sessions_and_callables():
     with session.as_default():
         assert tf.get_default_session() is session
         assert y.eval({x: 1.0}) == 2.0
-        v.initializer.run()
+        session.run(v.initializer)
         assert v.value().eval() == 3.0
     assert tf.get_default_session() is None
     double = session.make_callable(y, [x])

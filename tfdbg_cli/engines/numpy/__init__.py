@@ -19,7 +19,8 @@ from tfdbg_cli.engines.numpy.dtypes import bool_ as bool
 from tfdbg_cli.engines.numpy.dtypes import float16, float32, float64, int32, int64, string
 from tfdbg_cli.engines.numpy.gradients import *
 from tfdbg_cli.engines.numpy.graph import *
-from tfdbg_cli.engines.numpy.nodes import *
+from tfdbg_cli.engines.numpy.nodes import Operation as Operation
+from tfdbg_cli.engines.numpy.nodes import Tensor as Tensor
 from tfdbg_cli.engines.numpy.ops import gradient_rules, nn, train
 from tfdbg_cli.engines.numpy.ops.array_ops import *
 from tfdbg_cli.engines.numpy.ops.constants import *

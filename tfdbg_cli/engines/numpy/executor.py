@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
-from tfdbg_cli.engines.numpy.contexts import Branch, FlowContext, Loop
 from tfdbg_cli.engines.numpy.dtypes import Array, DType, dtype_name
 from tfdbg_cli.engines.numpy.errors import (
     FailedPreconditionError,
@@ -21,7 +20,7 @@ from tfdbg_cli.engines.numpy.errors import (
     OpError,
     ResourceExhaustedError,
 )
-from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.nodes import Branch, FlowContext, Loop, Operation, Tensor
 from tfdbg_cli.engines.numpy.registry import OPS
 
 __all__ = [
@@ -164,21 +163,13 @@ def make_plan(targets: Iterable[Operation], fed: frozenset[Tensor]) -> RunPlan:
         needed.add(op)
         stack.extend(tensor.op for tensor in op.inputs if tensor not in fed)
         stack.extend(op.control_inputs)
-        context = op.context
-        while context is not None:
-            stack.append(context.pred.op)
-            context = context.parent
+        stack.extend(context.pred.op for context in _around(op))
     ordered = sorted(needed, key=lambda op: op.index)
     top: list[Operation | PlanBlock] = []
     blocks: dict[FlowContext, PlanBlock] = {}
     for op in ordered:
-        chain: list[FlowContext] = []
-        context = op.context
-        while context is not None:
-            chain.append(context)
-            context = context.parent
         parent: PlanBlock | None = None
-        for context in reversed(chain):
+        for context in reversed(_around(op)):
             block = blocks.get(context)
             if block is None:
                 block = blocks[context] = PlanBlock(context, op.index)
@@ -190,6 +181,15 @@ def make_plan(targets: Iterable[Operation], fed: frozenset[Tensor]) -> RunPlan:
     for items in [top, *(part for block in blocks.values() for part in (block.items, block.body))]:
         items.sort(key=lambda item: item.last if isinstance(item, PlanBlock) else item.index)
     return RunPlan(top, ordered)
+
+
+def _around(op: Operation) -> list[FlowContext]:
+    """The loops and branches that a node is in, innermost first."""
+    found, context = [], op.context
+    while context is not None:
+        found.append(context)
+        context = context.parent
+    return found
 
 
 def _place(

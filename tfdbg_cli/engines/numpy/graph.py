@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from tfdbg_cli.common.errors import did_you_mean
 from tfdbg_cli.dumps.elements import parse_tensor_name
 from tfdbg_cli.engines.numpy.dtypes import DType, Shape
-from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor, raw_stack
+from tfdbg_cli.engines.numpy.nodes import FlowContext, Operand, Operation, Tensor, raw_stack
 from tfdbg_cli.engines.numpy.registry import OPS
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.contexts import FlowContext
     from tfdbg_cli.engines.numpy.ops.variables import Variable
 
 __all__ = [

@@ -1,11 +1,11 @@
-"""Tensors and operations: what a graph is made of."""
+"""What a graph is made of: tensors, operations, and the loops and branches that they are in."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,10 +13,9 @@ from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.numpy.dtypes import DType, Shape, dtype_name, merge_shapes
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.contexts import FlowContext
     from tfdbg_cli.engines.numpy.graph import Graph
 
-__all__ = ["Operation", "Tensor"]
+__all__ = ["Branch", "FlowContext", "Loop", "Operation", "Tensor"]
 
 _ENGINE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -150,11 +149,45 @@ class Operation:
             if not code.co_filename.startswith(_ENGINE)
         )
 
-    def run(self, feed_dict: Mapping[Any, Any] | None = None, session: Any = None) -> None:
-        """Run it in the default session or in the one given."""
-        from tfdbg_cli.engines.numpy.session import run_in_default_session
-
-        run_in_default_session(self, feed_dict, session)
-
     def __repr__(self) -> str:
         return f"<Operation {self.name!r} type={self.type}>"
+
+
+@dataclass(eq=False)
+class FlowContext:
+    """A loop or branch.
+
+    Attributes:
+        parent: the loop or branch around it.
+        name: for messages.
+        pred: what says whether it runs, or runs once more, a boolean scalar. What a loop makes
+            before it runs once more than what it makes after it.
+        pivot: the node that stands for "this context runs now"; nodes without an input from the
+            context get it as a control input.
+    """
+
+    parent: FlowContext | None
+    name: str
+    pred: Tensor = field(init=False)
+    pivot: Operation | None = None
+
+
+@dataclass(eq=False)
+class Branch(FlowContext):
+    """One side of a ``cond``: the one for ``taken_if``."""
+
+    taken_if: bool = False
+
+
+@dataclass(eq=False)
+class Loop(FlowContext):
+    """The inside of a ``while_loop``: Merge, condition, LoopCond, Switch, body, NextIteration.
+
+    Attributes:
+        merges: the nodes where the loop variables come in, first from outside, then from the
+            iteration before.
+        switches: the nodes where they go on into the body or out of the loop.
+    """
+
+    merges: set[Operation] = field(default_factory=set)
+    switches: set[Operation] = field(default_factory=set)

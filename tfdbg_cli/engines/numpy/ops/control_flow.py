@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.contexts import Branch, Loop
 from tfdbg_cli.engines.numpy.dtypes import Shape, bool_, compatible, dtype_name, int32
 from tfdbg_cli.engines.numpy.executor import VariableRef
 from tfdbg_cli.engines.numpy.graph import Graph, get_default_graph
-from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.nodes import Branch, Loop, Operation, Tensor
 from tfdbg_cli.engines.numpy.ops.array_ops import identity
 from tfdbg_cli.engines.numpy.ops.constants import as_tensor
 from tfdbg_cli.engines.numpy.registry import define, scalar_shape

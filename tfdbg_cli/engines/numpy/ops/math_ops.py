@@ -20,7 +20,13 @@ from tfdbg_cli.engines.numpy.dtypes import (
 )
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
-from tfdbg_cli.engines.numpy.ops.constants import as_tensor, build, constant, constant_value
+from tfdbg_cli.engines.numpy.ops.constants import (
+    as_tensor,
+    as_vector,
+    build,
+    constant,
+    constant_value,
+)
 from tfdbg_cli.engines.numpy.registry import define, pure, same_shape, scalar_shape
 
 if TYPE_CHECKING:
@@ -51,7 +57,7 @@ __all__ = [
 ]
 
 
-def _unary(op_type: str, compute: Callable[[Array], Array], summary: str) -> Callable[..., Tensor]:
+def unary(op_type: str, compute: Callable[[Array], Array], summary: str) -> Callable[..., Tensor]:
     """Define an elementwise op of one input and return the function that adds it to a graph."""
 
     def add_node(x: Any, name: str | None = None) -> Tensor:
@@ -62,14 +68,14 @@ def _unary(op_type: str, compute: Callable[[Array], Array], summary: str) -> Cal
     return add_node
 
 
-negative = _unary("Neg", np.negative, "``-x``.")
-reciprocal = _unary("Reciprocal", np.reciprocal, "``1 / x``.")
-exp = _unary("Exp", np.exp, "``e ** x``.")
-log = _unary("Log", np.log, "Natural logarithm.")
-sqrt = _unary("Sqrt", np.sqrt, "Square root.")
-square = _unary("Square", np.square, "``x * x``.")
-floor = _unary("Floor", np.floor, "The integer at or below.")
-tanh = _unary("Tanh", np.tanh, "Hyperbolic tangent.")
+negative = unary("Neg", np.negative, "``-x``.")
+reciprocal = unary("Reciprocal", np.reciprocal, "``1 / x``.")
+exp = unary("Exp", np.exp, "``e ** x``.")
+log = unary("Log", np.log, "Natural logarithm.")
+sqrt = unary("Sqrt", np.sqrt, "Square root.")
+square = unary("Square", np.square, "``x * x``.")
+floor = unary("Floor", np.floor, "The integer at or below.")
+tanh = unary("Tanh", np.tanh, "Hyperbolic tangent.")
 
 
 def _binary(
@@ -194,10 +200,7 @@ def _reduction(
     ) -> Tensor:
         tensor = as_tensor(input_tensor)
         # As in TensorFlow: the axes of a full reduction are a node beside it, others one below.
-        if axis is None:
-            axis = _all_axes(tensor)
-        elif isinstance(axis, list | tuple):
-            axis = np.array(axis, np.int32)
+        axis = _all_axes(tensor) if axis is None else as_vector(axis)
         inputs = [("input_tensor", tensor, None), ("reduction_indices", axis, int32)]
         return build(op_type, inputs, 0, {"keep_dims": keepdims}, name)
 

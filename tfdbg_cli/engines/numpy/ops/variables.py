@@ -19,6 +19,7 @@ __all__ = [
     "Variable",
     "assign",
     "assign_add",
+    "assign_sub",
     "global_variables",
     "global_variables_initializer",
     "group",
@@ -126,6 +127,11 @@ def assign(ref: Variable, value: Any, name: str | None = None) -> Tensor:
 def assign_add(ref: Variable, value: Any, name: str | None = None) -> Tensor:
     """`Variable.assign_add`."""
     return ref.assign_add(value, name)
+
+
+def assign_sub(ref: Variable, value: Any, name: str | None = None) -> Tensor:
+    """`Variable.assign_sub`."""
+    return ref.assign_sub(value, name)
 
 
 def is_variable_initialized(ref: Variable, name: str | None = None) -> Tensor:
