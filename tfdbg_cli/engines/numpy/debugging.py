@@ -19,7 +19,7 @@ from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.numpy.dtypes import dtype_name
 from tfdbg_cli.engines.numpy.errors import OpError
-from tfdbg_cli.engines.numpy.executor import DEVICE, RunPlan, RunStep, shown
+from tfdbg_cli.engines.numpy.executor import DEVICE, RunStep, shown
 from tfdbg_cli.engines.numpy.graph import Graph as NumpyGraph
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
 from tfdbg_cli.engines.numpy.session import (
@@ -28,17 +28,14 @@ from tfdbg_cli.engines.numpy.session import (
     flatten_fetches,
     intercept_runs,
 )
-from tfdbg_cli.engines.numpy.stepping.layout import NodeLayout, make_layout
+from tfdbg_cli.engines.numpy.stepping.layout import make_layout
 from tfdbg_cli.engines.numpy.stepping.stepper import NumpyStepper
 from tfdbg_cli.engines.numpy_traits import TRAITS
 
 __all__ = ["ENGINE", "NumpyAdapter", "NumpyEngine"]
 
-#: Watches whose choice of slots is remembered; a program rarely uses more than one.
-_WATCHES = 16
-
-#: Plans whose steps are remembered.
-_LAYOUTS = 16
+#: Watches whose choice of slots is remembered, and plans whose steps are.
+_WATCHES = _LAYOUTS = 16
 
 
 class _WatchedSlots(WatchMatcher):
@@ -99,9 +96,9 @@ class NumpyAdapter(SessionAdapter):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._watchers: dict[Watch, _WatchedSlots] = {}
-        # By the plan's id and the feeds in the caller's order.
-        self._layouts: dict[tuple[int, tuple[Tensor, ...]], tuple[RunPlan, NodeLayout]] = {}
+        self._watcher = functools.lru_cache(_WATCHES)(_WatchedSlots)
+        # By the plan and the feeds in the caller's order.
+        self._layout = functools.lru_cache(_LAYOUTS)(make_layout)
         self._graph: Graph | None = None
         self._graph_version = -1
 
@@ -157,22 +154,7 @@ class NumpyAdapter(SessionAdapter):
     ) -> NumpyStepper:
         """The same run by the same code, a node at a time."""
         run = self.session.prepare(fetches, feed_dict)
-        fed = tuple(run.values)
-        plan, layout = self._layouts.get((id(run.plan), fed), (None, None))
-        if layout is None or plan is not run.plan:
-            layout = make_layout(run.plan, fed)
-            if len(self._layouts) >= _LAYOUTS:
-                self._layouts.clear()
-            self._layouts[id(run.plan), fed] = run.plan, layout
-        return NumpyStepper(run, layout, self.graph())
-
-    def _watcher(self, watch: Watch) -> _WatchedSlots:
-        found = self._watchers.get(watch)
-        if found is None:
-            if len(self._watchers) >= _WATCHES:
-                self._watchers.clear()
-            found = self._watchers[watch] = _WatchedSlots(watch)
-        return found
+        return NumpyStepper(run, self._layout(run.plan, tuple(run.values)), self.graph())
 
     def fetch_names(self, fetches: Any) -> list[str]:
         """The names of the fetches; what is no fetch appears as it prints."""

@@ -140,7 +140,7 @@ class PlanBlock:
     switches: list[Operation] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RunPlan:
     """What a run computes, in order: nodes and blocks, and the nodes in all."""
 

@@ -58,13 +58,14 @@ class Operand:
 class Tensor(Operand):
     """An output of an operation, the one at ``value_index``: a value that a run will compute."""
 
-    __slots__ = ("_shape", "dtype", "op", "value_index")
+    __slots__ = ("dtype", "op", "shape", "value_index")
 
     def __init__(self, op: Operation, value_index: int, dtype: DType, shape: Shape) -> None:
         self.op = op
         self.value_index = value_index
         self.dtype = dtype
-        self._shape = shape
+        #: What is known of the shape before a run.
+        self.shape = shape
 
     @property
     def name(self) -> str:
@@ -76,11 +77,6 @@ class Tensor(Operand):
         """The graph that it belongs to."""
         return self.op.graph
 
-    @property
-    def shape(self) -> Shape:
-        """What is known of the shape before a run."""
-        return self._shape
-
     def value(self) -> Tensor:
         """Itself."""
         return self
@@ -91,7 +87,7 @@ class Tensor(Operand):
 
     def set_shape(self, shape: Sequence[int | None] | None) -> None:
         """Say more about the shape than the graph could find out; it must not contradict that."""
-        self._shape = merge_shapes(self._shape, None if shape is None else tuple(shape))
+        self.shape = merge_shapes(self.shape, None if shape is None else tuple(shape))
 
     def eval(self, feed_dict: Mapping[Any, Any] | None = None, session: Any = None) -> Any:
         """The value, computed by the default session or by the one given.
@@ -104,7 +100,7 @@ class Tensor(Operand):
         return run_in_default_session(self, feed_dict, session)
 
     def __repr__(self) -> str:
-        return f"<Tensor {self.name!r} shape={self._shape} dtype={dtype_name(self.dtype)}>"
+        return f"<Tensor {self.name!r} shape={self.shape} dtype={dtype_name(self.dtype)}>"
 
     def __bool__(self) -> bool:
         raise TypeError(

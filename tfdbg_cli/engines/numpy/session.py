@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -77,16 +78,12 @@ class Session:
     """
 
     def __init__(self, graph: Graph | None = None, seed: int | None = None) -> None:
-        self._graph = graph or get_default_graph()
-        self._state = RunState(self._graph.seed if seed is None else seed)
-        self._plans: dict[tuple[tuple[Operation, ...], frozenset[Tensor]], RunPlan] = {}
+        self.graph = graph or get_default_graph()
+        self._state = RunState(self.graph.seed if seed is None else seed)
+        # Nodes never change, so a plan holds whatever is added to the graph later.
+        self._plan = lru_cache(_PLANS)(make_plan)
         self._closed = False
         self._contexts: list[Any] = []
-
-    @property
-    def graph(self) -> Graph:
-        """The graph that it runs."""
-        return self._graph
 
     @property
     def sess_str(self) -> str:
@@ -154,7 +151,7 @@ class Session:
         """
         if self._closed:
             raise RuntimeError("The session is closed; make a new one to run anything.")
-        elements = [self._graph.as_graph_element(item) for item in flatten_fetches(fetches)]
+        elements = [self.graph.as_graph_element(item) for item in flatten_fetches(fetches)]
         for element in elements:
             context = element.op.context if isinstance(element, Tensor) else element.context
             if context is not None:
@@ -163,30 +160,16 @@ class Session:
                     "may have no value, or many. Fetch what comes out of it."
                 )
         values = self._feeds(feed_dict)
-        plan = self._plan(elements, frozenset(values))
-        return PreparedRun(self._state, plan, values, fetches, elements)
-
-    def _plan(self, elements: Sequence[Tensor | Operation], fed: frozenset[Tensor]) -> RunPlan:
-        targets = tuple(
-            dict.fromkeys(
-                item.op if isinstance(item, Tensor) else item
-                for item in elements
-                if item not in fed
-            )
+        wanted = dict.fromkeys(
+            item.op if isinstance(item, Tensor) else item for item in elements if item not in values
         )
-        # Nodes never change, so a plan holds whatever is added to the graph later.
-        plan = self._plans.get((targets, fed))
-        if plan is None:
-            plan = make_plan(targets, fed)
-            if len(self._plans) >= _PLANS:
-                self._plans.clear()
-            self._plans[targets, fed] = plan
-        return plan
+        plan = self._plan(tuple(wanted), frozenset(values))
+        return PreparedRun(self._state, plan, values, fetches, elements)
 
     def _feeds(self, feed_dict: Mapping[Any, Any] | None) -> dict[Tensor, Any]:
         values: dict[Tensor, Any] = {}
         for key, value in (feed_dict or {}).items():
-            tensor = self._graph.as_graph_element(key)
+            tensor = self.graph.as_graph_element(key)
             if not isinstance(tensor, Tensor):
                 raise TypeError(f"{tensor.name} is an operation; feed its output {tensor.name}:0.")
             if tensor.op.context is not None:
@@ -236,7 +219,7 @@ class Session:
         """Let go of the variables; the session can't be used any more."""
         self._closed = True
         self._state.variables.clear()
-        self._plans.clear()
+        self._plan.cache_clear()
 
     def __enter__(self) -> Session:
         context = default_session(self)

@@ -12,7 +12,6 @@ from tfdbg_cli.engines.numpy.dtypes import (
     DType,
     Shape,
     as_dtype,
-    as_shape,
     dtype_name,
     float32,
     int32,
@@ -56,9 +55,12 @@ def constant(
     return op.outputs[0]
 
 
-def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
+def placeholder(
+    dtype: Any, shape: Sequence[int | None] | None = None, name: str | None = None
+) -> Tensor:
     """A tensor whose value each run must be given; ``None`` stands for any size or shape."""
-    static, graph = as_shape(shape), get_default_graph()
+    static: Shape = None if shape is None else tuple(shape)
+    graph = get_default_graph()
     op = graph.create_op("Placeholder", [], [as_dtype(dtype)], {"shape": static}, name, [static])
     return op.outputs[0]
 

@@ -36,7 +36,7 @@ class Optimizer:
         self._name = name
         self._numbers = numbers
 
-    def minimize(self, loss: Tensor) -> Operation:
+    def minimize(self, loss: Tensor, name: str | None = None) -> Operation:
         """An operation that changes the trainable variables so that the loss becomes smaller.
 
         Raises:
@@ -53,7 +53,7 @@ class Optimizer:
         graph = get_default_graph()
         with control_dependencies(None):
             slots = self._make_slots([variable for _, variable in pairs])
-        with graph.name_scope(self._name) as scope:
+        with graph.name_scope(name or self._name) as scope:
             tensors = [as_tensor(value, name=key) for key, value in self._numbers.items()]
             updates = []
             for (grad, variable), given in zip(pairs, slots, strict=True):

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.dtypes import Array, DType, Shape, bool_, compatible
+from tfdbg_cli.engines.numpy.dtypes import Array, bool_, compatible
 from tfdbg_cli.engines.numpy.executor import RunStep, VariableRef
-from tfdbg_cli.engines.numpy.graph import Graph, control_dependencies, get_default_graph
+from tfdbg_cli.engines.numpy.graph import control_dependencies, get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 from tfdbg_cli.engines.numpy.ops.array_ops import identity
 from tfdbg_cli.engines.numpy.ops.constants import as_tensor, build
@@ -65,28 +65,9 @@ class Variable(Operand):
             self._ref = self.op.outputs[0]
             self.initializer = _update("Assign", self._ref, self.initial_value, "Assign").op
             self._read = identity(self._ref, name="read")
+        self.name, self.dtype, self.shape = self._ref.name, self._ref.dtype, self._ref.shape
         self.trainable = trainable
         graph.variables.append(self)
-
-    @property
-    def name(self) -> str:
-        """``node:0``."""
-        return self._ref.name
-
-    @property
-    def dtype(self) -> DType:
-        """Element type."""
-        return self._ref.dtype
-
-    @property
-    def shape(self) -> Shape:
-        """Static shape."""
-        return self._ref.shape
-
-    @property
-    def graph(self) -> Graph:
-        """The graph that it belongs to."""
-        return self.op.graph
 
     def value(self) -> Tensor:
         return self._read
