@@ -295,6 +295,7 @@ class RunInfo:
     """What a run was asked for.
 
     Attributes:
+        can_profile, can_step: whether it can be timed, and done step by step; while it is live.
         call_count: 1 for the first run of its session.
         fetches: names of the fetches, flattened.
         feeds: feed name -> value as the caller gave it.
@@ -326,6 +327,8 @@ class RunInfo:
     outputs: Mapping[str, str] = field(default_factory=dict)
     number: int = 0
     results: Mapping[str, bool] | None = None
+    can_profile: bool = True
+    can_step: bool = True
 
 
 class Dump(ABC):

@@ -202,3 +202,9 @@ def step(function, *numbers):
         done = debug("step(train, 1, 2)\n", command, "lt")
         assert f"This kind of run can't be {verb}: it was a debugged one." in done.stdout
         assert "root:0" in done.stdout
+
+    def test_what_it_cannot_do_is_not_offered(self, debug):
+        done = debug("step(train, 1, 2)\n", "run_info", "run")
+        assert "run -n" in done.stdout
+        assert "run -p" not in done.stdout
+        assert "invoke_stepper" not in done.stdout

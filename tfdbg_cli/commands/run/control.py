@@ -173,15 +173,16 @@ def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
 
 def _ways_on(context: Context) -> list[Line]:
     """What to type, a line each: seven lines of 48 columns are all that a small screen has."""
-    filter_name = "has_inf_or_nan" if context.run_info.unit == "session" else "origin_of_nonfinite"
-    ways = (
+    info = context.run_info
+    filter_name = "has_inf_or_nan" if info.unit == "session" else "origin_of_nonfinite"
+    ways = [
         ("run", "watch its tensors"),
         (f"run -f {filter_name}", "until NaN or inf"),
         ("run -n", "don't watch it"),
-        ("run -p", "time its ops"),
-        ("invoke_stepper", "step by step"),
+        *([("run -p", "time its ops")] if info.can_profile else []),
+        *([("invoke_stepper", "step by step")] if info.can_step else []),
         ("help", "all commands"),
-    )
+    ]
     width = max(len(command) for command, _ in ways) + 2
     lines = [line("Select one of the following commands to proceed:")]
     for command, text in ways:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -24,13 +24,10 @@ from tfdbg_cli.engines.base import (
     Capture,
     MakesCallables,
     ProfilesRuns,
-    ProgramAdapter,
-    ProgramRun,
     RunCall,
     RunsCallableOptions,
     RunsInParts,
     SessionAdapter,
-    SteppedRun,
     Watch,
 )
 from tfdbg_cli.engines.interface import with_interface
@@ -52,6 +49,7 @@ from tfdbg_cli.sessions.wrappers.open_run import (
     finished,
     once_made,
 )
+from tfdbg_cli.sessions.wrappers.program_host import ProgramHost
 from tfdbg_cli.sessions.wrappers.requests import (
     OnRunEndRequest,
     OnRunEndResponse,
@@ -86,7 +84,7 @@ __all__ = [
 ]
 
 
-class BaseDebugWrapperSession(SessionSurface, ABC):
+class BaseDebugWrapperSession(SessionSurface, ProgramHost):
     """A session that asks what to do before each run and tells after it.
 
     Everything it doesn't define is forwarded to the wrapped session.
@@ -179,25 +177,6 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
     def on_instr_end(self, request: OnInstrEndRequest) -> OnInstrEndResponse:
         """Called in the remote instruction loop, with what came of the instruction."""
         return OnInstrEndResponse()
-
-    # What program engines ask and tell besides the runs themselves: see `RunHost`.
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nobody wants to know of runs at the moment: engines may keep out of the way."""
-        return False
-
-    def expected_watch(self) -> Watch | None:
-        """What the next run will be watched for, if it is known now that it will be."""
-        return None
-
-    def gave_up(self, reason: str) -> None:
-        """The engine has failed, and nothing is watched any more."""
-
-    @property
-    def is_program(self) -> bool:
-        """Whether it stands for a program, and not for a session among others."""
-        return isinstance(self._adapter, ProgramAdapter)
 
     @property
     def run_call_count(self) -> int:
@@ -299,6 +278,8 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
             feeds=call.feeds,
             engine=self._adapter.engine_name,
             runner=call.runner,
+            can_profile=call.profile is not None,
+            can_step=call.stepper is not None,
         )
 
     def _live(self, call: RunCall, request: OnRunStartRequest) -> Any:
@@ -317,58 +298,6 @@ class BaseDebugWrapperSession(SessionSurface, ABC):
         if capture.error is not None:
             raise capture.error
         return capture.value
-
-    def open_run(self, run: ProgramRun) -> OpenRun:
-        """A run of an engine without sessions begins: what is to be done with it?
-
-        The engine does as `OpenRun.action` says and calls `close_run` at the end.
-
-        Raises:
-            SystemExit: the user ended the program.
-        """
-        count = self.increment_run_call_count()
-
-        def info() -> RunInfo:
-            made = run.describe()
-            made.call_count, made.engine, made.kind = count, self._adapter.engine_name, run.kind
-            made.unit = "program"
-            return made
-
-        request = OnRunStartRequest(None, None, None, None, count, False, info, run.kind)
-        if self._other_thread():
-            return OpenRun(request, OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN))
-        response = self._begin(request)
-        action = response.action
-        if (action == OnRunStartAction.PROFILE_RUN and not run.can_profile) or (
-            action == OnRunStartAction.INVOKE_STEPPER and not run.can_step
-        ):
-            response.action = OnRunStartAction.DEBUG_RUN
-
-        def conduct(stepper: SteppedRun) -> None:
-            self.invoke_node_stepper(NodeStepper.of(stepper, request.run_info))
-
-        opened = OpenRun(request, response, conduct)
-        if action != response.action and action == OnRunStartAction.INVOKE_STEPPER:
-            opened.note = f"{NOT_STEPPED} {run.no_stepper}".rstrip()
-        elif action != response.action:
-            opened.note = NOT_TIMED
-        return opened
-
-    def close_run(self, run: OpenRun, capture: Capture) -> None:
-        """The run is at its end; its error, if it has one, is the caller's to raise.
-
-        Raises:
-            SystemExit: the user ended the program.
-        """
-        debugged = run.action != OnRunStartAction.NON_DEBUG_RUN
-        if not debugged and (capture.error is None or self._other_thread()):
-            return  # nothing to tell, and no reason to describe it
-        if run.note and capture.dump is not None:
-            capture.dump.warnings.append(run.note)
-        # It is described only if there is something to show of it.
-        is_shown = capture.dump is not None or capture.error is not None
-        info = run.request.run_info if is_shown else RunInfo()
-        self._end(run.action, capture, info, run.response)
 
     def _begin(self, request: OnRunStartRequest) -> OnRunStartResponse:
         """Ask what to do with a run."""
