@@ -128,7 +128,7 @@ def test_a_read_can_wait_for_an_assignment():
 def test_variables_take_operators_and_initializers():
     v = tf.Variable(lambda: tf.ones([2]) * 3.0, trainable=False)
     with tf.Session() as session:
-        session.run(tf.variables_initializer([v]))
+        session.run(tf.global_variables_initializer())
         np.testing.assert_array_equal(session.run(1.0 - v * v), [-8, -8])
     assert tf.trainable_variables() == []
     with pytest.raises(TypeError, match="use cast"):
@@ -269,8 +269,8 @@ def test_default_sessions_and_callables():
     with session.as_default():
         assert tf.get_default_session() is session
         assert y.eval({x: 1.0}) == 2.0
-        v.initializer.run()
-        assert v.eval() == 3.0
+        session.run(v.initializer)
+        assert v.value().eval() == 3.0
     assert tf.get_default_session() is None
     double = session.make_callable(y, [x])
     assert double(4.0) == 8.0

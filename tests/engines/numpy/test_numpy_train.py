@@ -63,14 +63,13 @@ def test_names_of_slots_and_updates():
     assert len(tf.global_variables()) == 5
 
 
-def test_a_global_step_is_counted():
-    v, step = tf.Variable(1.0), tf.Variable(0, trainable=False)
-    optimizer = tf.train.GradientDescentOptimizer(tf.constant(0.5))
-    train = optimizer.minimize(v * v, global_step=step)
+def test_the_rate_may_be_a_tensor_and_what_is_not_trainable_stays():
+    v, other = tf.Variable(1.0), tf.Variable(2.0, trainable=False)
+    train = tf.train.GradientDescentOptimizer(tf.constant(0.5)).minimize(v * v + other)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         session.run(train)
-        assert session.run([v, step]) == [0.0, 1]
+        assert session.run([v, other]) == [0.0, 2.0]
 
 
 def test_what_cannot_be_optimized():

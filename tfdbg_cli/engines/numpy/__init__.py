@@ -19,8 +19,9 @@ from tfdbg_cli.engines.numpy.dtypes import bool_ as bool
 from tfdbg_cli.engines.numpy.dtypes import float16, float32, float64, int32, int64, string
 from tfdbg_cli.engines.numpy.gradients import *
 from tfdbg_cli.engines.numpy.graph import *
-from tfdbg_cli.engines.numpy.nodes import *
-from tfdbg_cli.engines.numpy.ops import gradient_rules, nn, operators, train
+from tfdbg_cli.engines.numpy.nodes import Operation as Operation
+from tfdbg_cli.engines.numpy.nodes import Tensor as Tensor
+from tfdbg_cli.engines.numpy.ops import gradient_rules, nn, train
 from tfdbg_cli.engines.numpy.ops.array_ops import *
 from tfdbg_cli.engines.numpy.ops.constants import *
 from tfdbg_cli.engines.numpy.ops.control_flow import *
@@ -41,7 +42,6 @@ __all__ = [
     "int32",
     "int64",
     "nn",
-    "operators",
     "string",
     "train",
 ]

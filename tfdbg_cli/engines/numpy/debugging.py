@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,28 +19,23 @@ from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.numpy.dtypes import dtype_name
 from tfdbg_cli.engines.numpy.errors import OpError
-from tfdbg_cli.engines.numpy.executor import RunPlan
+from tfdbg_cli.engines.numpy.executor import DEVICE, RunStep, shown
 from tfdbg_cli.engines.numpy.graph import Graph as NumpyGraph
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
-from tfdbg_cli.engines.numpy.recording import DEVICE, shown
 from tfdbg_cli.engines.numpy.session import (
     Session,
     default_session,
     flatten_fetches,
     intercept_runs,
 )
-from tfdbg_cli.engines.numpy.stepping.layout import NodeLayout, make_layout
+from tfdbg_cli.engines.numpy.stepping.layout import make_layout
 from tfdbg_cli.engines.numpy.stepping.stepper import NumpyStepper
-from tfdbg_cli.engines.numpy.timing import TimedStep, Timing
 from tfdbg_cli.engines.numpy_traits import TRAITS
 
 __all__ = ["ENGINE", "NumpyAdapter", "NumpyEngine"]
 
-#: Watches whose choice of slots is remembered; a program rarely uses more than one.
-_WATCHES = 16
-
-#: Plans whose steps are remembered.
-_LAYOUTS = 16
+#: Watches whose choice of slots is remembered, and plans whose steps are.
+_WATCHES = _LAYOUTS = 16
 
 
 class _WatchedSlots(WatchMatcher):
@@ -61,6 +57,38 @@ class _WatchedSlots(WatchMatcher):
         return found
 
 
+class _Timing(NamedTuple):
+    """One execution of one node, on a clock in nanoseconds.
+
+    It is computed once its outputs are there, and ended once they are kept for who consumes them.
+    """
+
+    op: Operation
+    began: int
+    computed: int
+    ended: int
+
+
+class _TimedStep(RunStep):
+    """A `RunStep` that times its nodes: a look at the clock around each."""
+
+    def __init__(self, timings: list[_Timing], *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._timings = timings
+        self._began = 0
+
+    def _run_op(self, op: Operation) -> None:
+        self._began = time.perf_counter_ns()
+        super()._run_op(op)
+
+    def _finish(self, op: Operation, results: Sequence[Any]) -> None:
+        computed = time.perf_counter_ns()
+        super()._finish(op, results)
+        # Merge and Switch of a loop have no kernel: they come here straight away.
+        began, self._began = self._began or computed, 0
+        self._timings.append(_Timing(op, began, computed, time.perf_counter_ns()))
+
+
 class NumpyAdapter(SessionAdapter):
     """A `Session` of the NumPy engine, for the wrapper session."""
 
@@ -68,9 +96,9 @@ class NumpyAdapter(SessionAdapter):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._watchers: dict[Watch, _WatchedSlots] = {}
-        # By the plan's id and the feeds in the caller's order.
-        self._layouts: dict[tuple[int, tuple[Tensor, ...]], tuple[RunPlan, NodeLayout]] = {}
+        self._watcher = functools.lru_cache(_WATCHES)(_WatchedSlots)
+        # By the plan and the feeds in the caller's order.
+        self._layout = functools.lru_cache(_LAYOUTS)(make_layout)
         self._graph: Graph | None = None
         self._graph_version = -1
 
@@ -92,7 +120,7 @@ class NumpyAdapter(SessionAdapter):
         def add(op: Operation, slot: int, value: Any) -> None:
             dump.add(op.name, slot, value, timestamp=clock.now(), device_name=DEVICE)
 
-        def on_plan(plan: RunPlan, values: Mapping[Tensor, Any]) -> None:
+        def on_feeds(values: Mapping[Tensor, Any]) -> None:
             for tensor, value in values.items():
                 if tensor.value_index in watcher.slots(tensor.op):
                     add(tensor.op, tensor.value_index, value)
@@ -104,17 +132,17 @@ class NumpyAdapter(SessionAdapter):
                     add(op, slot, value)
 
         try:
-            result = self.session.run_directly(fetches, feed_dict, recorder, on_plan)
+            result = self.session.run_directly(fetches, feed_dict, recorder, on_feeds)
         except OpError as error:
             return Capture(None, dump, error)
         return Capture(result, dump)
 
     def profile_run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Capture:
         """The same run by the same code, each of its nodes timed."""
-        timings: list[Timing] = []
+        timings: list[_Timing] = []
         graph = self.graph()
         dump = MemoryDump(graph, profile=lambda: _profile(timings, place_of(graph)))
-        make_step = functools.partial(TimedStep, timings)
+        make_step = functools.partial(_TimedStep, timings)
         try:
             result = self.session.run_directly(fetches, feed_dict, make_step=make_step)
         except OpError as error:
@@ -126,22 +154,7 @@ class NumpyAdapter(SessionAdapter):
     ) -> NumpyStepper:
         """The same run by the same code, a node at a time."""
         run = self.session.prepare(fetches, feed_dict)
-        fed = tuple(run.values)
-        plan, layout = self._layouts.get((id(run.plan), fed), (None, None))
-        if layout is None or plan is not run.plan:
-            layout = make_layout(run.plan, fed)
-            if len(self._layouts) >= _LAYOUTS:
-                self._layouts.clear()
-            self._layouts[id(run.plan), fed] = run.plan, layout
-        return NumpyStepper(run, layout, self.graph())
-
-    def _watcher(self, watch: Watch) -> _WatchedSlots:
-        found = self._watchers.get(watch)
-        if found is None:
-            if len(self._watchers) >= _WATCHES:
-                self._watchers.clear()
-            found = self._watchers[watch] = _WatchedSlots(watch)
-        return found
+        return NumpyStepper(run, self._layout(run.plan, tuple(run.values)), self.graph())
 
     def fetch_names(self, fetches: Any) -> list[str]:
         """The names of the fetches; what is no fetch appears as it prints."""
@@ -214,7 +227,7 @@ def _name_of(item: Any) -> str:
     return name if isinstance(name, str) else repr(item)
 
 
-def _profile(timings: Sequence[Timing], locate: Locate) -> Profile:
+def _profile(timings: Sequence[_Timing], locate: Locate) -> Profile:
     """Timings in microseconds from the beginning of the first node on."""
     origin = timings[0].began if timings else 0
     entries = [

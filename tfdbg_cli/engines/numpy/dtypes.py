@@ -13,7 +13,6 @@ __all__ = [
     "DType",
     "Shape",
     "as_dtype",
-    "as_shape",
     "bool_",
     "broadcast_shapes",
     "compatible",
@@ -106,15 +105,6 @@ def _to_strings(made: Array) -> Array:
         else:
             raise TypeError(f"{item!r} is neither a number nor a string; it can't be in a tensor.")
     return found
-
-
-def as_shape(value: Any) -> Shape:
-    """A static shape from ``None``, an int, or a sequence of ints and ``None``."""
-    if value is None:
-        return None
-    if isinstance(value, int):
-        return (value,)
-    return tuple(None if size is None or size == -1 else int(size) for size in value)
 
 
 def is_fully_known(shape: Shape) -> bool:

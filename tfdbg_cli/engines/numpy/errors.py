@@ -17,30 +17,19 @@ __all__ = [
 
 
 class OpError(Exception):
-    """An operation failed while a session ran it.
+    """An operation failed while a session ran it; the message is one sentence, without its name."""
 
-    Args:
-        op: the operation, or ``None`` if the error belongs to no operation.
-        message: what went wrong, in one sentence.
-
-    Attributes:
-        op: the operation, or ``None``.
-        message: the sentence, without the node's name.
-    """
-
-    def __init__(self, op: Operation | None, message: str) -> None:
+    def __init__(self, op: Operation, message: str) -> None:
         super().__init__(op, message)
         self.op = op
         self.message = message
 
     @property
     def node_name(self) -> str:
-        """The name of the operation, empty where there is none."""
-        return self.op.name if self.op is not None else ""
+        """The name of the operation."""
+        return self.op.name
 
     def __str__(self) -> str:
-        if self.op is None:
-            return self.message
         return f"{self.message} [[node {self.op.name} ({self.op.type})]]"
 
 

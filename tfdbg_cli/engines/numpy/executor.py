@@ -7,12 +7,12 @@ exist before it. Only loops go back, and a loop runs as a block.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.contexts import Branch, FlowContext, Loop
+from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.engines.numpy.dtypes import Array, DType, dtype_name
 from tfdbg_cli.engines.numpy.errors import (
     FailedPreconditionError,
@@ -20,10 +20,23 @@ from tfdbg_cli.engines.numpy.errors import (
     OpError,
     ResourceExhaustedError,
 )
-from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.nodes import Branch, FlowContext, Loop, Operation, Tensor
 from tfdbg_cli.engines.numpy.registry import OPS
 
-__all__ = ["PlanBlock", "Recorder", "RunPlan", "RunState", "RunStep", "VariableRef", "make_plan"]
+__all__ = [
+    "DEVICE",
+    "PlanBlock",
+    "Recorder",
+    "RunPlan",
+    "RunState",
+    "RunStep",
+    "VariableRef",
+    "make_plan",
+    "shown",
+]
+
+#: Where everything is computed, as TensorFlow would write it.
+DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 #: Called with an operation and a value for each of its outputs (``None``: an output that the run
 #: did not make) as soon as they are computed.
@@ -34,9 +47,7 @@ class RunState:
     """What a session keeps from run to run: the values of variables, and the random streams.
 
     A variable's array is replaced, never written to, so that whoever holds one keeps its value.
-
-    Args:
-        seed: of the random stream; ``None``: a different stream each time.
+    Without a seed the random stream is a different one each time.
     """
 
     def __init__(self, seed: int | None) -> None:
@@ -65,10 +76,6 @@ class RunState:
 class VariableRef:
     """What a variable node, and one that changes a variable, gives its consumers: the variable.
 
-    Args:
-        state: where the value is.
-        op: the variable's node.
-
     Attributes:
         snapshot: the value when this reference was made, ``None`` if there was none.
     """
@@ -79,10 +86,6 @@ class VariableRef:
         self.state = state
         self.op = op
         self.snapshot: Array | None = state.variables.get(op)
-
-    def is_initialized(self) -> bool:
-        """Whether there is a value now."""
-        return self.op in self.state.variables
 
     def read(self, reader: Operation) -> Array:
         """The value now.
@@ -105,47 +108,48 @@ class VariableRef:
         return VariableRef(self.state, self.op)
 
 
+def shown(value: Any) -> Any:
+    """An output of a node as a dump shows it: of a variable, its value when the node ran.
+
+    Returns:
+        An array; an `InconvertibleTensorProto` for a variable without a value; ``None`` for an
+        output that was not made.
+    """
+    if type(value) is not VariableRef:
+        return value
+    if value.snapshot is not None:
+        return value.snapshot
+    return InconvertibleTensorProto(f"Uninitialized variable {value.op.name}", initialized=False)
+
+
 @dataclass
 class PlanBlock:
     """The nodes of one loop or branch that a run needs, in order.
 
     Attributes:
-        context: the loop or branch.
         items: its nodes and the blocks within it; for a loop, those of the condition.
-        body: the nodes and blocks of a loop's body.
-        merges: a loop's Merge nodes.
-        switches: a loop's Switch nodes.
+        body: the nodes and blocks of a loop's body; its Merge and Switch nodes are apart.
         last: the place of its last node in the order of creation.
     """
 
     context: FlowContext
-    items: list[Operation | PlanBlock]
-    body: list[Operation | PlanBlock]
-    merges: list[Operation]
-    switches: list[Operation]
     last: int
+    items: list[Operation | PlanBlock] = field(default_factory=list)
+    body: list[Operation | PlanBlock] = field(default_factory=list)
+    merges: list[Operation] = field(default_factory=list)
+    switches: list[Operation] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RunPlan:
-    """What a run computes, in order.
-
-    Attributes:
-        items: nodes and blocks.
-        operations: how many nodes there are in all.
-    """
+    """What a run computes, in order: nodes and blocks, and the nodes in all."""
 
     items: list[Operation | PlanBlock]
     operations: list[Operation]
 
 
 def make_plan(targets: Iterable[Operation], fed: frozenset[Tensor]) -> RunPlan:
-    """Find the nodes that some targets need, given that some tensors are fed.
-
-    Args:
-        targets: the operations that must run.
-        fed: tensors whose value is given; what only they need is not computed.
-    """
+    """Find the nodes that some targets need; what only fed tensors need is not computed."""
 
     def is_fed(op: Operation) -> bool:
         return bool(op.outputs) and all(tensor in fed for tensor in op.outputs)
@@ -159,24 +163,16 @@ def make_plan(targets: Iterable[Operation], fed: frozenset[Tensor]) -> RunPlan:
         needed.add(op)
         stack.extend(tensor.op for tensor in op.inputs if tensor not in fed)
         stack.extend(op.control_inputs)
-        context = op.context
-        while context is not None:
-            stack.extend(context.required())
-            context = context.parent
+        stack.extend(context.pred.op for context in _around(op))
     ordered = sorted(needed, key=lambda op: op.index)
     top: list[Operation | PlanBlock] = []
     blocks: dict[FlowContext, PlanBlock] = {}
     for op in ordered:
-        chain: list[FlowContext] = []
-        context = op.context
-        while context is not None:
-            chain.append(context)
-            context = context.parent
         parent: PlanBlock | None = None
-        for context in reversed(chain):
+        for context in reversed(_around(op)):
             block = blocks.get(context)
             if block is None:
-                block = blocks[context] = PlanBlock(context, [], [], [], [], op.index)
+                block = blocks[context] = PlanBlock(context, op.index)
                 _place(block, parent, top, op)
             block.last = op.index
             parent = block
@@ -185,6 +181,15 @@ def make_plan(targets: Iterable[Operation], fed: frozenset[Tensor]) -> RunPlan:
     for items in [top, *(part for block in blocks.values() for part in (block.items, block.body))]:
         items.sort(key=lambda item: item.last if isinstance(item, PlanBlock) else item.index)
     return RunPlan(top, ordered)
+
+
+def _around(op: Operation) -> list[FlowContext]:
+    """The loops and branches that a node is in, innermost first."""
+    found, context = [], op.context
+    while context is not None:
+        found.append(context)
+        context = context.parent
+    return found
 
 
 def _place(
@@ -199,30 +204,26 @@ def _place(
         return
     context = parent.context
     if isinstance(context, Loop):
-        assert context.loop_cond is not None
         if isinstance(item, Operation) and item in context.merges:
             parent.merges.append(item)
-            return
-        if isinstance(item, Operation) and item in context.switches:
+        elif isinstance(item, Operation) and item in context.switches:
             parent.switches.append(item)
-            return
-        if first.index > context.loop_cond.index:
+        elif first.index > context.pred.op.index:
             parent.body.append(item)
-            return
-    parent.items.append(item)
+        else:
+            parent.items.append(item)
+    else:
+        parent.items.append(item)
 
 
 class RunStep:
-    """One run: the values computed so far.
+    """One run.
 
     Args:
         state: the session's state.
-        values: the fed tensors and their values.
+        values: tensor -> its latest value, the fed ones at first; variables as `VariableRef`.
         recorder: told of every node that was computed.
         errstate: NumPy's floating-point error handling of the caller, for the caller's functions.
-
-    Attributes:
-        values: tensor -> its latest value; variables are held as `VariableRef`.
     """
 
     def __init__(
@@ -261,24 +262,18 @@ class RunStep:
             first = False
 
     def iterate(self, block: PlanBlock, first: bool) -> bool:
-        """Compute one iteration of a loop.
-
-        Args:
-            block: the loop.
-            first: whether its variables come in from outside.
+        """Compute one iteration of a loop; in the first, its variables come in from outside.
 
         Returns:
             Whether the body was computed; if not, the loop is over.
         """
         context = block.context
-        assert isinstance(context, Loop)
-        assert context.loop_cond is not None
         came_from = 0 if first else 1
         for merge in block.merges:
             value = self.values[merge.inputs[came_from]]
             self._finish(merge, (value, np.asarray(came_from, np.int32)))
         self.run(block.items)
-        going = bool(self.values[context.loop_cond.outputs[0]])
+        going = bool(self.values[context.pred])
         for switch in block.switches:
             value = self.values[switch.inputs[0]]
             self._finish(switch, (None, value) if going else (value, None))

@@ -16,14 +16,10 @@ from tfdbg_cli.engines.numpy.registry import OPS
 __all__ = ["gradients"]
 
 
-def gradients(ys: Any, xs: Any, name: str | None = None) -> list[Tensor | None]:
-    """The derivative of the sum of ``ys`` by each of ``xs``.
+def gradients(ys: Any, xs: Any) -> list[Tensor | None]:
+    """The derivative of the sum of ``ys``, a tensor or several, by each of ``xs``.
 
-    Args:
-        ys: a tensor or several.
-        xs: a tensor or variable, or several.
-        name: of the scope that the nodes are in, ``gradients`` by default. The nodes for a node
-            ``a/b`` are in ``gradients/a/b_grad``.
+    The nodes for a node ``a/b`` are in the scope ``gradients/a/b_grad``.
 
     Returns:
         A tensor in the shape of each of ``xs``, or ``None`` where ``ys`` don't depend on it.
@@ -38,7 +34,7 @@ def gradients(ys: Any, xs: Any, name: str | None = None) -> list[Tensor | None]:
         as_tensor(x.as_graph_element() if isinstance(x, Operand) else x) for x in _as_list(xs)
     ]
     graph = (targets + sources)[0].graph
-    with graph.as_default(), graph.name_scope(name or "gradients") as scope:
+    with graph.as_default(), graph.name_scope("gradients") as scope:
         collected: dict[Tensor, list[Tensor]] = {}
         for at, target in enumerate(targets):
             if not is_differentiable(target.dtype):

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from tfdbg_cli.common.errors import did_you_mean
 from tfdbg_cli.dumps.elements import parse_tensor_name
 from tfdbg_cli.engines.numpy.dtypes import DType, Shape
-from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor, raw_stack
+from tfdbg_cli.engines.numpy.nodes import FlowContext, Operand, Operation, Tensor, raw_stack
 from tfdbg_cli.engines.numpy.registry import OPS
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.contexts import FlowContext
     from tfdbg_cli.engines.numpy.ops.variables import Variable
 
 __all__ = [
@@ -213,11 +212,10 @@ class Graph:
         Args:
             op_type: one of `registry.OPS`.
             inputs: tensors of this graph.
-            dtypes: the element type of each output.
+            dtypes, shapes: of each output; the static shapes are inferred if not given.
             attributes: constants for the kernel.
             name: default: the op type. With a slash at its end it is taken as it is, see
                 `name_scope`.
-            shapes: static shapes of the outputs; inferred if not given.
 
         Raises:
             ValueError: an input is of another graph or of another loop or branch, or the inputs'
@@ -234,7 +232,7 @@ class Graph:
                 raise ValueError(f"{tensor!r} is not an element of this graph.")
             source = tensor.op.context
             if source is not None and source is not context and op_type not in _WAYS_OUT:
-                source.check_visible(tensor, full, context)
+                _check_inside(context, source, tensor, full)
         op = Operation(
             self,
             full,
@@ -246,17 +244,16 @@ class Graph:
             len(self._operations),
             raw_stack(),
         )
-        if shapes is None:
-            if definition.shape is not None:
-                try:
-                    shapes = definition.shape(inputs, op.attributes)
-                except ValueError as error:
-                    raise ValueError(f"{error} (node {full}, op type {op_type})") from None
-            else:
-                shapes = (None,) * len(dtypes)
+        if shapes is None and definition.shape is not None:
+            try:
+                shapes = definition.shape(inputs, op.attributes)
+            except ValueError as error:
+                raise ValueError(f"{error} (node {full}, op type {op_type})") from None
         op.outputs = tuple(
             Tensor(op, slot, dtype, shape)
-            for slot, (dtype, shape) in enumerate(zip(dtypes, shapes, strict=True))
+            for slot, (dtype, shape) in enumerate(
+                zip(dtypes, shapes or (None,) * len(dtypes), strict=True)
+            )
         )
         self._operations[full] = op
         for block in building.control:
@@ -282,6 +279,20 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self._operations)} operations>"
+
+
+def _check_inside(
+    where: FlowContext | None, source: FlowContext, tensor: Tensor, user: str
+) -> None:
+    """A tensor of a loop or branch may have no value outside of it, or many."""
+    while where is not None:
+        where = where.parent
+        if where is source:
+            return
+    raise ValueError(
+        f"{tensor.name} can't be an input of {user}: it lives inside {source.name}. "
+        "Return it from there and use the result."
+    )
 
 
 class ThreadStack(threading.local):

@@ -1,11 +1,11 @@
-"""Tensors and operations: what a graph is made of."""
+"""What a graph is made of: tensors, operations, and the loops and branches that they are in."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,10 +13,9 @@ from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.numpy.dtypes import DType, Shape, dtype_name, merge_shapes
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.contexts import FlowContext
     from tfdbg_cli.engines.numpy.graph import Graph
 
-__all__ = ["Operation", "Tensor"]
+__all__ = ["Branch", "FlowContext", "Loop", "Operation", "Tensor"]
 
 _ENGINE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -38,7 +37,7 @@ def raw_stack() -> RawStack:
 class Operand:
     """What Python's operators and the functions of the engine take: a tensor or a variable.
 
-    The operators are put in by `ops.operators`. ``==`` stays identity, because
+    The operators are put in by `ops.math_ops`. ``==`` stays identity, because
     tensors are keys of a ``feed_dict``.
     """
 
@@ -57,21 +56,16 @@ class Operand:
 
 
 class Tensor(Operand):
-    """An output of an operation: a value that a run will compute.
+    """An output of an operation, the one at ``value_index``: a value that a run will compute."""
 
-    Attributes:
-        op: the operation.
-        value_index: which of its outputs.
-        dtype: element type.
-    """
-
-    __slots__ = ("_shape", "dtype", "op", "value_index")
+    __slots__ = ("dtype", "op", "shape", "value_index")
 
     def __init__(self, op: Operation, value_index: int, dtype: DType, shape: Shape) -> None:
         self.op = op
         self.value_index = value_index
         self.dtype = dtype
-        self._shape = shape
+        #: What is known of the shape before a run.
+        self.shape = shape
 
     @property
     def name(self) -> str:
@@ -83,11 +77,6 @@ class Tensor(Operand):
         """The graph that it belongs to."""
         return self.op.graph
 
-    @property
-    def shape(self) -> Shape:
-        """What is known of the shape before a run."""
-        return self._shape
-
     def value(self) -> Tensor:
         """Itself."""
         return self
@@ -96,14 +85,9 @@ class Tensor(Operand):
         """Itself."""
         return self
 
-    def set_shape(self, shape: Iterable[int | None] | None) -> None:
-        """Say more about the shape than the graph could find out.
-
-        Raises:
-            ValueError: it contradicts what is known.
-        """
-        given = None if shape is None else tuple(shape)
-        self._shape = merge_shapes(self._shape, given)
+    def set_shape(self, shape: Sequence[int | None] | None) -> None:
+        """Say more about the shape than the graph could find out; it must not contradict that."""
+        self.shape = merge_shapes(self.shape, None if shape is None else tuple(shape))
 
     def eval(self, feed_dict: Mapping[Any, Any] | None = None, session: Any = None) -> Any:
         """The value, computed by the default session or by the one given.
@@ -116,7 +100,7 @@ class Tensor(Operand):
         return run_in_default_session(self, feed_dict, session)
 
     def __repr__(self) -> str:
-        return f"<Tensor {self.name!r} shape={self._shape} dtype={dtype_name(self.dtype)}>"
+        return f"<Tensor {self.name!r} shape={self.shape} dtype={dtype_name(self.dtype)}>"
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -134,16 +118,11 @@ class Operation:
     """A node of a graph. It is never changed once it is made.
 
     Attributes:
-        graph: where it is.
-        name: unique in the graph.
-        type: its op type.
-        inputs: the tensors it takes.
         control_inputs: operations that must run before it.
         attributes: constants that belong to it: a shape, a dtype, a flag.
         context: the loop or branch that it is part of, if any.
         index: its place in the order of creation.
         stack: where it was made.
-        outputs: the tensors it makes.
     """
 
     graph: Graph
@@ -166,11 +145,45 @@ class Operation:
             if not code.co_filename.startswith(_ENGINE)
         )
 
-    def run(self, feed_dict: Mapping[Any, Any] | None = None, session: Any = None) -> None:
-        """Run it in the default session or in the one given."""
-        from tfdbg_cli.engines.numpy.session import run_in_default_session
-
-        run_in_default_session(self, feed_dict, session)
-
     def __repr__(self) -> str:
         return f"<Operation {self.name!r} type={self.type}>"
+
+
+@dataclass(eq=False)
+class FlowContext:
+    """A loop or branch.
+
+    Attributes:
+        parent: the loop or branch around it.
+        name: for messages.
+        pred: what says whether it runs, or runs once more, a boolean scalar. What a loop makes
+            before it runs once more than what it makes after it.
+        pivot: the node that stands for "this context runs now"; nodes without an input from the
+            context get it as a control input.
+    """
+
+    parent: FlowContext | None
+    name: str
+    pred: Tensor = field(init=False)
+    pivot: Operation | None = None
+
+
+@dataclass(eq=False)
+class Branch(FlowContext):
+    """One side of a ``cond``: the one for ``taken_if``."""
+
+    taken_if: bool = False
+
+
+@dataclass(eq=False)
+class Loop(FlowContext):
+    """The inside of a ``while_loop``: Merge, condition, LoopCond, Switch, body, NextIteration.
+
+    Attributes:
+        merges: the nodes where the loop variables come in, first from outside, then from the
+            iteration before.
+        switches: the nodes where they go on into the body or out of the loop.
+    """
+
+    merges: set[Operation] = field(default_factory=set)
+    switches: set[Operation] = field(default_factory=set)

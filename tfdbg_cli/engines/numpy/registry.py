@@ -32,16 +32,16 @@ class OpDef:
     Attributes:
         kernel: computes it. It never changes its inputs; it may return them or views of them.
         shape: infers static shapes; without it they are unknown.
-        gradient: makes the gradient nodes; without it there is none.
         ref_inputs: how many of the first inputs the kernel gets as variables, not as values.
         has_effects: the kernel does what nobody can undo: it calls a function of the program's.
+        gradient: makes the gradient nodes; without it there is none.
     """
 
     kernel: Kernel
     shape: ShapeFunction | None = None
-    gradient: Gradient | None = None
     ref_inputs: int = 0
     has_effects: bool = False
+    gradient: Gradient | None = None
 
 
 #: Op type -> definition.
@@ -49,15 +49,10 @@ OPS: dict[str, OpDef] = {}
 
 
 def define(
-    op_type: str,
-    kernel: Kernel,
-    shape: ShapeFunction | None = None,
-    *,
-    ref_inputs: int = 0,
-    has_effects: bool = False,
+    op_type: str, kernel: Kernel, shape: ShapeFunction | None = None, **options: Any
 ) -> None:
-    """Add an op type to the table."""
-    OPS[op_type] = OpDef(kernel, shape, None, ref_inputs, has_effects)
+    """Add an op type to the table; the options are those of `OpDef`."""
+    OPS[op_type] = OpDef(kernel, shape, **options)
 
 
 def gradient(*op_types: str) -> Callable[[Gradient], Gradient]:

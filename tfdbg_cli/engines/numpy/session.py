@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -41,12 +42,8 @@ _interceptors: list[Interceptor] = []
 class PreparedRun:
     """What a run is made of once its fetches and feeds were found to be right.
 
-    Attributes:
-        state: the session's.
-        plan: what is to be computed.
-        values: the fed values, to be filled by whoever computes it.
-        fetches: as they were asked for.
-        elements: the same, flattened.
+    The values are the fed ones, to be filled by whoever computes it; the elements are the fetches,
+    flattened.
     """
 
     state: RunState
@@ -81,16 +78,12 @@ class Session:
     """
 
     def __init__(self, graph: Graph | None = None, seed: int | None = None) -> None:
-        self._graph = graph or get_default_graph()
-        self._state = RunState(self._graph.seed if seed is None else seed)
-        self._plans: dict[tuple[tuple[Operation, ...], frozenset[Tensor]], RunPlan] = {}
+        self.graph = graph or get_default_graph()
+        self._state = RunState(self.graph.seed if seed is None else seed)
+        # Nodes never change, so a plan holds whatever is added to the graph later.
+        self._plan = lru_cache(_PLANS)(make_plan)
         self._closed = False
         self._contexts: list[Any] = []
-
-    @property
-    def graph(self) -> Graph:
-        """The graph that it runs."""
-        return self._graph
 
     @property
     def sess_str(self) -> str:
@@ -110,8 +103,7 @@ class Session:
             fetches: a tensor, an operation, a variable, a name of one, or any nest of lists,
                 tuples, named tuples and dicts of them.
             feed_dict: tensor (or its name) -> the value to use instead of computing it.
-            options: accepted for the sake of TensorFlow's signature; ignored.
-            run_metadata: likewise.
+            options, run_metadata: of TensorFlow's signature; ignored.
 
         Returns:
             What was fetched, in the same nest: an array or NumPy scalar of the caller's own for a
@@ -132,21 +124,20 @@ class Session:
         fetches: Any,
         feed_dict: Mapping[Any, Any] | None = None,
         recorder: Recorder | None = None,
-        on_plan: Callable[[RunPlan, dict[Tensor, Any]], None] | None = None,
+        on_feeds: Callable[[dict[Tensor, Any]], None] | None = None,
         make_step: StepMaker = RunStep,
     ) -> Any:
         """`run`, past any debugger. For the engine's debugging adapter.
 
         Args:
-            fetches: as in `run`.
-            feed_dict: as in `run`.
+            fetches, feed_dict: as in `run`.
             recorder: told of every node as soon as it is computed.
-            on_plan: told what will be computed, and the fed values, before anything is.
+            on_feeds: told the fed values before anything is computed.
             make_step: makes what computes it, from the arguments of `RunStep`.
         """
         run = self.prepare(fetches, feed_dict)
-        if on_plan is not None:
-            on_plan(run.plan, run.values)
+        if on_feeds is not None:
+            on_feeds(run.values)
         step = make_step(self._state, run.values, recorder, np.geterr())
         with np.errstate(all="ignore"):
             step.run(run.plan.items)
@@ -160,7 +151,7 @@ class Session:
         """
         if self._closed:
             raise RuntimeError("The session is closed; make a new one to run anything.")
-        elements = [self._graph.as_graph_element(item) for item in flatten_fetches(fetches)]
+        elements = [self.graph.as_graph_element(item) for item in flatten_fetches(fetches)]
         for element in elements:
             context = element.op.context if isinstance(element, Tensor) else element.context
             if context is not None:
@@ -169,30 +160,16 @@ class Session:
                     "may have no value, or many. Fetch what comes out of it."
                 )
         values = self._feeds(feed_dict)
-        plan = self._plan(elements, frozenset(values))
-        return PreparedRun(self._state, plan, values, fetches, elements)
-
-    def _plan(self, elements: Sequence[Tensor | Operation], fed: frozenset[Tensor]) -> RunPlan:
-        targets = tuple(
-            dict.fromkeys(
-                item.op if isinstance(item, Tensor) else item
-                for item in elements
-                if item not in fed
-            )
+        wanted = dict.fromkeys(
+            item.op if isinstance(item, Tensor) else item for item in elements if item not in values
         )
-        # Nodes never change, so a plan holds whatever is added to the graph later.
-        plan = self._plans.get((targets, fed))
-        if plan is None:
-            plan = make_plan(targets, fed)
-            if len(self._plans) >= _PLANS:
-                self._plans.clear()
-            self._plans[targets, fed] = plan
-        return plan
+        plan = self._plan(tuple(wanted), frozenset(values))
+        return PreparedRun(self._state, plan, values, fetches, elements)
 
     def _feeds(self, feed_dict: Mapping[Any, Any] | None) -> dict[Tensor, Any]:
         values: dict[Tensor, Any] = {}
         for key, value in (feed_dict or {}).items():
-            tensor = self._graph.as_graph_element(key)
+            tensor = self.graph.as_graph_element(key)
             if not isinstance(tensor, Tensor):
                 raise TypeError(f"{tensor.name} is an operation; feed its output {tensor.name}:0.")
             if tensor.op.context is not None:
@@ -218,10 +195,7 @@ class Session:
     ) -> Callable[..., Any]:
         """A function that runs the fetches, with the values of ``feed_list`` as its arguments.
 
-        Args:
-            fetches: as in `run`.
-            feed_list: the tensors that the function's positional arguments are fed to.
-            accept_options: whether it also takes ``options`` and ``run_metadata``.
+        With ``accept_options`` it also takes ``options`` and ``run_metadata``.
         """
         keys = list(feed_list or [])
 
@@ -245,7 +219,7 @@ class Session:
         """Let go of the variables; the session can't be used any more."""
         self._closed = True
         self._state.variables.clear()
-        self._plans.clear()
+        self._plan.cache_clear()
 
     def __enter__(self) -> Session:
         context = default_session(self)
@@ -256,10 +230,6 @@ class Session:
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
         self._contexts.pop().__exit__(exc_type, exc_value, traceback)
         self.close()
-
-
-def _is_namedtuple(item: Any) -> bool:
-    return isinstance(item, tuple) and hasattr(item, "_fields")
 
 
 def flatten_fetches(fetches: Any) -> list[Any]:
@@ -273,12 +243,11 @@ def flatten_fetches(fetches: Any) -> list[Any]:
 
 def pack_fetches(fetches: Any, values: Iterator[Any]) -> Any:
     """The nest again, with values in place of the leaves."""
-    if _is_namedtuple(fetches):
-        return type(fetches)(*(pack_fetches(item, values) for item in fetches))
-    if isinstance(fetches, list):
-        return [pack_fetches(item, values) for item in fetches]
-    if isinstance(fetches, tuple):
-        return tuple(pack_fetches(item, values) for item in fetches)
+    if isinstance(fetches, list | tuple):
+        made = [pack_fetches(item, values) for item in fetches]
+        if hasattr(fetches, "_fields"):
+            return type(fetches)(*made)
+        return made if isinstance(fetches, list) else tuple(made)
     if isinstance(fetches, Mapping):
         packed = {key: pack_fetches(item, values) for key, item in fetches.items()}
         return packed if type(fetches) is dict else type(fetches)(packed)  # type: ignore[call-arg]
@@ -316,9 +285,6 @@ def run_in_default_session(fetches: Any, feed_dict: Any, session: Any = None) ->
 
 def intercept_runs(interceptor: Interceptor) -> Callable[[], None]:
     """Let something else take every run that a program asks a session for.
-
-    Args:
-        interceptor: given the session, returns an object with its ``run``.
 
     Returns:
         A function that ends it. The latest interceptor that has not ended is the one that is asked.

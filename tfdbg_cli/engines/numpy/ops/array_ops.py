@@ -13,7 +13,6 @@ from tfdbg_cli.engines.numpy.dtypes import (
     bool_,
     broadcast_shapes,
     int32,
-    is_fully_known,
     merge_shapes,
 )
 from tfdbg_cli.engines.numpy.graph import get_default_graph
@@ -133,13 +132,7 @@ def _given_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> lis
     if wanted is None:
         known = inputs[1].shape
         return [None if known is None or known[0] is None else (None,) * known[0]]
-    made: list[int | None] = [None if size < 0 else int(size) for size in wanted]
-    source = inputs[0].shape
-    if made.count(None) == 1 and is_fully_known(source):
-        rest = int(np.prod([size for size in made if size is not None]))
-        total = int(np.prod(source))  # type: ignore[arg-type]
-        made[made.index(None)] = total // rest if rest else None
-    return [tuple(made)]
+    return [tuple(None if size < 0 else int(size) for size in wanted)]
 
 
 def _transpose_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> list[Shape]:

@@ -12,7 +12,6 @@ from tfdbg_cli.engines.numpy.dtypes import (
     DType,
     Shape,
     as_dtype,
-    as_shape,
     dtype_name,
     float32,
     int32,
@@ -36,13 +35,11 @@ Input: TypeAlias = "tuple[str, Any, DType | int | None]"
 def constant(
     value: Any, dtype: Any = None, shape: Sequence[int] | None = None, name: str | None = None
 ) -> Tensor:
-    """A tensor with a fixed value.
+    """A tensor with a fixed value, repeated or reshaped to ``shape``.
 
     Args:
         value: anything that NumPy makes an array of; it is copied.
         dtype: default: float32 for Python floats, int32 for Python ints, else the array's own.
-        shape: repeat or reshape the value to this.
-        name: of the node, ``Const`` by default.
 
     Raises:
         TypeError: the value can't be a tensor of that type.
@@ -58,26 +55,18 @@ def constant(
     return op.outputs[0]
 
 
-def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
-    """A tensor whose value each run must be given.
-
-    Args:
-        dtype: element type.
-        shape: sizes, ``None`` where any size goes; ``None`` for any shape.
-        name: of the node.
-    """
-    static, graph = as_shape(shape), get_default_graph()
+def placeholder(
+    dtype: Any, shape: Sequence[int | None] | None = None, name: str | None = None
+) -> Tensor:
+    """A tensor whose value each run must be given; ``None`` stands for any size or shape."""
+    static: Shape = None if shape is None else tuple(shape)
+    graph = get_default_graph()
     op = graph.create_op("Placeholder", [], [as_dtype(dtype)], {"shape": static}, name, [static])
     return op.outputs[0]
 
 
 def as_tensor(value: Any, dtype: DType | None = None, name: str = "Const") -> Tensor:
     """The tensor that a value stands for: itself, a variable's value, or a new constant.
-
-    Args:
-        value: a tensor, a variable, a number, an array, or a list of any of them.
-        dtype: what it must be; a Python value or an array is converted to it.
-        name: of the constant, if one is made.
 
     Raises:
         TypeError: it is a tensor of another type, or can't be a tensor.
@@ -108,10 +97,9 @@ def build(
     """Add a node; the constants that its inputs need are in a scope of its name.
 
     Args:
-        op_type: one of the table.
+        op_type, attributes: as in `Graph.create_op`.
         inputs: made tensors, in order.
         dtype: of the output, or the number of the input that has it.
-        attributes: for the kernel.
         name: of the node; default: the op type.
     """
     graph = get_default_graph()

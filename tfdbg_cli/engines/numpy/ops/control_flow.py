@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.contexts import Branch, Loop
-from tfdbg_cli.engines.numpy.dtypes import Shape, as_shape, bool_, compatible, dtype_name, int32
+from tfdbg_cli.engines.numpy.dtypes import Shape, bool_, compatible, dtype_name, int32
 from tfdbg_cli.engines.numpy.executor import VariableRef
 from tfdbg_cli.engines.numpy.graph import Graph, get_default_graph
-from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.nodes import Branch, Loop, Operation, Tensor
 from tfdbg_cli.engines.numpy.ops.array_ops import identity
 from tfdbg_cli.engines.numpy.ops.constants import as_tensor
 from tfdbg_cli.engines.numpy.registry import define, scalar_shape
@@ -26,17 +25,12 @@ def while_loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],
     loop_vars: Sequence[Any],
-    shape_invariants: Sequence[Any] | None = None,
     name: str | None = None,
 ) -> Any:
     """Repeat ``body`` while ``cond`` holds.
 
-    Args:
-        cond: gets the loop variables as tensors, returns a boolean scalar.
-        body: gets the loop variables, returns their next values.
-        loop_vars: the values they start with.
-        shape_invariants: a static shape for each loop variable whose shape changes.
-        name: of the scope that the nodes are in.
+    Both get the loop variables as tensors; ``cond`` returns a boolean scalar, ``body`` their next
+    values.
 
     Returns:
         The final values: a list, or the tensor itself if there is one loop variable.
@@ -49,22 +43,19 @@ def while_loop(
         starts = [as_tensor(item) for item in loop_vars]
         if not starts:
             raise ValueError("while_loop() needs at least one loop variable.")
-        shapes: list[Shape] = [tensor.shape for tensor in starts]
-        if shape_invariants is not None:
-            shapes = [as_shape(item) for item in shape_invariants]
-        loop = Loop(graph.current_context, scope.rstrip("/"))
+        loop = Loop(graph.current_context, scope[:-1])
         enters = [_node(graph, "Enter", [tensor], shape=tensor.shape) for tensor in starts]
         with graph.in_context(loop):
             merges = [
-                graph.create_op("Merge", [enter], [enter.dtype, int32], shapes=[shape, ()])
-                for enter, shape in zip(enters, shapes, strict=True)
+                graph.create_op("Merge", [enter], [enter.dtype, int32], shapes=[enter.shape, ()])
+                for enter in enters
             ]
             loop.merges.update(merges)
             loop.pivot = merges[0]
             values = [merge.outputs[0] for merge in merges]
             go_on = as_tensor(cond(*values), bool_, "condition")
             decision = _node(graph, "LoopCond", [go_on], shape=())
-            loop.loop_cond = decision.op
+            loop.pred = decision
             switches = [_switch(graph, value, decision) for value in values]
             loop.switches.update(switches)
             inside = [identity(switch.outputs[1]) for switch in switches]
@@ -96,8 +87,7 @@ def _close(graph: Graph, loop: Loop, merge: Operation, result: Any) -> None:
     if not compatible(value.shape, target.shape):
         raise ValueError(
             f"A variable of {loop.name} starts with shape {target.shape} "
-            f"({merge.inputs[0].name}), but its body returns shape {value.shape}; say what stays "
-            "the same in shape_invariants."
+            f"({merge.inputs[0].name}), but its body returns shape {value.shape}."
         )
     following = _node(graph, "NextIteration", [value], shape=value.shape)
     merge.inputs = (merge.inputs[0], following)
@@ -108,11 +98,7 @@ def cond(
 ) -> Any:
     """``true_fn()`` if ``pred`` holds in a run, else ``false_fn()``; the other is not computed.
 
-    Args:
-        pred: a boolean scalar.
-        true_fn: makes the nodes of one side and returns a tensor or several.
-        false_fn: the other side; as many tensors of the same types.
-        name: of the scope that the nodes are in.
+    Each makes the nodes of its side and returns a tensor or several.
 
     Returns:
         A tensor, or a list of them.
@@ -126,7 +112,8 @@ def cond(
         switch = _switch(graph, pred, pred)
         sides: list[list[Tensor]] = []
         for taken_if, function in ((True, true_fn), (False, false_fn)):
-            branch = Branch(graph.current_context, scope.rstrip("/"), pred, taken_if)
+            branch = Branch(graph.current_context, scope[:-1], taken_if=taken_if)
+            branch.pred = pred
             with graph.in_context(branch):
                 way_in = switch.outputs[int(taken_if)]
                 pivot = identity(way_in, name="switch_t" if taken_if else "switch_f")

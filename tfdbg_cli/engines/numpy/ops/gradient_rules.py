@@ -15,20 +15,16 @@ from tfdbg_cli.engines.numpy.ops.array_ops import (
     expand_dims,
     reshape,
     transpose,
-    where,
 )
-from tfdbg_cli.engines.numpy.ops.constants import constant_value, shape, size
+from tfdbg_cli.engines.numpy.ops.constants import shape, size
 from tfdbg_cli.engines.numpy.ops.math_ops import (
     cast,
     divide,
     floordiv,
-    greater,
-    log,
     matmul,
     maximum,
     multiply,
     negative,
-    pow,
     reciprocal,
     reduce_sum,
     square,
@@ -58,7 +54,7 @@ _unary("Square", lambda op, grad: multiply(grad, multiply(op.inputs[0], 2)))
 _unary("Tanh", lambda op, grad: multiply(grad, subtract(1, square(op.outputs[0]))))
 
 
-@gradient("Fill", "Floor", "FloorDiv", "FloorMod", *RANDOM)
+@gradient("Fill", "Floor", "FloorDiv", *RANDOM)
 def _none(op: Operation, grad: Tensor) -> Gradients:
     """The outputs don't change smoothly with the inputs."""
     return [None] * len(op.inputs)
@@ -77,14 +73,8 @@ def _broadcast(op: Operation, by_x: Tensor, by_y: Tensor) -> Gradients:
     ]
 
 
-@gradient("AddV2")
-def _add(op: Operation, grad: Tensor) -> Gradients:
-    return _broadcast(op, grad, grad)
-
-
-@gradient("Sub")
-def _subtract(op: Operation, grad: Tensor) -> Gradients:
-    return _broadcast(op, grad, negative(grad))
+gradient("AddV2")(lambda op, grad: _broadcast(op, grad, grad))
+gradient("Sub")(lambda op, grad: _broadcast(op, grad, negative(grad)))
 
 
 @gradient("Mul")
@@ -100,38 +90,21 @@ def _divide(op: Operation, grad: Tensor) -> Gradients:
     return _broadcast(op, divide(grad, y, name="RealDiv"), by_y)
 
 
-@gradient("Pow")
-def _pow(op: Operation, grad: Tensor) -> Gradients:
-    x, y = op.inputs
-    # log(x) counts only where x > 0; elsewhere x ** y doesn't change smoothly with y.
-    logarithm = where(greater(x, 0), log(x), 0)
-    by_x = multiply(multiply(grad, y), pow(x, subtract(y, 1)))
-    return _broadcast(op, by_x, multiply(multiply(grad, op.outputs[0]), logarithm))
-
-
 @gradient("Cast")
 def _cast(op: Operation, grad: Tensor) -> Gradients:
     source = op.inputs[0].dtype
     return [cast(grad, source) if is_differentiable(source) else None]
 
 
-@gradient("AddN")
-def _add_n(op: Operation, grad: Tensor) -> Gradients:
-    return [grad] * len(op.inputs)
+gradient("AddN")(lambda op, grad: [grad] * len(op.inputs))
 
 
 @gradient("MatMul")
 def _matmul(op: Operation, grad: Tensor) -> Gradients:
     a, b = op.inputs
     flip_a, flip_b = op.attributes["transpose_a"], op.attributes["transpose_b"]
-    if flip_a:
-        by_a = matmul(b, grad, transpose_a=flip_b, transpose_b=True)
-    else:
-        by_a = matmul(grad, b, transpose_b=not flip_b)
-    if flip_b:
-        by_b = matmul(grad, a, transpose_a=True, transpose_b=flip_a)
-    else:
-        by_b = matmul(a, grad, transpose_a=not flip_a)
+    by_a = matmul(b, grad, flip_b, True) if flip_a else matmul(grad, b, False, not flip_b)
+    by_b = matmul(grad, a, True, flip_a) if flip_b else matmul(a, grad, not flip_a)
     return [by_a, by_b]
 
 
@@ -144,10 +117,8 @@ def _reshape(op: Operation, grad: Tensor) -> Gradients:
 def _transpose(op: Operation, grad: Tensor) -> Gradients:
     if len(op.inputs) == 1:
         return [transpose(grad)]
-    perm = constant_value(op.inputs[1])
-    if perm is None:
-        raise LookupError(f"Transpose has a gradient only for a constant order (node {op.name}).")
-    return [transpose(grad, [int(at) for at in np.argsort(perm)]), None]
+    order = np.argsort(op.inputs[1].op.attributes["value"])
+    return [transpose(grad, [int(at) for at in order]), None]
 
 
 def _spread(op: Operation, tensor: Tensor) -> Tensor:
@@ -160,9 +131,7 @@ def _spread(op: Operation, tensor: Tensor) -> Tensor:
     return broadcast_to(tensor, whole)
 
 
-@gradient("Sum")
-def _sum(op: Operation, grad: Tensor) -> Gradients:
-    return [_spread(op, grad), None]
+gradient("Sum")(lambda op, grad: [_spread(op, grad), None])
 
 
 @gradient("Mean")

@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons, matrix products, and what reduces dimensions."""
+"""Arithmetic, comparisons, Python's operators, matrix products, what reduces dimensions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ from tfdbg_cli.engines.numpy.dtypes import (
 )
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
-from tfdbg_cli.engines.numpy.ops.constants import as_tensor, build, constant, constant_value
+from tfdbg_cli.engines.numpy.ops.constants import (
+    as_tensor,
+    as_vector,
+    build,
+    constant,
+    constant_value,
+)
 from tfdbg_cli.engines.numpy.registry import define, pure, same_shape, scalar_shape
 
 if TYPE_CHECKING:
@@ -37,15 +43,11 @@ __all__ = [
     "floor",
     "floordiv",
     "greater",
-    "greater_equal",
     "less",
-    "less_equal",
     "log",
     "matmul",
-    "mod",
     "multiply",
     "negative",
-    "pow",
     "reduce_mean",
     "reduce_sum",
     "sqrt",
@@ -55,7 +57,7 @@ __all__ = [
 ]
 
 
-def _unary(op_type: str, compute: Callable[[Array], Array], summary: str) -> Callable[..., Tensor]:
+def unary(op_type: str, compute: Callable[[Array], Array], summary: str) -> Callable[..., Tensor]:
     """Define an elementwise op of one input and return the function that adds it to a graph."""
 
     def add_node(x: Any, name: str | None = None) -> Tensor:
@@ -66,14 +68,14 @@ def _unary(op_type: str, compute: Callable[[Array], Array], summary: str) -> Cal
     return add_node
 
 
-negative = _unary("Neg", np.negative, "``-x``.")
-reciprocal = _unary("Reciprocal", np.reciprocal, "``1 / x``.")
-exp = _unary("Exp", np.exp, "``e ** x``.")
-log = _unary("Log", np.log, "Natural logarithm.")
-sqrt = _unary("Sqrt", np.sqrt, "Square root.")
-square = _unary("Square", np.square, "``x * x``.")
-floor = _unary("Floor", np.floor, "The integer at or below.")
-tanh = _unary("Tanh", np.tanh, "Hyperbolic tangent.")
+negative = unary("Neg", np.negative, "``-x``.")
+reciprocal = unary("Reciprocal", np.reciprocal, "``1 / x``.")
+exp = unary("Exp", np.exp, "``e ** x``.")
+log = unary("Log", np.log, "Natural logarithm.")
+sqrt = unary("Sqrt", np.sqrt, "Square root.")
+square = unary("Square", np.square, "``x * x``.")
+floor = unary("Floor", np.floor, "The integer at or below.")
+tanh = unary("Tanh", np.tanh, "Hyperbolic tangent.")
 
 
 def _binary(
@@ -107,30 +109,21 @@ def _divide(x: Array, y: Array) -> Array:
     raise TypeError(f"{dtype_name(x.dtype)} can't be divided exactly; use floordiv() or cast()")
 
 
-def _checked(compute: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    """An integer division that raises instead of giving 0."""
-
-    def checked(x: Array, y: Array) -> Array:
-        if y.dtype.kind in "iu" and not np.all(y):
-            raise ZeroDivisionError("Integer division by zero")
-        return compute(x, y)
-
-    return checked
+def _floordiv(x: Array, y: Array) -> Array:
+    if y.dtype.kind in "iu" and not np.all(y):  # NumPy would give 0
+        raise ZeroDivisionError("Integer division by zero")
+    return np.asarray(np.floor_divide(x, y))
 
 
 add = _binary("AddV2", np.add, "``x + y``.", "Add")
 subtract = _binary("Sub", np.subtract, "``x - y``.")
 multiply = _binary("Mul", np.multiply, "``x * y``.")
 divide = _binary("RealDiv", _divide, "``x / y``.", "truediv")
-floordiv = _binary("FloorDiv", _checked(np.floor_divide), "``x // y``.", "floordiv")
-mod = _binary("FloorMod", _checked(np.mod), "``x % y``, with the sign of ``y``.")
-pow = _binary("Pow", np.power, "``x ** y``.")
+floordiv = _binary("FloorDiv", _floordiv, "``x // y``.", "floordiv")
 maximum = _binary("Maximum", np.maximum, "The larger one.")
 equal = _binary("Equal", np.equal, "``x == y``.", dtype=bool_)
 greater = _binary("Greater", np.greater, "``x > y``.", dtype=bool_)
-greater_equal = _binary("GreaterEqual", np.greater_equal, "``x >= y``.", dtype=bool_)
 less = _binary("Less", np.less, "``x < y``.", dtype=bool_)
-less_equal = _binary("LessEqual", np.less_equal, "``x <= y``.", dtype=bool_)
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
@@ -207,10 +200,7 @@ def _reduction(
     ) -> Tensor:
         tensor = as_tensor(input_tensor)
         # As in TensorFlow: the axes of a full reduction are a node beside it, others one below.
-        if axis is None:
-            axis = _all_axes(tensor)
-        elif isinstance(axis, list | tuple):
-            axis = np.array(axis, np.int32)
+        axis = _all_axes(tensor) if axis is None else as_vector(axis)
         inputs = [("input_tensor", tensor, None), ("reduction_indices", axis, int32)]
         return build(op_type, inputs, 0, {"keep_dims": keepdims}, name)
 
@@ -285,3 +275,26 @@ define("ArgMax", pure(lambda value, axis: np.argmax(value, axis=int(axis))), _re
 
 for _name in __all__:
     globals()[_name].__name__ = globals()[_name].__qualname__ = _name
+
+
+def _named(function: Callable[..., Tensor], name: str) -> Callable[[Any, Any], Tensor]:
+    return lambda self, other: function(self, other, name=name)
+
+
+def _reflected(function: Callable[..., Tensor], name: str) -> Callable[[Any, Any], Tensor]:
+    return lambda self, other: function(other, self, name=name)
+
+
+_OPERATORS = {
+    "add": add,
+    "sub": subtract,
+    "mul": multiply,
+    "truediv": divide,
+    "floordiv": floordiv,
+    "matmul": matmul,
+}
+for _name, _function in _OPERATORS.items():
+    setattr(Operand, f"__{_name}__", _named(_function, _name))
+    setattr(Operand, f"__r{_name}__", _reflected(_function, _name))
+for _name, _function in {"lt": less, "gt": greater, "neg": negative}.items():
+    setattr(Operand, f"__{_name}__", _function)

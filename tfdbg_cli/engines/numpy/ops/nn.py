@@ -10,25 +10,11 @@ import numpy as np
 from tfdbg_cli.engines.numpy.dtypes import Array, Shape, merge_shapes
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Tensor
-from tfdbg_cli.engines.numpy.ops.constants import as_tensor, build
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor
+from tfdbg_cli.engines.numpy.ops.math_ops import unary
 from tfdbg_cli.engines.numpy.registry import define, pure, same_shape
 
 __all__ = ["relu", "softmax", "softmax_cross_entropy_with_logits_v2"]
-
-
-def relu(features: Any, name: str | None = None) -> Tensor:
-    """``max(x, 0)``; NaN stays NaN."""
-    return build("Relu", [("features", features, None)], name=name)
-
-
-def softmax(logits: Any, name: str | None = None) -> Tensor:
-    """``exp(x) / sum(exp(x))`` over the last dimension, without overflow."""
-    return build("Softmax", [("logits", logits, None)], name=name)
-
-
-def log_softmax(logits: Tensor) -> Tensor:
-    """The logarithm of `softmax`, finite for all finite logits."""
-    return build("LogSoftmax", [("logits", logits, None)])
 
 
 def softmax_cross_entropy_with_logits_v2(
@@ -36,13 +22,7 @@ def softmax_cross_entropy_with_logits_v2(
 ) -> Tensor:
     """``-sum(labels * log_softmax(logits))`` over the last dimension, finite for finite logits.
 
-    Args:
-        labels: probabilities, shape ``(n, classes)``.
-        logits: numbers, the same shape.
-        name: of the node.
-
-    Returns:
-        A tensor of shape ``(n,)``. The node's second output is the gradient by the logits.
+    Both have shape ``(n, classes)``. The node's second output is the gradient by the logits.
     """
     graph = get_default_graph()
     with graph.name_scope(name or "softmax_cross_entropy_with_logits") as scope:
@@ -80,8 +60,8 @@ def _cross_entropy_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]
     return [None if both is None else both[:1], both]
 
 
-define("Relu", pure(lambda x: np.maximum(x, x.dtype.type(0))), same_shape)
+relu = unary("Relu", lambda x: np.maximum(x, x.dtype.type(0)), "``max(x, 0)``; NaN stays NaN.")
+softmax = unary("Softmax", _softmax, "``exp(x) / sum(exp(x))`` over the last dimension, stable.")
+log_softmax = unary("LogSoftmax", _log_softmax, "The logarithm of `softmax`, as stable.")
 define("ReluGrad", pure(lambda grad, features: grad * (features > 0)), same_shape)
-define("Softmax", pure(_softmax), same_shape)
-define("LogSoftmax", pure(_log_softmax), same_shape)
 define("SoftmaxCrossEntropyWithLogits", pure(_cross_entropy), _cross_entropy_shape)

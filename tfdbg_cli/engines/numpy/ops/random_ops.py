@@ -10,7 +10,7 @@ import numpy as np
 from tfdbg_cli.engines.numpy.dtypes import Array, DType, as_dtype, float32, int32
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
-from tfdbg_cli.engines.numpy.ops.constants import as_tensor, dims_shape
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor, as_vector, dims_shape
 from tfdbg_cli.engines.numpy.ops.math_ops import add, multiply, subtract
 from tfdbg_cli.engines.numpy.registry import Kernel, define
 
@@ -26,9 +26,7 @@ def set_random_seed(seed: int) -> None:
 
 
 def _draw(op_type: str, shape: Any, dtype: DType, seed: int | None) -> Tensor:
-    if isinstance(shape, list | tuple):
-        shape = np.array(shape, np.int32)
-    dims = as_tensor(shape, int32, "shape")
+    dims = as_tensor(as_vector(shape), int32, "shape")
     attributes = {} if seed is None else {"seed": seed}
     return get_default_graph().create_op(op_type, [dims], [dtype], attributes).outputs[0]
 

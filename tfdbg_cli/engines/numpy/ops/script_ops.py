@@ -30,7 +30,6 @@ def py_func(
             them if ``Tout`` is a list. What it raises becomes an `UnknownError`.
         inp: the inputs.
         Tout: the element type of the output, or a list of them.
-        name: of the node.
     """
     several = isinstance(Tout, list | tuple)
     dtypes = [as_dtype(item) for item in (Tout if several else [Tout])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,28 +35,14 @@ class Optimizer:
     def __init__(self, name: str, **numbers: Any) -> None:
         self._name = name
         self._numbers = numbers
-        self._tensors: list[Tensor] = []
 
-    def minimize(
-        self,
-        loss: Tensor,
-        global_step: Variable | None = None,
-        var_list: Iterable[Variable] | None = None,
-        name: str | None = None,
-    ) -> Operation:
-        """An operation that changes the variables so that the loss becomes smaller.
-
-        Args:
-            loss: a scalar.
-            global_step: a variable that is counted up.
-            var_list: the variables; default: all trainable ones.
-            name: of the operation; default: the optimizer's.
+    def minimize(self, loss: Tensor, name: str | None = None) -> Operation:
+        """An operation that changes the trainable variables so that the loss becomes smaller.
 
         Raises:
-            ValueError: the loss depends on none of the variables.
+            ValueError: the loss, a scalar, depends on none of the variables.
         """
-        variables = list(trainable_variables() if var_list is None else var_list)
-        variables = [variable for variable in variables if is_differentiable(variable.dtype)]
+        variables = [each for each in trainable_variables() if is_differentiable(each.dtype)]
         if not variables:
             raise ValueError("There are no variables to optimize.")
         found = zip(gradients(loss, variables), variables, strict=True)
@@ -69,40 +54,31 @@ class Optimizer:
         with control_dependencies(None):
             slots = self._make_slots([variable for _, variable in pairs])
         with graph.name_scope(name or self._name) as scope:
-            self._tensors = [as_tensor(value, name=key) for key, value in self._numbers.items()]
-            updates: list[Any] = []
+            tensors = [as_tensor(value, name=key) for key, value in self._numbers.items()]
+            updates = []
             for (grad, variable), given in zip(pairs, slots, strict=True):
                 with graph.name_scope("update_" + variable.op.name):
-                    inputs = [variable.as_graph_element(), *given, *self._tensors, grad]
+                    inputs = [variable.as_graph_element(), *given, *tensors, grad]
                     op = graph.create_op(self.op_type, inputs, [variable.dtype])
                     updates.append(op.outputs[0])
-            updates += self._finish(updates)
-            if global_step is None:
-                return group(*updates, name=scope)
-            with control_dependencies([group(*updates, name="update")]):
-                return global_step.assign_add(1, name=scope).op
+            return group(*updates, *self._finish(updates, tensors), name=scope)
 
     def _make_slots(self, variables: list[Variable]) -> list[list[Tensor]]:
         """Make the optimizer's own variables: what the op gets besides, for each variable."""
         return [[] for _ in variables]
 
-    def _finish(self, updates: list[Any]) -> list[Any]:
+    def _finish(self, updates: list[Tensor], numbers: list[Tensor]) -> list[Tensor]:
         """Make what comes after all updates."""
         return []
 
 
 class GradientDescentOptimizer(Optimizer):
-    """``variable -= learning_rate * gradient``.
-
-    Args:
-        learning_rate: a number or a scalar tensor.
-        name: of the operation.
-    """
+    """``variable -= learning_rate * gradient``; the rate is a number or a scalar tensor."""
 
     op_type = "ApplyGradientDescent"
 
-    def __init__(self, learning_rate: Any, name: str = "GradientDescent") -> None:
-        super().__init__(name, learning_rate=learning_rate)
+    def __init__(self, learning_rate: Any) -> None:
+        super().__init__("GradientDescent", learning_rate=learning_rate)
 
 
 class AdamOptimizer(Optimizer):
@@ -110,44 +86,30 @@ class AdamOptimizer(Optimizer):
 
     At step t: ``m += (g - m) * (1 - beta1)``, ``v += (g * g - v) * (1 - beta2)``,
     ``variable -= learning_rate * sqrt(1 - beta2**t) / (1 - beta1**t) * m / (sqrt(v) + epsilon)``.
-
-    Args:
-        learning_rate: a number or a scalar tensor.
-        beta1: decay of the mean gradient ``m``.
-        beta2: decay of the mean square ``v``.
-        epsilon: keeps the division finite.
-        name: of the operation.
     """
 
     op_type = "ApplyAdam"
 
-    def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
-        name: str = "Adam",
-    ) -> None:
-        super().__init__(
-            name, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon
-        )
+    def __init__(self, learning_rate: Any = 0.001) -> None:
+        super().__init__("Adam", learning_rate=learning_rate, beta1=0.9, beta2=0.999, epsilon=1e-8)
         self._powers: list[Variable] = []
-        self._slots: dict[Variable, list[Tensor]] = {}
 
     def _make_slots(self, variables: list[Variable]) -> list[list[Tensor]]:
-        if not self._powers:
-            first = min(variables, key=lambda variable: variable.name)
-            for which in ("beta1", "beta2"):
-                value = np.asarray(self._numbers[which], first.dtype)
-                self._powers.append(Variable(value, trainable=False, name=f"{which}_power"))
+        first = min(variables, key=lambda variable: variable.name)
+        self._powers = [
+            Variable(
+                np.asarray(self._numbers[which], first.dtype),
+                trainable=False,
+                name=f"{which}_power",
+            )
+            for which in ("beta1", "beta2")
+        ]
         powers = [power.value() for power in self._powers]
-        for variable in variables:
-            if variable not in self._slots:
-                with get_default_graph().name_scope(None):
-                    slots = [self._slot(variable).as_graph_element() for _ in range(2)]
-                self._slots[variable] = [*slots, *powers]
-        return [self._slots[variable] for variable in variables]
+        with get_default_graph().name_scope(None):
+            return [
+                [*(self._slot(each).as_graph_element() for _ in range(2)), *powers]
+                for each in variables
+            ]
 
     def _slot(self, variable: Variable) -> Variable:
         if not is_fully_known(variable.shape):
@@ -158,8 +120,8 @@ class AdamOptimizer(Optimizer):
             name=f"{variable.op.name}/{self._name}",
         )
 
-    def _finish(self, updates: list[Any]) -> list[Any]:
-        _, beta1, beta2, _ = self._tensors
+    def _finish(self, updates: list[Tensor], numbers: list[Tensor]) -> list[Tensor]:
+        _, beta1, beta2, _ = numbers
         with control_dependencies(updates):
             grown = [
                 multiply(power.value(), beta, name="mul")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.dtypes import Array, DType, Shape, as_dtype, bool_, compatible
+from tfdbg_cli.engines.numpy.dtypes import Array, bool_, compatible
 from tfdbg_cli.engines.numpy.executor import RunStep, VariableRef
-from tfdbg_cli.engines.numpy.graph import Graph, control_dependencies, get_default_graph
+from tfdbg_cli.engines.numpy.graph import control_dependencies, get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 from tfdbg_cli.engines.numpy.ops.array_ops import identity
 from tfdbg_cli.engines.numpy.ops.constants import as_tensor, build
@@ -24,9 +24,7 @@ __all__ = [
     "global_variables_initializer",
     "group",
     "is_variable_initialized",
-    "no_op",
     "trainable_variables",
-    "variables_initializer",
 ]
 
 
@@ -40,13 +38,10 @@ class Variable(Operand):
         initial_value: a value, a tensor, or a function that makes one.
         trainable: whether optimizers change it.
         name: of the variable node.
-        dtype: element type; default: that of the initial value.
 
     Attributes:
         op: the variable node.
         initializer: the operation that gives it its initial value.
-        initial_value: that value, a tensor.
-        trainable: whether optimizers change it.
     """
 
     def __init__(
@@ -54,17 +49,15 @@ class Variable(Operand):
         initial_value: Any | Callable[[], Any],
         trainable: bool = True,
         name: str | None = None,
-        dtype: Any = None,
     ) -> None:
         graph = get_default_graph()
         if graph.current_context is not None:
             raise ValueError(
                 "A variable can't be made inside a loop or branch; make it before and use it there."
             )
-        wanted = None if dtype is None else as_dtype(dtype)
         with control_dependencies(None), graph.name_scope(name or "Variable") as scope:
             given = initial_value() if callable(initial_value) else initial_value
-            self.initial_value = as_tensor(given, wanted, "initial_value")
+            self.initial_value = as_tensor(given, name="initial_value")
             static = self.initial_value.shape
             self.op = graph.create_op(
                 "VariableV2", [], [self.initial_value.dtype], {"shape": static}, scope, [static]
@@ -72,28 +65,9 @@ class Variable(Operand):
             self._ref = self.op.outputs[0]
             self.initializer = _update("Assign", self._ref, self.initial_value, "Assign").op
             self._read = identity(self._ref, name="read")
+        self.name, self.dtype, self.shape = self._ref.name, self._ref.dtype, self._ref.shape
         self.trainable = trainable
         graph.variables.append(self)
-
-    @property
-    def name(self) -> str:
-        """``node:0``."""
-        return self._ref.name
-
-    @property
-    def dtype(self) -> DType:
-        """Element type."""
-        return self._ref.dtype
-
-    @property
-    def shape(self) -> Shape:
-        """Static shape."""
-        return self._ref.shape
-
-    @property
-    def graph(self) -> Graph:
-        """The graph that it belongs to."""
-        return self.op.graph
 
     def value(self) -> Tensor:
         return self._read
@@ -117,10 +91,6 @@ class Variable(Operand):
     def assign_sub(self, delta: Any, name: str | None = None) -> Tensor:
         """A tensor that, when computed, subtracts from the value and gives the new one."""
         return _update("AssignSub", self._ref, delta, name)
-
-    def eval(self, session: Any = None) -> Any:
-        """The value in the default session or in the one given."""
-        return self._read.eval(session=session)
 
     def __repr__(self) -> str:
         return f"<Variable {self.name!r} shape={self.shape} dtype={self.dtype}>"
@@ -160,25 +130,15 @@ def trainable_variables() -> list[Variable]:
     return [variable for variable in get_default_graph().variables if variable.trainable]
 
 
-def no_op(name: str | None = None) -> Operation:
-    """An operation that does nothing but wait for its control inputs."""
-    return get_default_graph().create_op("NoOp", [], [], name=name)
-
-
 def group(*inputs: Any, name: str | None = None) -> Operation:
     """An operation that is done when all the given tensors and operations are."""
     with control_dependencies(inputs):
-        return no_op(name or "group_deps")
-
-
-def variables_initializer(variables: Iterable[Variable], name: str = "init") -> Operation:
-    """An operation that gives variables their initial values."""
-    return group(*(variable.initializer for variable in variables), name=name)
+        return get_default_graph().create_op("NoOp", [], [], name=name or "group_deps")
 
 
 def global_variables_initializer() -> Operation:
     """An operation that gives every variable made so far its initial value."""
-    return variables_initializer(global_variables())
+    return group(*(variable.initializer for variable in global_variables()), name="init")
 
 
 def _updater(compute: Callable[[Array, Array], Array]) -> Callable[..., VariableRef]:
@@ -203,7 +163,7 @@ define("AssignAdd", _updater(np.add), same_shape, ref_inputs=1)
 define("AssignSub", _updater(np.subtract), same_shape, ref_inputs=1)
 define(
     "IsVariableInitialized",
-    lambda step, op, inputs: np.asarray(inputs[0].is_initialized()),
+    lambda step, op, inputs: np.asarray(inputs[0].op in step.state.variables),
     scalar_shape,
     ref_inputs=1,
 )

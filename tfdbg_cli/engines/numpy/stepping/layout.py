@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfdbg_cli.engines.numpy.contexts import Branch, Loop
 from tfdbg_cli.engines.numpy.executor import PlanBlock, RunPlan
-from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.nodes import Branch, Loop, Operation, Tensor
 from tfdbg_cli.engines.numpy.registry import OPS
 from tfdbg_cli.stepping.stepper import Step
 

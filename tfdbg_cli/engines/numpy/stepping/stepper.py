@@ -21,12 +21,10 @@ from tfdbg_cli.engines.kit.stepped import (
     names_to_restore,
     no_step_done,
 )
-from tfdbg_cli.engines.numpy.contexts import Loop
 from tfdbg_cli.engines.numpy.dtypes import Array
 from tfdbg_cli.engines.numpy.errors import OpError
-from tfdbg_cli.engines.numpy.executor import PlanBlock
-from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
-from tfdbg_cli.engines.numpy.recording import DEVICE, shown
+from tfdbg_cli.engines.numpy.executor import DEVICE, PlanBlock, shown
+from tfdbg_cli.engines.numpy.nodes import Loop, Operand, Operation, Tensor
 from tfdbg_cli.engines.numpy.session import PreparedRun
 from tfdbg_cli.engines.numpy.stepping.counterfactual import NodeCounterfactual
 from tfdbg_cli.engines.numpy.stepping.journal import JournaledState, JournaledStep, JournalEntry
