@@ -77,7 +77,9 @@ def own_lines(output: str, done: Done) -> list[str]:
     return [text for text in output.splitlines() if text in wanted]
 
 
-def on_ranks(script: Script, folder: Path, *arguments: str | Path) -> list[Done]:
+def on_ranks(
+    script: Script, folder: Path, *arguments: str | Path, is_again: bool = False
+) -> list[Done]:
     """What each rank of a program that ``torchrun`` starts has printed."""
     launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(script.ranks)]
     apart = ["--redirects", "3", "--log-dir", str(folder)]
@@ -89,6 +91,13 @@ def on_ranks(script: Script, folder: Path, *arguments: str | Path) -> list[Done]
         timeout=120,
         check=False,
     )
+    if done.returncode and not is_again:
+        # PyTorch aborts so now and then, plain and with all of its output written.
+        errors = "".join(path.read_text() for path in folder.glob("*/attempt_0/*/stderr.log"))
+        if "terminate called without an active exception" in errors:
+            return on_ranks(
+                script, folder.with_name(f"{folder.name}_again"), *arguments, is_again=True
+            )
     assert done.returncode == 0, done.stderr
     return [
         Done(0, *(next(folder.glob(f"*/attempt_0/{rank}/{name}.log")).read_text() for name in OUTS))
