@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,6 @@ from tfdbg_cli.common.fields import Field
 
 __all__ = ["EngineTraits", "OpRoles", "all_traits", "op_roles", "register"]
 
-_SETS = ("placing", "choosing", "replacing", "lifting", "reading", "buffers", "telling")
 _NEVER = re.compile(r"(?!)")
 
 
@@ -39,6 +39,20 @@ class OpRoles:
     telling: frozenset[str] = frozenset()
     unwritten: re.Pattern[str] = _NEVER
     sending: re.Pattern[str] = _NEVER
+
+    def joined(self, other: OpRoles) -> OpRoles:
+        """The roles of both."""
+        return OpRoles(
+            self.placing | other.placing,
+            self.choosing | other.choosing,
+            self.replacing | other.replacing,
+            self.lifting | other.lifting,
+            self.reading | other.reading,
+            self.buffers | other.buffers,
+            self.telling | other.telling,
+            re.compile(f"{self.unwritten.pattern}|{other.unwritten.pattern}"),
+            re.compile(f"{self.sending.pattern}|{other.sending.pattern}"),
+        )
 
 
 @dataclass(frozen=True)
@@ -87,12 +101,4 @@ def op_roles(engine: str) -> OpRoles:
     found = _known.get(engine)
     if found is not None:
         return found.op_roles
-    each = [traits.op_roles for traits in _known.values()]
-    sets = {
-        name: frozenset[str]().union(*(getattr(roles, name) for roles in each)) for name in _SETS
-    }
-    patterns = {
-        name: re.compile("|".join(getattr(roles, name).pattern for roles in each) or _NEVER.pattern)
-        for name in ("unwritten", "sending")
-    }
-    return OpRoles(**sets, **patterns)  # type: ignore[arg-type]
+    return functools.reduce(OpRoles.joined, (each.op_roles for each in _known.values()), OpRoles())

@@ -22,7 +22,7 @@ from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import user_frame
-from tfdbg_cli.engines.base import Capture, ProgramRun, RunAction, RunHandle, RunHost
+from tfdbg_cli.engines.base import Capture, ProgramRun, RunAction, RunHandle, RunHost, Watch
 from tfdbg_cli.engines.kit.contain import contain, contained, tell_failure
 from tfdbg_cli.engines.kit.description import RunDescription
 from tfdbg_cli.engines.kit.levels import CaptureLevel
@@ -149,9 +149,9 @@ class RunLife(ABC, Generic[R]):
     def settle(self) -> None:
         """A run may begin: what was left on at the end of the last one is taken off."""
 
-    def timing_level(self, watch: Any) -> CaptureLevel:
-        """A level that times the ops; asked where `can_profile`."""
-        raise NotImplementedError
+    def timing_level(self, watch: Watch) -> CaptureLevel | None:
+        """A level that times the ops; ``None``: there is none."""
+        return None
 
     def drive(self, watcher: CaptureLevel, handle: RunHandle) -> Driven | None:
         """Let somebody step through the run that begins."""
@@ -208,12 +208,10 @@ class RunLife(ABC, Generic[R]):
         is_prompted = handle.action == RunAction.INVOKE_STEPPER
         if is_prompted:  # whoever steps wants to see everything
             watch = dataclasses.replace(watch, filter_name="", predicate=None)
-        if handle.action == RunAction.PROFILE_RUN:
-            if ahead is not None:
-                ahead.discard()
-            watcher = self.timing_level(watch)
-        else:
-            watcher = self.policy.watcher(watch, run.kind, ahead)
+        timing = self.timing_level(watch) if handle.action == RunAction.PROFILE_RUN else None
+        if timing is not None and ahead is not None:
+            ahead.discard()
+        watcher = timing or self.policy.watcher(watch, run.kind, ahead)
         if watcher is not ahead:
             contain(watcher, self.give_up)
         run.watcher = watcher

@@ -11,37 +11,144 @@ It is what `tfdbg_cli.engines.numpy.debugging` debugs, and the engine to copy wh
 (docs/engines.md). It has the ops that the examples and the tests use.
 """
 
-# ruff: noqa: F403
 from __future__ import annotations
 
-from tfdbg_cli.engines.numpy import errors as errors
+from tfdbg_cli.engines.numpy import errors
 from tfdbg_cli.engines.numpy.dtypes import bool_ as bool
 from tfdbg_cli.engines.numpy.dtypes import float16, float32, float64, int32, int64, string
-from tfdbg_cli.engines.numpy.gradients import *
-from tfdbg_cli.engines.numpy.graph import *
-from tfdbg_cli.engines.numpy.nodes import Operation as Operation
-from tfdbg_cli.engines.numpy.nodes import Tensor as Tensor
+from tfdbg_cli.engines.numpy.gradients import gradients
+from tfdbg_cli.engines.numpy.graph import (
+    Graph,
+    control_dependencies,
+    get_default_graph,
+    name_scope,
+    reset_default_graph,
+)
+from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
 from tfdbg_cli.engines.numpy.ops import gradient_rules, nn, train
-from tfdbg_cli.engines.numpy.ops.array_ops import *
-from tfdbg_cli.engines.numpy.ops.constants import *
-from tfdbg_cli.engines.numpy.ops.control_flow import *
-from tfdbg_cli.engines.numpy.ops.math_ops import *
-from tfdbg_cli.engines.numpy.ops.random_ops import *
-from tfdbg_cli.engines.numpy.ops.script_ops import *
-from tfdbg_cli.engines.numpy.ops.variables import *
-from tfdbg_cli.engines.numpy.session import *
+from tfdbg_cli.engines.numpy.ops.array_ops import (
+    identity,
+    reshape,
+    slice,
+    stack,
+    transpose,
+    unique,
+    where,
+)
+from tfdbg_cli.engines.numpy.ops.constants import constant, ones, placeholder, zeros
+from tfdbg_cli.engines.numpy.ops.control_flow import cond, while_loop
+from tfdbg_cli.engines.numpy.ops.math_ops import (
+    add,
+    argmax,
+    cast,
+    check_numerics,
+    divide,
+    equal,
+    exp,
+    floor,
+    floordiv,
+    greater,
+    less,
+    log,
+    matmul,
+    multiply,
+    negative,
+    reduce_mean,
+    reduce_sum,
+    sqrt,
+    square,
+    subtract,
+    tanh,
+)
+from tfdbg_cli.engines.numpy.ops.random_ops import (
+    random_normal,
+    random_uniform,
+    set_random_seed,
+    truncated_normal,
+)
+from tfdbg_cli.engines.numpy.ops.script_ops import Assert, py_func
+from tfdbg_cli.engines.numpy.ops.variables import (
+    Variable,
+    assign,
+    assign_add,
+    assign_sub,
+    global_variables,
+    global_variables_initializer,
+    group,
+    is_variable_initialized,
+    trainable_variables,
+)
+from tfdbg_cli.engines.numpy.session import Session, get_default_session
 
-#: What is not of one of the modules above.
 __all__ = [
+    "Assert",
+    "Graph",
+    "Operation",
+    "Session",
+    "Tensor",
+    "Variable",
+    "add",
+    "argmax",
+    "assign",
+    "assign_add",
+    "assign_sub",
     "bool",
+    "cast",
+    "check_numerics",
+    "cond",
+    "constant",
+    "control_dependencies",
+    "divide",
+    "equal",
     "errors",
+    "exp",
     "float16",
     "float32",
     "float64",
+    "floor",
+    "floordiv",
+    "get_default_graph",
+    "get_default_session",
+    "global_variables",
+    "global_variables_initializer",
     "gradient_rules",
+    "gradients",
+    "greater",
+    "group",
+    "identity",
     "int32",
     "int64",
+    "is_variable_initialized",
+    "less",
+    "log",
+    "matmul",
+    "multiply",
+    "name_scope",
+    "negative",
     "nn",
+    "ones",
+    "placeholder",
+    "py_func",
+    "random_normal",
+    "random_uniform",
+    "reduce_mean",
+    "reduce_sum",
+    "reset_default_graph",
+    "reshape",
+    "set_random_seed",
+    "slice",
+    "sqrt",
+    "square",
+    "stack",
     "string",
+    "subtract",
+    "tanh",
     "train",
+    "trainable_variables",
+    "transpose",
+    "truncated_normal",
+    "unique",
+    "where",
+    "while_loop",
+    "zeros",
 ]
