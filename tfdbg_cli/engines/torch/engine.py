@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.engines.base import SteppedRun
+from tfdbg_cli.engines.base import SteppedRun, StepsCalls
 from tfdbg_cli.engines.kit.engine import OneProgramEngine
 from tfdbg_cli.engines.kit.program import Program, RunsAdapter
 from tfdbg_cli.engines.torch.traits import TRAITS
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ENGINE", "TorchEngine"]
 
 
-class TorchEngine(OneProgramEngine["TorchProgram"]):
+class TorchEngine(OneProgramEngine["TorchProgram"], StepsCalls):
     """Programs that use PyTorch; it is imported by the program, and used from `install` on."""
 
     name = "torch"
@@ -69,7 +69,6 @@ class TorchEngine(OneProgramEngine["TorchProgram"]):
         return torch is not None and isinstance(thing, torch.nn.Module)
 
     def module_paths(self, module: Any) -> Iterable[str]:
-        """The names of a module's parts."""
         return (name for name, _ in module.named_modules())
 
     def module_tensors(self, module: Any) -> Iterable[tuple[str, Any]]:
@@ -79,16 +78,6 @@ class TorchEngine(OneProgramEngine["TorchProgram"]):
     def intercept(
         self, module: Any, around: Callable[[Callable[..., Any], Any, Any], Any]
     ) -> Callable[[], None]:
-        """Let calls of a module go through a function; not those that such a call makes itself.
-
-        Args:
-            module: this very one.
-            around: gets what makes the call (without arguments: as it was meant), its positional
-                arguments and its keyword arguments; what it returns, the call does.
-
-        Returns:
-            A function that undoes it.
-        """
         return self.program().intercept(module, around)
 
 
