@@ -1,17 +1,19 @@
-"""What is known of a run of a program at its beginning and at its end."""
+"""A run of a program: while it is open, and what is known of it at its beginning and at its end."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tfdbg_cli.dumps.dump import Dump, InconvertibleTensorProto, RunInfo
 
 if TYPE_CHECKING:
+    from tfdbg_cli.engines.base import RunHandle, RunHost
     from tfdbg_cli.engines.kit.levels import CaptureLevel
 
-__all__ = ["RunDescription", "RunInputs"]
+__all__ = ["Driven", "OpenRun", "RunDescription", "RunInputs", "Surveyed"]
 
 
 class RunInputs(Mapping[str, Any]):
@@ -112,6 +114,61 @@ class RunDescription:
     def forget(self) -> None:
         """Nobody is going to ask: hold nothing of the program's."""
         self._inputs = {}
+
+
+class Surveyed(Protocol):
+    """The program, as the life of its runs needs it; `kit.program.Program` is one."""
+
+    setting: Callable[[str], Any]
+
+    def host(self) -> RunHost | None:
+        """Who is asked at each run; ``None``: nobody debugs."""
+
+    def is_idle(self) -> bool:
+        """Whether nobody debugs at the moment, so that runs aren't even counted."""
+
+    def gave_up(self, error: Exception) -> None:
+        """The program isn't watched any more."""
+
+
+class Driven(Protocol):
+    """Lets somebody step through an open run."""
+
+    def end(self, error: BaseException | None) -> None:
+        """The run is at its end, and nothing is recorded any more."""
+
+
+class OpenRun:
+    """A run that is open.
+
+    Attributes:
+        kind: of run, in two words.
+        closes_on: the event at whose end it closes.
+        description: what is known of it.
+        events: those so far, as letters.
+        handle: the host's own of it.
+        watcher: what looks at it; ``None``: nobody does.
+        is_complete: nothing is missing of it, though the program has ended before it was closed.
+        is_late: nothing was recorded before it.
+        cut_short: what the program did before the run was at its end.
+        prompted: lets somebody step through it; ``None``: nobody does.
+        is_call: it is a call that somebody else makes step by step, and ends with that.
+        thread: that it is on.
+    """
+
+    def __init__(self, kind: str, closes_on: str, description: RunDescription) -> None:
+        self.kind = kind
+        self.closes_on = closes_on
+        self.description = description
+        self.events = ""
+        self.handle: RunHandle | None = None
+        self.watcher: CaptureLevel | None = None
+        self.is_complete = False
+        self.is_late = False
+        self.cut_short = ""
+        self.prompted: Driven | None = None
+        self.is_call = False
+        self.thread = threading.get_ident()
 
 
 def _missing(name: str) -> Callable[[], Any]:

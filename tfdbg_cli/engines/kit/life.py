@@ -16,7 +16,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.dumps.dump import RunInfo
@@ -24,69 +24,14 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import user_frame
 from tfdbg_cli.engines.base import Capture, ProgramRun, RunAction, RunHandle, RunHost, Watch
 from tfdbg_cli.engines.kit.contain import contain, contained, tell_failure
-from tfdbg_cli.engines.kit.description import RunDescription
+from tfdbg_cli.engines.kit.description import Driven, OpenRun, RunDescription, Surveyed
 from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.policy import CapturePolicy
 
-__all__ = ["BLOCK", "Driven", "OpenRun", "RunLife", "Surveyed"]
+__all__ = ["BLOCK", "RunLife"]
 
 #: The kind of runs that the user marks.
 BLOCK = "block"
-
-
-class Surveyed(Protocol):
-    """The program, as the life of its runs needs it; `kit.program.Program` is one."""
-
-    setting: Callable[[str], Any]
-
-    def host(self) -> RunHost | None:
-        """Who is asked at each run; ``None``: nobody debugs."""
-
-    def is_idle(self) -> bool:
-        """Whether nobody debugs at the moment, so that runs aren't even counted."""
-
-    def gave_up(self, error: Exception) -> None:
-        """The program isn't watched any more."""
-
-
-class Driven(Protocol):
-    """Lets somebody step through an open run."""
-
-    def end(self, error: BaseException | None) -> None:
-        """The run is at its end, and nothing is recorded any more."""
-
-
-class OpenRun:
-    """A run that is open.
-
-    Attributes:
-        kind: of run, in two words.
-        closes_on: the event at whose end it closes.
-        description: what is known of it.
-        events: those so far, as letters.
-        handle: the host's own of it.
-        watcher: what looks at it; ``None``: nobody does.
-        is_complete: nothing is missing of it, though the program has ended before it was closed.
-        is_late: nothing was recorded before it.
-        cut_short: what the program did before the run was at its end.
-        prompted: lets somebody step through it; ``None``: nobody does.
-        is_call: it is a call that somebody else makes step by step, and ends with that.
-        thread: that it is on.
-    """
-
-    def __init__(self, kind: str, closes_on: str, description: RunDescription) -> None:
-        self.kind = kind
-        self.closes_on = closes_on
-        self.description = description
-        self.events = ""
-        self.handle: RunHandle | None = None
-        self.watcher: CaptureLevel | None = None
-        self.is_complete = False
-        self.is_late = False
-        self.cut_short = ""
-        self.prompted: Driven | None = None
-        self.is_call = False
-        self.thread = threading.get_ident()
 
 
 R = TypeVar("R", bound=OpenRun)

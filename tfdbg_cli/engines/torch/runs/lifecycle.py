@@ -13,8 +13,9 @@ from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import RunHandle, Watch
 from tfdbg_cli.engines.kit.contain import contain, contained
+from tfdbg_cli.engines.kit.description import Driven, OpenRun
 from tfdbg_cli.engines.kit.levels import CaptureLevel
-from tfdbg_cli.engines.kit.life import Driven, OpenRun, RunLife
+from tfdbg_cli.engines.kit.life import RunLife
 from tfdbg_cli.engines.kit.sites import call_site, user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.private import NAMES, STEPPED, is_tracing, quiet

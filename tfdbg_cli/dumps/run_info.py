@@ -1,0 +1,72 @@
+"""What a run was asked for, and what it raised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+__all__ = ["RunError", "RunInfo"]
+
+
+@dataclass
+class RunError:
+    """An error that the run itself raised, in the engine's words.
+
+    Attributes:
+        type_name: of the exception.
+        message: its text.
+        op_name: the node that raised it; empty if unknown.
+        file, line: where in the user's own code it was raised, if the engine knows: the innermost
+            line outside libraries.
+        is_late: the program's own code (a hook, a callback) has raised it after the framework's
+            work was done: no tensor is missing because of it.
+    """
+
+    type_name: str
+    message: str
+    op_name: str = ""
+    file: str = ""
+    line: int = 0
+    is_late: bool = False
+
+
+@dataclass
+class RunInfo:
+    """What a run was asked for.
+
+    Attributes:
+        can_profile, can_step: whether it can be timed, and done step by step; while it is live.
+        call_count: 1 for the first run of its session.
+        fetches: names of the fetches, flattened.
+        feeds: feed name -> value as the caller gave it.
+        engine: name of the engine, empty if unknown.
+        runner: a sentence instead of fetches and feeds, for runs made through a callable.
+        error: what the run raised.
+        kind: ``run`` or another word of the engine's for its unit of work.
+        unit: ``session``: somebody asked a session for fetches; ``program``: it is a stretch of a
+            program, and what it has to do was not known before.
+        filter_name: the tensor filter that stopped the program at this run; empty: none did.
+        details: what else there is to say of it, as (label, text).
+        outputs: the program's own names of what the run made -> tensor name.
+        number: 1 for the first run of its kind, where an engine has several kinds; else 0.
+        results: the tensors that the run leaves behind -> whether as a result of it (the output of
+            a model, a loss, a gradient), or because the program just still has them at its end.
+            ``None``: that isn't known; the tensors that no op has read are taken for it.
+    """
+
+    call_count: int = 0
+    fetches: Sequence[str] = ()
+    feeds: Mapping[str, Any] = field(default_factory=dict)
+    engine: str = ""
+    runner: str = ""
+    error: RunError | None = None
+    kind: str = "run"
+    unit: Literal["session", "program"] = "session"
+    filter_name: str = ""
+    details: Sequence[tuple[str, str]] = ()
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    number: int = 0
+    results: Mapping[str, bool] | None = None
+    can_profile: bool = True
+    can_step: bool = True
