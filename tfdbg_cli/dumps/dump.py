@@ -11,7 +11,7 @@ import inspect
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ __all__ = [
     "RunError",
     "RunInfo",
     "bound",
+    "number_executions",
     "takes_dump",
 ]
 
@@ -233,6 +234,15 @@ def _bytes_of(value: np.ndarray[Any, Any] | np.generic) -> int:
     return count
 
 
+def number_executions(data: Iterable[Datum]) -> None:
+    """Set `Datum.execution` of tensors in time order."""
+    counts: dict[tuple[str, int, str, str], int] = {}
+    for datum in data:
+        key = (datum.node_name, datum.output_slot, datum.debug_op, datum.device_name)
+        datum.execution = counts.get(key, 0)
+        counts[key] = datum.execution + 1
+
+
 #: What a tensor filter is: ``f(datum, value) -> bool``, or ``f(datum, value, dump) -> bool`` where
 #: it has to know more of the run than one tensor.
 Predicate = Callable[..., bool]
@@ -292,14 +302,13 @@ class Dump(ABC):
     def data(self) -> list[Datum]:
         """Every dumped tensor in time order, with `Datum.execution` set."""
         if self._data is None:
-            made = self._make_data()
-            counts: dict[tuple[str, int, str, str], int] = {}
-            for datum in made:
-                key = (datum.node_name, datum.output_slot, datum.debug_op, datum.device_name)
-                datum.execution = counts.get(key, 0)
-                counts[key] = datum.execution + 1
-            self._data = made
+            self._data = self._make_data()
+            self._number(self._data)
         return self._data
+
+    def _number(self, data: list[Datum]) -> None:
+        """Set `Datum.execution` of the dumped tensors, which are in time order."""
+        number_executions(data)
 
     def graph(self) -> Graph | None:
         """The graph, or ``None`` where the dump holds none."""
