@@ -13,9 +13,6 @@ from tfdbg_cli.dumps.tfdbg_dir.events import message_event, tensor_event
 from tfdbg_cli.dumps.tfdbg_dir.names import device_name_to_device_path
 
 DEVICES = tuple(f"/job:localhost/replica:0/task:0/device:{kind}:0" for kind in ("CPU", "GPU"))
-    "/job:localhost/replica:0/task:0/device:CPU:0",
-    "/job:localhost/replica:0/task:0/device:GPU:0",
-)
 EACH = 20  # nodes of a scope
 
 
