@@ -12,7 +12,7 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,7 +32,9 @@ __all__ = [
     "RunError",
     "RunInfo",
     "bound",
+    "is_only_nonfinite",
     "number_executions",
+    "only_nonfinite",
     "takes_dump",
 ]
 
@@ -246,6 +248,21 @@ def number_executions(data: Iterable[Datum]) -> None:
 #: What a tensor filter is: ``f(datum, value) -> bool``, or ``f(datum, value, dump) -> bool`` where
 #: it has to know more of the run than one tensor.
 Predicate = Callable[..., bool]
+_Filter = TypeVar("_Filter", bound=Predicate)
+
+
+def only_nonfinite(predicate: _Filter) -> _Filter:
+    """Mark a filter as one that is false of every tensor without a nan or an infinity.
+
+    Dumps that can tell those quickly then don't ask it about them.
+    """
+    predicate.only_nonfinite = True  # type: ignore[attr-defined]
+    return predicate
+
+
+def is_only_nonfinite(predicate: Predicate) -> bool:
+    """Whether a filter is marked by `only_nonfinite`."""
+    return getattr(predicate, "only_nonfinite", False) is True
 
 
 def takes_dump(predicate: Predicate) -> bool:
@@ -402,12 +419,17 @@ class Dump(ABC):
         exclude: re.Pattern[str] | None = None,
         on_error: Callable[[Datum, Exception], None] | None = None,
     ) -> Iterator[Datum]:
-        """As `find`, one at a time: nothing is read beyond what the caller takes."""
+        """As `find`, one at a time: little is read beyond what the caller takes."""
         count = 0
+        data: Iterable[Datum] = (
+            datum
+            for datum in self.data()
+            if not (datum.is_view or (exclude is not None and exclude.search(datum.node_name)))
+        )
+        if is_only_nonfinite(predicate):
+            data = self.maybe_nonfinite(data)
         predicate = bound(predicate, self)
-        for datum in self.data():
-            if datum.is_view or (exclude is not None and exclude.search(datum.node_name)):
-                continue
+        for datum in data:
             try:
                 passed = bool(predicate(datum, self.value(datum)))
             except Exception as error:
@@ -421,6 +443,14 @@ class Dump(ABC):
                 count += 1
                 if first_n and count >= first_n:
                     return
+
+    def maybe_nonfinite(self, data: Iterable[Datum]) -> Iterator[Datum]:
+        """Those of some tensors of the dump that may hold a nan or an infinity, in their order.
+
+        The others certainly hold none. Here it may be all of them: dumps that can tell without
+        making each value do better.
+        """
+        return iter(data)
 
     def why_absent(self, node_name: str) -> str:
         """Why a node of the graph has no tensors in this dump, in a sentence or two."""

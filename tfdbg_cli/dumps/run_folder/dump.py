@@ -209,6 +209,14 @@ class RunFolderDump(Dump):
     def _make_data(self) -> list[Datum]:
         return list(self._tensors)
 
+    def maybe_nonfinite(self, data: Iterable[Datum]) -> Iterator[Datum]:
+        """Those that aren't known to be finite by the counts of the index."""
+        return (
+            datum
+            for datum in data
+            if not isinstance(datum, RunFolderDatum) or datum.health is None or any(datum.health)
+        )
+
     def graph(self) -> Graph | None:
         if not self._is_graph_read:
             self._is_graph_read = True

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.dumps.dtypes import decode
 from tfdbg_cli.dumps.dump import Datum, number_executions
 from tfdbg_cli.dumps.files import is_inside
 from tfdbg_cli.dumps.proto.tensor_proto import TensorProto
@@ -23,6 +26,7 @@ from tfdbg_cli.dumps.tfdbg_dir.names import (
     is_canonical_device,
     parse_dump_name,
 )
+from tfdbg_cli.dumps.tfdbg_dir.plain_event import PlainTensor, plain_tensor, read_small
 
 __all__ = [
     "DebugTensorDatum",
@@ -97,7 +101,7 @@ class DebugTensorDatum(Datum):
     @property
     def file_path(self) -> str:
         """The file."""
-        return os.path.join(self._folder, self._base)
+        return f"{self._folder}{os.sep}{self._base}"
 
     @property
     def dump_size_bytes(self) -> int | None:
@@ -115,12 +119,26 @@ class DebugTensorDatum(Datum):
         except DumpError as error:
             raise damaged(path, error) from None
 
+    def plain(self) -> tuple[PlainTensor, bytes] | None:
+        """Where the elements lie in the bytes of the file; ``None``: that takes a longer look.
+
+        A file is looked at if it was found in a folder, among plain files.
+        """
+        data = read_small(self.file_path) if self._report is not None else None
+        plain = plain_tensor(data) if data is not None else None
+        return (plain, data) if plain is not None and data is not None else None
+
     def get_tensor(self) -> Any:
         """The value: an ndarray, or an `InconvertibleTensorProto`.
 
         Raises:
             DumpError: the file is missing or damaged.
         """
+        found = self.plain()
+        if found is not None:
+            (dtype, shape, start, end), data = found
+            raw = np.frombuffer(bytearray(data[start:end]), dtype.raw)
+            return decode(raw.reshape(shape), dtype)
         try:
             tensor = self._tensor()
             try:
@@ -136,6 +154,11 @@ class DebugTensorDatum(Datum):
             self._report(error.message)
 
     def _describe(self) -> None:
+        found = self.plain()
+        if found is not None:
+            (dtype, self._shape, start, end), _ = found
+            self._dtype, self._nbytes = dtype.name, end - start
+            return
         try:
             tensor = self._tensor()
         except DumpError as error:

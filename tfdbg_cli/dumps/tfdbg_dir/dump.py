@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tfdbg_cli.common.errors import DumpError
@@ -44,6 +44,7 @@ from tfdbg_cli.dumps.tfdbg_dir.names import (
     parse_feed_node_name,
 )
 from tfdbg_cli.dumps.tfdbg_dir.partition import DeviceGraph, user_graph
+from tfdbg_cli.dumps.tfdbg_dir.screening import maybe_nonfinite
 from tfdbg_cli.dumps.tfdbg_dir.validation import causality_problems
 
 __all__ = ["DirectoryDump"]
@@ -289,6 +290,10 @@ class DirectoryDump(Dump):
     def _number(self, data: list[Datum]) -> None:
         # The others were numbered where they were listed.
         number_executions(self._renamed)
+
+    def maybe_nonfinite(self, data: Iterable[Datum]) -> Iterator[Datum]:
+        """The elements of many small files are judged at once."""
+        return maybe_nonfinite(data)
 
     def graph(self) -> Graph | None:
         graphs = self._load_graphs()
