@@ -8,15 +8,18 @@ command is written against `Dump` alone.
 from __future__ import annotations
 
 import inspect
+import operator
 import re
 import sys
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.common.garbage import collector_paused
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dtypes import name_of
 from tfdbg_cli.dumps.elements import node_name_of
@@ -236,8 +239,23 @@ def _bytes_of(value: np.ndarray[Any, Any] | np.generic) -> int:
     return count
 
 
+def _table(data: Iterable[Datum], attribute: str) -> dict[str, list[Datum]]:
+    """Tensors by one of their attributes."""
+    table: defaultdict[str, list[Datum]] = defaultdict(list)
+    read = operator.attrgetter(attribute)
+    with collector_paused():
+        for datum in data:
+            table[read(datum)].append(datum)
+    return dict(table)
+
+
 def number_executions(data: Iterable[Datum]) -> None:
     """Set `Datum.execution` of tensors in time order."""
+    data = list(data)
+    if len({datum.node_name for datum in data}) == len(data):
+        for datum in data:
+            datum.execution = 0
+        return
     counts: dict[tuple[str, int, str, str], int] = {}
     for datum in data:
         key = (datum.node_name, datum.output_slot, datum.debug_op, datum.device_name)
@@ -319,8 +337,10 @@ class Dump(ABC):
     def data(self) -> list[Datum]:
         """Every dumped tensor in time order, with `Datum.execution` set."""
         if self._data is None:
-            self._data = self._make_data()
-            self._number(self._data)
+            data = self._make_data()
+            with collector_paused():
+                self._number(data)
+            self._data = data
         return self._data
 
     def _number(self, data: list[Datum]) -> None:
@@ -355,19 +375,13 @@ class Dump(ABC):
     def by_tensor(self, tensor_name: str) -> list[Datum]:
         """The dumps of ``node:slot``, in time order; empty if there are none."""
         if self._by_tensor is None:
-            table: dict[str, list[Datum]] = {}
-            for datum in self.data():
-                table.setdefault(datum.tensor_name, []).append(datum)
-            self._by_tensor = table
+            self._by_tensor = _table(self.data(), "tensor_name")
         return self._by_tensor.get(tensor_name, [])
 
     def by_node(self, node_name: str) -> list[Datum]:
         """The dumps of all slots of a node, in time order."""
         if self._by_node is None:
-            table: dict[str, list[Datum]] = {}
-            for datum in self.data():
-                table.setdefault(datum.node_name, []).append(datum)
-            self._by_node = table
+            self._by_node = _table(self.data(), "node_name")
         return self._by_node.get(node_name, [])
 
     def tensor_names(self) -> list[str]:
@@ -386,7 +400,7 @@ class Dump(ABC):
     def t0(self) -> int:
         """The time of the first dump in microseconds, 0 where there is none."""
         data = self.data()
-        return min((datum.timestamp for datum in data), default=0)
+        return min(map(operator.attrgetter("timestamp"), data), default=0)
 
     def op_type(self, node_name: str) -> str:
         """The op type of a node, empty where the dump doesn't say."""
