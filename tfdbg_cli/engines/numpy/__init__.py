@@ -25,18 +25,10 @@ from tfdbg_cli.engines.numpy.graph import (
     reset_default_graph,
 )
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
-from tfdbg_cli.engines.numpy.ops import gradient_rules, nn, train
-from tfdbg_cli.engines.numpy.ops.array_ops import (
-    identity,
-    reshape,
-    slice,
-    stack,
-    transpose,
-    unique,
-    where,
-)
+from tfdbg_cli.engines.numpy.ops import nn, train
+from tfdbg_cli.engines.numpy.ops.array_ops import identity, reshape, transpose, unique, where
 from tfdbg_cli.engines.numpy.ops.constants import constant, ones, placeholder, zeros
-from tfdbg_cli.engines.numpy.ops.control_flow import cond, while_loop
+from tfdbg_cli.engines.numpy.ops.control_flow import while_loop
 from tfdbg_cli.engines.numpy.ops.math_ops import (
     add,
     argmax,
@@ -45,7 +37,6 @@ from tfdbg_cli.engines.numpy.ops.math_ops import (
     divide,
     equal,
     exp,
-    floor,
     floordiv,
     greater,
     less,
@@ -61,12 +52,10 @@ from tfdbg_cli.engines.numpy.ops.math_ops import (
     tanh,
 )
 from tfdbg_cli.engines.numpy.ops.random_ops import (
-    random_normal,
     random_uniform,
     set_random_seed,
     truncated_normal,
 )
-from tfdbg_cli.engines.numpy.ops.script_ops import Assert, py_func
 from tfdbg_cli.engines.numpy.ops.variables import (
     Variable,
     assign,
@@ -75,13 +64,11 @@ from tfdbg_cli.engines.numpy.ops.variables import (
     global_variables,
     global_variables_initializer,
     group,
-    is_variable_initialized,
     trainable_variables,
 )
 from tfdbg_cli.engines.numpy.session import Session, get_default_session
 
 __all__ = [
-    "Assert",
     "Graph",
     "Operation",
     "Session",
@@ -95,7 +82,6 @@ __all__ = [
     "bool",
     "cast",
     "check_numerics",
-    "cond",
     "constant",
     "control_dependencies",
     "divide",
@@ -105,20 +91,17 @@ __all__ = [
     "float16",
     "float32",
     "float64",
-    "floor",
     "floordiv",
     "get_default_graph",
     "get_default_session",
     "global_variables",
     "global_variables_initializer",
-    "gradient_rules",
     "gradients",
     "greater",
     "group",
     "identity",
     "int32",
     "int64",
-    "is_variable_initialized",
     "less",
     "log",
     "matmul",
@@ -128,18 +111,14 @@ __all__ = [
     "nn",
     "ones",
     "placeholder",
-    "py_func",
-    "random_normal",
     "random_uniform",
     "reduce_mean",
     "reduce_sum",
     "reset_default_graph",
     "reshape",
     "set_random_seed",
-    "slice",
     "sqrt",
     "square",
-    "stack",
     "string",
     "subtract",
     "tanh",

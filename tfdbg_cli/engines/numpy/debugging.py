@@ -23,6 +23,7 @@ from tfdbg_cli.engines.numpy.executor import DEVICE, RunStep, shown
 from tfdbg_cli.engines.numpy.graph import Graph as NumpyGraph
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
 from tfdbg_cli.engines.numpy.session import (
+    PreparedRun,
     Session,
     default_session,
     flatten_fetches,
@@ -84,9 +85,7 @@ class _TimedStep(RunStep):
     def _finish(self, op: Operation, results: Sequence[Any]) -> None:
         computed = time.perf_counter_ns()
         super()._finish(op, results)
-        # Merge and Switch of a loop have no kernel: they come here straight away.
-        began, self._began = self._began or computed, 0
-        self._timings.append(_Timing(op, began, computed, time.perf_counter_ns()))
+        self._timings.append(_Timing(op, self._began, computed, time.perf_counter_ns()))
 
 
 class NumpyAdapter(SessionAdapter):
@@ -120,34 +119,25 @@ class NumpyAdapter(SessionAdapter):
         def add(op: Operation, slot: int, value: Any) -> None:
             dump.add(op.name, slot, value, timestamp=clock.now(), device_name=DEVICE)
 
-        def on_feeds(values: Mapping[Tensor, Any]) -> None:
-            for tensor, value in values.items():
-                if tensor.value_index in watcher.slots(tensor.op):
-                    add(tensor.op, tensor.value_index, value)
-
         def recorder(op: Operation, made: Sequence[Any]) -> None:
             for slot in watcher.slots(op):
                 value = shown(made[slot])
                 if value is not None:
                     add(op, slot, value)
 
-        try:
-            result = self.session.run_directly(fetches, feed_dict, recorder, on_feeds)
-        except OpError as error:
-            return Capture(None, dump, error)
-        return Capture(result, dump)
+        run = self.session.prepare(fetches, feed_dict)
+        for tensor, value in run.values.items():
+            if tensor.value_index in watcher.slots(tensor.op):
+                add(tensor.op, tensor.value_index, value)
+        return _captured(run, RunStep(run.state, run.values, recorder), dump)
 
     def profile_run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Capture:
         """The same run by the same code, each of its nodes timed."""
         timings: list[_Timing] = []
         graph = self.graph()
         dump = MemoryDump(graph, profile=lambda: _profile(timings, place_of(graph)))
-        make_step = functools.partial(_TimedStep, timings)
-        try:
-            result = self.session.run_directly(fetches, feed_dict, make_step=make_step)
-        except OpError as error:
-            return Capture(None, dump, error)
-        return Capture(result, dump)
+        run = self.session.prepare(fetches, feed_dict)
+        return _captured(run, _TimedStep(timings, run.state, run.values), dump)
 
     def stepper(
         self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any
@@ -217,6 +207,14 @@ class NumpyEngine(SessionEngine):
         ``Session.run_directly`` and so go past it.
         """
         return intercept_runs(wrap)
+
+
+def _captured(run: PreparedRun, step: RunStep, dump: MemoryDump) -> Capture:
+    """Compute a run; its outcome with the dump that the step fills."""
+    try:
+        return Capture(run.compute(step), dump)
+    except OpError as error:
+        return Capture(None, dump, error)
 
 
 def _name_of(item: Any) -> str:

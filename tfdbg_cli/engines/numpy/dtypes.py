@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -98,11 +99,8 @@ def _check_range(value: Any, made: Array) -> None:
 def _to_strings(made: Array) -> Array:
     found = np.empty(made.shape, dtype=object)
     for index, item in np.ndenumerate(made):
-        if isinstance(item, str):
-            found[index] = item.encode()
-        elif isinstance(item, bytes):
-            found[index] = item
-        else:
+        found[index] = item.encode() if isinstance(item, str) else item
+        if not isinstance(found[index], bytes):
             raise TypeError(f"{item!r} is neither a number nor a string; it can't be in a tensor.")
     return found
 
@@ -140,16 +138,13 @@ def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
     Raises:
         ValueError: the shapes can't be broadcast together.
     """
-    rank = 0
-    for shape in shapes:
-        if shape is None:
-            return None
-        rank = max(rank, len(shape))
+    if None in shapes:
+        return None
     result: list[int | None] = []
-    for axis in range(-rank, 0):
-        sizes = {shape[axis] for shape in shapes if shape is not None and len(shape) >= -axis}
-        known = sizes - {None, 1}
+    turned = (reversed(shape) for shape in shapes if shape is not None)
+    for sizes in zip_longest(*turned, fillvalue=1):
+        known = set(sizes) - {None, 1}
         if len(known) > 1:
             raise ValueError(f"Shapes {', '.join(map(str, shapes))} can't be broadcast together.")
         result.append(known.pop() if known else None if None in sizes else 1)
-    return tuple(result)
+    return tuple(reversed(result))

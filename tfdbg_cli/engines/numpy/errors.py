@@ -12,7 +12,6 @@ __all__ = [
     "InvalidArgumentError",
     "OpError",
     "ResourceExhaustedError",
-    "UnknownError",
 ]
 
 
@@ -43,7 +42,3 @@ class FailedPreconditionError(OpError):
 
 class ResourceExhaustedError(OpError):
     """There is not enough memory for the result."""
-
-
-class UnknownError(OpError):
-    """A Python function of the user's raised; the original exception is the ``__cause__``."""

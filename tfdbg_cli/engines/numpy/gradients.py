@@ -9,8 +9,7 @@ import numpy as np
 from tfdbg_cli.engines.numpy.dtypes import dtype_name, is_differentiable
 from tfdbg_cli.engines.numpy.graph import Graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
-from tfdbg_cli.engines.numpy.ops.constants import as_tensor, fill, shape
-from tfdbg_cli.engines.numpy.ops.math_ops import add_n
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor, fill, node, shape
 from tfdbg_cli.engines.numpy.registry import OPS
 
 __all__ = ["gradients"]
@@ -82,7 +81,7 @@ def _backpropagate(
             return None
         if len(parts) > 1:
             with graph.name_scope(scope):
-                parts[:] = [add_n(parts)]
+                parts[:] = [node("AddN", parts)]
         return parts[0]
 
     for op in reversed(_between(targets, sources)):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfdbg_cli.common.errors import did_you_mean
 from tfdbg_cli.dumps.elements import parse_tensor_name
 from tfdbg_cli.engines.numpy.dtypes import DType, Shape
-from tfdbg_cli.engines.numpy.nodes import FlowContext, Operand, Operation, Tensor, raw_stack
+from tfdbg_cli.engines.numpy.nodes import Loop, Operand, Operation, Tensor, raw_stack
 from tfdbg_cli.engines.numpy.registry import OPS
 
 if TYPE_CHECKING:
@@ -24,18 +24,12 @@ __all__ = [
     "reset_default_graph",
 ]
 
-#: The op types through which a value leaves a branch or a loop.
-_WAYS_OUT = frozenset({"Merge", "Exit"})
 
-
-class _ControlBlock:
+class _ControlBlock(NamedTuple):
     """One ``control_dependencies`` block: what it waits for, and what was made in it so far."""
 
-    __slots__ = ("made", "waits_for")
-
-    def __init__(self, waits_for: tuple[Operation, ...]) -> None:
-        self.waits_for = waits_for
-        self.made: set[Operation] = set()
+    waits_for: list[Operation]
+    made: set[Operation]
 
 
 class _Building(threading.local):
@@ -44,7 +38,7 @@ class _Building(threading.local):
     def __init__(self) -> None:
         self.scope = ""
         self.control: tuple[_ControlBlock, ...] = ()
-        self.context: FlowContext | None = None
+        self.loop: Loop | None = None
 
 
 class Graph:
@@ -165,12 +159,8 @@ class Graph:
             name is called exactly like the scope.
         """
         scope = (name or "")[:-1] if not name or name.endswith("/") else self.unique_name(name)
-        building = self._building
-        before, building.scope = building.scope, scope
-        try:
+        with self._at(scope=scope):
             yield scope + "/" if scope else ""
-        finally:
-            building.scope = before
 
     @contextmanager
     def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Iterator[None]:
@@ -178,25 +168,24 @@ class Graph:
 
         Args:
             control_inputs: what to wait for; ``None`` waits for nothing, not even for what the
-                blocks around this one name, and leaves loops and branches.
+                blocks around this one name, and leaves loops.
         """
-        if control_inputs is None:
-            place: dict[str, Any] = {"control": (), "context": None}
-        else:
+        place: dict[str, Any] = {"control": (), "loop": None}
+        if control_inputs is not None:
             elements = [self.as_graph_element(item) for item in control_inputs]
             waits_for = [item.op if isinstance(item, Tensor) else item for item in elements]
-            place = {"control": (*self._building.control, _ControlBlock(tuple(waits_for)))}
+            place = {"control": (*self._building.control, _ControlBlock(waits_for, set()))}
         with self._at(**place):
             yield
 
-    def in_context(self, context: FlowContext | None) -> AbstractContextManager[None]:
-        """Nodes made in the block are part of a loop or branch. For the engine's own use."""
-        return self._at(context=context, control=())
+    def inside(self, loop: Loop) -> AbstractContextManager[None]:
+        """Nodes made in the block are part of a loop. For the engine's own use."""
+        return self._at(loop=loop, control=())
 
     @property
-    def current_context(self) -> FlowContext | None:
-        """The loop or branch that nodes made now are part of."""
-        return self._building.context
+    def current_loop(self) -> Loop | None:
+        """The loop that nodes made now are part of."""
+        return self._building.loop
 
     def create_op(
         self,
@@ -218,21 +207,19 @@ class Graph:
                 `name_scope`.
 
         Raises:
-            ValueError: an input is of another graph or of another loop or branch, or the inputs'
-                shapes can't go together.
+            ValueError: an input is of another graph or of another loop, or the inputs' shapes
+                can't go together.
         """
-        definition = OPS[op_type]
+        infer = OPS[op_type].shape
         if name is None:
             name = op_type
         full = name[:-1] if name.endswith("/") else self.unique_name(name)
         building = self._building
-        context = building.context
         for tensor in inputs:
             if tensor.op.graph is not self:
                 raise ValueError(f"{tensor!r} is not an element of this graph.")
-            source = tensor.op.context
-            if source is not None and source is not context and op_type not in _WAYS_OUT:
-                _check_inside(context, source, tensor, full)
+            if tensor.op.loop is not building.loop and op_type != "Exit":
+                _check_inside(building.loop, tensor, full)
         op = Operation(
             self,
             full,
@@ -240,13 +227,13 @@ class Graph:
             tuple(inputs),
             self._control_inputs(inputs),
             attributes or {},
-            context,
+            building.loop,
             len(self._operations),
             raw_stack(),
         )
-        if shapes is None and definition.shape is not None:
+        if shapes is None and infer is not None:
             try:
-                shapes = definition.shape(inputs, op.attributes)
+                shapes = infer(op)
             except ValueError as error:
                 raise ValueError(f"{error} (node {full}, op type {op_type})") from None
         op.outputs = tuple(
@@ -262,15 +249,13 @@ class Graph:
 
     def _control_inputs(self, inputs: Sequence[Tensor]) -> tuple[Operation, ...]:
         building = self._building
-        if not building.control and building.context is None:
+        if not building.control and building.loop is None:
             return ()
         sources = {tensor.op for tensor in inputs}
         found: dict[Operation, None] = {}
-        context = building.context
-        if context is not None and not any(op.context is context for op in sources):
-            pivot = context.pivot
-            if pivot is not None:
-                found[pivot] = None
+        loop = building.loop
+        if loop is not None and loop.pivot and not any(op.loop is loop for op in sources):
+            found[loop.pivot] = None
         for block in building.control:
             # An input that was made in the block has waited already.
             if block.made.isdisjoint(sources):
@@ -281,18 +266,16 @@ class Graph:
         return f"<Graph of {len(self._operations)} operations>"
 
 
-def _check_inside(
-    where: FlowContext | None, source: FlowContext, tensor: Tensor, user: str
-) -> None:
-    """A tensor of a loop or branch may have no value outside of it, or many."""
-    while where is not None:
+def _check_inside(where: Loop | None, tensor: Tensor, user: str) -> None:
+    """A tensor of a loop may have no value outside of it, or many."""
+    source = tensor.op.loop
+    while where is not None and where is not source:
         where = where.parent
-        if where is source:
-            return
-    raise ValueError(
-        f"{tensor.name} can't be an input of {user}: it lives inside {source.name}. "
-        "Return it from there and use the result."
-    )
+    if source is not None and where is None:
+        raise ValueError(
+            f"{tensor.name} can't be an input of {user}: it lives inside {source.name}. "
+            "Return it from there and use the result."
+        )
 
 
 class ThreadStack(threading.local):
@@ -312,10 +295,7 @@ class ThreadStack(threading.local):
         try:
             yield item
         finally:
-            for at in reversed(range(len(self.items))):
-                if self.items[at] is item:
-                    del self.items[at]
-                    break
+            del self.items[max(at for at, each in enumerate(self.items) if each is item)]
 
 
 _defaults = ThreadStack()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -12,7 +12,6 @@ import numpy as np
 
 from tfdbg_cli.engines.numpy.dtypes import compatible, dtype_name, to_array
 from tfdbg_cli.engines.numpy.executor import (
-    Recorder,
     RunPlan,
     RunState,
     RunStep,
@@ -30,11 +29,6 @@ _PLANS = 128
 #: Given a session, what runs instead of it.
 Interceptor: TypeAlias = "Callable[[Session], Any]"
 
-#: What computes a run: `RunStep`, or something that watches it closer.
-StepMaker: TypeAlias = (
-    "Callable[[RunState, dict[Tensor, Any], Recorder | None, Mapping[str, Any]], RunStep]"
-)
-
 _interceptors: list[Interceptor] = []
 
 
@@ -42,8 +36,10 @@ _interceptors: list[Interceptor] = []
 class PreparedRun:
     """What a run is made of once its fetches and feeds were found to be right.
 
-    The values are the fed ones, to be filled by whoever computes it; the elements are the fetches,
-    flattened.
+    Attributes:
+        state: the session's.
+        values: the fed ones at first; a step adds what it computes.
+        elements: the fetches, flattened.
     """
 
     state: RunState
@@ -51,6 +47,12 @@ class PreparedRun:
     values: dict[Tensor, Any]
     fetches: Any
     elements: Sequence[Tensor | Operation]
+
+    def compute(self, step: RunStep | None = None) -> Any:
+        """Compute all of it, with a step of one's own or a plain one; what was fetched."""
+        with np.errstate(all="ignore"):
+            (step or RunStep(self.state, self.values)).run(self.plan)
+        return self.result()
 
     def result(self) -> Any:
         """What was fetched, in the nest of the fetches, once everything is computed."""
@@ -79,11 +81,12 @@ class Session:
 
     def __init__(self, graph: Graph | None = None, seed: int | None = None) -> None:
         self.graph = graph or get_default_graph()
-        self._state = RunState(self.graph.seed if seed is None else seed)
+        stream = np.random.default_rng(self.graph.seed if seed is None else seed)
+        self._state = RunState({}, stream)
         # Nodes never change, so a plan holds whatever is added to the graph later.
         self._plan = lru_cache(_PLANS)(make_plan)
         self._closed = False
-        self._contexts: list[Any] = []
+        self._default: AbstractContextManager[Any] = nullcontext()
 
     @property
     def sess_str(self) -> str:
@@ -117,31 +120,11 @@ class Session:
         """
         if _interceptors:
             return _interceptors[-1](self).run(fetches, feed_dict, options, run_metadata)
-        return self.run_directly(fetches, feed_dict)
+        return self.prepare(fetches, feed_dict).compute()
 
-    def run_directly(
-        self,
-        fetches: Any,
-        feed_dict: Mapping[Any, Any] | None = None,
-        recorder: Recorder | None = None,
-        on_feeds: Callable[[dict[Tensor, Any]], None] | None = None,
-        make_step: StepMaker = RunStep,
-    ) -> Any:
-        """`run`, past any debugger. For the engine's debugging adapter.
-
-        Args:
-            fetches, feed_dict: as in `run`.
-            recorder: told of every node as soon as it is computed.
-            on_feeds: told the fed values before anything is computed.
-            make_step: makes what computes it, from the arguments of `RunStep`.
-        """
-        run = self.prepare(fetches, feed_dict)
-        if on_feeds is not None:
-            on_feeds(run.values)
-        step = make_step(self._state, run.values, recorder, np.geterr())
-        with np.errstate(all="ignore"):
-            step.run(run.plan.items)
-        return run.result()
+    def run_directly(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> Any:
+        """`run`, past any debugger. For the engine's debugging adapter."""
+        return self.prepare(fetches, feed_dict).compute()
 
     def prepare(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> PreparedRun:
         """A run that is only to be computed. For the engine's debugging adapter.
@@ -153,10 +136,10 @@ class Session:
             raise RuntimeError("The session is closed; make a new one to run anything.")
         elements = [self.graph.as_graph_element(item) for item in flatten_fetches(fetches)]
         for element in elements:
-            context = element.op.context if isinstance(element, Tensor) else element.context
-            if context is not None:
+            loop = (element.op if isinstance(element, Tensor) else element).loop
+            if loop is not None:
                 raise ValueError(
-                    f"{element.name} can't be fetched: it lives inside {context.name}, where it "
+                    f"{element.name} can't be fetched: it lives inside {loop.name}, where it "
                     "may have no value, or many. Fetch what comes out of it."
                 )
         values = self._feeds(feed_dict)
@@ -172,9 +155,9 @@ class Session:
             tensor = self.graph.as_graph_element(key)
             if not isinstance(tensor, Tensor):
                 raise TypeError(f"{tensor.name} is an operation; feed its output {tensor.name}:0.")
-            if tensor.op.context is not None:
+            if tensor.op.loop is not None:
                 raise ValueError(
-                    f"{tensor.name} can't be fed: it lives inside {tensor.op.context.name}."
+                    f"{tensor.name} can't be fed: it lives inside {tensor.op.loop.name}."
                 )
             if isinstance(value, Operand):
                 raise TypeError(
@@ -209,11 +192,9 @@ class Session:
 
         return call
 
-    @contextmanager
-    def as_default(self) -> Iterator[Session]:
+    def as_default(self) -> AbstractContextManager[Session]:
         """Make this the session of ``tensor.eval()`` within the ``with`` block."""
-        with default_session(self):
-            yield self
+        return default_session(self)
 
     def close(self) -> None:
         """Let go of the variables; the session can't be used any more."""
@@ -222,13 +203,12 @@ class Session:
         self._plan.cache_clear()
 
     def __enter__(self) -> Session:
-        context = default_session(self)
-        context.__enter__()
-        self._contexts.append(context)
+        self._default = default_session(self)
+        self._default.__enter__()
         return self
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
-        self._contexts.pop().__exit__(exc_type, exc_value, traceback)
+        self._default.__exit__(exc_type, exc_value, traceback)
         self.close()
 
 
@@ -267,20 +247,6 @@ def default_session(session: Any) -> Iterator[Any]:
     """Make a session, or what stands for one, and its graph the default ones."""
     with _defaults.holding(session), session.graph.as_default():
         yield session
-
-
-def run_in_default_session(fetches: Any, feed_dict: Any, session: Any = None) -> Any:
-    """Run fetches in a session, by default the default one.
-
-    Raises:
-        ValueError: there is none.
-    """
-    chosen = session if session is not None else get_default_session()
-    if chosen is None:
-        raise ValueError(
-            "There is no default session: use `with Session():`, or give one as `session`."
-        )
-    return chosen.run(fetches, feed_dict)
 
 
 def intercept_runs(interceptor: Interceptor) -> Callable[[], None]:

@@ -21,7 +21,7 @@ from tfdbg_cli.engines.numpy.dtypes import (
 from tfdbg_cli.engines.numpy.errors import InvalidArgumentError
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
-from tfdbg_cli.engines.numpy.registry import define, scalar_shape
+from tfdbg_cli.engines.numpy.registry import Gradients, define, pure
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.numpy.executor import RunStep
@@ -47,8 +47,7 @@ def constant(
     """
     made = to_array(value, None if dtype is None else as_dtype(dtype))
     if shape is not None:
-        wanted = tuple(shape)
-        made = np.full(wanted, made) if made.size == 1 else made.reshape(wanted)
+        made = np.full(shape, made) if made.size == 1 else made.reshape(shape)
     made.flags.writeable = False
     graph = get_default_graph()
     op = graph.create_op("Const", [], [made.dtype], {"value": made}, name, [made.shape])
@@ -71,20 +70,15 @@ def as_tensor(value: Any, dtype: DType | None = None, name: str = "Const") -> Te
     Raises:
         TypeError: it is a tensor of another type, or can't be a tensor.
     """
-    if isinstance(value, Operand):
-        value = value.value()
-    if isinstance(value, list | tuple) and any(isinstance(item, Operand) for item in value):
-        from tfdbg_cli.engines.numpy.ops.array_ops import stack
-
-        value = stack(value, name=name)
-    if isinstance(value, Tensor):
-        if dtype is not None and value.dtype != dtype:
-            raise TypeError(
-                f"{value.name} is {dtype_name(value.dtype)}, but {dtype_name(dtype)} is needed "
-                f"(for {name}); use cast()."
-            )
-        return value
-    return constant(value, dtype, name=name)
+    if not isinstance(value, Operand):
+        return constant(value, dtype, name=name)
+    tensor = value.value()
+    if dtype is not None and tensor.dtype != dtype:
+        raise TypeError(
+            f"{tensor.name} is {dtype_name(tensor.dtype)}, but {dtype_name(dtype)} is needed "
+            f"(for {name}); use cast()."
+        )
+    return tensor
 
 
 def build(
@@ -109,8 +103,15 @@ def build(
             kind = made[wanted].dtype if isinstance(wanted, int) else wanted
             made.append(as_tensor(value, kind, label))
         result = made[dtype].dtype if isinstance(dtype, int) else dtype
-        op = graph.create_op(op_type, made, [result], attributes, scope)
-    return op.outputs[0]
+        return graph.create_op(op_type, made, [result], attributes, scope).outputs[0]
+
+
+def node(
+    op_type: str, inputs: Sequence[Tensor], dtype: DType | None = None, **attributes: Any
+) -> Tensor:
+    """Add a node without a name of its own; by default its output has the first input's type."""
+    dtypes = [inputs[0].dtype if dtype is None else dtype]
+    return get_default_graph().create_op(op_type, inputs, dtypes, attributes).outputs[0]
 
 
 def as_vector(value: Any) -> Any:
@@ -142,21 +143,19 @@ def shape(tensor: Tensor) -> Tensor:
     """The shape of a tensor as an int32 vector; a constant where it is known before a run."""
     if is_fully_known(tensor.shape):
         return constant(np.array(tensor.shape, int32), name="Shape")
-    rank = None if tensor.shape is None else len(tensor.shape)
-    op = get_default_graph().create_op("Shape", [tensor], [int32], shapes=[(rank,)])
-    return op.outputs[0]
+    return node("Shape", [tensor], int32)
 
 
 def size(tensor: Tensor) -> Tensor:
     """The number of elements, an int32 scalar; a constant where it is known before a run."""
     if is_fully_known(tensor.shape):
         return constant(int(np.prod(np.array(tensor.shape, int))), name="Size")
-    return get_default_graph().create_op("Size", [tensor], [int32]).outputs[0]
+    return node("Size", [tensor], int32)
 
 
-def dims_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> list[Shape]:
+def dims_shape(op: Operation) -> list[Shape]:
     """The shape that the first input says, if it is a constant."""
-    known = constant_value(inputs[0])
+    known = constant_value(op.inputs[0])
     return [None if known is None else tuple(int(size) for size in known)]
 
 
@@ -169,8 +168,18 @@ def _placeholder_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Any:
     )
 
 
+def none(op: Operation, *of_outputs: Tensor | None) -> Gradients:
+    """The gradients of ops whose outputs don't change smoothly with the inputs."""
+    return [None] * len(op.inputs)
+
+
+def _rank(op: Operation) -> list[Shape]:
+    shape = op.inputs[0].shape
+    return [(None if shape is None else len(shape),)]
+
+
 define("Const", lambda step, op, inputs: op.attributes["value"])
 define("Placeholder", _placeholder_kernel)
-define("Fill", lambda step, op, inputs: np.full(tuple(inputs[0]), inputs[1]), dims_shape)
-define("Shape", lambda step, op, inputs: inputs[0].shape)
-define("Size", lambda step, op, inputs: inputs[0].size, scalar_shape)
+define("Fill", pure(lambda dims, value: np.full(tuple(dims), value)), dims_shape, gradient=none)
+define("Shape", lambda step, op, inputs: inputs[0].shape, _rank)
+define("Size", lambda step, op, inputs: inputs[0].size, lambda op: [()])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,21 +13,27 @@ from tfdbg_cli.engines.numpy.dtypes import (
     Shape,
     as_dtype,
     bool_,
-    broadcast_shapes,
     dtype_name,
     int32,
     int64,
+    is_differentiable,
+    is_fully_known,
 )
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
+from tfdbg_cli.engines.numpy.ops.array_ops import broadcast_shape, broadcast_to, reshape
 from tfdbg_cli.engines.numpy.ops.constants import (
     as_tensor,
     as_vector,
     build,
     constant,
     constant_value,
+    node,
+    none,
+    shape,
+    size,
 )
-from tfdbg_cli.engines.numpy.registry import define, pure, same_shape, scalar_shape
+from tfdbg_cli.engines.numpy.registry import Gradients, define, gradient, pure, same_shape
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.numpy.executor import RunStep
@@ -40,7 +46,6 @@ __all__ = [
     "divide",
     "equal",
     "exp",
-    "floor",
     "floordiv",
     "greater",
     "less",
@@ -74,7 +79,6 @@ exp = unary("Exp", np.exp, "``e ** x``.")
 log = unary("Log", np.log, "Natural logarithm.")
 sqrt = unary("Sqrt", np.sqrt, "Square root.")
 square = unary("Square", np.square, "``x * x``.")
-floor = unary("Floor", np.floor, "The integer at or below.")
 tanh = unary("Tanh", np.tanh, "Hyperbolic tangent.")
 
 
@@ -94,13 +98,9 @@ def _binary(
             inputs = [("x", x, y.dtype), ("y", y, None)]
         return build(op_type, inputs, dtype, name=name or default_name)
 
-    define(op_type, pure(compute), _broadcast_shape)
+    define(op_type, pure(compute), broadcast_shape)
     add_node.__doc__ = f"{summary} With broadcasting."
     return add_node
-
-
-def _broadcast_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> list[Shape]:
-    return [broadcast_shapes([tensor.shape for tensor in inputs])]
 
 
 def _divide(x: Array, y: Array) -> Array:
@@ -137,14 +137,17 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
         return graph.create_op("Cast", [tensor], [wanted], {"DstT": wanted}, scope).outputs[0]
 
 
-def add_n(tensors: Sequence[Tensor]) -> Tensor:
-    """The sum of tensors of one shape and type."""
-    return get_default_graph().create_op("AddN", tensors, [tensors[0].dtype]).outputs[0]
-
-
 def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
     """The tensor itself; the run fails with ``message`` if an element is NaN or infinite."""
     return build("CheckNumerics", [("tensor", tensor, None)], 0, {"message": message}, name)
+
+
+def _check_numerics_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
+    value: Array = inputs[0]
+    found = [word for word, test in (("NaN", np.isnan), ("Inf", np.isinf)) if test(value).any()]
+    if found:
+        raise ValueError(f"{op.attributes['message']}: the tensor has {' and '.join(found)} values")
+    return value
 
 
 def matmul(
@@ -156,38 +159,25 @@ def matmul(
 
 
 def _matmul_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
-    a, b = inputs
-    if a.ndim != 2 or b.ndim != 2:
-        raise ValueError(f"Matrices are needed, the inputs have {a.ndim} and {b.ndim} dimensions")
-    a = a.T if op.attributes["transpose_a"] else a
-    b = b.T if op.attributes["transpose_b"] else b
-    if a.shape[1] != b.shape[0]:
-        raise ValueError(f"Matrix sizes don't fit: {a.shape[1]} columns times {b.shape[0]} rows")
+    _product_shape(op, inputs[0].shape, inputs[1].shape)
+    a, b = (value.T if flag else value for value, flag in zip(inputs, _flags(op), strict=True))
     return np.asarray(a @ b)
 
 
-def _matmul_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> list[Shape]:
-    sides: list[tuple[int | None, int | None]] = []
-    for tensor, flag in zip(inputs, ("transpose_a", "transpose_b"), strict=True):
-        if tensor.shape is None:
-            sides.append((None, None))
-            continue
-        if len(tensor.shape) != 2:
-            raise ValueError(f"A matrix is needed, {tensor.name} has shape {tensor.shape}.")
-        rows, columns = tensor.shape
-        sides.append((columns, rows) if attributes[flag] else (rows, columns))
-    (rows, inner), (other, columns) = sides
+def _product_shape(op: Operation, *shapes: Shape) -> list[Shape]:
+    if any(shape is not None and len(shape) != 2 for shape in shapes):
+        raise ValueError(f"Matrices are needed, the inputs have shapes {shapes[0]} and {shapes[1]}")
+    (rows, inner), (other, columns) = (
+        (shape or (None, None))[:: -1 if flag else 1]
+        for shape, flag in zip(shapes, _flags(op), strict=True)
+    )
     if inner is not None and other is not None and inner != other:
-        raise ValueError(f"Matrix sizes don't fit: {inner} columns times {other} rows.")
+        raise ValueError(f"Matrix sizes don't fit: {inner} columns times {other} rows")
     return [(rows, columns)]
 
 
-def _check_numerics_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
-    value: Array = inputs[0]
-    found = [word for word, test in (("NaN", np.isnan), ("Inf", np.isinf)) if test(value).any()]
-    if found:
-        raise ValueError(f"{op.attributes['message']}: the tensor has {' and '.join(found)} values")
-    return value
+def _flags(op: Operation) -> tuple[bool, bool]:
+    return op.attributes["transpose_a"], op.attributes["transpose_b"]
 
 
 def _reduction(
@@ -199,26 +189,40 @@ def _reduction(
         input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
     ) -> Tensor:
         tensor = as_tensor(input_tensor)
-        # As in TensorFlow: the axes of a full reduction are a node beside it, others one below.
-        axis = _all_axes(tensor) if axis is None else as_vector(axis)
-        inputs = [("input_tensor", tensor, None), ("reduction_indices", axis, int32)]
+        inputs: list[Any] = [("input_tensor", tensor, None)]
+        if axis is not None:
+            inputs.append(("reduction_indices", as_vector(axis), int32))
+        elif tensor.shape is not None:
+            # As in TensorFlow: the axes of a full reduction are a node beside it, others one below.
+            axes = constant(np.arange(len(tensor.shape), dtype=np.int32))
+            inputs.append(("reduction_indices", axes, int32))
         return build(op_type, inputs, 0, {"keep_dims": keepdims}, name)
 
     def kernel(step: Any, op: Operation, inputs: list[Any]) -> Any:
-        axes = tuple(int(at) for at in np.ravel(inputs[1]))
-        return compute(inputs[0], axes, op.attributes["keep_dims"])
+        return compute(inputs[0], _axes(inputs[0].ndim, *inputs[1:]), op.attributes["keep_dims"])
 
     define(op_type, kernel, _reduced_shape)
     add_node.__doc__ = f"{summary} Over some dimensions or all; kept with size 1 if asked for."
     return add_node
 
 
-def _all_axes(tensor: Tensor) -> Tensor:
-    if tensor.shape is not None:
-        return constant(np.arange(len(tensor.shape), dtype=np.int32))
-    rank = get_default_graph().create_op("Rank", [tensor], [int32]).outputs[0]
-    inputs = [("start", 0, int32), ("limit", rank, int32), ("delta", 1, int32)]
-    return build("Range", inputs, name="range")
+def _axes(rank: int, given: Array | None = None) -> tuple[int, ...]:
+    """The dimensions that are reduced: those given, or all."""
+    axes = range(rank) if given is None else [int(axis) for axis in np.ravel(given)]
+    for axis in axes:
+        if not -rank <= axis < rank:
+            raise ValueError(f"There is no dimension {axis}, there are {rank}.")
+    return tuple(axis % rank for axis in axes)
+
+
+def _reduced_shape(op: Operation) -> list[Shape]:
+    source, *axes = op.inputs[0].shape, *map(constant_value, op.inputs[1:])
+    keep = op.attributes.get("keep_dims", False)
+    if source is None or any(each is None for each in axes):
+        return [None if source is None or not keep else (None,) * len(source)]
+    gone = _axes(len(source), *axes)
+    sizes = [1 if at in gone else size for at, size in enumerate(source)]
+    return [tuple(size for at, size in enumerate(sizes) if keep or at not in gone)]
 
 
 def _sum(value: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -232,21 +236,6 @@ def _mean(value: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
     return divide(total, count.astype(value.dtype))
 
 
-def _reduced_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> list[Shape]:
-    source, axes = inputs[0].shape, constant_value(inputs[1])
-    keep = attributes.get("keep_dims", False)
-    if source is None or axes is None:
-        return [None if source is None or not keep else (None,) * len(source)]
-    count = len(source)
-    for at in np.ravel(axes):
-        if not -count <= at < count:
-            raise ValueError(f"There is no dimension {at} in shape {source}.")
-    gone = {int(at) % count for at in np.ravel(axes)}
-    if keep:
-        return [tuple(1 if at in gone else size for at, size in enumerate(source))]
-    return [tuple(size for at, size in enumerate(source) if at not in gone)]
-
-
 reduce_sum = _reduction("Sum", _sum, "The sum.")
 reduce_mean = _reduction("Mean", _mean, "The mean; NaN of no elements.")
 
@@ -257,21 +246,31 @@ def argmax(input: Any, axis: int = 0, output_type: Any = int64, name: str | None
     return build("ArgMax", inputs, as_dtype(output_type), None, name)
 
 
-def _kept(shape: Array, axes: Array) -> Array:
+def _kept(shape: Array, *axes: Array) -> Array:
     """A shape with size 1 in the dimensions that are reduced."""
     made = np.array(shape)
-    made[np.ravel(axes)] = 1
+    made[list(_axes(len(shape), *axes))] = 1
     return made
+
+
+def _repeated(one: Array, other: Array) -> list[Array]:
+    """For two shapes: the dimensions along which each is repeated to reach their common shape."""
+    rank = max(len(one), len(other))
+    padded = [np.concatenate([np.ones(rank - len(s), np.int32), s]) for s in (one, other)]
+    common = np.where(padded[0] == 1, padded[1], padded[0])
+    return [
+        np.flatnonzero((np.arange(rank) < rank - len(source)) | ((size == 1) & (common != 1)))
+        for source, size in zip((one, other), padded, strict=True)
+    ]
 
 
 define("Cast", lambda step, op, inputs: inputs[0].astype(op.attributes["DstT"]), same_shape)
 define("AddN", lambda step, op, inputs: sum(inputs[1:], inputs[0]), same_shape)
 define("CheckNumerics", _check_numerics_kernel, same_shape)
-define("MatMul", _matmul_kernel, _matmul_shape)
-define("Rank", lambda step, op, inputs: inputs[0].ndim, scalar_shape)
-define("Range", pure(np.arange), lambda inputs, attributes: [(None,)])
+define("MatMul", _matmul_kernel, lambda op: _product_shape(op, *(each.shape for each in op.inputs)))
 define("ReducedShape", pure(_kept), same_shape)
 define("ArgMax", pure(lambda value, axis: np.argmax(value, axis=int(axis))), _reduced_shape)
+define("BroadcastGradientArgs", pure(_repeated), lambda op: [(None,)] * 2)
 
 for _name in __all__:
     globals()[_name].__name__ = globals()[_name].__qualname__ = _name
@@ -298,3 +297,73 @@ for _name, _function in _OPERATORS.items():
     setattr(Operand, f"__r{_name}__", _reflected(_function, _name))
 for _name, _function in {"lt": less, "gt": greater, "neg": negative}.items():
     setattr(Operand, f"__{_name}__", _function)
+
+
+def _broadcast(op: Operation, by_x: Tensor, by_y: Tensor) -> Gradients:
+    """Sum the gradients of a broadcasting op over the dimensions its inputs were repeated in."""
+    x, y = op.inputs
+    if x is y or (is_fully_known(x.shape) and x.shape == y.shape):
+        return [by_x, by_y]
+    shapes, graph = [shape(x), shape(y)], get_default_graph()
+    repeated = graph.create_op("BroadcastGradientArgs", shapes, [int32, int32]).outputs
+    return [
+        reshape(reduce_sum(grad, axes), target)
+        for grad, axes, target in zip((by_x, by_y), repeated, shapes, strict=True)
+    ]
+
+
+def _spread(op: Operation, tensor: Tensor) -> Tensor:
+    """A tensor of a reduction's output shape, repeated to the shape of the reduction's input."""
+    whole = shape(op.inputs[0])
+    if not op.attributes["keep_dims"]:
+        tensor = reshape(tensor, node("ReducedShape", [whole, *op.inputs[1:]]))
+    return broadcast_to(tensor, whole)
+
+
+gradient("CheckNumerics")(lambda op, grad: [grad])
+gradient("Neg")(lambda op, grad: [negative(grad)])
+gradient("Exp")(lambda op, grad: [multiply(grad, op.outputs[0], name="mul")])
+gradient("Log")(lambda op, grad: [multiply(grad, reciprocal(op.inputs[0]), name="mul")])
+gradient("Reciprocal")(lambda op, grad: [multiply(negative(grad), square(op.outputs[0]))])
+gradient("Sqrt")(lambda op, grad: [divide(multiply(grad, 0.5), op.outputs[0])])
+gradient("Square")(lambda op, grad: [multiply(grad, multiply(op.inputs[0], 2))])
+gradient("Tanh")(lambda op, grad: [multiply(grad, subtract(1, square(op.outputs[0])))])
+gradient("AddV2")(lambda op, grad: _broadcast(op, grad, grad))
+gradient("Sub")(lambda op, grad: _broadcast(op, grad, negative(grad)))
+gradient("AddN")(lambda op, grad: [grad] * len(op.inputs))
+gradient("Sum")(lambda op, grad: [_spread(op, grad), None][: len(op.inputs)])
+gradient("FloorDiv")(none)
+
+
+@gradient("Mul")
+def _by_factors(op: Operation, grad: Tensor) -> Gradients:
+    x, y = op.inputs
+    return _broadcast(op, multiply(grad, y), multiply(x, grad))
+
+
+@gradient("RealDiv")
+def _by_quotient(op: Operation, grad: Tensor) -> Gradients:
+    x, y = op.inputs
+    by_y = multiply(grad, divide(divide(negative(x), y, name="RealDiv"), y, name="RealDiv"))
+    return _broadcast(op, divide(grad, y, name="RealDiv"), by_y)
+
+
+@gradient("Cast")
+def _by_cast(op: Operation, grad: Tensor) -> Gradients:
+    source = op.inputs[0].dtype
+    return [cast(grad, source) if is_differentiable(source) else None]
+
+
+@gradient("MatMul")
+def _by_matrices(op: Operation, grad: Tensor) -> Gradients:
+    (a, b), (flip_a, flip_b) = op.inputs, _flags(op)
+    by_a = matmul(b, grad, flip_b, True) if flip_a else matmul(grad, b, False, not flip_b)
+    by_b = matmul(grad, a, True, flip_a) if flip_b else matmul(a, grad, not flip_a)
+    return [by_a, by_b]
+
+
+@gradient("Mean")
+def _by_mean(op: Operation, grad: Tensor) -> Gradients:
+    # How many elements each mean is of; 1 instead of 0 if there is nothing at all.
+    count = floordiv(size(op.inputs[0]), maximum(size(op.outputs[0]), 1))
+    return [divide(_spread(op, grad), cast(count, grad.dtype)), None][: len(op.inputs)]

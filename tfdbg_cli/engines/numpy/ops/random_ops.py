@@ -10,14 +10,14 @@ import numpy as np
 from tfdbg_cli.engines.numpy.dtypes import Array, DType, as_dtype, float32, int32
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
-from tfdbg_cli.engines.numpy.ops.constants import as_tensor, as_vector, dims_shape
+from tfdbg_cli.engines.numpy.ops.constants import as_tensor, as_vector, dims_shape, node, none
 from tfdbg_cli.engines.numpy.ops.math_ops import add, multiply, subtract
-from tfdbg_cli.engines.numpy.registry import Kernel, define
+from tfdbg_cli.engines.numpy.registry import define
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.numpy.executor import RunStep
 
-__all__ = ["random_normal", "random_uniform", "set_random_seed", "truncated_normal"]
+__all__ = ["random_uniform", "set_random_seed", "truncated_normal"]
 
 
 def set_random_seed(seed: int) -> None:
@@ -25,36 +25,20 @@ def set_random_seed(seed: int) -> None:
     get_default_graph().seed = seed
 
 
-def _draw(op_type: str, shape: Any, dtype: DType, seed: int | None) -> Tensor:
-    dims = as_tensor(as_vector(shape), int32, "shape")
-    attributes = {} if seed is None else {"seed": seed}
-    return get_default_graph().create_op(op_type, [dims], [dtype], attributes).outputs[0]
-
-
-def _normal(op_type: str, default_name: str, summary: str) -> Callable[..., Tensor]:
-    def add_node(
-        shape: Any,
-        mean: Any = 0.0,
-        stddev: Any = 1.0,
-        dtype: Any = float32,
-        seed: int | None = None,
-        name: str | None = None,
-    ) -> Tensor:
-        wanted = as_dtype(dtype)
-        with get_default_graph().name_scope(name or default_name) as scope:
-            mean = as_tensor(mean, wanted, "mean")
-            stddev = as_tensor(stddev, wanted, "stddev")
-            drawn = _draw(op_type, shape, wanted, seed)
-            return add(multiply(drawn, stddev, name="mul"), mean, name=scope)
-
-    add_node.__doc__ = f"{summary} With a seed: from a stream of this node's own."
-    return add_node
-
-
-random_normal = _normal("RandomStandardNormal", "random_normal", "Normally distributed numbers.")
-truncated_normal = _normal(
-    "TruncatedNormal", "truncated_normal", "The same within two standard deviations."
-)
+def truncated_normal(
+    shape: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = float32,
+    name: str | None = None,
+) -> Tensor:
+    """Normally distributed numbers within two standard deviations."""
+    wanted = as_dtype(dtype)
+    with get_default_graph().name_scope(name or "truncated_normal") as scope:
+        mean = as_tensor(mean, wanted, "mean")
+        stddev = as_tensor(stddev, wanted, "stddev")
+        drawn = _draw("TruncatedNormal", shape, wanted)
+        return add(multiply(drawn, stddev, name="mul"), mean, name=scope)
 
 
 def random_uniform(
@@ -62,7 +46,6 @@ def random_uniform(
     minval: Any = 0.0,
     maxval: Any = 1.0,
     dtype: Any = float32,
-    seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Numbers evenly distributed from ``minval`` up to ``maxval``, without it."""
@@ -70,9 +53,13 @@ def random_uniform(
     with get_default_graph().name_scope(name or "random_uniform") as scope:
         low = as_tensor(minval, wanted, "min")
         high = as_tensor(maxval, wanted, "max")
-        drawn = _draw("RandomUniform", shape, wanted, seed)
+        drawn = _draw("RandomUniform", shape, wanted)
         spread = multiply(drawn, subtract(high, low, name="sub"), name="mul")
         return add(spread, low, name=scope)
+
+
+def _draw(op_type: str, shape: Any, dtype: DType) -> Tensor:
+    return node(op_type, [as_tensor(as_vector(shape), int32, "shape")], dtype)
 
 
 def _truncated(stream: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -82,19 +69,12 @@ def _truncated(stream: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return drawn
 
 
-def _kernel(draw: Callable[[np.random.Generator, tuple[int, ...]], Any]) -> Kernel:
-    def kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
-        shape = tuple(int(size) for size in inputs[0])
-        return np.asarray(draw(step.state.random_stream(op), shape))
+def _define(op_type: str, draw: Callable[[np.random.Generator, tuple[int, ...]], Any]) -> None:
+    def kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Any:
+        return draw(step.state.stream, tuple(int(size) for size in inputs[0]))
 
-    return kernel
+    define(op_type, kernel, dims_shape, gradient=none)
 
 
-#: Op type -> what is drawn from a stream.
-RANDOM: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Any]] = {
-    "RandomStandardNormal": lambda stream, shape: stream.standard_normal(shape),
-    "RandomUniform": lambda stream, shape: stream.random(shape),
-    "TruncatedNormal": _truncated,
-}
-for _op_type, _draw_from in RANDOM.items():
-    define(_op_type, _kernel(_draw_from), dims_shape)
+_define("TruncatedNormal", _truncated)
+_define("RandomUniform", lambda stream, shape: stream.random(shape))

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.dtypes import Array, bool_, compatible
+from tfdbg_cli.engines.numpy.dtypes import Array, compatible
 from tfdbg_cli.engines.numpy.executor import RunStep, VariableRef
 from tfdbg_cli.engines.numpy.graph import control_dependencies, get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 from tfdbg_cli.engines.numpy.ops.array_ops import identity
 from tfdbg_cli.engines.numpy.ops.constants import as_tensor, build
-from tfdbg_cli.engines.numpy.registry import define, same_shape, scalar_shape
+from tfdbg_cli.engines.numpy.registry import define, same_shape
 
 __all__ = [
     "Variable",
@@ -23,7 +23,6 @@ __all__ = [
     "global_variables",
     "global_variables_initializer",
     "group",
-    "is_variable_initialized",
     "trainable_variables",
 ]
 
@@ -51,10 +50,8 @@ class Variable(Operand):
         name: str | None = None,
     ) -> None:
         graph = get_default_graph()
-        if graph.current_context is not None:
-            raise ValueError(
-                "A variable can't be made inside a loop or branch; make it before and use it there."
-            )
+        if graph.current_loop is not None:
+            raise ValueError("A variable can't be made inside a loop; make it before.")
         with control_dependencies(None), graph.name_scope(name or "Variable") as scope:
             given = initial_value() if callable(initial_value) else initial_value
             self.initial_value = as_tensor(given, name="initial_value")
@@ -100,24 +97,7 @@ def _update(op_type: str, ref: Tensor, value: Any, name: str | None) -> Tensor:
     return build(op_type, [("ref", ref, None), ("value", value, 0)], name=name)
 
 
-def assign(ref: Variable, value: Any, name: str | None = None) -> Tensor:
-    """`Variable.assign`."""
-    return ref.assign(value, name)
-
-
-def assign_add(ref: Variable, value: Any, name: str | None = None) -> Tensor:
-    """`Variable.assign_add`."""
-    return ref.assign_add(value, name)
-
-
-def assign_sub(ref: Variable, value: Any, name: str | None = None) -> Tensor:
-    """`Variable.assign_sub`."""
-    return ref.assign_sub(value, name)
-
-
-def is_variable_initialized(ref: Variable, name: str | None = None) -> Tensor:
-    """A boolean scalar: whether the variable has a value."""
-    return build("IsVariableInitialized", [("ref", ref.as_graph_element(), None)], bool_, name=name)
+assign, assign_add, assign_sub = Variable.assign, Variable.assign_add, Variable.assign_sub
 
 
 def global_variables() -> list[Variable]:
@@ -161,10 +141,4 @@ define("VariableV2", lambda step, op, inputs: VariableRef(step.state, op))
 define("Assign", _assign_kernel, same_shape, ref_inputs=1)
 define("AssignAdd", _updater(np.add), same_shape, ref_inputs=1)
 define("AssignSub", _updater(np.subtract), same_shape, ref_inputs=1)
-define(
-    "IsVariableInitialized",
-    lambda step, op, inputs: np.asarray(inputs[0].op in step.state.variables),
-    scalar_shape,
-    ref_inputs=1,
-)
 define("NoOp", lambda step, op, inputs: ())
