@@ -6,7 +6,7 @@ import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -58,16 +58,9 @@ class _WatchedSlots(WatchMatcher):
         return found
 
 
-class _Timing(NamedTuple):
-    """One execution of one node, on a clock in nanoseconds.
-
-    It is computed once its outputs are there, and ended once they are kept for who consumes them.
-    """
-
-    op: Operation
-    began: int
-    computed: int
-    ended: int
+#: One execution of one node, on a clock in nanoseconds: when it began, when its outputs were
+#: there, and when they were kept for who consumes them.
+_Timing: TypeAlias = tuple[Operation, int, int, int]
 
 
 class _TimedStep(RunStep):
@@ -85,7 +78,7 @@ class _TimedStep(RunStep):
     def _finish(self, op: Operation, results: Sequence[Any]) -> None:
         computed = time.perf_counter_ns()
         super()._finish(op, results)
-        self._timings.append(_Timing(op, self._began, computed, time.perf_counter_ns()))
+        self._timings.append((op, self._began, computed, time.perf_counter_ns()))
 
 
 class NumpyAdapter(SessionAdapter):
@@ -227,18 +220,11 @@ def _name_of(item: Any) -> str:
 
 def _profile(timings: Sequence[_Timing], locate: Locate) -> Profile:
     """Timings in microseconds from the beginning of the first node on."""
-    origin = timings[0].began if timings else 0
-    entries = [
-        ProfileEntry(
-            timing.op.name,
-            timing.op.type,
-            (timing.began - origin) / 1000,
-            (timing.computed - timing.began) / 1000,
-            (timing.ended - timing.began) / 1000,
-            place=locate,
-        )
-        for timing in timings
-    ]
+    entries = []
+    for op, began, computed, ended in timings:
+        spans = began - timings[0][1], computed - began, ended - began
+        start, own, whole = (span / 1000 for span in spans)
+        entries.append(ProfileEntry(op.name, op.type, start, own, whole, place=locate))
     return Profile([(DEVICE, entries)])
 
 

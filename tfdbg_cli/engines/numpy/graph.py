@@ -35,10 +35,19 @@ class _ControlBlock(NamedTuple):
 class _Building(threading.local):
     """Where in the graph a thread is building."""
 
-    def __init__(self) -> None:
-        self.scope = ""
-        self.control: tuple[_ControlBlock, ...] = ()
-        self.loop: Loop | None = None
+    scope = ""
+    control: tuple[_ControlBlock, ...] = ()
+    loop: Loop | None = None
+
+    @contextmanager
+    def elsewhere(self, **place: Any) -> Iterator[None]:
+        """Build in another place within the block."""
+        before = {name: getattr(self, name) for name in place}
+        vars(self).update(place)
+        try:
+            yield
+        finally:
+            vars(self).update(before)
 
 
 class Graph:
@@ -47,7 +56,8 @@ class Graph:
     def __init__(self) -> None:
         self._operations: dict[str, Operation] = {}
         self._names: dict[str, int] = {}
-        self._building = _Building()
+        #: For the engine's own use.
+        self.building = _Building()
         #: Seed of sessions that were given none; see `set_random_seed`.
         self.seed: int | None = None
         #: Every variable, in the order of creation.
@@ -119,32 +129,15 @@ class Graph:
 
         Names that differ only by case are told apart by a number too.
         """
-        scope = self._building.scope
-        wanted = f"{scope}/{name}" if scope else name
-        key = wanted.lower()
-        count = self._names.get(key)
-        if count is None:
-            self._names[key] = 1
-            return wanted
-        while True:
+        scope = self.building.scope
+        made = wanted = f"{scope}/{name}" if scope else name
+        count = self._names.get(wanted.lower(), 1)
+        while made.lower() in self._names:
             made = f"{wanted}_{count}"
             count += 1
-            if made.lower() not in self._names:
-                break
-        self._names[key] = count
         self._names[made.lower()] = 1
+        self._names[wanted.lower()] = count
         return made
-
-    @contextmanager
-    def _at(self, **place: Any) -> Iterator[None]:
-        """Build elsewhere in the block."""
-        building = self._building
-        before = {name: getattr(building, name) for name in place}
-        vars(building).update(place)
-        try:
-            yield
-        finally:
-            vars(building).update(before)
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
@@ -159,11 +152,12 @@ class Graph:
             name is called exactly like the scope.
         """
         scope = (name or "")[:-1] if not name or name.endswith("/") else self.unique_name(name)
-        with self._at(scope=scope):
+        with self.building.elsewhere(scope=scope):
             yield scope + "/" if scope else ""
 
-    @contextmanager
-    def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Iterator[None]:
+    def control_dependencies(
+        self, control_inputs: Iterable[Any] | None
+    ) -> AbstractContextManager[None]:
         """Nodes made in the block run after the given operations and tensors.
 
         Args:
@@ -174,18 +168,8 @@ class Graph:
         if control_inputs is not None:
             elements = [self.as_graph_element(item) for item in control_inputs]
             waits_for = [item.op if isinstance(item, Tensor) else item for item in elements]
-            place = {"control": (*self._building.control, _ControlBlock(waits_for, set()))}
-        with self._at(**place):
-            yield
-
-    def inside(self, loop: Loop) -> AbstractContextManager[None]:
-        """Nodes made in the block are part of a loop. For the engine's own use."""
-        return self._at(loop=loop, control=())
-
-    @property
-    def current_loop(self) -> Loop | None:
-        """The loop that nodes made now are part of."""
-        return self._building.loop
+            place = {"control": (*self.building.control, _ControlBlock(waits_for, set()))}
+        return self.building.elsewhere(**place)
 
     def create_op(
         self,
@@ -214,7 +198,7 @@ class Graph:
         if name is None:
             name = op_type
         full = name[:-1] if name.endswith("/") else self.unique_name(name)
-        building = self._building
+        building = self.building
         for tensor in inputs:
             if tensor.op.graph is not self:
                 raise ValueError(f"{tensor!r} is not an element of this graph.")
@@ -248,7 +232,7 @@ class Graph:
         return op
 
     def _control_inputs(self, inputs: Sequence[Tensor]) -> tuple[Operation, ...]:
-        building = self._building
+        building = self.building
         if not building.control and building.loop is None:
             return ()
         sources = {tensor.op for tensor in inputs}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tfdbg_cli.dumps.sources import Frame
-from tfdbg_cli.engines.numpy.dtypes import DType, Shape, dtype_name, merge_shapes
+from tfdbg_cli.engines.numpy.dtypes import DType, Shape, dtype_name
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.numpy.graph import Graph
@@ -78,10 +78,6 @@ class Tensor(Operand):
 
     def value(self) -> Tensor:
         return self
-
-    def set_shape(self, shape: Sequence[int | None] | None) -> None:
-        """Say more about the shape than the graph could find out; it must not contradict that."""
-        self.shape = merge_shapes(self.shape, None if shape is None else tuple(shape))
 
     def eval(self, feed_dict: Mapping[Any, Any] | None = None, session: Any = None) -> Any:
         """The value, computed by the default session or by the one given.

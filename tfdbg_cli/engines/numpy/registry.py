@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tfdbg_cli.engines.numpy.dtypes import Array, Shape
+from tfdbg_cli.engines.numpy.dtypes import Shape
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.numpy.executor import RunStep
@@ -58,7 +58,7 @@ def gradient(*op_types: str) -> Callable[[Callable[..., Gradients]], None]:
     return add
 
 
-def pure(function: Callable[..., Array | Sequence[Array]]) -> Kernel:
+def pure(function: Callable[..., Any]) -> Kernel:
     """A kernel from a function of the input arrays alone."""
     return lambda step, op, inputs: function(*inputs)
 

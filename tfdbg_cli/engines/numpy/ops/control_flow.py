@@ -10,8 +10,7 @@ import numpy as np
 from tfdbg_cli.engines.numpy.dtypes import bool_, compatible, dtype_name, int32
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Loop, Operation
-from tfdbg_cli.engines.numpy.ops.array_ops import identity
-from tfdbg_cli.engines.numpy.ops.constants import as_tensor, node
+from tfdbg_cli.engines.numpy.ops.array_ops import as_tensor, identity, node
 from tfdbg_cli.engines.numpy.registry import define, same_shape
 
 if TYPE_CHECKING:
@@ -39,11 +38,11 @@ def while_loop(
     """
     graph = get_default_graph()
     with graph.name_scope(name or "while") as scope:
-        loop = Loop(graph.current_loop, scope[:-1])
+        loop = Loop(graph.building.loop, scope[:-1])
         enters = [node("Enter", [start]) for start in [as_tensor(item) for item in loop_vars]]
         if not enters:
             raise ValueError("while_loop() needs at least one loop variable.")
-        with graph.inside(loop):
+        with graph.building.elsewhere(loop=loop, control=()):
             merges = [graph.create_op("Merge", [each], [each.dtype, int32]) for each in enters]
             loop.pivot = merges[0]
             values = [merge.outputs[0] for merge in merges]

@@ -21,15 +21,16 @@ from tfdbg_cli.engines.numpy.dtypes import (
 )
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
-from tfdbg_cli.engines.numpy.ops.array_ops import broadcast_shape, broadcast_to, reshape
-from tfdbg_cli.engines.numpy.ops.constants import (
+from tfdbg_cli.engines.numpy.ops.array_ops import (
     as_tensor,
-    as_vector,
+    broadcast_shape,
+    broadcast_to,
     build,
     constant,
     constant_value,
     node,
     none,
+    reshape,
     shape,
     size,
 )
@@ -128,13 +129,10 @@ less = _binary("Less", np.less, "``x < y``.", dtype=bool_)
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     """A tensor in another element type; itself if it has that type already."""
-    wanted = as_dtype(dtype)
-    graph = get_default_graph()
-    with graph.name_scope(name or "Cast") as scope:
-        tensor = as_tensor(x, name="x")
-        if tensor.dtype == wanted:
-            return tensor
-        return graph.create_op("Cast", [tensor], [wanted], {"DstT": wanted}, scope).outputs[0]
+    tensor, wanted = as_tensor(x, name="x"), as_dtype(dtype)
+    if tensor.dtype == wanted:
+        return tensor
+    return build("Cast", [("x", tensor, None)], wanted, {"DstT": wanted}, name)
 
 
 def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
@@ -191,7 +189,7 @@ def _reduction(
         tensor = as_tensor(input_tensor)
         inputs: list[Any] = [("input_tensor", tensor, None)]
         if axis is not None:
-            inputs.append(("reduction_indices", as_vector(axis), int32))
+            inputs.append(("reduction_indices", axis, int32))
         elif tensor.shape is not None:
             # As in TensorFlow: the axes of a full reduction are a node beside it, others one below.
             axes = constant(np.arange(len(tensor.shape), dtype=np.int32))
@@ -276,14 +274,6 @@ for _name in __all__:
     globals()[_name].__name__ = globals()[_name].__qualname__ = _name
 
 
-def _named(function: Callable[..., Tensor], name: str) -> Callable[[Any, Any], Tensor]:
-    return lambda self, other: function(self, other, name=name)
-
-
-def _reflected(function: Callable[..., Tensor], name: str) -> Callable[[Any, Any], Tensor]:
-    return lambda self, other: function(other, self, name=name)
-
-
 _OPERATORS = {
     "add": add,
     "sub": subtract,
@@ -293,8 +283,8 @@ _OPERATORS = {
     "matmul": matmul,
 }
 for _name, _function in _OPERATORS.items():
-    setattr(Operand, f"__{_name}__", _named(_function, _name))
-    setattr(Operand, f"__r{_name}__", _reflected(_function, _name))
+    setattr(Operand, f"__{_name}__", lambda x, y, f=_function, name=_name: f(x, y, name=name))
+    setattr(Operand, f"__r{_name}__", lambda x, y, f=_function, name=_name: f(y, x, name=name))
 for _name, _function in {"lt": less, "gt": greater, "neg": negative}.items():
     setattr(Operand, f"__{_name}__", _function)
 

@@ -9,8 +9,7 @@ import numpy as np
 from tfdbg_cli.engines.numpy.dtypes import Array, Shape, merge_shapes
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
-from tfdbg_cli.engines.numpy.ops.array_ops import reshape
-from tfdbg_cli.engines.numpy.ops.constants import as_tensor, node
+from tfdbg_cli.engines.numpy.ops.array_ops import as_tensor, node, reshape
 from tfdbg_cli.engines.numpy.ops.math_ops import (
     multiply,
     negative,

@@ -10,7 +10,7 @@ import numpy as np
 from tfdbg_cli.engines.numpy.dtypes import Array, DType, as_dtype, float32, int32
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
-from tfdbg_cli.engines.numpy.ops.constants import as_tensor, as_vector, dims_shape, node, none
+from tfdbg_cli.engines.numpy.ops.array_ops import as_tensor, node, none, told_shape
 from tfdbg_cli.engines.numpy.ops.math_ops import add, multiply, subtract
 from tfdbg_cli.engines.numpy.registry import define
 
@@ -26,11 +26,7 @@ def set_random_seed(seed: int) -> None:
 
 
 def truncated_normal(
-    shape: Any,
-    mean: Any = 0.0,
-    stddev: Any = 1.0,
-    dtype: Any = float32,
-    name: str | None = None,
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, name: str | None = None
 ) -> Tensor:
     """Normally distributed numbers within two standard deviations."""
     wanted = as_dtype(dtype)
@@ -42,11 +38,7 @@ def truncated_normal(
 
 
 def random_uniform(
-    shape: Any,
-    minval: Any = 0.0,
-    maxval: Any = 1.0,
-    dtype: Any = float32,
-    name: str | None = None,
+    shape: Any, minval: Any = 0.0, maxval: Any = 1.0, dtype: Any = float32, name: str | None = None
 ) -> Tensor:
     """Numbers evenly distributed from ``minval`` up to ``maxval``, without it."""
     wanted = as_dtype(dtype)
@@ -59,7 +51,7 @@ def random_uniform(
 
 
 def _draw(op_type: str, shape: Any, dtype: DType) -> Tensor:
-    return node(op_type, [as_tensor(as_vector(shape), int32, "shape")], dtype)
+    return node(op_type, [as_tensor(shape, int32, "shape")], dtype)
 
 
 def _truncated(stream: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -73,7 +65,7 @@ def _define(op_type: str, draw: Callable[[np.random.Generator, tuple[int, ...]],
     def kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Any:
         return draw(step.state.stream, tuple(int(size) for size in inputs[0]))
 
-    define(op_type, kernel, dims_shape, gradient=none)
+    define(op_type, kernel, lambda op: [told_shape(op.inputs[0])], gradient=none)
 
 
 _define("TruncatedNormal", _truncated)

@@ -11,8 +11,7 @@ from tfdbg_cli.engines.numpy.dtypes import Array, compatible
 from tfdbg_cli.engines.numpy.executor import RunStep, VariableRef
 from tfdbg_cli.engines.numpy.graph import control_dependencies, get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
-from tfdbg_cli.engines.numpy.ops.array_ops import identity
-from tfdbg_cli.engines.numpy.ops.constants import as_tensor, build
+from tfdbg_cli.engines.numpy.ops.array_ops import as_tensor, build, identity
 from tfdbg_cli.engines.numpy.registry import define, same_shape
 
 __all__ = [
@@ -50,7 +49,7 @@ class Variable(Operand):
         name: str | None = None,
     ) -> None:
         graph = get_default_graph()
-        if graph.current_loop is not None:
+        if graph.building.loop is not None:
             raise ValueError("A variable can't be made inside a loop; make it before.")
         with control_dependencies(None), graph.name_scope(name or "Variable") as scope:
             given = initial_value() if callable(initial_value) else initial_value
@@ -74,7 +73,6 @@ class Variable(Operand):
         return identity(self._ref, name="read")
 
     def as_graph_element(self) -> Tensor:
-        """What fetching the variable fetches."""
         return self._ref
 
     def assign(self, value: Any, name: str | None = None) -> Tensor:

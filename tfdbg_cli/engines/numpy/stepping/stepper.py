@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -25,11 +26,13 @@ from tfdbg_cli.engines.numpy.errors import OpError
 from tfdbg_cli.engines.numpy.executor import DEVICE, PlanBlock, RunState, RunStep, shown
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 from tfdbg_cli.engines.numpy.session import PreparedRun
-from tfdbg_cli.engines.numpy.stepping.counterfactual import NodeCounterfactual
 from tfdbg_cli.engines.numpy.stepping.layout import NodeLayout
 from tfdbg_cli.stepping.stepper import Step, StepOutcome
 
 __all__ = ["NumpyStepper"]
+
+#: Of the loops of a shadow.
+_MOST_ROUNDS = 10_000
 
 
 class _Moment(NamedTuple):
@@ -50,6 +53,36 @@ class _Moment(NamedTuple):
     values: Mapping[Tensor, Any]
     stream: Mapping[str, Any]
     variables: dict[Operation, Array | None]
+
+
+class _Endless(Exception):
+    """A loop that overrides have made finite goes on and on without them."""
+
+
+class _Shadow(RunStep):
+    """What the tensors would be if nothing were overridden.
+
+    It is the run done once more on the side, from how it began: only when somebody asks, and as far
+    as is asked for.
+    """
+
+    done = rounds = 0
+
+    def follow(self, items: Sequence[Operation | PlanBlock | None]) -> None:
+        """Compute the first items, those that are not computed yet, as far as they can be."""
+        try:
+            with np.errstate(all="ignore"):
+                for item in items[self.done :]:
+                    self.run((item,) if item is not None else ())
+                    self.done += 1
+        except (OpError, _Endless):
+            self.done = sys.maxsize
+
+    def iterate(self, block: PlanBlock, is_first: bool) -> bool:
+        self.rounds += 1
+        if self.rounds > _MOST_ROUNDS:
+            raise _Endless
+        return super().iterate(block, is_first)
 
 
 class NumpyStepper(GraphStepper):
@@ -80,9 +113,7 @@ class NumpyStepper(GraphStepper):
         self._initial = dict(run.state.variables)
         beginning = np.random.default_rng()
         beginning.bit_generator.state = run.state.stream.bit_generator.state
-        self._shadow = NodeCounterfactual(
-            layout, RunState(dict(self._initial), beginning), dict(run.values)
-        )
+        self._shadow = _Shadow(RunState(dict(self._initial), beginning), dict(run.values))
         #: Iterations done of the loop that is the next step.
         self._rounds = 0
         self._moments: list[_Moment] = []
@@ -98,7 +129,7 @@ class NumpyStepper(GraphStepper):
         self._capture: Capture | None = None
         self._is_over = False
         for tensor, value in run.values.items():
-            self._keep(tensor, value)
+            self._keep(tensor, value, self._clock.now())
 
     # -- going on and going back
 
@@ -186,8 +217,7 @@ class NumpyStepper(GraphStepper):
             self._computed.pop(tensor, None)
             self._values.pop(tensor, None)
         self._values.update(moment.values)
-        del self._data[moment.dumped :]
-        self._dump.drop_since(moment.dumped)
+        self._drop_since(moment.dumped)
         self._position, self._rounds = moment.position, moment.rounds
 
     @staticmethod
@@ -250,12 +280,11 @@ class NumpyStepper(GraphStepper):
         self._computed.setdefault(tensor, self._values[tensor])
         self._values[tensor] = value
         at = max(at for at, datum in enumerate(self._data) if datum.tensor_name == tensor.name)
-        later = self._data[at:]
-        later[0] = self._datum(tensor, value, later[0].timestamp)
-        self._dump.drop_since(at)
+        old, *later = self._data[at:]
+        self._drop_since(at)
+        self._keep(tensor, value, old.timestamp)
         for datum in later:
-            self._dump.add_datum(datum)
-        self._data[at:] = later
+            self._add(datum)
 
     @property
     def overrides(self) -> Mapping[str, Any]:
@@ -272,8 +301,8 @@ class NumpyStepper(GraphStepper):
         maker = self._layout.makers[tensor_name]
         if maker == self._position and self._rounds:
             return None
-        found = self._shadow.value(tensor, maker)
-        return None if found is None else nobody_elses(shown(found))
+        self._shadow.follow(self._layout.items[: maker + 1])
+        return nobody_elses(shown(self._shadow.values.get(tensor)))
 
     # -- variables
 
@@ -310,22 +339,19 @@ class NumpyStepper(GraphStepper):
     def _record(self, op: Operation, made: Sequence[Any]) -> None:
         for tensor, value in zip(op.outputs, made, strict=True):
             if value is not None:
-                self._keep(tensor, value)
+                self._keep(tensor, value, self._clock.now())
 
-    def _keep(self, tensor: Tensor, value: Any) -> None:
-        datum = self._datum(tensor, value, self._clock.now())
+    def _keep(self, tensor: Tensor, value: Any, timestamp: int) -> None:
+        node, slot, seen = tensor.op.name, tensor.value_index, shown(value)
+        self._add(Datum(node, slot, lambda: seen, timestamp=timestamp, device_name=DEVICE))
+
+    def _add(self, datum: Datum) -> None:
         self._data.append(datum)
         self._dump.add_datum(datum)
 
-    def _datum(self, tensor: Tensor, value: Any, timestamp: int) -> Datum:
-        seen = shown(value)
-        return Datum(
-            tensor.op.name,
-            tensor.value_index,
-            lambda: seen,
-            timestamp=timestamp,
-            device_name=DEVICE,
-        )
+    def _drop_since(self, count: int) -> None:
+        del self._data[count:]
+        self._dump.drop_since(count)
 
     # -- the ends
 
