@@ -19,15 +19,15 @@ from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.numpy.dtypes import dtype_name
 from tfdbg_cli.engines.numpy.errors import OpError
-from tfdbg_cli.engines.numpy.executor import DEVICE, RunStep, shown
+from tfdbg_cli.engines.numpy.executor import DEVICE, RunStep
 from tfdbg_cli.engines.numpy.graph import Graph as NumpyGraph
-from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.nodes import Operation
 from tfdbg_cli.engines.numpy.session import (
     PreparedRun,
     Session,
     default_session,
     flatten_fetches,
-    intercept_runs,
+    interceptors,
 )
 from tfdbg_cli.engines.numpy.stepping.layout import make_layout
 from tfdbg_cli.engines.numpy.stepping.stepper import NumpyStepper
@@ -39,23 +39,15 @@ __all__ = ["ENGINE", "NumpyAdapter", "NumpyEngine"]
 _WATCHES = _LAYOUTS = 16
 
 
-class _WatchedSlots(WatchMatcher):
-    """Which outputs of which operations a watch asks for; decided once an operation."""
+def _watched_slots(watch: Watch) -> Callable[[Operation], tuple[int, ...]]:
+    """What gives the output slots of an operation that a watch asks for; decided once for each."""
+    matcher = WatchMatcher(watch)
 
-    def __init__(self, watch: Watch) -> None:
-        super().__init__(watch)
-        self._slots: dict[Operation, tuple[int, ...]] = {}
+    def slots(op: Operation) -> tuple[int, ...]:
+        dtypes = enumerate(dtype_name(tensor.dtype) for tensor in op.outputs)
+        return tuple(slot for slot, dtype in dtypes if matcher.wants(op.name, op.type, dtype))
 
-    def slots(self, op: Operation) -> tuple[int, ...]:
-        """The watched output slots of an operation."""
-        found = self._slots.get(op)
-        if found is None:
-            found = self._slots[op] = tuple(
-                tensor.value_index
-                for tensor in op.outputs
-                if self.wants(op.name, op.type, dtype_name(tensor.dtype))
-            )
-        return found
+    return functools.cache(slots)
 
 
 #: One execution of one node, on a clock in nanoseconds: when it began, when its outputs were
@@ -85,10 +77,11 @@ class NumpyAdapter(SessionAdapter):
     """A `Session` of the NumPy engine, for the wrapper session."""
 
     engine_name = "numpy"
+    session: Session
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._watcher = functools.lru_cache(_WATCHES)(_WatchedSlots)
+        self._slots = functools.lru_cache(_WATCHES)(_watched_slots)
         # By the plan and the feeds in the caller's order.
         self._layout = functools.lru_cache(_LAYOUTS)(make_layout)
         self._graph: Graph | None = None
@@ -106,21 +99,19 @@ class NumpyAdapter(SessionAdapter):
         when they change.
         """
         dump = MemoryDump(self.graph)
-        watcher = self._watcher(watch)
-        clock = Clock()
+        slots, clock = self._slots(watch), Clock()
 
         def add(op: Operation, slot: int, value: Any) -> None:
             dump.add(op.name, slot, value, timestamp=clock.now(), device_name=DEVICE)
 
         def recorder(op: Operation, made: Sequence[Any]) -> None:
-            for slot in watcher.slots(op):
-                value = shown(made[slot])
-                if value is not None:
-                    add(op, slot, value)
+            for slot in slots(op):
+                if made[slot] is not None:
+                    add(op, slot, made[slot])
 
         run = self.session.prepare(fetches, feed_dict)
         for tensor, value in run.values.items():
-            if tensor.value_index in watcher.slots(tensor.op):
+            if tensor.value_index in slots(tensor.op):
                 add(tensor.op, tensor.value_index, value)
         return _captured(run, RunStep(run.state, run.values, recorder), dump)
 
@@ -158,8 +149,7 @@ class NumpyAdapter(SessionAdapter):
 
     @property
     def framework_graph(self) -> NumpyGraph:
-        found: NumpyGraph = self.session.graph
-        return found
+        return self.session.graph
 
     def describe_error(self, error: BaseException) -> RunError | None:
         """The error of an operation in plain words."""
@@ -171,8 +161,7 @@ class NumpyAdapter(SessionAdapter):
         self, fetches: Any, feed_list: Any, accept_options: bool
     ) -> Callable[..., Any]:
         """``Session.make_callable``."""
-        made: Callable[..., Any] = self.session.make_callable(fetches, feed_list, accept_options)
-        return made
+        return self.session.make_callable(fetches, feed_list, accept_options)
 
     def default_session(self, wrapper: Any) -> AbstractContextManager[Any]:
         """Make the wrapper the session of ``tensor.eval()``, and the graph the default one."""
@@ -199,7 +188,8 @@ class NumpyEngine(SessionEngine):
         ``Tensor.eval`` and ``make_callable`` end in ``Session.run``. Adapters call
         ``Session.run_directly`` and so go past it.
         """
-        return intercept_runs(wrap)
+        interceptors.append(wrap)
+        return lambda: interceptors.remove(wrap) if wrap in interceptors else None
 
 
 def _captured(run: PreparedRun, step: RunStep, dump: MemoryDump) -> Capture:
@@ -253,8 +243,6 @@ def _text(value: Any) -> str:
         return dtype_name(value)
     if isinstance(value, np.ndarray):
         return np.array2string(value, threshold=20, edgeitems=3)
-    if isinstance(value, Tensor):
-        return value.name
     return str(value)
 
 

@@ -30,9 +30,7 @@ __all__ = [
     "RunPlan",
     "RunState",
     "RunStep",
-    "VariableRef",
     "make_plan",
-    "shown",
 ]
 
 #: Where everything is computed, as TensorFlow would write it.
@@ -53,54 +51,26 @@ class RunState:
     variables: dict[Operation, Array]
     stream: np.random.Generator
 
-
-class VariableRef:
-    """What a variable node, and one that changes a variable, gives its consumers: the variable.
-
-    Attributes:
-        snapshot: the value when this reference was made, ``None`` if there was none.
-    """
-
-    __slots__ = ("op", "snapshot", "state")
-
-    def __init__(self, state: RunState, op: Operation) -> None:
-        self.state = state
-        self.op = op
-        self.snapshot: Array | None = state.variables.get(op)
-
-    def read(self, reader: Operation) -> Array:
-        """The value now.
+    def read(self, ref: Tensor, reader: Operation) -> Array:
+        """The value of the variable that a tensor refers to.
 
         Raises:
             FailedPreconditionError: it has none; the error names the reader.
         """
-        value = self.state.variables.get(self.op)
+        assert ref.variable is not None
+        value = self.variables.get(ref.variable)
         if value is None:
             raise FailedPreconditionError(
                 reader,
-                f"The variable {self.op.name} has no value yet: run its initializer first "
+                f"The variable {ref.variable.name} has no value yet: run its initializer first "
                 "(global_variables_initializer()).",
             )
         return value
 
-    def write(self, value: Array) -> VariableRef:
-        """Replace the value; the result refers to the variable with its new value."""
-        self.state.variables[self.op] = value
-        return VariableRef(self.state, self.op)
-
-
-def shown(value: Any) -> Any:
-    """An output of a node as a dump shows it: of a variable, its value when the node ran.
-
-    Returns:
-        An array; an `InconvertibleTensorProto` for a variable without a value; ``None`` for an
-        output that was not made.
-    """
-    if type(value) is not VariableRef:
-        return value
-    if value.snapshot is not None:
-        return value.snapshot
-    return InconvertibleTensorProto(f"Uninitialized variable {value.op.name}", initialized=False)
+    def write(self, ref: Tensor, value: Array) -> None:
+        """Replace the value of the variable that a tensor refers to."""
+        assert ref.variable is not None
+        self.variables[ref.variable] = value
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +138,8 @@ class RunStep:
 
     Args:
         state: the session's state.
-        values: tensor -> its latest value, the fed ones at first; variables as `VariableRef`.
+        values: tensor -> its latest value, the fed ones at first; of a variable, what it was when
+            the node ran, an `InconvertibleTensorProto` if it had none.
         recorder: told of every node that was computed.
     """
 
@@ -212,15 +183,17 @@ class RunStep:
 
     def _run_op(self, op: Operation) -> None:
         definition = OPS[op.type]
-        values = self.values
-        inputs = [values[tensor] for tensor in op.inputs] if op.type != "Merge" else []
-        refs = definition.ref_inputs
-        for at, value in enumerate(inputs):
-            if type(value) is VariableRef:
-                if at >= refs:
-                    inputs[at] = value.read(op)
-            elif at < refs:
-                raise InvalidArgumentError(op, f"{op.inputs[at].name} is fed: it can't be changed.")
+        values, fed = self.values, self._fed
+        inputs: list[Any] = []
+        for at, tensor in enumerate(op.inputs if op.type != "Merge" else ()):
+            if tensor.variable is None or tensor in fed:
+                inputs.append(values[tensor])
+                if at < definition.ref_inputs:
+                    raise InvalidArgumentError(op, f"{tensor.name} is fed: it can't be changed.")
+            elif op.type == "Assign":
+                inputs.append(None)
+            else:
+                inputs.append(self.state.read(tensor, op))
         try:
             result = definition.kernel(self, op, inputs)
         except OpError:
@@ -247,7 +220,9 @@ class RunStep:
 
 def _as_value(result: Any, dtype: DType) -> Any:
     """What a kernel returned as an array of the promised type (NumPy makes scalars of 0-d ones)."""
-    if type(result) is VariableRef or (type(result) is np.ndarray and result.dtype == dtype):
+    if type(result) is np.ndarray and result.dtype == dtype:
+        return result
+    if type(result) is InconvertibleTensorProto:
         return result
     return np.asarray(result, dtype=dtype)
 

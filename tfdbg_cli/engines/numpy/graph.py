@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfdbg_cli.common.errors import did_you_mean
 from tfdbg_cli.dumps.elements import parse_tensor_name
-from tfdbg_cli.engines.numpy.dtypes import DType, Shape
+from tfdbg_cli.engines.numpy.dtypes import DType
 from tfdbg_cli.engines.numpy.nodes import Loop, Operand, Operation, Tensor, raw_stack
 from tfdbg_cli.engines.numpy.registry import OPS
 
@@ -178,14 +178,13 @@ class Graph:
         dtypes: Sequence[DType],
         attributes: Mapping[str, Any] | None = None,
         name: str | None = None,
-        shapes: Sequence[Shape] | None = None,
     ) -> Operation:
         """Add a node.
 
         Args:
             op_type: one of `registry.OPS`.
             inputs: tensors of this graph.
-            dtypes, shapes: of each output; the static shapes are inferred if not given.
+            dtypes: of each output.
             attributes: constants for the kernel.
             name: default: the op type. With a slash at its end it is taken as it is, see
                 `name_scope`.
@@ -195,8 +194,7 @@ class Graph:
                 can't go together.
         """
         infer = OPS[op_type].shape
-        if name is None:
-            name = op_type
+        name = op_type if name is None else name
         full = name[:-1] if name.endswith("/") else self.unique_name(name)
         building = self.building
         for tensor in inputs:
@@ -215,17 +213,16 @@ class Graph:
             len(self._operations),
             raw_stack(),
         )
-        if shapes is None and infer is not None:
-            try:
-                shapes = infer(op)
-            except ValueError as error:
-                raise ValueError(f"{error} (node {full}, op type {op_type})") from None
+        try:
+            shapes = (None,) * len(dtypes) if infer is None else infer(op)
+        except ValueError as error:
+            raise ValueError(f"{error} (node {full}, op type {op_type})") from None
         op.outputs = tuple(
             Tensor(op, slot, dtype, shape)
-            for slot, (dtype, shape) in enumerate(
-                zip(dtypes, shapes or (None,) * len(dtypes), strict=True)
-            )
+            for slot, (dtype, shape) in enumerate(zip(dtypes, shapes, strict=True))
         )
+        if OPS[op_type].ref_inputs:
+            op.outputs[0].variable = inputs[0].variable
         self._operations[full] = op
         for block in building.control:
             block.made.add(op)

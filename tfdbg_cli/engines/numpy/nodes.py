@@ -57,7 +57,7 @@ class Operand:
 class Tensor(Operand):
     """An output of an operation, the one at ``value_index``: a value that a run will compute."""
 
-    __slots__ = ("dtype", "op", "shape", "value_index")
+    __slots__ = ("dtype", "op", "shape", "value_index", "variable")
 
     def __init__(self, op: Operation, value_index: int, dtype: DType, shape: Shape) -> None:
         self.op = op
@@ -65,6 +65,8 @@ class Tensor(Operand):
         self.dtype = dtype
         #: What is known of the shape before a run.
         self.shape = shape
+        #: The node of the variable that this stands for, as it is whenever it is used.
+        self.variable: Operation | None = None
 
     @property
     def name(self) -> str:

@@ -26,8 +26,8 @@ class OpDef(NamedTuple):
     Attributes:
         kernel: computes it. It never changes its inputs; it may return them or views of them.
         shape: ``shape(op)``, the static shape of each output; without it they are unknown.
-        ref_inputs: how many of the first inputs the kernel gets as variables, not as values. An op
-            with such inputs gives the first of them.
+        ref_inputs: how many of the first inputs are variables that it changes. An op that has such
+            inputs gives the first of them.
         gradient: ``gradient(op, *of_outputs)`` makes the gradient nodes; without it there is none.
             The gradient of an output that nothing depends on is ``None``; an op with one output is
             never asked for that.

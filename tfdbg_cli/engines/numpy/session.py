@@ -6,18 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.engines.numpy.dtypes import compatible, dtype_name, to_array
-from tfdbg_cli.engines.numpy.executor import (
-    RunPlan,
-    RunState,
-    RunStep,
-    VariableRef,
-    make_plan,
-)
+from tfdbg_cli.engines.numpy.executor import RunPlan, RunState, RunStep, make_plan
 from tfdbg_cli.engines.numpy.graph import Graph, ThreadStack, get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 
@@ -26,10 +21,8 @@ __all__ = ["Session", "get_default_session"]
 #: Plans kept for each session; programs rarely have more than a handful of different runs.
 _PLANS = 128
 
-#: Given a session, what runs instead of it.
-Interceptor: TypeAlias = "Callable[[Session], Any]"
-
-_interceptors: list[Interceptor] = []
+#: Given a session, each says what runs instead of it; the last one is asked.
+interceptors: list[Callable[[Session], Any]] = []
 
 
 @dataclass(frozen=True)
@@ -62,9 +55,9 @@ class PreparedRun:
                 results.append(None)
                 continue
             value = self.values[element]
-            if type(value) is VariableRef:
-                # The value when the node ran; a variable that the run initialized has one now.
-                value = value.read(element.op) if value.snapshot is None else value.snapshot
+            if type(value) is InconvertibleTensorProto:
+                # A variable without a value when its node ran; it may have been initialized since.
+                value = self.state.read(element, element.op)
             # A copy: whatever the caller does with it, our values stay as they are.
             results.append(np.array(value)[()])
         return pack_fetches(self.fetches, iter(results))
@@ -109,17 +102,16 @@ class Session:
             options, run_metadata: of TensorFlow's signature; ignored.
 
         Returns:
-            What was fetched, in the same nest: an array or NumPy scalar of the caller's own for a
-            tensor, ``None`` for an operation.
+            The same nest: an array or NumPy scalar of the caller's own for a tensor, ``None`` for
+            an operation.
 
         Raises:
             OpError: an operation failed.
-            TypeError: a fetch or feed is no tensor, or a value can't be one.
-            ValueError: a fetch or feed isn't in the graph, or a value has the wrong shape.
+            TypeError, ValueError: a fetch or feed is not right.
             RuntimeError: the session is closed.
         """
-        if _interceptors:
-            return _interceptors[-1](self).run(fetches, feed_dict, options, run_metadata)
+        if interceptors:
+            return interceptors[-1](self).run(fetches, feed_dict, options, run_metadata)
         return self.prepare(fetches, feed_dict).compute()
 
     def run_directly(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> Any:
@@ -134,14 +126,7 @@ class Session:
         """
         if self._closed:
             raise RuntimeError("The session is closed; make a new one to run anything.")
-        elements = [self.graph.as_graph_element(item) for item in flatten_fetches(fetches)]
-        for element in elements:
-            loop = (element.op if isinstance(element, Tensor) else element).loop
-            if loop is not None:
-                raise ValueError(
-                    f"{element.name} can't be fetched: it lives inside {loop.name}, where it "
-                    "may have no value, or many. Fetch what comes out of it."
-                )
+        elements = [self._element(item, "fetched") for item in flatten_fetches(fetches)]
         values = self._feeds(feed_dict)
         wanted = dict.fromkeys(
             item.op if isinstance(item, Tensor) else item for item in elements if item not in values
@@ -149,16 +134,22 @@ class Session:
         plan = self._plan(tuple(wanted), frozenset(values))
         return PreparedRun(self._state, plan, values, fetches, elements)
 
+    def _element(self, item: Any, use: str) -> Tensor | Operation:
+        element = self.graph.as_graph_element(item)
+        loop = (element.op if isinstance(element, Tensor) else element).loop
+        if loop is not None:
+            raise ValueError(
+                f"{element.name} can't be {use}: it lives inside {loop.name}, where it may have no "
+                "value, or many. Take what comes out of it."
+            )
+        return element
+
     def _feeds(self, feed_dict: Mapping[Any, Any] | None) -> dict[Tensor, Any]:
         values: dict[Tensor, Any] = {}
         for key, value in (feed_dict or {}).items():
-            tensor = self.graph.as_graph_element(key)
+            tensor = self._element(key, "fed")
             if not isinstance(tensor, Tensor):
                 raise TypeError(f"{tensor.name} is an operation; feed its output {tensor.name}:0.")
-            if tensor.op.loop is not None:
-                raise ValueError(
-                    f"{tensor.name} can't be fed: it lives inside {tensor.op.loop.name}."
-                )
             if isinstance(value, Operand):
                 raise TypeError(
                     f"The value fed for {tensor.name} is itself a tensor "
@@ -185,9 +176,8 @@ class Session:
         def call(*values: Any, **keywords: Any) -> Any:
             if len(values) != len(keys):
                 raise TypeError(f"{len(keys)} value(s) are needed, {len(values)} were given.")
-            unknown = set(keywords) - ({"options", "run_metadata"} if accept_options else set())
-            if unknown:
-                raise TypeError(f"There is no keyword argument {sorted(unknown)[0]!r}.")
+            if keywords and not accept_options:
+                raise TypeError(f"There is no keyword argument {next(iter(keywords))!r}.")
             return self.run(fetches, dict(zip(keys, values, strict=True)) or None, **keywords)
 
         return call
@@ -247,18 +237,3 @@ def default_session(session: Any) -> Iterator[Any]:
     """Make a session, or what stands for one, and its graph the default ones."""
     with _defaults.holding(session), session.graph.as_default():
         yield session
-
-
-def intercept_runs(interceptor: Interceptor) -> Callable[[], None]:
-    """Let something else take every run that a program asks a session for.
-
-    Returns:
-        A function that ends it. The latest interceptor that has not ended is the one that is asked.
-    """
-    _interceptors.append(interceptor)
-
-    def end() -> None:
-        if interceptor in _interceptors:
-            _interceptors.remove(interceptor)
-
-    return end

@@ -61,19 +61,15 @@ def constant(
     if shape is not None:
         made = np.full(shape, made) if made.size == 1 else made.reshape(shape)
     made.flags.writeable = False
-    graph = get_default_graph()
-    op = graph.create_op("Const", [], [made.dtype], {"value": made}, name, [made.shape])
-    return op.outputs[0]
+    return build("Const", [], made.dtype, {"value": made}, name)
 
 
 def placeholder(
     dtype: Any, shape: Sequence[int | None] | None = None, name: str | None = None
 ) -> Tensor:
     """A tensor whose value each run must be given; ``None`` stands for any size or shape."""
-    static: Shape = None if shape is None else tuple(shape)
-    graph = get_default_graph()
-    op = graph.create_op("Placeholder", [], [as_dtype(dtype)], {"shape": static}, name, [static])
-    return op.outputs[0]
+    static = None if shape is None else tuple(shape)
+    return build("Placeholder", [], as_dtype(dtype), {"shape": static}, name)
 
 
 def as_tensor(value: Any, dtype: DType | None = None, name: str = "Const") -> Tensor:
@@ -240,8 +236,12 @@ def _unique(value: Array) -> list[Array]:
     return [values[order], np.argsort(order)[inverse]]
 
 
-define("Const", lambda step, op, inputs: op.attributes["value"])
-define("Placeholder", _placeholder_kernel)
+define(
+    "Const",
+    lambda step, op, inputs: op.attributes["value"],
+    lambda op: [op.attributes["value"].shape],
+)
+define("Placeholder", _placeholder_kernel, lambda op: [op.attributes["shape"]])
 define("Shape", pure(np.shape))
 define("Size", pure(np.size), lambda op: [()])
 define("Identity", pure(lambda value: value), same_shape)

@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons, Python's operators, matrix products, what reduces dimensions."""
+"""Arithmetic, comparisons, operators, matrix products, reductions, random numbers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tfdbg_cli.engines.numpy.dtypes import (
     as_dtype,
     bool_,
     dtype_name,
+    float32,
     int32,
     int64,
     is_differentiable,
@@ -33,6 +34,7 @@ from tfdbg_cli.engines.numpy.ops.array_ops import (
     reshape,
     shape,
     size,
+    told_shape,
 )
 from tfdbg_cli.engines.numpy.registry import Gradients, define, gradient, pure, same_shape
 
@@ -54,12 +56,15 @@ __all__ = [
     "matmul",
     "multiply",
     "negative",
+    "random_uniform",
     "reduce_mean",
     "reduce_sum",
+    "set_random_seed",
     "sqrt",
     "square",
     "subtract",
     "tanh",
+    "truncated_normal",
 ]
 
 
@@ -269,6 +274,58 @@ define("MatMul", _matmul_kernel, lambda op: _product_shape(op, *(each.shape for 
 define("ReducedShape", pure(_kept), same_shape)
 define("ArgMax", pure(lambda value, axis: np.argmax(value, axis=int(axis))), _reduced_shape)
 define("BroadcastGradientArgs", pure(_repeated), lambda op: [(None,)] * 2)
+
+
+def set_random_seed(seed: int) -> None:
+    """The seed of sessions on the default graph that are not given one of their own."""
+    get_default_graph().seed = seed
+
+
+def truncated_normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, name: str | None = None
+) -> Tensor:
+    """Normally distributed numbers within two standard deviations."""
+    wanted = as_dtype(dtype)
+    with get_default_graph().name_scope(name or "truncated_normal") as scope:
+        mean = as_tensor(mean, wanted, "mean")
+        stddev = as_tensor(stddev, wanted, "stddev")
+        drawn = _draw("TruncatedNormal", shape, wanted)
+        return add(multiply(drawn, stddev, name="mul"), mean, name=scope)
+
+
+def random_uniform(
+    shape: Any, minval: Any = 0.0, maxval: Any = 1.0, dtype: Any = float32, name: str | None = None
+) -> Tensor:
+    """Numbers evenly distributed from ``minval`` up to ``maxval``, without it."""
+    wanted = as_dtype(dtype)
+    with get_default_graph().name_scope(name or "random_uniform") as scope:
+        low = as_tensor(minval, wanted, "min")
+        high = as_tensor(maxval, wanted, "max")
+        drawn = _draw("RandomUniform", shape, wanted)
+        spread = multiply(drawn, subtract(high, low, name="sub"), name="mul")
+        return add(spread, low, name=scope)
+
+
+def _draw(op_type: str, shape: Any, dtype: DType) -> Tensor:
+    return node(op_type, [as_tensor(shape, int32, "shape")], dtype)
+
+
+def _truncated(stream: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    drawn = np.asarray(stream.standard_normal(shape))
+    while (outside := np.abs(drawn) > 2).any():
+        drawn[outside] = stream.standard_normal(int(outside.sum()))
+    return drawn
+
+
+def _define(op_type: str, draw: Callable[[np.random.Generator, tuple[int, ...]], Any]) -> None:
+    def kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Any:
+        return draw(step.state.stream, tuple(int(size) for size in inputs[0]))
+
+    define(op_type, kernel, lambda op: [told_shape(op.inputs[0])], gradient=none)
+
+
+_define("TruncatedNormal", _truncated)
+_define("RandomUniform", lambda stream, shape: stream.random(shape))
 
 for _name in __all__:
     globals()[_name].__name__ = globals()[_name].__qualname__ = _name

@@ -7,63 +7,52 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfdbg_cli.engines.numpy.dtypes import (
+    Array,
     dtype_name,
     is_differentiable,
     is_fully_known,
     merge_shapes,
 )
-from tfdbg_cli.engines.numpy.graph import Graph, control_dependencies, get_default_graph
-from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
+from tfdbg_cli.engines.numpy.graph import control_dependencies, get_default_graph
+from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
 from tfdbg_cli.engines.numpy.ops.array_ops import as_tensor, fill, node, shape, zeros
 from tfdbg_cli.engines.numpy.ops.math_ops import multiply
 from tfdbg_cli.engines.numpy.ops.variables import Variable, group, trainable_variables
 from tfdbg_cli.engines.numpy.registry import OPS, define, same_shape
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.executor import RunStep, VariableRef
+    from tfdbg_cli.engines.numpy.executor import RunStep
 
 __all__ = ["AdamOptimizer", "gradients"]
 
 
-def gradients(ys: Any, xs: Any) -> list[Tensor | None]:
-    """The derivative of the sum of ``ys``, a tensor or several, by each of ``xs``.
+def gradients(y: Tensor, xs: Any) -> list[Tensor | None]:
+    """The derivative of the sum of a tensor by each of ``xs``, one or several.
 
     The nodes for a node ``a/b`` are in the scope ``gradients/a/b_grad``.
 
     Returns:
-        A tensor in the shape of each of ``xs``, or ``None`` where ``ys`` don't depend on it.
+        A tensor in the shape of each of ``xs``, or ``None`` where ``y`` doesn't depend on it.
 
     Raises:
         LookupError: there is an op without a gradient on the way; it is named.
-        TypeError: ``ys`` are not floating-point.
+        TypeError: ``y`` is not floating-point.
     """
-    targets = [as_tensor(y) for y in _as_list(ys)]
+    if not is_differentiable(y.dtype):
+        raise TypeError(
+            f"{y.name} is {dtype_name(y.dtype)}: only floating-point tensors have gradients."
+        )
     # A variable is derived by as itself, so that all its reads count.
-    sources = [
-        as_tensor(x.as_graph_element() if isinstance(x, Operand) else x) for x in _as_list(xs)
-    ]
-    graph = (targets + sources)[0].graph
-    with graph.as_default(), graph.name_scope("gradients") as scope:
-        collected: dict[Tensor, list[Tensor]] = {}
-        for at, target in enumerate(targets):
-            if not is_differentiable(target.dtype):
-                raise TypeError(
-                    f"{target.name} is {dtype_name(target.dtype)}: only floating-point tensors "
-                    "have gradients."
-                )
-            start = fill(shape(target), np.ones((), target.dtype), name=f"grad_ys_{at}")
-            collected.setdefault(target, []).append(start)
-        return _backpropagate(graph, scope, targets, sources, collected)
+    sources = [x.as_graph_element() for x in (xs if isinstance(xs, list | tuple) else [xs])]
+    with y.graph.as_default(), y.graph.name_scope("gradients") as scope:
+        start = fill(shape(y), np.ones((), y.dtype), name="grad_ys_0")
+        return _backpropagate(y, sources, {y: [start]}, scope)
 
 
-def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def _between(targets: list[Tensor], sources: list[Tensor]) -> list[Operation]:
-    """The ops on a way from sources to targets, in the order of creation."""
+def _between(target: Tensor, sources: list[Tensor]) -> list[Operation]:
+    """The ops on a way from sources to a target, in the order of creation."""
     reached: set[Operation] = set()
-    stack = [tensor.op for tensor in targets]
+    stack = [target.op]
     while stack:
         op = stack.pop()
         if op not in reached:
@@ -77,12 +66,10 @@ def _between(targets: list[Tensor], sources: list[Tensor]) -> list[Operation]:
 
 
 def _backpropagate(
-    graph: Graph,
-    scope: str,
-    targets: list[Tensor],
-    sources: list[Tensor],
-    collected: dict[Tensor, list[Tensor]],
+    target: Tensor, sources: list[Tensor], collected: dict[Tensor, list[Tensor]], scope: str
 ) -> list[Tensor | None]:
+    graph = target.graph
+
     def total(tensor: Tensor) -> Tensor | None:
         parts = collected.get(tensor, [])
         if len(parts) > 1:
@@ -90,7 +77,7 @@ def _backpropagate(
                 parts[:] = [node("AddN", parts)]
         return parts[0] if parts else None
 
-    for op in reversed(_between(targets, sources)):
+    for op in reversed(_between(target, sources)):
         outputs = [total(tensor) for tensor in op.outputs]
         if all(grad is None for grad in outputs):
             continue
@@ -171,19 +158,17 @@ def _slot(variable: Variable) -> Variable:
     )
 
 
-def _adam_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> VariableRef:
-    ref, m_ref, v_ref, beta1_power, beta2_power, rate, beta1, beta2, epsilon, grad = inputs
-    value, m, v = ref.read(op), m_ref.read(op), v_ref.read(op)
+def _adam_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
+    value, m, v, beta1_power, beta2_power, rate, beta1, beta2, epsilon, grad = inputs
     if value.shape != grad.shape:
         raise ValueError(f"The gradient has shape {grad.shape}, the variable {value.shape}")
     rate = rate * np.sqrt(1 - beta2_power) / (1 - beta1_power)
     m = m + (grad - m) * (1 - beta1)
     v = v + (grad * grad - v) * (1 - beta2)
-    m_ref.write(np.asarray(m, value.dtype))
-    v_ref.write(np.asarray(v, value.dtype))
     moved = value - rate * m / (np.sqrt(v) + epsilon)
-    written: VariableRef = ref.write(np.asarray(moved, value.dtype))
-    return written
+    for ref, new in zip(op.inputs[:3], (moved, m, v), strict=True):
+        step.state.write(ref, np.asarray(new, value.dtype))
+    return np.asarray(moved, value.dtype)
 
 
 define("ApplyAdam", _adam_kernel, same_shape, ref_inputs=3)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.engines.numpy.dtypes import Array, compatible
-from tfdbg_cli.engines.numpy.executor import RunStep, VariableRef
+from tfdbg_cli.engines.numpy.executor import RunStep
 from tfdbg_cli.engines.numpy.graph import control_dependencies, get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 from tfdbg_cli.engines.numpy.ops.array_ops import as_tensor, build, identity
-from tfdbg_cli.engines.numpy.registry import define, same_shape
+from tfdbg_cli.engines.numpy.registry import Kernel, define, same_shape
 
 __all__ = [
     "Variable",
@@ -55,10 +56,8 @@ class Variable(Operand):
             given = initial_value() if callable(initial_value) else initial_value
             self.initial_value = as_tensor(given, name="initial_value")
             static = self.initial_value.shape
-            self.op = graph.create_op(
-                "VariableV2", [], [self.initial_value.dtype], {"shape": static}, scope, [static]
-            )
-            self._ref = self.op.outputs[0]
+            self._ref = build("VariableV2", [], self.initial_value.dtype, {"shape": static}, scope)
+            self.op = self._ref.variable = self._ref.op
             self.initializer = _update("Assign", self._ref, self.initial_value, "Assign").op
             self._read = identity(self._ref, name="read")
         self.name, self.dtype, self.shape = self._ref.name, self._ref.dtype, self._ref.shape
@@ -119,24 +118,25 @@ def global_variables_initializer() -> Operation:
     return group(*(variable.initializer for variable in global_variables()), name="init")
 
 
-def _updater(compute: Callable[[Array, Array], Array]) -> Callable[..., VariableRef]:
-    def kernel(step: RunStep, op: Operation, inputs: list[Any]) -> VariableRef:
-        ref: VariableRef = inputs[0]
-        return ref.write(np.asarray(compute(ref.read(op), inputs[1])))
+def _updater(compute: Callable[[Array, Array], Any]) -> Kernel:
+    def kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
+        ref = op.inputs[0]
+        value = np.asarray(compute(*inputs), ref.dtype)
+        if not compatible(ref.shape, value.shape):
+            raise ValueError(f"A value of shape {value.shape} can't be assigned to {ref!r}")
+        step.state.write(ref, value)
+        return value
 
     return kernel
 
 
-def _assign_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> VariableRef:
-    ref: VariableRef = inputs[0]
-    value: Array = inputs[1]
-    if not compatible(op.inputs[0].shape, value.shape):
-        raise ValueError(f"A value of shape {value.shape} can't be assigned to {op.inputs[0]!r}")
-    return ref.write(value)
+def _variable_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Any:
+    nothing = InconvertibleTensorProto(f"Uninitialized variable {op.name}", initialized=False)
+    return step.state.variables.get(op, nothing)
 
 
-define("VariableV2", lambda step, op, inputs: VariableRef(step.state, op))
-define("Assign", _assign_kernel, same_shape, ref_inputs=1)
+define("VariableV2", _variable_kernel, lambda op: [op.attributes["shape"]])
+define("Assign", _updater(lambda old, new: new), same_shape, ref_inputs=1)
 define("AssignAdd", _updater(np.add), same_shape, ref_inputs=1)
 define("AssignSub", _updater(np.subtract), same_shape, ref_inputs=1)
 define("NoOp", lambda step, op, inputs: ())

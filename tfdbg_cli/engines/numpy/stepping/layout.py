@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from tfdbg_cli.engines.numpy.executor import PlanBlock, RunPlan
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
-from tfdbg_cli.engines.numpy.registry import OPS
 from tfdbg_cli.stepping.stepper import Step
 
 __all__ = ["NodeLayout", "make_layout"]
@@ -97,10 +96,8 @@ def _inputs(members: Sequence[Operation]) -> tuple[str, ...]:
 
 def _unfit(op: Operation) -> str:
     """Why the outputs of a node can't be overridden: it gives a variable, no value."""
-    variable = op
-    while OPS[variable.type].ref_inputs:
-        variable = variable.inputs[0].op
-    if variable.type != "VariableV2":
+    variable = op.outputs[0].variable if op.outputs else None
+    if variable is None:
         return ""
     return (
         f"{op.name} gives the variable {variable.name} itself and not a value: override what goes "

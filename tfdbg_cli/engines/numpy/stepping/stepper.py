@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from tfdbg_cli.engines.kit.stepped import (
 )
 from tfdbg_cli.engines.numpy.dtypes import Array
 from tfdbg_cli.engines.numpy.errors import OpError
-from tfdbg_cli.engines.numpy.executor import DEVICE, PlanBlock, RunState, RunStep, shown
+from tfdbg_cli.engines.numpy.executor import DEVICE, PlanBlock, RunState, RunStep
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 from tfdbg_cli.engines.numpy.session import PreparedRun
 from tfdbg_cli.engines.numpy.stepping.layout import NodeLayout
@@ -102,13 +103,14 @@ class NumpyStepper(GraphStepper):
 
     def __init__(self, run: PreparedRun, layout: NodeLayout, graph: Graph) -> None:
         super().__init__()
-        self._run = run
+        #: The session's variables, until they are withheld.
+        self._state = RunState(run.state.variables, run.state.stream)
+        self._session_state = run.state
+        self._run = replace(run, state=self._state)
         self._graph = graph
         self._layout = layout
         self.caveats = layout.caveats
         self._values = run.values
-        #: The session's variables, until they are withheld.
-        self._state = RunState(run.state.variables, run.state.stream)
         self._executor = RunStep(self._state, run.values, self._record)
         self._initial = dict(run.state.variables)
         beginning = np.random.default_rng()
@@ -249,7 +251,7 @@ class NumpyStepper(GraphStepper):
         tensor = self._layout.tensors.get(tensor_name)
         if tensor is None or tensor not in self._values:
             raise KeyError(tensor_name)
-        return nobody_elses(shown(self._values[tensor]))
+        return nobody_elses(self._values[tensor])
 
     def override(self, tensor_name: str, value: Any) -> None:
         self.check_open()
@@ -302,7 +304,7 @@ class NumpyStepper(GraphStepper):
         if maker == self._position and self._rounds:
             return None
         self._shadow.follow(self._layout.items[: maker + 1])
-        return nobody_elses(shown(self._shadow.values.get(tensor)))
+        return nobody_elses(self._shadow.values.get(tensor))
 
     # -- variables
 
@@ -342,8 +344,8 @@ class NumpyStepper(GraphStepper):
                 self._keep(tensor, value, self._clock.now())
 
     def _keep(self, tensor: Tensor, value: Any, timestamp: int) -> None:
-        node, slot, seen = tensor.op.name, tensor.value_index, shown(value)
-        self._add(Datum(node, slot, lambda: seen, timestamp=timestamp, device_name=DEVICE))
+        node, slot = tensor.op.name, tensor.value_index
+        self._add(Datum(node, slot, lambda: value, timestamp=timestamp, device_name=DEVICE))
 
     def _add(self, datum: Datum) -> None:
         self._data.append(datum)
@@ -370,7 +372,7 @@ class NumpyStepper(GraphStepper):
         self._is_over = True
         now = self._state.variables
         touched = {op: now.get(op) for each in self._moments for op in each.variables}
-        self._put_back(self._run.state, touched)
+        self._put_back(self._session_state, touched)
         self._capture = Capture(value, self._dump, self._error)
         return self._capture
 
@@ -378,8 +380,8 @@ class NumpyStepper(GraphStepper):
         """Give the session its variables back until the run is finished."""
         self.check_open()
         self._state.variables = dict(self._state.variables)
-        self._run.state.variables.clear()
-        self._run.state.variables.update(self._initial)
+        self._session_state.variables.clear()
+        self._session_state.variables.update(self._initial)
 
     def variable(self, name: str) -> Any:
         found = [value for op, value in self._state.variables.items() if op.name == name]
