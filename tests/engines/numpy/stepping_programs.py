@@ -90,7 +90,7 @@ def batch_norm() -> Program:
         variance.assign(variance * 0.9 + batch_variance * 0.1),
     ]
     with tf.control_dependencies(updates):
-        y = (x - mean.read_value()) / tf.sqrt(variance.read_value() + 1e-3)
+        y = (x - mean.read_value()) / (variance.read_value() + 1e-3)
     return Program({"y": y, "mean": mean}, lambda run: {x: numbers(run, 6, 3)})
 
 
@@ -105,7 +105,7 @@ def rnn() -> Program:
         rows = tf.constant(np.arange(10) // 2, tf.int32)
         is_now = tf.reshape(tf.cast(tf.equal(rows, t), tf.float32), [10, 1])
         now = tf.reduce_sum(tf.reshape(x * is_now, [5, 2, 3]), 0)
-        return t + 1, tf.tanh(tf.matmul(now, w) + tf.matmul(h, u))
+        return t + 1, tf.nn.softmax(tf.matmul(now, w) + tf.matmul(h, u))
 
     h = tf.while_loop(lambda t, h: t < 5, cell, [tf.constant(0), tf.zeros([2, 4])])[1]
     with tf.control_dependencies([h]):

@@ -71,7 +71,7 @@ def test_nested_loops():
     [
         (lambda i: (i, i), "returns 2 values for 1"),
         (lambda i: tf.cast(i, tf.float32), "starts as int32.*returns float32"),
-        (lambda i: tf.reshape(i, [1]), r"starts with shape \(\).*returns shape \(1,\)"),
+        (lambda i: tf.reshape(i, [1]), r"starts as int32 \(\).*returns int32 \(1,\)"),
     ],
 )
 def test_bodies_that_do_not_fit(body, message):

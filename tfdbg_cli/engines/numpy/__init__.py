@@ -46,7 +46,6 @@ from tfdbg_cli.engines.numpy.ops.math_ops import cast as cast
 from tfdbg_cli.engines.numpy.ops.math_ops import check_numerics as check_numerics
 from tfdbg_cli.engines.numpy.ops.math_ops import divide as divide
 from tfdbg_cli.engines.numpy.ops.math_ops import equal as equal
-from tfdbg_cli.engines.numpy.ops.math_ops import exp as exp
 from tfdbg_cli.engines.numpy.ops.math_ops import floordiv as floordiv
 from tfdbg_cli.engines.numpy.ops.math_ops import greater as greater
 from tfdbg_cli.engines.numpy.ops.math_ops import less as less
@@ -58,10 +57,8 @@ from tfdbg_cli.engines.numpy.ops.math_ops import random_uniform as random_unifor
 from tfdbg_cli.engines.numpy.ops.math_ops import reduce_mean as reduce_mean
 from tfdbg_cli.engines.numpy.ops.math_ops import reduce_sum as reduce_sum
 from tfdbg_cli.engines.numpy.ops.math_ops import set_random_seed as set_random_seed
-from tfdbg_cli.engines.numpy.ops.math_ops import sqrt as sqrt
 from tfdbg_cli.engines.numpy.ops.math_ops import square as square
 from tfdbg_cli.engines.numpy.ops.math_ops import subtract as subtract
-from tfdbg_cli.engines.numpy.ops.math_ops import tanh as tanh
 from tfdbg_cli.engines.numpy.ops.math_ops import truncated_normal as truncated_normal
 from tfdbg_cli.engines.numpy.ops.train import gradients as gradients
 from tfdbg_cli.engines.numpy.ops.variables import Variable as Variable

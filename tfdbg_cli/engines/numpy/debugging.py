@@ -29,7 +29,7 @@ from tfdbg_cli.engines.numpy.session import (
     flatten_fetches,
     interceptors,
 )
-from tfdbg_cli.engines.numpy.stepping.layout import make_layout
+from tfdbg_cli.engines.numpy.stepping.layout import NodeLayout
 from tfdbg_cli.engines.numpy.stepping.stepper import NumpyStepper
 from tfdbg_cli.engines.numpy_traits import TRAITS
 
@@ -83,7 +83,7 @@ class NumpyAdapter(SessionAdapter):
         super().__init__(session)
         self._slots = functools.lru_cache(_WATCHES)(_watched_slots)
         # By the plan and the feeds in the caller's order.
-        self._layout = functools.lru_cache(_LAYOUTS)(make_layout)
+        self._layout = functools.lru_cache(_LAYOUTS)(NodeLayout)
         self._graph: Graph | None = None
         self._graph_version = -1
 

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tfdbg_cli.engines.numpy.nodes import Operation
 
-__all__ = [
-    "FailedPreconditionError",
-    "InvalidArgumentError",
-    "OpError",
-    "ResourceExhaustedError",
-]
+__all__ = ["FailedPreconditionError", "InvalidArgumentError", "OpError", "ResourceExhaustedError"]
 
 
 class OpError(Exception):

@@ -23,15 +23,7 @@ from tfdbg_cli.engines.numpy.errors import (
 from tfdbg_cli.engines.numpy.nodes import Loop, Operation, Tensor
 from tfdbg_cli.engines.numpy.registry import OPS
 
-__all__ = [
-    "DEVICE",
-    "PlanBlock",
-    "Recorder",
-    "RunPlan",
-    "RunState",
-    "RunStep",
-    "make_plan",
-]
+__all__ = ["DEVICE", "PlanBlock", "Recorder", "RunPlan", "RunState", "RunStep", "make_plan"]
 
 #: Where everything is computed, as TensorFlow would write it.
 DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"

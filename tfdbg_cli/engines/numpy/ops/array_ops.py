@@ -245,12 +245,7 @@ define("Placeholder", _placeholder_kernel, lambda op: [op.attributes["shape"]])
 define("Shape", pure(np.shape))
 define("Size", pure(np.size), lambda op: [()])
 define("Identity", pure(lambda value: value), same_shape)
-define(
-    "Fill",
-    pure(np.full),
-    lambda op: [told_shape(op.inputs[0])],
-    gradient=none,
-)
+define("Fill", pure(np.full), lambda op: [told_shape(op.inputs[0])], gradient=none)
 define("Reshape", pure(np.reshape), lambda op: [told_shape(op.inputs[1])])
 define("BroadcastTo", pure(np.broadcast_to), lambda op: [told_shape(op.inputs[1])])
 define("Transpose", pure(np.transpose), lambda op: [op.inputs[0].shape[::-1]])

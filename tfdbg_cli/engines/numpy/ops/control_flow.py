@@ -70,15 +70,10 @@ def while_loop(
 def _close(loop: Loop, merge: Operation, result: Any) -> None:
     """Lead a result of a loop's body back to its Merge node."""
     (start,), value = merge.inputs, as_tensor(result)
-    if value.dtype != start.dtype:
+    if value.dtype != start.dtype or not compatible(value.shape, start.shape):
         raise ValueError(
-            f"A variable of {loop.name} starts as {dtype_name(start.dtype)} ({start.name}), but "
-            f"its body returns {dtype_name(value.dtype)}."
-        )
-    if not compatible(value.shape, start.shape):
-        raise ValueError(
-            f"A variable of {loop.name} starts with shape {start.shape} ({start.name}), but its "
-            f"body returns shape {value.shape}."
+            f"A variable of {loop.name} starts as {dtype_name(start.dtype)} {start.shape} "
+            f"({start.name}), but its body returns {dtype_name(value.dtype)} {value.shape}."
         )
     merge.inputs = (start, node("NextIteration", [value]))
 

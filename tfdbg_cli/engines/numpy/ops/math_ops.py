@@ -48,7 +48,6 @@ __all__ = [
     "check_numerics",
     "divide",
     "equal",
-    "exp",
     "floordiv",
     "greater",
     "less",
@@ -60,10 +59,8 @@ __all__ = [
     "reduce_mean",
     "reduce_sum",
     "set_random_seed",
-    "sqrt",
     "square",
     "subtract",
-    "tanh",
     "truncated_normal",
 ]
 
@@ -81,11 +78,8 @@ def unary(op_type: str, compute: Callable[[Array], Array], summary: str) -> Call
 
 negative = unary("Neg", np.negative, "``-x``.")
 reciprocal = unary("Reciprocal", np.reciprocal, "``1 / x``.")
-exp = unary("Exp", np.exp, "``e ** x``.")
 log = unary("Log", np.log, "Natural logarithm.")
-sqrt = unary("Sqrt", np.sqrt, "Square root.")
 square = unary("Square", np.square, "``x * x``.")
-tanh = unary("Tanh", np.tanh, "Hyperbolic tangent.")
 
 
 def _binary(
@@ -233,10 +227,9 @@ def _sum(value: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 
 def _mean(value: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
-    total = np.asarray(_sum(value, axes, keepdims))
-    count = np.prod([value.shape[at] for at in axes], dtype=np.int64)
+    count = np.prod([value.shape[at] for at in axes], dtype=np.int64).astype(value.dtype)
     divide = np.floor_divide if value.dtype.kind in "iu" else np.true_divide
-    return divide(total, count.astype(value.dtype))
+    return divide(_sum(value, axes, keepdims), count)
 
 
 reduce_sum = _reduction("Sum", _sum, "The sum.")
@@ -331,15 +324,9 @@ for _name in __all__:
     globals()[_name].__name__ = globals()[_name].__qualname__ = _name
 
 
-_OPERATORS = {
-    "add": add,
-    "sub": subtract,
-    "mul": multiply,
-    "truediv": divide,
-    "floordiv": floordiv,
-    "matmul": matmul,
-}
-for _name, _function in _OPERATORS.items():
+_OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "matmul")
+_FUNCTIONS = (add, subtract, multiply, divide, floordiv, matmul)
+for _name, _function in zip(_OPERATORS, _FUNCTIONS, strict=True):
     setattr(Operand, f"__{_name}__", lambda x, y, f=_function, name=_name: f(x, y, name=name))
     setattr(Operand, f"__r{_name}__", lambda x, y, f=_function, name=_name: f(y, x, name=name))
 for _name, _function in {"lt": less, "gt": greater, "neg": negative}.items():
@@ -369,12 +356,9 @@ def _spread(op: Operation, tensor: Tensor) -> Tensor:
 
 gradient("CheckNumerics")(lambda op, grad: [grad])
 gradient("Neg")(lambda op, grad: [negative(grad)])
-gradient("Exp")(lambda op, grad: [multiply(grad, op.outputs[0], name="mul")])
 gradient("Log")(lambda op, grad: [multiply(grad, reciprocal(op.inputs[0]), name="mul")])
 gradient("Reciprocal")(lambda op, grad: [multiply(negative(grad), square(op.outputs[0]))])
-gradient("Sqrt")(lambda op, grad: [divide(multiply(grad, 0.5), op.outputs[0])])
 gradient("Square")(lambda op, grad: [multiply(grad, multiply(op.inputs[0], 2))])
-gradient("Tanh")(lambda op, grad: [multiply(grad, subtract(1, square(op.outputs[0])))])
 gradient("AddV2")(lambda op, grad: _broadcast(op, grad, grad))
 gradient("Sub")(lambda op, grad: _broadcast(op, grad, negative(grad)))
 gradient("AddN")(lambda op, grad: [grad] * len(op.inputs))

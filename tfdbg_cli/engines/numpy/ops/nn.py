@@ -10,13 +10,7 @@ from tfdbg_cli.engines.numpy.dtypes import Array, Shape, merge_shapes
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
 from tfdbg_cli.engines.numpy.ops.array_ops import as_tensor, node, reshape
-from tfdbg_cli.engines.numpy.ops.math_ops import (
-    multiply,
-    negative,
-    reduce_sum,
-    subtract,
-    unary,
-)
+from tfdbg_cli.engines.numpy.ops.math_ops import multiply, negative, reduce_sum, subtract, unary
 from tfdbg_cli.engines.numpy.registry import Gradients, define, gradient, pure, same_shape
 
 __all__ = ["relu", "softmax", "softmax_cross_entropy_with_logits_v2"]

@@ -40,11 +40,8 @@ class _Moment(NamedTuple):
     """How things were before a step, or before one iteration of it.
 
     Attributes:
-        position: the index of the step.
         rounds: iterations of the loop that were done.
-        dumped: how many tensors the dump had.
         values: those of the tensors that it computes, as far as there were any.
-        stream: the state of the random stream.
         variables: those that it has changed; ``None``: it had no value.
     """
 
@@ -126,7 +123,6 @@ class NumpyStepper(GraphStepper):
         #: What was computed for tensors that are overridden.
         self._computed: dict[Tensor, Any] = {}
         self._clock = Clock()
-        self._data: list[Datum] = []
         self._dump = MemoryDump(graph)
         self._capture: Capture | None = None
         self._is_over = False
@@ -162,12 +158,18 @@ class NumpyStepper(GraphStepper):
         values = {tensor: self._values[tensor] for tensor in made if tensor in self._values}
         stream = state.stream.bit_generator.state
         changed: dict[Operation, Array | None] = {}
-        self._moments.append(_Moment(index, self._rounds, len(self._data), values, stream, changed))
+        self._moments.append(
+            _Moment(index, self._rounds, len(self._dump.added), values, stream, changed)
+        )
         is_done = True
         try:
             with np.errstate(all="ignore"):
                 if isinstance(item, PlanBlock):
-                    is_done = self._run_loop(item, iteration)
+                    while is_going := self._executor.iterate(item, self._rounds == 0):
+                        self._rounds += 1
+                        if iteration:
+                            break
+                    is_done = not is_going
                 elif item is not None:
                     self._executor.run((item,))
         except BaseException as error:
@@ -182,19 +184,10 @@ class NumpyStepper(GraphStepper):
             return StepOutcome(step, updated, is_partial=True)
         self._position += 1
         self._rounds = 0
-        if item is not None:
-            for tensor in made:
-                if tensor.name in self._overrides and tensor in self._values:
-                    self._substitute(tensor, self._overrides[tensor.name])
+        for tensor in made if self._overrides else ():
+            if tensor.name in self._overrides and tensor in self._values:
+                self._substitute(tensor, self._overrides[tensor.name])
         return StepOutcome(step, updated)
-
-    def _run_loop(self, block: PlanBlock, iteration: bool) -> bool:
-        """Do the rest of a loop, or one iteration; whether it is over."""
-        while self._executor.iterate(block, self._rounds == 0):
-            self._rounds += 1
-            if iteration:
-                return False
-        return True
 
     def back(self) -> Step:
         """Undo the last step; of a loop that is not over, the last iteration.
@@ -219,7 +212,7 @@ class NumpyStepper(GraphStepper):
             self._computed.pop(tensor, None)
             self._values.pop(tensor, None)
         self._values.update(moment.values)
-        self._drop_since(moment.dumped)
+        self._dump.drop_since(moment.dumped)
         self._position, self._rounds = moment.position, moment.rounds
 
     @staticmethod
@@ -240,9 +233,8 @@ class NumpyStepper(GraphStepper):
     # -- values
 
     def has(self, tensor_name: str) -> bool:
-        if tensor_name in self._overrides:
-            return True
-        return self._layout.tensors.get(tensor_name) in self._values
+        tensor = self._layout.tensors.get(tensor_name)
+        return tensor_name in self._overrides or tensor in self._values
 
     def value(self, tensor_name: str) -> Any:
         """A copy of the value of a tensor; of one inside a loop, that of its last iteration."""
@@ -281,12 +273,13 @@ class NumpyStepper(GraphStepper):
         """Let a computed tensor have another value from now on, in the dump as well."""
         self._computed.setdefault(tensor, self._values[tensor])
         self._values[tensor] = value
-        at = max(at for at, datum in enumerate(self._data) if datum.tensor_name == tensor.name)
-        old, *later = self._data[at:]
-        self._drop_since(at)
+        added = self._dump.added
+        at = max(at for at, datum in enumerate(added) if datum.tensor_name == tensor.name)
+        old, *later = added[at:]
+        self._dump.drop_since(at)
         self._keep(tensor, value, old.timestamp)
         for datum in later:
-            self._add(datum)
+            self._dump.add_datum(datum)
 
     @property
     def overrides(self) -> Mapping[str, Any]:
@@ -336,7 +329,7 @@ class NumpyStepper(GraphStepper):
         return self._dump
 
     def made(self, outcome: StepOutcome) -> Sequence[Datum]:
-        return self._data[self._moments[-1].dumped if self._moments else 0 :]
+        return self._dump.added[self._moments[-1].dumped if self._moments else 0 :]
 
     def _record(self, op: Operation, made: Sequence[Any]) -> None:
         for tensor, value in zip(op.outputs, made, strict=True):
@@ -345,15 +338,7 @@ class NumpyStepper(GraphStepper):
 
     def _keep(self, tensor: Tensor, value: Any, timestamp: int) -> None:
         node, slot = tensor.op.name, tensor.value_index
-        self._add(Datum(node, slot, lambda: value, timestamp=timestamp, device_name=DEVICE))
-
-    def _add(self, datum: Datum) -> None:
-        self._data.append(datum)
-        self._dump.add_datum(datum)
-
-    def _drop_since(self, count: int) -> None:
-        del self._data[count:]
-        self._dump.drop_since(count)
+        self._dump.add(node, slot, value, timestamp=timestamp, device_name=DEVICE)
 
     # -- the ends
 
