@@ -168,7 +168,7 @@ def _session_run(original: Callable[..., Any]) -> Callable[..., Any]:
         waiting = guard.interceptions(self, fetches)
         if waiting:
             for interception in reversed(waiting):
-                plain = functools.partial(interception.run, self, plain)
+                plain = functools.partial(guard.hand_over, interception, self, plain)
             return plain(fetches, feed_dict, options, run_metadata)
         _patch_monitored()
         wrap = _wrap()

@@ -22,7 +22,10 @@ _READERS = HARMLESS | {"Identity", "Rank", "Shape", "Size"}
 
 
 def _harmless(op: Any) -> bool:
-    return op.type in HARMLESS or not op.op_def.is_stateful
+    if op.type in HARMLESS:
+        return True
+    # What writes to a reference variable isn't declared as stateful.
+    return not (op.op_def.is_stateful or any(arg.is_ref for arg in op.op_def.input_arg))
 
 
 def has_side_effects(plan: CapturePlan) -> bool:
