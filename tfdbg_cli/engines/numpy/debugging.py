@@ -35,9 +35,6 @@ from tfdbg_cli.engines.numpy_traits import TRAITS
 
 __all__ = ["ENGINE", "NumpyAdapter", "NumpyEngine"]
 
-#: Watches whose choice of slots is remembered, and plans whose steps are.
-_WATCHES = _LAYOUTS = 16
-
 
 def _watched_slots(watch: Watch) -> Callable[[Operation], tuple[int, ...]]:
     """What gives the output slots of an operation that a watch asks for; decided once for each."""
@@ -81,9 +78,9 @@ class NumpyAdapter(SessionAdapter):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._slots = functools.lru_cache(_WATCHES)(_watched_slots)
+        self._slots = functools.lru_cache(16)(_watched_slots)
         # By the plan and the feeds in the caller's order.
-        self._layout = functools.lru_cache(_LAYOUTS)(NodeLayout)
+        self._layout = functools.lru_cache(16)(NodeLayout)
         self._graph: Graph | None = None
         self._graph_version = -1
 
@@ -131,7 +128,6 @@ class NumpyAdapter(SessionAdapter):
         return NumpyStepper(run, self._layout(run.plan, tuple(run.values)), self.graph())
 
     def fetch_names(self, fetches: Any) -> list[str]:
-        """The names of the fetches; what is no fetch appears as it prints."""
         return [_name_of(item) for item in flatten_fetches(fetches)]
 
     def feeds(self, feed_dict: Any) -> Mapping[str, Any]:
@@ -152,7 +148,6 @@ class NumpyAdapter(SessionAdapter):
         return self.session.graph
 
     def describe_error(self, error: BaseException) -> RunError | None:
-        """The error of an operation in plain words."""
         if not isinstance(error, OpError):
             return None
         return RunError(type(error).__name__, error.message, error.node_name)
@@ -176,7 +171,6 @@ class NumpyEngine(SessionEngine):
     traits = TRAITS
 
     def is_session(self, obj: Any) -> bool:
-        """Whether an object is a `Session` of the NumPy engine."""
         return isinstance(obj, Session)
 
     def adapt(self, session: Any) -> NumpyAdapter:

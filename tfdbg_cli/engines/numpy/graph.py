@@ -5,16 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tfdbg_cli.common.errors import did_you_mean
 from tfdbg_cli.dumps.elements import parse_tensor_name
 from tfdbg_cli.engines.numpy.dtypes import DType
 from tfdbg_cli.engines.numpy.nodes import Loop, Operand, Operation, Tensor, raw_stack
 from tfdbg_cli.engines.numpy.registry import OPS
-
-if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.ops.variables import Variable
 
 __all__ = [
     "Graph",
@@ -61,7 +58,7 @@ class Graph:
         #: Seed of sessions that were given none; see `set_random_seed`.
         self.seed: int | None = None
         #: Every variable, in the order of creation.
-        self.variables: list[Variable] = []
+        self.variables: list[Any] = []
 
     @property
     def version(self) -> int:
@@ -183,11 +180,9 @@ class Graph:
 
         Args:
             op_type: one of `registry.OPS`.
-            inputs: tensors of this graph.
             dtypes: of each output.
             attributes: constants for the kernel.
-            name: default: the op type. With a slash at its end it is taken as it is, see
-                `name_scope`.
+            name: default: the op type. With a slash at its end it is taken as it is (`name_scope`).
 
         Raises:
             ValueError: an input is of another graph or of another loop, or the inputs' shapes
@@ -242,9 +237,6 @@ class Graph:
             if block.made.isdisjoint(sources):
                 found.update((op, None) for op in block.waits_for if op not in sources)
         return tuple(found)
-
-    def __repr__(self) -> str:
-        return f"<Graph of {len(self._operations)} operations>"
 
 
 def _check_inside(where: Loop | None, tensor: Tensor, user: str) -> None:

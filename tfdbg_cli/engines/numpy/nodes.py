@@ -82,18 +82,12 @@ class Tensor(Operand):
         return self
 
     def eval(self, feed_dict: Mapping[Any, Any] | None = None, session: Any = None) -> Any:
-        """The value, computed by the default session or by the one given.
-
-        Raises:
-            ValueError: there is no default session.
-        """
+        """The value, computed by the session given or by the default one, which there must be."""
         from tfdbg_cli.engines.numpy.session import get_default_session
 
-        chosen = session if session is not None else get_default_session()
+        chosen = session or get_default_session()
         if chosen is None:
-            raise ValueError(
-                "There is no default session: use `with Session():`, or give one as `session`."
-            )
+            raise ValueError("There is no default session: use `with Session():` or give one.")
         return chosen.run(self, feed_dict)
 
     def __repr__(self) -> str:

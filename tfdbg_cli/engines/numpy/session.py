@@ -18,9 +18,6 @@ from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 
 __all__ = ["Session", "get_default_session"]
 
-#: Plans kept for each session; programs rarely have more than a handful of different runs.
-_PLANS = 128
-
 #: Given a session, each says what runs instead of it; the last one is asked.
 interceptors: list[Callable[[Session], Any]] = []
 
@@ -77,7 +74,7 @@ class Session:
         stream = np.random.default_rng(self.graph.seed if seed is None else seed)
         self._state = RunState({}, stream)
         # Nodes never change, so a plan holds whatever is added to the graph later.
-        self._plan = lru_cache(_PLANS)(make_plan)
+        self._plan = lru_cache(make_plan)
         self._closed = False
         self._default: AbstractContextManager[Any] = nullcontext()
 

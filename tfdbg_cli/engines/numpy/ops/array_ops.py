@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,12 +21,10 @@ from tfdbg_cli.engines.numpy.dtypes import (
     to_array,
 )
 from tfdbg_cli.engines.numpy.errors import InvalidArgumentError
+from tfdbg_cli.engines.numpy.executor import RunStep
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 from tfdbg_cli.engines.numpy.registry import Gradients, define, gradient, pure, same_shape
-
-if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.executor import RunStep
 
 __all__ = [
     "constant",
@@ -96,13 +94,10 @@ def build(
     attributes: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Add a node; the constants that its inputs need are in a scope of its name.
+    """`Graph.create_op`; the constants that the inputs need are in a scope of the node's name.
 
     Args:
-        op_type, attributes: as in `Graph.create_op`.
-        inputs: made tensors, in order.
         dtype: of the output, or the number of the input that has it.
-        name: of the node; default: the op type.
     """
     graph = get_default_graph()
     with graph.name_scope(name or op_type) as scope:
@@ -125,11 +120,6 @@ def node(
 def constant_value(tensor: Tensor) -> Array | None:
     """The value of a constant, ``None`` for any other tensor."""
     return tensor.op.attributes["value"] if tensor.op.type == "Const" else None
-
-
-def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
-    """A tensor of shape ``dims`` (known at run time) filled with a scalar."""
-    return build("Fill", [("dims", dims, int32), ("value", value, None)], 1, None, name)
 
 
 def zeros(shape: Sequence[int], dtype: Any = float32, name: str | None = None) -> Tensor:
@@ -189,11 +179,6 @@ def identity(input: Any, name: str | None = None) -> Tensor:
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     """The same elements in another shape; one size may be -1: whatever is left."""
     return build("Reshape", [("tensor", tensor, None), ("shape", shape, int32)], name=name)
-
-
-def broadcast_to(input: Any, shape: Any) -> Tensor:
-    """The elements repeated along new or single dimensions."""
-    return build("BroadcastTo", [("input", input, None), ("shape", shape, int32)])
 
 
 def transpose(a: Any, name: str | None = None) -> Tensor:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tfdbg_cli.engines.numpy.dtypes import bool_, compatible, dtype_name, int32
+from tfdbg_cli.engines.numpy.executor import RunStep
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Loop, Operation
 from tfdbg_cli.engines.numpy.ops.array_ops import as_tensor, identity, node
 from tfdbg_cli.engines.numpy.registry import define, same_shape
-
-if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.executor import RunStep
 
 __all__ = ["while_loop"]
 

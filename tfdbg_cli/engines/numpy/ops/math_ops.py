@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +20,12 @@ from tfdbg_cli.engines.numpy.dtypes import (
     is_differentiable,
     is_fully_known,
 )
+from tfdbg_cli.engines.numpy.executor import RunStep
 from tfdbg_cli.engines.numpy.graph import get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 from tfdbg_cli.engines.numpy.ops.array_ops import (
     as_tensor,
     broadcast_shape,
-    broadcast_to,
     build,
     constant,
     constant_value,
@@ -37,9 +37,6 @@ from tfdbg_cli.engines.numpy.ops.array_ops import (
     told_shape,
 )
 from tfdbg_cli.engines.numpy.registry import Gradients, define, gradient, pure, same_shape
-
-if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.executor import RunStep
 
 __all__ = [
     "add",
@@ -157,7 +154,10 @@ def matmul(
 
 def _matmul_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
     _product_shape(op, inputs[0].shape, inputs[1].shape)
-    a, b = (value.T if flag else value for value, flag in zip(inputs, _flags(op), strict=True))
+    a, b = (
+        value.T if flag else value
+        for value, flag in zip(inputs, op.attributes.values(), strict=True)
+    )
     return np.asarray(a @ b)
 
 
@@ -166,15 +166,11 @@ def _product_shape(op: Operation, *shapes: Shape) -> list[Shape]:
         raise ValueError(f"Matrices are needed, the inputs have shapes {shapes[0]} and {shapes[1]}")
     (rows, inner), (other, columns) = (
         (shape or (None, None))[:: -1 if flag else 1]
-        for shape, flag in zip(shapes, _flags(op), strict=True)
+        for shape, flag in zip(shapes, op.attributes.values(), strict=True)
     )
     if inner is not None and other is not None and inner != other:
         raise ValueError(f"Matrix sizes don't fit: {inner} columns times {other} rows")
     return [(rows, columns)]
-
-
-def _flags(op: Operation) -> tuple[bool, bool]:
-    return op.attributes["transpose_a"], op.attributes["transpose_b"]
 
 
 def _reduction(
@@ -351,7 +347,7 @@ def _spread(op: Operation, tensor: Tensor) -> Tensor:
     whole = shape(op.inputs[0])
     if not op.attributes["keep_dims"]:
         tensor = reshape(tensor, node("ReducedShape", [whole, *op.inputs[1:]]))
-    return broadcast_to(tensor, whole)
+    return build("BroadcastTo", [("input", tensor, None), ("shape", whole, None)])
 
 
 gradient("CheckNumerics")(lambda op, grad: [grad])
@@ -387,7 +383,7 @@ def _by_cast(op: Operation, grad: Tensor) -> Gradients:
 
 @gradient("MatMul")
 def _by_matrices(op: Operation, grad: Tensor) -> Gradients:
-    (a, b), (flip_a, flip_b) = op.inputs, _flags(op)
+    (a, b), (flip_a, flip_b) = op.inputs, op.attributes.values()
     by_a = matmul(b, grad, flip_b, True) if flip_a else matmul(grad, b, False, not flip_b)
     by_b = matmul(grad, a, True, flip_a) if flip_b else matmul(a, grad, not flip_a)
     return [by_a, by_b]

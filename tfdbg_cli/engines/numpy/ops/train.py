@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +13,13 @@ from tfdbg_cli.engines.numpy.dtypes import (
     is_fully_known,
     merge_shapes,
 )
+from tfdbg_cli.engines.numpy.executor import RunStep
 from tfdbg_cli.engines.numpy.graph import control_dependencies, get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
-from tfdbg_cli.engines.numpy.ops.array_ops import as_tensor, fill, node, shape, zeros
+from tfdbg_cli.engines.numpy.ops.array_ops import as_tensor, build, node, shape, zeros
 from tfdbg_cli.engines.numpy.ops.math_ops import multiply
 from tfdbg_cli.engines.numpy.ops.variables import Variable, group, trainable_variables
 from tfdbg_cli.engines.numpy.registry import OPS, define, same_shape
-
-if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.executor import RunStep
 
 __all__ = ["AdamOptimizer", "gradients"]
 
@@ -45,7 +43,8 @@ def gradients(y: Tensor, xs: Any) -> list[Tensor | None]:
     # A variable is derived by as itself, so that all its reads count.
     sources = [x.as_graph_element() for x in (xs if isinstance(xs, list | tuple) else [xs])]
     with y.graph.as_default(), y.graph.name_scope("gradients") as scope:
-        start = fill(shape(y), np.ones((), y.dtype), name="grad_ys_0")
+        inputs: list[Any] = [("dims", shape(y), None), ("value", np.ones((), y.dtype), None)]
+        start = build("Fill", inputs, 1, name="grad_ys_0")
         return _backpropagate(y, sources, {y: [start]}, scope)
 
 

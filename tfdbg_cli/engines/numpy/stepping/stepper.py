@@ -129,8 +129,6 @@ class NumpyStepper(GraphStepper):
         for tensor, value in run.values.items():
             self._keep(tensor, value, self._clock.now())
 
-    # -- going on and going back
-
     @property
     def steps(self) -> Sequence[Step]:
         return self._layout.steps
@@ -230,8 +228,6 @@ class NumpyStepper(GraphStepper):
             self._error = None
             self._undo()
 
-    # -- values
-
     def has(self, tensor_name: str) -> bool:
         tensor = self._layout.tensors.get(tensor_name)
         return tensor_name in self._overrides or tensor in self._values
@@ -259,7 +255,6 @@ class NumpyStepper(GraphStepper):
             self._substitute(tensor, array)
 
     def take_back(self, tensor_name: str) -> None:
-        """Remove an override."""
         self.check_open()
         check_overridden(tensor_name, self._overrides)
         self._begin()
@@ -299,8 +294,6 @@ class NumpyStepper(GraphStepper):
         self._shadow.follow(self._layout.items[: maker + 1])
         return nobody_elses(self._shadow.values.get(tensor))
 
-    # -- variables
-
     @property
     def updated(self) -> Sequence[str]:
         """The variables whose value is another one than before the first step."""
@@ -318,10 +311,7 @@ class NumpyStepper(GraphStepper):
         self._put_back(self._state, dict(changed[name] for name in names))
         return names
 
-    # -- what there is to see
-
     def graph(self) -> Graph:
-        """The whole graph."""
         return self._graph
 
     def dump(self) -> MemoryDump:
@@ -339,8 +329,6 @@ class NumpyStepper(GraphStepper):
     def _keep(self, tensor: Tensor, value: Any, timestamp: int) -> None:
         node, slot = tensor.op.name, tensor.value_index
         self._dump.add(node, slot, value, timestamp=timestamp, device_name=DEVICE)
-
-    # -- the ends
 
     def finish(self) -> Capture:
         if self._capture is not None:
@@ -362,7 +350,6 @@ class NumpyStepper(GraphStepper):
         return self._capture
 
     def withhold(self) -> None:
-        """Give the session its variables back until the run is finished."""
         self.check_open()
         self._state.variables = dict(self._state.variables)
         self._session_state.variables.clear()
@@ -373,7 +360,6 @@ class NumpyStepper(GraphStepper):
         return nobody_elses(found[0]) if found else None
 
     def discard(self) -> None:
-        """Put variables and random streams back as they were before the first step."""
         self._begin()
         while self._moments:
             self._undo()
