@@ -26,8 +26,6 @@ from tfdbg_cli.engines.numpy.graph import control_dependencies as control_depend
 from tfdbg_cli.engines.numpy.graph import get_default_graph as get_default_graph
 from tfdbg_cli.engines.numpy.graph import name_scope as name_scope
 from tfdbg_cli.engines.numpy.graph import reset_default_graph as reset_default_graph
-from tfdbg_cli.engines.numpy.nodes import Operation as Operation
-from tfdbg_cli.engines.numpy.nodes import Tensor as Tensor
 from tfdbg_cli.engines.numpy.ops import nn as nn
 from tfdbg_cli.engines.numpy.ops import train as train
 from tfdbg_cli.engines.numpy.ops.array_ops import constant as constant

@@ -213,15 +213,9 @@ def _profile(timings: Sequence[_Timing], locate: Locate) -> Profile:
 
 
 def _node(op: Operation) -> Node:
-    return Node(
-        op.name,
-        op.type,
-        [tensor.name for tensor in op.inputs],
-        [control.name for control in op.control_inputs],
-        DEVICE,
-        lambda: _attributes(op),
-        lambda: op.traceback,
-    )
+    inputs, control = [each.name for each in op.inputs], [each.name for each in op.control_inputs]
+    attributes = functools.partial(_attributes, op)
+    return Node(op.name, op.type, inputs, control, DEVICE, attributes, lambda: op.traceback)
 
 
 def _attributes(op: Operation) -> dict[str, str]:

@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tfdbg_cli.engines.kit.fitting import bytes_array
+
 __all__ = [
     "Array",
     "DType",
@@ -65,22 +67,16 @@ def is_differentiable(dtype: DType) -> bool:
 
 
 def to_array(value: Any, dtype: DType | None = None) -> Array:
-    """A new array of a value; Python numbers become float32 and int32 unless a dtype is given.
-
-    Raises:
-        TypeError: the value can't be an array of that type.
-    """
+    """A new array of a value; Python numbers become float32 and int32 unless a dtype is given."""
     try:
-        if dtype is not None and dtype.kind == "O":
-            return _to_strings(np.array(value, dtype=object))
         made: Array = np.array(value, dtype=dtype)
+        if made.dtype.kind in "SUO":
+            return bytes_array(made)
         if made.dtype.kind in "iu" and not hasattr(value, "dtype"):
             _check_range(value, made)
     except (TypeError, ValueError, OverflowError) as error:
         wanted = f" of {dtype_name(dtype)}" if dtype is not None else ""
         raise TypeError(f"{value!r} can't be made a tensor{wanted}: {error}.") from None
-    if made.dtype.kind in "SUO":
-        return _to_strings(made)
     if dtype is None and not isinstance(value, np.ndarray | np.generic):
         if made.dtype == float64:
             return made.astype(float32)
@@ -94,15 +90,6 @@ def _check_range(value: Any, made: Array) -> None:
     given = np.asarray(value)
     if given.dtype.kind in "iuO" and not np.array_equal(made, given):
         raise OverflowError(f"it is out of the bounds of {made.dtype}")
-
-
-def _to_strings(made: Array) -> Array:
-    found = np.empty(made.shape, dtype=object)
-    for index, item in np.ndenumerate(made):
-        found[index] = item.encode() if isinstance(item, str) else item
-        if not isinstance(found[index], bytes):
-            raise TypeError(f"{item!r} is neither a number nor a string; it can't be in a tensor.")
-    return found
 
 
 def is_fully_known(shape: Shape) -> bool:
@@ -120,11 +107,7 @@ def compatible(one: Shape, other: Shape) -> bool:
 
 
 def merge_shapes(one: Shape, other: Shape) -> Shape:
-    """What is known of an array that has both static shapes.
-
-    Raises:
-        ValueError: no array can have both.
-    """
+    """What is known of an array that has both static shapes; ValueError: none can have both."""
     if not compatible(one, other):
         raise ValueError(f"Shapes {one} and {other} are not compatible.")
     if one is None or other is None:
@@ -133,11 +116,7 @@ def merge_shapes(one: Shape, other: Shape) -> Shape:
 
 
 def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
-    """The static shape of an elementwise result.
-
-    Raises:
-        ValueError: the shapes can't be broadcast together.
-    """
+    """The static shape of an elementwise result; ValueError: there is none."""
     if None in shapes:
         return None
     result: list[int | None] = []

@@ -44,11 +44,7 @@ class RunState:
     stream: np.random.Generator
 
     def read(self, ref: Tensor, reader: Operation) -> Array:
-        """The value of the variable that a tensor refers to.
-
-        Raises:
-            FailedPreconditionError: it has none; the error names the reader.
-        """
+        """The value of the variable that a tensor refers to; an error names who reads it."""
         assert ref.variable is not None
         value = self.variables.get(ref.variable)
         if value is None:
@@ -158,11 +154,7 @@ class RunStep:
                     is_going = self.iterate(item, False)
 
     def iterate(self, block: PlanBlock, is_first: bool) -> bool:
-        """Compute one iteration of a loop; in the first, its variables come in from outside.
-
-        Returns:
-            Whether the body was computed; if not, the loop is over.
-        """
+        """Compute one iteration of a loop, the first or a later one; whether it goes on then."""
         if is_first:
             for op in block.members:
                 if op.type == "Merge":

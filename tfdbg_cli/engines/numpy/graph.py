@@ -281,11 +281,7 @@ def get_default_graph() -> Graph:
 
 
 def reset_default_graph() -> None:
-    """Start with a new global graph.
-
-    Raises:
-        RuntimeError: called within an ``as_default`` block.
-    """
+    """Start with a new global graph; not within an ``as_default`` block."""
     global _global_graph
     if _defaults.items:
         raise RuntimeError("reset_default_graph() can't be used within Graph.as_default().")

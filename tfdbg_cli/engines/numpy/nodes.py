@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.numpy.dtypes import DType, Shape, dtype_name
@@ -19,11 +19,8 @@ __all__ = ["Loop", "Operand", "Operation", "Tensor"]
 
 _ENGINE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
-#: Code objects and line numbers, innermost first.
-RawStack: TypeAlias = tuple[tuple[CodeType, int], ...]
 
-
-def raw_stack() -> RawStack:
+def raw_stack() -> tuple[tuple[CodeType, int], ...]:
     """The callers' code and line numbers, innermost first; cheap enough for every node."""
     found = []
     frame = sys._getframe(2)
@@ -106,7 +103,7 @@ class Operation:
         attributes: constants that belong to it: a shape, a dtype, a flag.
         loop: the innermost loop that it is part of, if any.
         index: its place in the order of creation.
-        stack: where it was made.
+        stack: where it was made, innermost first.
     """
 
     graph: Graph
@@ -117,7 +114,7 @@ class Operation:
     attributes: Mapping[str, Any]
     loop: Loop | None
     index: int
-    stack: RawStack
+    stack: tuple[tuple[CodeType, int], ...]
     outputs: tuple[Tensor, ...] = ()
 
     @property

@@ -48,12 +48,11 @@ def define(op_type: str, *arguments: Any, **options: Any) -> None:
     OPS[op_type] = OpDef(*arguments, **options)
 
 
-def gradient(*op_types: str) -> Callable[[Callable[..., Gradients]], None]:
-    """Decorate the function that makes the gradient nodes of some op types."""
+def gradient(op_type: str) -> Callable[[Callable[..., Gradients]], None]:
+    """Decorate the function that makes the gradient nodes of an op type."""
 
     def add(rule: Callable[..., Gradients]) -> None:
-        for op_type in op_types:
-            OPS[op_type] = OPS[op_type]._replace(gradient=rule)
+        OPS[op_type] = OPS[op_type]._replace(gradient=rule)
 
     return add
 

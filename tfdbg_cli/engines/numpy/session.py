@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -76,7 +76,7 @@ class Session:
         # Nodes never change, so a plan holds whatever is added to the graph later.
         self._plan = lru_cache(make_plan)
         self._closed = False
-        self._default: AbstractContextManager[Any] = nullcontext()
+        self._default = ExitStack()
 
     @property
     def sess_str(self) -> str:
@@ -116,11 +116,7 @@ class Session:
         return self.prepare(fetches, feed_dict).compute()
 
     def prepare(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> PreparedRun:
-        """A run that is only to be computed. For the engine's debugging adapter.
-
-        Raises:
-            TypeError, ValueError, RuntimeError: as `run` raises them.
-        """
+        """A run that is only to be computed. For the engine's debugging adapter."""
         if self._closed:
             raise RuntimeError("The session is closed; make a new one to run anything.")
         elements = [self._element(item, "fetched") for item in flatten_fetches(fetches)]
@@ -164,10 +160,7 @@ class Session:
     def make_callable(
         self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False
     ) -> Callable[..., Any]:
-        """A function that runs the fetches, with the values of ``feed_list`` as its arguments.
-
-        With ``accept_options`` it also takes ``options`` and ``run_metadata``.
-        """
+        """A function that runs the fetches, given the values of ``feed_list``, maybe options."""
         keys = list(feed_list or [])
 
         def call(*values: Any, **keywords: Any) -> Any:
@@ -190,12 +183,11 @@ class Session:
         self._plan.cache_clear()
 
     def __enter__(self) -> Session:
-        self._default = default_session(self)
-        self._default.__enter__()
+        self._default.enter_context(default_session(self))
         return self
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
-        self._default.__exit__(exc_type, exc_value, traceback)
+        self._default.close()
         self.close()
 
 

@@ -50,10 +50,6 @@ def constant(
     Args:
         value: anything that NumPy makes an array of; it is copied.
         dtype: default: float32 for Python floats, int32 for Python ints, else the array's own.
-
-    Raises:
-        TypeError: the value can't be a tensor of that type.
-        ValueError: it can't have that shape.
     """
     made = to_array(value, None if dtype is None else as_dtype(dtype))
     if shape is not None:
@@ -71,11 +67,7 @@ def placeholder(
 
 
 def as_tensor(value: Any, dtype: DType | None = None, name: str = "Const") -> Tensor:
-    """The tensor that a value stands for: itself, a variable's value, or a new constant.
-
-    Raises:
-        TypeError: it is a tensor of another type, or can't be a tensor.
-    """
+    """The tensor that a value stands for: itself, a variable's value, or a new constant."""
     if not isinstance(value, Operand):
         return constant(value, dtype, name=name)
     tensor = value.value()
@@ -192,10 +184,9 @@ def transpose(a: Any, name: str | None = None) -> Tensor:
 
 
 def unique(x: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """The distinct elements of a vector in the order of their first appearance.
+    """The distinct elements ``y`` of a vector as they first appear, and ``idx``: where each is.
 
-    Returns:
-        ``(y, idx)`` with ``x[i] == y[idx[i]]``; both are outputs of one node.
+    ``x[i] == y[idx[i]]``; both are outputs of one node.
     """
     tensor = as_tensor(x)
     op = get_default_graph().create_op("Unique", [tensor], [tensor.dtype, int32], name=name)
@@ -240,8 +231,4 @@ define("Select", pure(np.where), broadcast_shape)
 
 gradient("Identity")(lambda op, grad: [grad])
 gradient("Transpose")(lambda op, grad: [transpose(grad), None])
-
-
-@gradient("Reshape")
-def _reshape(op: Operation, grad: Tensor) -> Gradients:
-    return [reshape(grad, shape(op.inputs[0])), None]
+gradient("Reshape")(lambda op, grad: [reshape(grad, shape(op.inputs[0])), None])

@@ -26,10 +26,7 @@ def while_loop(
     """Repeat ``body`` while ``cond`` holds.
 
     Both get the loop variables as tensors; ``cond`` returns a boolean scalar, ``body`` their next
-    values.
-
-    Returns:
-        The final values: a list, or the tensor itself if there is one loop variable.
+    values. The final values are returned, a single one not in a list.
 
     Raises:
         ValueError: ``body`` returns other types, shapes or numbers of values than it gets.

@@ -278,7 +278,7 @@ def truncated_normal(
     with get_default_graph().name_scope(name or "truncated_normal") as scope:
         mean = as_tensor(mean, wanted, "mean")
         stddev = as_tensor(stddev, wanted, "stddev")
-        drawn = _draw("TruncatedNormal", shape, wanted)
+        drawn = node("TruncatedNormal", [as_tensor(shape, int32, "shape")], wanted)
         return add(multiply(drawn, stddev, name="mul"), mean, name=scope)
 
 
@@ -290,13 +290,9 @@ def random_uniform(
     with get_default_graph().name_scope(name or "random_uniform") as scope:
         low = as_tensor(minval, wanted, "min")
         high = as_tensor(maxval, wanted, "max")
-        drawn = _draw("RandomUniform", shape, wanted)
+        drawn = node("RandomUniform", [as_tensor(shape, int32, "shape")], wanted)
         spread = multiply(drawn, subtract(high, low, name="sub"), name="mul")
         return add(spread, low, name=scope)
-
-
-def _draw(op_type: str, shape: Any, dtype: DType) -> Tensor:
-    return node(op_type, [as_tensor(shape, int32, "shape")], dtype)
 
 
 def _truncated(stream: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -43,12 +43,7 @@ class Variable(Operand):
         initializer: the operation that gives it its initial value.
     """
 
-    def __init__(
-        self,
-        initial_value: Any | Callable[[], Any],
-        trainable: bool = True,
-        name: str | None = None,
-    ) -> None:
+    def __init__(self, initial_value: Any, trainable: bool = True, name: str | None = None) -> None:
         graph = get_default_graph()
         if graph.building.loop is not None:
             raise ValueError("A variable can't be made inside a loop; make it before.")

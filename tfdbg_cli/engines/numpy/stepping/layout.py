@@ -61,10 +61,10 @@ class NodeLayout:
         self.tensors = {t.name: t for tensors in (fed, *self.made) for t in tensors}
         self.makers = {name: at for at, step in enumerate(self.steps) for name in step.outputs}
         self.makers.update((t.name, at) for at, tensors in enumerate(self.made) for t in tensors)
-        loops = [step.node for step in self.steps if step.op_type == "while_loop"]
         self.caveats = [
-            f"The loop {name} is one step: what is inside can be looked at but not overridden."
-            for name in loops
+            f"The loop {item.loop.name} is one step: its inside can be looked at, not overridden."
+            for item in plan
+            if isinstance(item, PlanBlock)
         ]
 
 

@@ -14,16 +14,11 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture
+from tfdbg_cli.engines.kit import stepped
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.fitting import fitted_array, nobody_elses
-from tfdbg_cli.engines.kit.stepped import (
-    GraphStepper,
-    check_overridden,
-    names_to_restore,
-    no_step_done,
-)
 from tfdbg_cli.engines.numpy.dtypes import Array
-from tfdbg_cli.engines.numpy.errors import OpError
+from tfdbg_cli.engines.numpy.errors import OpError, ResourceExhaustedError
 from tfdbg_cli.engines.numpy.executor import DEVICE, PlanBlock, RunState, RunStep
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 from tfdbg_cli.engines.numpy.session import PreparedRun
@@ -32,7 +27,7 @@ from tfdbg_cli.stepping.stepper import Step, StepOutcome
 
 __all__ = ["NumpyStepper"]
 
-#: Of the loops of a shadow.
+#: Of the loops of a shadow: overrides may have made them finite.
 _MOST_ROUNDS = 10_000
 
 
@@ -53,10 +48,6 @@ class _Moment(NamedTuple):
     variables: dict[Operation, Array | None]
 
 
-class _Endless(Exception):
-    """A loop that overrides have made finite goes on and on without them."""
-
-
 class _Shadow(RunStep):
     """What the tensors would be if nothing were overridden.
 
@@ -73,17 +64,17 @@ class _Shadow(RunStep):
                 for item in items[self.done :]:
                     self.run((item,) if item is not None else ())
                     self.done += 1
-        except (OpError, _Endless):
+        except OpError:
             self.done = sys.maxsize
 
     def iterate(self, block: PlanBlock, is_first: bool) -> bool:
         self.rounds += 1
         if self.rounds > _MOST_ROUNDS:
-            raise _Endless
+            raise ResourceExhaustedError(block.loop.pred.op, "The loops go on and on.")
         return super().iterate(block, is_first)
 
 
-class NumpyStepper(GraphStepper):
+class NumpyStepper(stepped.GraphStepper):
     """A run by the code of every run, item by item of its plan.
 
     Kernels write to no array that exists and variables are replaced, so that a step is undone by
@@ -97,6 +88,7 @@ class NumpyStepper(GraphStepper):
 
     engine_name = "numpy"
     can_iterate = True
+    is_over = False
 
     def __init__(self, run: PreparedRun, layout: NodeLayout, graph: Graph) -> None:
         super().__init__()
@@ -104,7 +96,6 @@ class NumpyStepper(GraphStepper):
         self._state = RunState(run.state.variables, run.state.stream)
         self._session_state = run.state
         self._run = replace(run, state=self._state)
-        self._graph = graph
         self._layout = layout
         self.caveats = layout.caveats
         self._values = run.values
@@ -125,17 +116,12 @@ class NumpyStepper(GraphStepper):
         self._clock = Clock()
         self._dump = MemoryDump(graph)
         self._capture: Capture | None = None
-        self._is_over = False
         for tensor, value in run.values.items():
             self._keep(tensor, value, self._clock.now())
 
     @property
     def steps(self) -> Sequence[Step]:
         return self._layout.steps
-
-    @property
-    def is_over(self) -> bool:
-        return self._is_over
 
     def readers(self, tensor_name: str) -> Sequence[int]:
         return self._layout.readers.get(tensor_name, ())
@@ -194,7 +180,7 @@ class NumpyStepper(GraphStepper):
         """
         self._begin()
         if not self._moments:
-            raise no_step_done()
+            raise stepped.no_step_done()
         is_over = self._moments[-1].position < self._position
         self._undo()
         while is_over and self._rounds:
@@ -256,7 +242,7 @@ class NumpyStepper(GraphStepper):
 
     def take_back(self, tensor_name: str) -> None:
         self.check_open()
-        check_overridden(tensor_name, self._overrides)
+        stepped.check_overridden(tensor_name, self._overrides)
         self._begin()
         del self._overrides[tensor_name]
         tensor = self._layout.tensors[tensor_name]
@@ -307,12 +293,12 @@ class NumpyStepper(GraphStepper):
     def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
         self._begin()
         changed = {op.name: (op, old) for op, old in self._changed().items()}
-        names = names_to_restore(variables, changed)
+        names = stepped.names_to_restore(variables, changed)
         self._put_back(self._state, dict(changed[name] for name in names))
         return names
 
-    def graph(self) -> Graph:
-        return self._graph
+    def graph(self) -> Graph | None:
+        return self._dump.graph()
 
     def dump(self) -> MemoryDump:
         """What was computed so far; an overridden tensor has the value that later steps see."""
@@ -342,7 +328,7 @@ class NumpyStepper(GraphStepper):
             value = None if self._error is not None else self._run.result()
         except OpError as error:
             self._error = error
-        self._is_over = True
+        self.is_over = True
         now = self._state.variables
         touched = {op: now.get(op) for each in self._moments for op in each.variables}
         self._put_back(self._session_state, touched)
@@ -363,4 +349,4 @@ class NumpyStepper(GraphStepper):
         self._begin()
         while self._moments:
             self._undo()
-        self._is_over = True
+        self.is_over = True
