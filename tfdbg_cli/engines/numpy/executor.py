@@ -167,17 +167,11 @@ class RunStep:
 
     def _run_op(self, op: Operation) -> None:
         definition = OPS[op.type]
-        values, fed = self.values, self._fed
-        inputs: list[Any] = []
-        for at, tensor in enumerate(op.inputs if op.type != "Merge" else ()):
-            if tensor.variable is None or tensor in fed:
-                inputs.append(values[tensor])
-                if at < definition.ref_inputs:
-                    raise InvalidArgumentError(op, f"{tensor.name} is fed: it can't be changed.")
-            elif op.type == "Assign":
-                inputs.append(None)
-            else:
-                inputs.append(self.state.read(tensor, op))
+        values = self.values
+        inputs = [
+            values[tensor] if tensor.variable is None else self._referred(tensor, op)
+            for tensor in (op.inputs if op.type != "Merge" else ())
+        ]
         try:
             result = definition.kernel(self, op, inputs)
         except OpError:
@@ -189,15 +183,20 @@ class RunStep:
         if op.outputs:
             self._finish(op, (result,) if len(op.outputs) == 1 else result)
 
+    def _referred(self, ref: Tensor, op: Operation) -> Any:
+        if ref not in self._fed:
+            return None if op.type == "Assign" else self.state.read(ref, op)
+        if ref in op.inputs[: OPS[op.type].ref_inputs]:
+            raise InvalidArgumentError(op, f"{ref.name} is fed: it can't be changed.")
+        return self.values[ref]
+
     def _finish(self, op: Operation, results: Sequence[Any]) -> None:
         """Keep and record the outputs of a node."""
-        made = [
-            result if result is None else _as_value(result, tensor.dtype)
-            for tensor, result in zip(op.outputs, results, strict=True)
-        ]
-        for tensor, value in zip(op.outputs, made, strict=True):
-            if value is not None and tensor not in self._fed:
-                self.values[tensor] = value
+        made: list[Any] = []
+        for tensor, result in zip(op.outputs, results, strict=True):
+            made.append(result if result is None else _as_value(result, tensor.dtype))
+            if result is not None and tensor not in self._fed:
+                self.values[tensor] = made[-1]
         if self._recorder is not None:
             self._recorder(op, made)
 

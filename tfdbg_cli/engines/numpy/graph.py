@@ -149,8 +149,12 @@ class Graph:
             name is called exactly like the scope.
         """
         scope = (name or "")[:-1] if not name or name.endswith("/") else self.unique_name(name)
-        with self.building.elsewhere(scope=scope):
+        building = self.building
+        before, building.scope = building.scope, scope
+        try:
             yield scope + "/" if scope else ""
+        finally:
+            building.scope = before
 
     def control_dependencies(
         self, control_inputs: Iterable[Any] | None
