@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from tfdbg_cli.common.errors import UserError
@@ -70,6 +72,48 @@ def _take_back(patch: _Patch) -> None:
             _stacks.pop(place, None)
 
 
+# The constant that stands for what a redirected function calls.
+_INSTEAD = "tfdbg_cli: what is called instead"
+
+
+def _redirected(self: Any, *args: Any, **kwargs: Any) -> Any:
+    instead: Any = "tfdbg_cli: what is called instead"
+    return instead(self, *args, **kwargs)
+
+
+class _Redirection:
+    """A function and the code that it has instead of its own, for as long as that is on.
+
+    Attributes:
+        function: a method that takes any arguments.
+        before: its own code.
+        code: what it has instead.
+        copy: a function with its own code: the code of a frame is that of its function.
+    """
+
+    def __init__(self, function: FunctionType, make: Callable[[Any], Any]) -> None:
+        self.function = function
+        self.before = function.__code__
+        self.copy = FunctionType(
+            self.before, function.__globals__, function.__name__, function.__defaults__
+        )
+        self.copy.__kwdefaults__ = function.__kwdefaults__
+        self.copy.__qualname__ = function.__qualname__
+        ours = make(self.copy)
+        template = _redirected.__code__
+        constants = (ours if item == _INSTEAD else item for item in template.co_consts)
+        self.code = template.replace(co_consts=(*constants,), co_name=self.before.co_name)
+
+    def put(self) -> None:
+        """From now on."""
+        self.function.__code__ = self.code
+
+    def take_back(self) -> None:
+        """As it was; nothing if it has another code by now."""
+        if self.function.__code__ is self.code:
+            self.function.__code__ = self.before
+
+
 class PatchSet:
     """What is replaced together and taken back together.
 
@@ -83,6 +127,7 @@ class PatchSet:
     def __init__(self, framework: str) -> None:
         self._framework = framework
         self._undo: list[Callable[[], None]] = []
+        self._redirections: dict[FunctionType, _Redirection] = {}
 
     def __bool__(self) -> bool:
         return bool(self._undo)
@@ -126,6 +171,34 @@ class PatchSet:
         _put(patch)
         return self._add(lambda: _take_back(patch))
 
+    def redirect(
+        self, function: Any, make: Callable[[Any], Any], also: Callable[[CodeType], None]
+    ) -> bool:
+        """Let a method do something else, where it is: the class that has it isn't touched.
+
+        A class whose attribute is replaced, and every class below it, forgets what is known of its
+        methods. Where a thing is done and undone at each step of a program, that costs more than
+        the thing.
+
+        Args:
+            function: the method.
+            make: gets a function that does what it did, and makes what is to be called instead.
+                What it has made is used again the next time.
+            also: is told of the code that it has then, the first time.
+
+        Returns:
+            Whether it can be done: it takes any arguments and has no variables of functions around.
+        """
+        if type(function) is not FunctionType or not _can_be_redirected(function.__code__):
+            return False
+        known = self._redirections.get(function)
+        if known is None or function.__code__ is not known.before:
+            known = self._redirections[function] = _Redirection(function, make)
+            also(known.code)
+        known.put()
+        self._add(known.take_back)
+        return True
+
     def also(self, do: Callable[[], None], undo: Callable[[], None]) -> Callable[[], None]:
         """Do something else that belongs to it; returns its way back, as `replace` does."""
         do()
@@ -148,6 +221,18 @@ class PatchSet:
         with contextlib.ExitStack() as stack:  # one that fails doesn't keep the others from it
             for undo in self._undo[count:]:
                 stack.callback(undo)
+
+
+def _can_be_redirected(code: CodeType) -> bool:
+    """Whether another code can stand for one: for the same arguments, with the same cells."""
+    template = _redirected.__code__
+    shape = ("co_argcount", "co_posonlyargcount", "co_kwonlyargcount")
+    takes_all = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    return (
+        not code.co_freevars
+        and takes_all == inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+        and all(getattr(code, name) == getattr(template, name) for name in shape)
+    )
 
 
 def _title(owner: Any) -> str:

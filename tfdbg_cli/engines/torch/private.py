@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import importlib
 import operator
 import os
@@ -319,7 +320,11 @@ def keep_out(function: Callable[..., Any]) -> None:
     Where it can't be told, it compiles that frame as well.
     """
     assert isinstance(function, FunctionType)
-    code = function.__code__
+    keep_out_code(function.__code__)
+
+
+def keep_out_code(code: CodeType) -> None:
+    """As `keep_out`, of any function that has this code."""
     skip = getattr(_frames, "skip_code", None)  # in older versions
     if skip is not None:
         skip(code)
@@ -417,6 +422,19 @@ def recompute_codes() -> Iterator[CodeType]:
     hooks = code_of("torch.utils.checkpoint", "_checkpoint_hook", "__init__")
     for inner in hooks.co_consts if hooks is not None else ():
         if isinstance(inner, CodeType) and inner.co_name == "unpack_hook":
+            yield inner
+
+
+def training_codes() -> Iterator[CodeType]:
+    """The code that makes a backward pass or a step, as far as it is known."""
+    step = getattr(getattr(torch.amp, "GradScaler", None), "step", None)
+    for function in (torch.autograd.backward, torch.autograd.grad, step):
+        code = getattr(inspect.unwrap(function), "__code__", None) if function else None
+        if code is not None:  # of what is there when nobody has put anything on top
+            yield code
+    hook = code_of("torch.optim.optimizer", "Optimizer", "profile_hook_step")
+    for inner in hook.co_consts if hook is not None else ():
+        if isinstance(inner, CodeType):
             yield inner
 
 

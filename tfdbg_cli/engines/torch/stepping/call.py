@@ -67,7 +67,7 @@ class SteppedCall:
         watcher, names = self._watch(owner, scopes)
         self._watcher = watcher
         self._sees_all = scopes is None
-        self._is_blind = scopes is not None and not scopes
+        self._sees_calls_only = isinstance(watcher, ScopedLevel) and watcher.sees_calls_only
         self._strand = Coroutine(self._body)
         self._passage = OpGate(self._watcher.recorder.ops, self._pause)
         self._modules = TorchModuleCalls(
@@ -75,8 +75,7 @@ class SteppedCall:
             self._strand,
             owner,
             names,
-            self._runs.around_module,
-            watcher.watches if isinstance(watcher, ScopedLevel) else _always,
+            *self._seen_calls(watcher),
         )
         self._description = self._described(frame)
         self._go_back: Callable[[], None] | None = None
@@ -102,6 +101,17 @@ class SteppedCall:
         if scopes is None:
             return FullLevel(Watch(), named()), named
         return ScopedLevel(named() if scopes else names, scopes, owner), named
+
+    def _seen_calls(
+        self, watcher: FullLevel
+    ) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., bool]]:
+        """What is to be done around a call of a module, around one done again, and of which."""
+        around = self._runs.around_module
+        if not isinstance(watcher, ScopedLevel):
+            return around, around, _always
+        if self._sees_calls_only:
+            return watcher.around_module, _plainly, watcher.watches
+        return around, around, watcher.watches
 
     def _described(self, frame: FrameType | None) -> Description:
         function, args, kwargs = self._call
@@ -163,7 +173,7 @@ class SteppedCall:
         runs = self._runs
         runs.counts[BLOCK] = self._description.number = runs.counts.get(BLOCK, 0) + 1
         unpatch = self._program.watched(
-            self._program.patches.install_calls if self._is_blind else None
+            self._program.patches.see_calls if self._sees_calls_only else None
         )
         leave = self._program.patches.visit(self._modules)
         open_again = runs.set_aside()
@@ -237,8 +247,12 @@ class SteppedCall:
             return str(self._strand.pause(event))
 
 
-def _always(module: Any) -> bool:
+def _always(module: Any, path: str | None) -> bool:
     return True
+
+
+def _plainly(original: Callable[..., Any], module: Any, args: Any, kwargs: Any) -> Any:
+    return original(module, *args, **kwargs)
 
 
 def _nothing() -> None:
