@@ -75,6 +75,7 @@ class TorchModuleCalls(ModuleCalls):
         self._keeps_last = False
         self._ahead: dict[Spot, Any] = {}
         self._given: dict[int, weakref.ref[torch.Tensor]] = {}
+        self._is_at_rest = False
         #: What somebody waits for.
         self.goal: Spot | None = None
 
@@ -88,6 +89,8 @@ class TorchModuleCalls(ModuleCalls):
         self, original: Callable[..., Any], module: torch.nn.Module, args: Any, kwargs: Any
     ) -> Any:
         """A call of the program's."""
+        if self._is_at_rest:
+            return original(module, *args, **kwargs)
         if current_node() is not None:  # of a checkpoint, once more
             return self._again(original, module, args, kwargs)
         known = self._calls.get(id(module))
@@ -123,6 +126,13 @@ class TorchModuleCalls(ModuleCalls):
         if goal is not None and (goal.module is module or goal.module is None):
             return True
         return bool(self._ahead) or self._kept is not None or self._passage.is_waiting
+
+    def rest(self) -> bool:
+        """Nobody drives the program any more; whether there is nothing left to be done for it."""
+        if self._ahead or self._kept is not None:
+            return False
+        self._is_at_rest = True
+        return True
 
     def _path(self, module: torch.nn.Module) -> str | None:
         names = self._names = self._names or self._make_names()

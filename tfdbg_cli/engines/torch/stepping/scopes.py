@@ -13,10 +13,11 @@ import torch
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.modes import remove_function_mode
-from tfdbg_cli.engines.torch.names.scopes import Names
+from tfdbg_cli.engines.torch.names.contexts import ThreadState
+from tfdbg_cli.engines.torch.names.scopes import Leaf, Names
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.private import current_node, training_codes
-from tfdbg_cli.engines.torch.record.op_record import OpRecord
+from tfdbg_cli.engines.torch.record.op_record import OpOutput, OpRecord
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 from tfdbg_cli.stepping.calls import paths_of
@@ -73,6 +74,11 @@ class ScopedLevel(FullLevel):
             return id(module) in self._wanted
         return path in self._paths or not self.sees_calls_only
 
+    def look_away(self) -> None:
+        """Nothing more is to be recorded of the run that goes on."""
+        self._is_blind = True
+        self._scoped.look_away()
+
     def around_module(self, original: Any, module: Any, args: Any, kwargs: Any) -> Any:
         """A call of a module, where nothing else is seen of the program."""
         self.enter_module(module)
@@ -90,7 +96,7 @@ class ScopedLevel(FullLevel):
 
     def leave_module(self, module: Any, output: Any) -> None:
         """The call returns."""
-        if not self._is_blind:
+        if not self._is_blind or self._scoped.is_in:
             super().leave_module(module, output)
 
     def enter_phase(self, phase: str, owner: Any = None) -> None:
@@ -109,15 +115,27 @@ class _ModuleOps(OpRecorder):
 
     Nobody looks at backward passes and steps of optimizers: in the call of a module there is
     hardly ever one.
+
+    Attributes:
+        is_closed: nobody asks for more.
     """
+
+    is_closed = False
 
     def begin(
         self, op: Any, args: Any, kwargs: Mapping[str, Any], frame: FrameType | None
     ) -> OpRecord | None:
         """As `OpRecorder`."""
-        if current_node() is not None or self._is_elsewhere(frame):
+        if self.is_closed or current_node() is not None or self._is_elsewhere(frame):
             return None
         return super().begin(op, args, kwargs, frame)
+
+    def _discover(
+        self, state: ThreadState, tensor: torch.Tensor, frame: FrameType | None
+    ) -> OpOutput:
+        """As `OpRecorder`, but what it is called is of no interest to anybody."""
+        name = f"input/{self._numbering.unnamed()}"
+        return self._leaf(tensor, Leaf(tensor, name, "Input"))
 
     def _is_elsewhere(self, frame: FrameType | None) -> bool:
         top = self.contexts.state().top
@@ -149,6 +167,14 @@ class _ScopedRecorder(RunRecorder):
         self._scopes = scopes
         self.is_in = False
         self.gap = 0
+
+    def look_away(self) -> None:
+        """Record no more. The program may be in an op, which puts the mode back at its end."""
+        self._scopes = frozenset()
+        self.ops.passage = None
+        if isinstance(self.ops, _ModuleOps):
+            self.ops.is_closed = True
+        PROCESS_PATCHES.leave(self)
 
     def _is_own_thread(self) -> bool:
         return threading.get_ident() == self._thread
