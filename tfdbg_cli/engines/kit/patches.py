@@ -47,6 +47,24 @@ class _Patch:
         return True
 
 
+class _Made(NamedTuple):
+    """What stands for an attribute, to be used again.
+
+    Attributes:
+        original: what stood there.
+        make: has made it of that.
+        value: it.
+    """
+
+    original: Any
+    make: Callable[[Any], Any]
+    value: Any
+
+    def is_for(self, original: Any, make: Callable[[Any], Any]) -> bool:
+        """Whether it is what would be made now."""
+        return original is self.original and make == self.make
+
+
 # What lies on top of each other, the lowest first: of two patches of ours the lower one may be
 # taken back first, and is gone when the upper one is.
 _stacks: dict[_Place, list[_Patch]] = {}
@@ -128,6 +146,7 @@ class PatchSet:
         self._framework = framework
         self._undo: list[Callable[[], None]] = []
         self._redirections: dict[FunctionType, _Redirection] = {}
+        self._made: dict[tuple[Any, str], _Made] = {}
 
     def __bool__(self) -> bool:
         return bool(self._undo)
@@ -163,13 +182,18 @@ class PatchSet:
         if original is _MISSING:
             raise UserError(f"{self._framework} has no {_title(owner)}.{name}.")
         before = vars(owner).get(name, _MISSING)
-        made = make(original)
-        if wraps:
-            made = functools.wraps(original)(made)
-        value = staticmethod(made) if isinstance(before, staticmethod) else made
+        known = self._made.get((owner, name))
+        if known is not None and known.is_for(original, make):
+            value = known.value
+        else:
+            made = make(original)
+            if wraps:
+                made = functools.wraps(original)(made)
+            value = staticmethod(made) if isinstance(before, staticmethod) else made
+            self._made[owner, name] = _Made(original, make, value)
         patch = _Patch(owner, name, value, before)
         _put(patch)
-        return self._add(lambda: _take_back(patch))
+        return self._add(functools.partial(_take_back, patch))
 
     def redirect(
         self, function: Any, make: Callable[[Any], Any], also: Callable[[CodeType], None]
@@ -218,9 +242,12 @@ class PatchSet:
         return once
 
     def _undo_from(self, count: int) -> None:
-        with contextlib.ExitStack() as stack:  # one that fails doesn't keep the others from it
-            for undo in self._undo[count:]:
-                stack.callback(undo)
+        try:
+            while len(self._undo) > count:
+                self._undo[-1]()
+        finally:
+            if len(self._undo) > count:  # one that fails doesn't keep the others from it
+                self._undo_from(count)
 
 
 def _can_be_redirected(code: CodeType) -> bool:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import importlib
+import inspect
 import operator
 import os
 import sys
@@ -176,6 +176,8 @@ _included_keys: Callable[[], Any] = _step("_dispatch_tls_local_include_set")
 _excluded_keys: Callable[[], Any] = _step("_dispatch_tls_local_exclude_set")
 #: Inference mode on or off.
 inference_mode: Callable[[bool], Any] = _step("_InferenceMode")
+#: Whether `quiet` isn't on.
+is_function_enabled: Callable[[], bool] = _step("_is_torch_function_enabled")
 #: Undoes `quiet`.
 without_quiet: Callable[[], Any] = _step("_EnableTorchFunction")
 _gradients: tuple[tuple[Callable[[], bool], Callable[[bool], Any]], ...] = (
@@ -204,6 +206,11 @@ def put_gradient_state(state: list[bool]) -> None:
     """Let it be as `gradient_state` has found it."""
     for (_, put), value in zip(_gradients, state, strict=True):
         put(value)
+
+
+def has_saved_hooks() -> bool:
+    """Whether there are hooks for tensors that autograd saves; no if nobody knows."""
+    return _top_saved(True) is not None
 
 
 def take_saved_hooks() -> list[Any]:

@@ -15,8 +15,8 @@ from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.modes import remove_function_mode
 from tfdbg_cli.engines.torch.names.contexts import ThreadState
 from tfdbg_cli.engines.torch.names.scopes import Leaf, Names
-from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.private import current_node, training_codes
+from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.record.op_record import OpOutput, OpRecord
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder

@@ -46,7 +46,7 @@ class TorchStepper(SteppedRun):
         tell: gives the program the thread, with what it is to do, until it has something to say.
         conclude: the capture of the run at its end, with what is to be said in its dump.
         abandon: gives the run up while no step was done; ``None``: nobody can.
-        look_away: lets the program do what is left of the run as if there were no stepper; ``None``:
+        look_away: lets the program do the rest of the run as if there were no stepper; ``None``:
             all of it is looked at.
         sees_all: no op is done that isn't a step.
     """
