@@ -107,6 +107,7 @@ class _Redirection:
         before: its own code.
         code: what it has instead.
         copy: a function with its own code: the code of a frame is that of its function.
+        is_on: whether nobody has taken it back.
     """
 
     def __init__(self, function: FunctionType, make: Callable[[Any], Any]) -> None:
@@ -121,15 +122,23 @@ class _Redirection:
         template = _redirected.__code__
         constants = (ours if item == _INSTEAD else item for item in template.co_consts)
         self.code = template.replace(co_consts=(*constants,), co_name=self.before.co_name)
+        self.is_on = False
+        _redirections[id(self.code)] = self
 
     def put(self) -> None:
         """From now on."""
+        self.is_on = True
         self.function.__code__ = self.code
 
     def take_back(self) -> None:
-        """As it was; nothing if it has another code by now."""
-        if self.function.__code__ is self.code:
-            self.function.__code__ = self.before
+        """As it was; if somebody has put something on top, as soon as that is taken back."""
+        self.is_on = False
+        while (top := _redirections.get(id(self.function.__code__))) and not top.is_on:
+            self.function.__code__ = top.before
+
+
+# By the ids of their codes, which live as long as they.
+_redirections: dict[int, _Redirection] = {}
 
 
 class PatchSet:
