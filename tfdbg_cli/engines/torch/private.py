@@ -202,6 +202,11 @@ def gradient_state() -> list[bool]:
     return [get() for get, _ in _gradients]
 
 
+def has_gradients() -> bool:
+    """Whether all of them are noted, as on a new thread."""
+    return all(get() for get, _ in _gradients)
+
+
 def put_gradient_state(state: list[bool]) -> None:
     """Let it be as `gradient_state` has found it."""
     for (_, put), value in zip(_gradients, state, strict=True):

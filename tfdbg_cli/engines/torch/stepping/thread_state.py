@@ -20,10 +20,12 @@ from tfdbg_cli.engines.torch.private import (
     force_keys,
     function_mode_count,
     gradient_state,
+    has_gradients,
     has_saved_hooks,
     inference_mode,
     is_function_enabled,
     local_keys,
+    modes_below,
     put_gradient_state,
     put_saved_hooks,
     take_saved_hooks,
@@ -79,11 +81,11 @@ def _is_as_new() -> bool:
     included, excluded = local_keys()
     return (
         not function_mode_count()
-        and not dispatch_modes()
+        and not modes_below()
         and (included.raw_repr(), excluded.raw_repr()) == _raw_keys_of_a_new_thread()
         and is_function_enabled()
         and not torch.is_inference_mode_enabled()
-        and all(gradient_state())
+        and has_gradients()
         and not has_saved_hooks()
     )
 
