@@ -359,6 +359,20 @@ def put_compiler_callback(function: Callable[[Any], Any]) -> None:
 
 # What is asked of tensors, modules and the process, one at a time.
 
+_keys_of: Callable[[torch.Tensor], Any] | None = _get("_dispatch_keys", None)
+
+
+@functools.cache
+def _plain_keys() -> Any:
+    """The dispatch keys of a tensor in the memory of the CPU that nothing is special about."""
+    with quiet(), undispatched(), torch.inference_mode(False):
+        return _keys_of(torch.empty(0, device="cpu")) if _keys_of is not None else None
+
+
+def is_plain_on_cpu(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is dense, on the CPU, and nobody's wrapper; no may mean: nobody knows."""
+    return _keys_of is not None and bool(_keys_of(tensor) == _plain_keys())
+
 
 def nonzero_count(tensor: torch.Tensor) -> int:
     """How many elements a sparse tensor holds; 0: nobody knows."""

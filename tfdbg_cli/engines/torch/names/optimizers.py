@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
 import torch
 
-from tfdbg_cli.engines.kit.stacks import USER, Stack, kind_of
+from tfdbg_cli.engines.kit.stacks import USER, kind_of
 
 __all__ = ["Updates"]
 
@@ -41,8 +41,8 @@ class Updates:
         # By address; the tensors are in there so that their addresses stay theirs.
         self._known: dict[int, _Update] = {}
         self._state_count = -1
-        self._seen: set[int] = set()
-        self._foreign: set[int] = set()
+        # Codes that are no closure's, by address.
+        self._own: set[int] = set()
         kind = type(optimizer)
         self._file = "" if kind.__module__.startswith("torch.") else _file_of(kind)
         self.find()
@@ -60,20 +60,18 @@ class Updates:
         found = self._known.get(id(tensor))
         return found.name if found is not None else ""
 
-    def is_closure(self, stack: Stack) -> bool:
-        """Whether an op with this stack is one of a closure that the optimizer calls."""
-        codes = stack.codes()
-        seen = self._seen
-        addresses = {*map(id, codes)}
-        if not addresses <= seen:
-            seen |= addresses
-            self._foreign |= {id(code) for code in codes if self._is_foreign(code)}
-        if addresses.isdisjoint(self._foreign):
+    def is_closure(self, codes: Sequence[CodeType]) -> bool:
+        """Whether an op in these frames, innermost first, is one of a closure of the user's.
+
+        Optimizers call such functions.
+        """
+        if self._own.issuperset(map(id, codes)):
             return False
+        self._own |= {id(code) for code in codes if not self._is_foreign(code)}
         # Modes of the program's do what the optimizer would do by itself.
         modes = [at for at, code in enumerate(codes) if code.co_name in _MODES]
         outside = codes[modes[-1] + 1 :] if modes else codes
-        return any(id(code) in self._foreign for code in outside)
+        return any(id(code) not in self._own for code in outside)
 
     def _is_foreign(self, code: CodeType) -> bool:
         return kind_of(code) == USER and not (

@@ -69,6 +69,7 @@ class CaptureMode(DispatchMode):
         if ops is None or record is None:
             return func(*args, **kwargs)
         if ops.passage is not None:
+            ops.describe()
             try:
                 return ops.passage.perform(ops, record, func, args, kwargs)
             finally:

@@ -1,4 +1,4 @@
-"""The record of one op: small, quick to make, and turned into words only when somebody looks."""
+"""The record of one op: small, quick to make, and put into words only when somebody looks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ if TYPE_CHECKING:
     import torch
 
     from tfdbg_cli.engines.kit.stacks import Stack
-    from tfdbg_cli.engines.torch.names.scopes import ModuleName
+    from tfdbg_cli.engines.torch.names.contexts import RawPlace
+    from tfdbg_cli.engines.torch.names.scopes import Leaf, ModuleName
     from tfdbg_cli.engines.torch.record.holding import Held
     from tfdbg_cli.engines.torch.record.schemas import OpFacts
 
 __all__ = [
     "BACKWARD",
+    "CLEAN_IF_INPUTS_ARE",
     "FORWARD",
+    "JUDGED",
+    "NOT_JUDGED",
     "OPTIMIZER",
     "RECOMPUTE",
     "OpFailure",
@@ -27,6 +31,10 @@ FORWARD = "forward"
 BACKWARD = "backward"
 OPTIMIZER = "optimizer"
 RECOMPUTE = "recompute"
+
+NOT_JUDGED, JUDGED, CLEAN_IF_INPUTS_ARE = range(3)
+
+_reference = weakref.ref
 
 
 class OpOutput:
@@ -43,6 +51,8 @@ class OpOutput:
         offset, stride: where in the storage it lies.
         is_view: it has no memory of its own.
         is_result: the run hands it over: a model's output, what a backward pass begins with.
+        judged: whether its elements were looked at (`NOT_JUDGED`, `JUDGED`), or needn't be, as they
+            are clean if those that it was made of are (`CLEAN_IF_INPUTS_ARE`).
         is_pending: what others wrote to its memory is in it, and nobody has read it yet: its value
             is held as soon as somebody does.
         held: the value; ``None``: nobody asked for it.
@@ -57,6 +67,7 @@ class OpOutput:
         "is_pending",
         "is_result",
         "is_view",
+        "judged",
         "key",
         "offset",
         "reference",
@@ -66,19 +77,15 @@ class OpOutput:
     )
 
     def __init__(self, record: OpRecord, slot: int, tensor: torch.Tensor, key: int) -> None:
-        self._record = weakref.ref(record)
+        self._record = _reference(record)
         self.index = record.index
         self.slot = slot
-        self.is_view = False
-        self.is_pending = False
-        self.is_result = False
+        self.is_view = self.is_pending = self.is_result = False
+        self.judged = NOT_JUDGED
         self.held: Held | None = None
-        self.place(tensor, key)
-
-    def place(self, tensor: torch.Tensor, key: int) -> None:
-        """It is this tensor, in this storage."""
+        # As in `place`: this is done for every output of every op.
         self.key = key
-        self.reference = weakref.ref(tensor)
+        self.reference = _reference(tensor)
         self.dtype = tensor.dtype
         self.device = tensor.device
         self.offset = 0
@@ -91,6 +98,13 @@ class OpOutput:
                 self.stride = tensor.stride()
         except RuntimeError:  # of a nested tensor, which has several shapes
             pass
+
+    def place(self, tensor: torch.Tensor, key: int) -> None:
+        """It is this tensor, in this storage, from now on."""
+        again = OpOutput(self.record, self.slot, tensor, key)
+        self.key, self.reference = key, again.reference
+        self.dtype, self.device = again.dtype, again.device
+        self.offset, self.stride, self.shape = again.offset, again.stride, again.shape
 
     @property
     def record(self) -> OpRecord:
@@ -120,7 +134,8 @@ class OpRecord:
     """One op, or a tensor that was there before (a leaf).
 
     Most attributes of most records have their default, which is the class's: thousands of these are
-    made in a second.
+    made in a second. Names, phases and stacks are those of the class until `describing` has put the
+    record into words.
 
     Attributes:
         index: records are numbered in the order in which they were made.
@@ -140,6 +155,10 @@ class OpRecord:
         overwritten: the tensors, while the op runs.
         constants: its arguments that are no tensors: position or name, value, and so on.
         result: what it returned, where that is no tensor.
+        place: where it happened, until that is put into words.
+        sequence: of the autograd node that it made; -1: it made none.
+        leaf: what a leaf is called, until that is put into words.
+        owner_of: the record of the parameter that an op of an optimizer is about, or its name.
         forward: for ops of a backward pass: the op whose gradient it computes.
         stack: where it was called.
         script: where TorchScript's interpreter was.
@@ -162,6 +181,10 @@ class OpRecord:
     overwritten: list[torch.Tensor] | None = None
     constants: tuple[Any, ...] = ()
     result: Any = None
+    place: RawPlace | None = None
+    sequence = -1
+    leaf: Leaf | None = None
+    owner_of: OpRecord | str | None = None
     forward: OpRecord | None = None
     stack: Stack | None = None
     script: Any = None

@@ -14,14 +14,21 @@ import torch
 
 from tfdbg_cli.common.errors import message_of, one_line
 from tfdbg_cli.common.program_signals import pass_on
-from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.torch.names.contexts import Contexts, ThreadState
 from tfdbg_cli.engines.torch.names.leaves import Leaves
 from tfdbg_cli.engines.torch.names.scopes import Leaf, Names
 from tfdbg_cli.engines.torch.private import is_capturing, quiet, storage_key
+from tfdbg_cli.engines.torch.record.describing import Describer
 from tfdbg_cli.engines.torch.record.holding import Holder
-from tfdbg_cli.engines.torch.record.op_record import OPTIMIZER, OpFailure, OpOutput, OpRecord
+from tfdbg_cli.engines.torch.record.op_record import (
+    CLEAN_IF_INPUTS_ARE,
+    JUDGED,
+    OPTIMIZER,
+    OpFailure,
+    OpOutput,
+    OpRecord,
+)
 from tfdbg_cli.engines.torch.record.schemas import OpFacts, facts_of
 from tfdbg_cli.engines.torch.record.tracking import Tracker
 from tfdbg_cli.engines.torch.record.written import make_written
@@ -48,8 +55,11 @@ class OpRecorder:
         holder: holds them; ``None``: nobody does.
         check: is told of every output as it is made.
 
+    While the program runs an op costs one record, as it comes: what it was given, where the frames
+    stand, what it has made. Whoever asks for `records` gets them in words (`Describer`).
+
     Attributes:
-        records: in the order in which they were begun.
+        raw: in the order in which they were begun; the latest may not be in words yet.
         contexts: the calls that are open.
         failure: the last op that raised.
         troubles: what went wrong in here.
@@ -60,7 +70,6 @@ class OpRecorder:
     def __init__(
         self, names: Names, wanted: WatchMatcher, holder: Holder | None, check: Any = None
     ) -> None:
-        self.records: list[OpRecord] = []
         self.failure: OpFailure | None = None
         self.troubles: list[str] = []
         self.passage: Any = None
@@ -69,21 +78,40 @@ class OpRecorder:
         self.tracker = Tracker()
         self.holder = holder if holder is not None else Holder()
         # Neither of these keeps what keeps it: memory is let go of as soon as a run is.
-        self._name_of = functools.partial(OpRecorder._leaf_name, weakref.proxy(self))
-        self.contexts = Contexts(self._name_of)
+        myself = weakref.proxy(self)
+        self._leaf_of = functools.partial(OpRecorder._record_of_leaf, myself)
+        self.contexts = Contexts(self._leaf_of)
+        self._describer = Describer(self.contexts, functools.partial(OpRecorder._trouble, myself))
+        self.raw = self._describer.raw
         self._holds = holder is not None
         self._wanted = wanted
+        # Whether an op's name says whether its values are held.
+        self.is_eager = not wanted.is_open
         self._check = check
         self._names = names
-        self._leaves = Leaves(names, self._name_of)
-        self._numbering = Numbering()
+        self._leaves = Leaves(names, self._leaf_of)
         self._indices = itertools.count()
+        self._unnamed = itertools.count()
         # Records with a lower index are from before the run.
         self._begins_at = 0
         self._is_ahead = False
         self._is_over = False
         self._kept: list[OpOutput] = []  # at the end
         self._has_pending = False
+
+    @property
+    def records(self) -> list[OpRecord]:
+        """In the order in which they were begun, in words."""
+        return self._describer.records()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.raw)
+
+    def has_written(self, start: int) -> bool:
+        """Whether an op has written to memory since there were so many records."""
+        return any(record.overwrites for record in self.raw[start:])
 
     # What the modes call. None of it raises.
 
@@ -120,6 +148,7 @@ class OpRecorder:
 
     def failed(self, record: OpRecord, error: Exception) -> None:
         """It has raised."""
+        self.describe()
         record.time = time.perf_counter_ns()
         record.error = f"{type(error).__name__}: {message_of(error)}"
         inputs = tuple(output.name for output in record.inputs)
@@ -167,6 +196,10 @@ class OpRecorder:
         if text not in self.troubles:
             self.troubles.append(text)
 
+    def describe(self) -> None:
+        """Put all records into words, up to now."""
+        self._describer.records()
+
     # The two halves of an op.
 
     def _begin(
@@ -186,15 +219,15 @@ class OpRecorder:
         constants: list[Any] = []
         has_list = False
         if not facts.is_source:
-            known, writes = self.tracker.known, self.tracker.writes
+            known, writes, begins_at = self.tracker.known, self.tracker.writes, self._begins_at
             for place, value in (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args):
                 if isinstance(value, _Tensor):
                     output = known.get(id(value))
                     if (
                         output is None
                         or output.reference() is not value
-                        or output.index < self._begins_at
-                        or output.key in writes
+                        or output.index < begins_at
+                        or (output.key in writes and writes[output.key][-1] is not output)
                     ):
                         output = self._input(state, value, frame)
                     inputs.append(output)
@@ -216,18 +249,14 @@ class OpRecorder:
             record.constants = (*constants,)
         if state.api is not None:
             record.api = state.api
-        self.contexts.place(state, record, frame)
+        self.contexts.note(state, record, frame)
         if record.phase == OPTIMIZER and not has_list:
-            owner = self._owner(state, record, args)
-            if owner:
-                record.owner = owner
-                record.prefix = f"{record.prefix}{owner}/"
-        record.base = record.prefix + facts.op_type
-        record.name = self._numbering.name(record.base)
+            record.owner_of = self._owner(state, record, args)
         if facts.writes or facts.out:
             self._before_write(facts, record, args, kwargs)
-        state.made(record)
-        self.records.append(record)
+        self.raw.append(record)
+        if self.is_eager:
+            self.describe()
         return record
 
     def _end(self, record: OpRecord, result: Any) -> None:
@@ -273,10 +302,9 @@ class OpRecorder:
             if not each.record.is_adopted:
                 self._adopt(each.record)
         record = make_written(next(self._indices), tensor, sources)
-        record.name = self._numbering.name(record.base)
         (output,) = record.outputs
         self.tracker.add(tensor, output)
-        self.records.append(record)
+        self._add(record)
         self.holder.reserve(tensor, output.key)
         self._has_pending = True
         return output
@@ -289,8 +317,12 @@ class OpRecorder:
         output.is_pending = False
         is_held = self._holds and not tensor.is_meta
         record = output.record
-        if is_held and self._wanted.wants(record.name, record.op_type, output.dtype):
+        if is_held and self._wants(record, output):
             output.held = self.holder.hold(tensor, output.key)
+
+    def _wants(self, record: OpRecord, output: OpOutput) -> bool:
+        wanted = self._wanted
+        return wanted.is_open or wanted.wants(record.name, record.op_type, output.dtype)
 
     def _list(
         self, state: ThreadState, values: Any, inputs: list[OpOutput], frame: FrameType | None
@@ -351,22 +383,41 @@ class OpRecorder:
         facts = record.facts
         assert facts is not None
         if key and (facts.may_alias or facts.keeps_elements):
-            is_gradient = record.prefix.endswith(_ACCUMULATE)
-            output.is_view = not is_gradient and any(each.key == key for each in record.inputs)
+            is_view = any(each.key == key for each in record.inputs)
+            output.is_view = is_view and not self.contexts.is_gradient(record)
         if facts.is_late:
             output.is_pending = self._has_pending = True
             self.holder.reserve(tensor, key)
             return
         has_value = not facts.is_uninitialized and output.device.type != "meta"
-        if has_value and not output.is_view and self._check is not None:
-            self._check.add(record, output.slot, tensor)
+        if has_value and self._check is not None:
+            self._judge(record, facts, output, tensor)
         is_watched = self._holds and has_value and (not output.is_view or self._wanted.names_ops)
-        if is_watched and self._wanted.wants(record.name, record.op_type, output.dtype):
+        if is_watched and self._wants(record, output):
             output.held = self.holder.hold(tensor, key)
         else:
             self.holder.reserve(tensor, key)
             if output.is_view and self._has_pending:
                 output.is_pending = any(e.is_pending and e.key == key for e in record.inputs)
+
+    def _judge(
+        self, record: OpRecord, facts: OpFacts, output: OpOutput, tensor: torch.Tensor
+    ) -> None:
+        """Look at the elements of an output, unless they are clean if those of its inputs are."""
+        dtypes: frozenset[torch.dtype] | bool = frozenset() if output.is_view else facts.clean_with
+        may_skip = output.is_view or getattr(self._check, "may_skip", False)
+        if dtypes is False or not may_skip:
+            output.judged = JUDGED
+            self._check.add(record, output.slot, tensor)
+            return
+        dtype = output.dtype
+        for each in () if dtypes is True else record.inputs:
+            if not each.judged or not (each.dtype is dtype or each.dtype in dtypes):
+                if not output.is_view:
+                    output.judged = JUDGED
+                    self._check.add(record, output.slot, tensor)
+                return
+        output.judged = CLEAN_IF_INPUTS_ARE
 
     # Leaves.
 
@@ -385,7 +436,7 @@ class OpRecorder:
                 if output is not None:
                     return output
             return self._leaf(tensor, leaf)
-        name = self._leaves.variable(tensor, frame) or self._numbering.unnamed()
+        name = self._leaves.variable(tensor, frame) or f"tensor_{next(self._unnamed)}"
         return self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
 
     def _known_leaf(
@@ -399,51 +450,60 @@ class OpRecorder:
     def _leaf(self, tensor: torch.Tensor, leaf: Leaf) -> OpOutput:
         record = OpRecord(next(self._indices), leaf.op_type, None, [])
         record.time = time.perf_counter_ns()
-        record.base = leaf.name
-        record.owner = leaf.owner
-        record.name = self._numbering.name(record.base)
+        record.leaf = leaf
+        if leaf.op_type == "State":
+            record.owner_of = leaf.parameter
         output = OpOutput(record, 0, tensor, storage_key(tensor))
         record.outputs.append(output)
         self.tracker.add(tensor, output)
-        self.records.append(record)
+        self._add(record)
         is_held = self._holds and not tensor.is_meta
-        if is_held and self._wanted.wants(record.name, record.op_type, output.dtype):
+        if is_held and self._wants(record, output):
             output.held = self.holder.hold(tensor, output.key, is_owned=True)
+            output.judged = JUDGED  # at the end
         else:
             self.holder.reserve(tensor, output.key)
             if self._check is not None and leaf.op_type in _JUDGED and not tensor.is_meta:
+                output.judged = JUDGED
                 self._check.add(record, 0, tensor)
         return output
 
-    def _leaf_name(self, tensor: torch.Tensor) -> str:
+    def _add(self, record: OpRecord) -> None:
+        self.raw.append(record)
+        if self.is_eager:
+            self.describe()
+
+    def _record_of_leaf(self, tensor: torch.Tensor) -> OpRecord | str:
+        """The record of the leaf that a tensor is, or what it is called."""
         output = self.tracker.find(tensor)
         if output is not None and output.record.facts is None:
-            return output.record.name
+            return output.record
         found = self._leaves.plain_name(tensor)
         if found:
             return found
         if output is None:
             output = self._discover(self.contexts.state(), tensor, None)
-        return output.record.name
+        return output.record
 
     # Names.
 
-    def _owner(self, state: ThreadState, record: OpRecord, args: Any) -> str:
-        """The parameter that an op of an optimizer is about; empty: several, or none."""
+    def _owner(self, state: ThreadState, record: OpRecord, args: Any) -> OpRecord | str | None:
+        """The parameter that an op of an optimizer is about; ``None``: several, or none."""
         updates = state.top.updates if state.top is not None else None
         if updates is None:
-            return ""
+            return None
         for output in record.inputs:
-            if output.record.owner:
-                return output.record.owner
+            owner = output.record.owner_of
+            if owner is not None:
+                return owner
         tensors = [value for value in args if isinstance(value, _Tensor)]
         while True:
             for tensor in tensors:
                 parameter = updates.owner(tensor)
                 if parameter is not None:
-                    return self._leaf_name(parameter).removeprefix("input/")
+                    return self._record_of_leaf(parameter)
             if not tensors or not updates.find():
-                return ""
+                return None
 
     # The beginning of the run.
 
@@ -452,24 +512,25 @@ class OpRecorder:
         self._is_ahead = True
 
     def _is_too_much(self) -> bool:
-        return len(self.records) > _MOST_AHEAD or self.holder.held_bytes > _MOST_BYTES_AHEAD
+        return len(self.raw) > _MOST_AHEAD or self.holder.held_bytes > _MOST_BYTES_AHEAD
 
     def _start_over(self) -> None:
         """Forget all that was recorded: hardly any of it is going to be used by a run."""
-        self.records.clear()
+        self._describer.clear()
         self.holder.close()
         self.tracker = Tracker()
-        self._leaves = Leaves(self._names, self._name_of)
-        self._numbering.clear()
+        self._leaves = Leaves(self._names, self._leaf_of)
+        self._unnamed = itertools.count()
         self.contexts.forget()
 
     def begin_run(self) -> None:
         """What was recorded so far belongs to the run only as far as the run uses it."""
         self._is_ahead = False
-        for record in self.records:
+        for record in self.raw:
             record.is_adopted = False
         self._begins_at = next(self._indices)
-        self._numbering.clear()
+        self._unnamed = itertools.count()
+        self._describer.begin_run()
 
     def _adopt(self, record: OpRecord) -> None:
         """The run uses an op from before: it and all that it depends on belong to it."""
@@ -481,10 +542,14 @@ class OpRecorder:
                 continue
             found[current.index] = current
             pending += [output.record for output in current.inputs]
-        for index in sorted(found):
-            current = found[index]
+        adopted = [found[index] for index in sorted(found)]
+        for current in adopted:
             current.is_adopted = True
-            current.name = self._numbering.name(current.base)
+        self._describer.name_again(adopted)
+        if not self.is_eager:
+            return
+        self.describe()
+        for current in adopted:
             if not self._wanted.wants_name(current.name):
                 for output in current.outputs:
                     if output.held is not None:

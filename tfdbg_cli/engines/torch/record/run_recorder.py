@@ -106,7 +106,7 @@ class RunRecorder:
     @property
     def op_count(self) -> int:
         """How many records there are."""
-        return len(self.ops.records)
+        return self.ops.count
 
     @property
     def held_bytes(self) -> int:
@@ -178,7 +178,7 @@ class RunRecorder:
 
     def has_written(self, start: int) -> bool:
         """Whether an op has written to memory since there were so many."""
-        return any(record.overwrites for record in self.ops.records[start:])
+        return self.ops.has_written(start)
 
     @contextlib.contextmanager
     def on_thread(self) -> Iterator[None]:
@@ -330,6 +330,7 @@ class RunRecorder:
 
     def name_outputs(self, tensors: Mapping[str, Any]) -> None:
         """Say what the program calls tensors at the end of the run."""
+        self.ops.describe()
         for name, value in tensors.items():
             for full, tensor in named_tensors(name, value):
                 output = self.ops.find(tensor)
@@ -346,6 +347,7 @@ class RunRecorder:
         """``node:slot`` of a tensor; empty if the run doesn't know it."""
         with unobserved():
             output = self.ops.find(tensor)
+            self.ops.describe()
         return output.name if output is not None else ""
 
     # What came of it.
