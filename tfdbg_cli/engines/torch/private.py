@@ -19,7 +19,6 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from tfdbg_cli.engines.kit.private_names import PrivateNames
 
@@ -76,6 +75,8 @@ NAMES.require("torch:Tensor._version")
 #: How often a tensor was written to; inference tensors raise.
 write_count: Callable[[torch.Tensor], int] = operator.attrgetter("_version")
 NAMES.require("torch:UntypedStorage._cdata")
+NAMES.require("torch:UntypedStorage._weak_ref")
+_let_go: Callable[[int], None] = NAMES.require("torch:UntypedStorage._free_weak_ref")
 #: Where a storage's own data are, as a number.
 storage_address: Callable[[Any], int] = operator.attrgetter("_cdata")
 #: Lets a function see the code that is about to run; returns the one before. The part of the
@@ -464,12 +465,32 @@ def storage_key(tensor: torch.Tensor) -> int:
         return 0
 
 
-def pin(tensor: torch.Tensor) -> object:
-    """While the result lives, no other storage gets the `storage_key` of this tensor.
+class Pins:
+    """While this lives, no other storage gets the `storage_key` of a tensor that was pinned.
 
     The memory itself is not kept.
     """
-    return StorageWeakRef(tensor.untyped_storage())
+
+    def __init__(self) -> None:
+        # Storage -> how PyTorch refers to it; as `StorageWeakRef`, at a fifth of its price.
+        self._references: dict[int, int] = {}
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._references
+
+    def add(self, key: int, tensor: torch.Tensor) -> None:
+        """Pin the storage of a tensor."""
+        if key not in self._references:
+            self._references[key] = tensor.untyped_storage()._weak_ref()
+
+    def clear(self) -> None:
+        """Let them go."""
+        references, self._references = self._references, {}
+        for reference in references.values():
+            _let_go(reference)
+
+    def __del__(self) -> None:
+        self.clear()
 
 
 _storage_use_count: Callable[[int], int] = _get("_storage_Use_Count", lambda key: 1 << 30)

@@ -7,9 +7,11 @@ Nor is anything said of complex numbers, whose magnitudes may overflow.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 
-__all__ = ["REAL", "clean_with"]
+__all__ = ["CLEAN", "REAL", "CleanRule"]
 
 #: The dtypes of outputs that this is about.
 REAL = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
@@ -39,26 +41,30 @@ _MADE = """
     rand rand_like zero_ zeros zeros_like
 """
 
-_WITH: dict[str, frozenset[torch.dtype]] = {}
-for _text, _dtypes in (
-    (_MOVED, _PLACES),
-    (_JOINED, frozenset({torch.bool})),
-    (_CHOSEN, frozenset()),
-    (_BOUNDED, frozenset()),
-):
-    _WITH |= {f"aten::{_name}": _dtypes for _name in _text.split()}
-_ANYWAY = frozenset(f"aten::{_name}" for _name in _MADE.split())
 
+class CleanRule(NamedTuple):
+    """When the real outputs of an operator are clean.
 
-def clean_with(overload: str) -> frozenset[torch.dtype] | bool:
-    """When an operator's real outputs are clean if its inputs are.
-
-    Args:
-        overload: ``aten::add.Tensor``.
-
-    Returns:
-        Which dtypes besides that of the output its inputs may have; or whether it doesn't even
-        matter what they are.
+    Attributes:
+        dtypes: what its inputs may have besides the dtype of the output, if they are clean.
+        is_certain: it doesn't matter what they are.
     """
-    found = _WITH.get(overload)
-    return found if found is not None else overload in _ANYWAY
+
+    dtypes: frozenset[torch.dtype]
+    is_certain: bool = False
+
+
+_NO_OTHERS: frozenset[torch.dtype] = frozenset()
+
+#: By the full names of overloads: ``aten::relu``, ``aten::max.dim``.
+CLEAN: dict[str, CleanRule] = {
+    f"aten::{_name}": _rule
+    for _names, _rule in (
+        (_MOVED, CleanRule(_PLACES)),
+        (_JOINED, CleanRule(frozenset({torch.bool}))),
+        (_CHOSEN, CleanRule(_NO_OTHERS)),
+        (_BOUNDED, CleanRule(_NO_OTHERS)),
+        (_MADE, CleanRule(_NO_OTHERS, is_certain=True)),
+    )
+    for _name in _names.split()
+}

@@ -6,7 +6,7 @@ import functools
 import itertools
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
@@ -18,12 +18,14 @@ from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.torch.names.contexts import Contexts, ThreadState
 from tfdbg_cli.engines.torch.names.leaves import Leaves
 from tfdbg_cli.engines.torch.names.scopes import Leaf, Names
-from tfdbg_cli.engines.torch.private import is_capturing, quiet, storage_key
+from tfdbg_cli.engines.torch.private import functions_seen, is_capturing, quiet, storage_key
+from tfdbg_cli.engines.torch.record.clean_ops import REAL
 from tfdbg_cli.engines.torch.record.describing import Describer
 from tfdbg_cli.engines.torch.record.holding import Holder
 from tfdbg_cli.engines.torch.record.op_record import (
     CLEAN_IF_INPUTS_ARE,
     JUDGED,
+    NOT_JUDGED,
     OPTIMIZER,
     OpFailure,
     OpOutput,
@@ -34,6 +36,7 @@ from tfdbg_cli.engines.torch.record.tracking import Tracker
 from tfdbg_cli.engines.torch.record.written import make_written
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.updates_by_hand import Update
+from tfdbg_cli.engines.torch.values.layouts import PLAIN
 
 __all__ = ["OpRecorder"]
 
@@ -41,6 +44,7 @@ _Tensor = torch.Tensor
 _ACCUMULATE = "AccumulateGrad/"
 # Leaves that are checked though they aren't held: not the many bytes of a model.
 _JUDGED = frozenset(["Buffer", "Input"])
+_NO_OTHERS: frozenset[torch.dtype] = frozenset()
 # What is recorded before a run begins, which may never come.
 _MOST_AHEAD = 20_000
 _MOST_BYTES_AHEAD = 1 << 30
@@ -132,8 +136,10 @@ class OpRecorder:
         if state.is_busy:
             return None
         try:
-            with quiet():
-                return self._begin(state, op, args, kwargs, frame)
+            if functions_seen():  # it would see every attribute that is read
+                with quiet():
+                    return self._begin(state, op, args, kwargs, frame)
+            return self._begin(state, op, args, kwargs, frame)
         except Exception as error:
             self._trouble(error)
             return None
@@ -141,8 +147,11 @@ class OpRecorder:
     def end(self, record: OpRecord, result: Any) -> None:
         """It is done."""
         try:
-            with quiet():
+            if type(result) in PLAIN and not functions_seen():
                 self._end(record, result)
+            else:  # a class of the program's may see it, too
+                with quiet():
+                    self._end(record, result)
         except Exception as error:
             self._trouble(error)
 
@@ -221,7 +230,8 @@ class OpRecorder:
         if not facts.is_source:
             known, writes, begins_at = self.tracker.known, self.tracker.writes, self._begins_at
             for place, value in (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args):
-                if isinstance(value, _Tensor):
+                kind = type(value)
+                if kind in PLAIN or isinstance(value, _Tensor):
                     output = known.get(id(value))
                     if (
                         output is None
@@ -229,9 +239,10 @@ class OpRecorder:
                         or output.index < begins_at
                         or (output.key in writes and writes[output.key][-1] is not output)
                     ):
-                        output = self._input(state, value, frame)
+                        with quiet():
+                            output = self._input(state, value, frame)
                     inputs.append(output)
-                elif type(value) is list or type(value) is tuple:
+                elif kind is list or kind is tuple:
                     if value and self._list(state, value, inputs, frame):
                         has_list = True
                     else:
@@ -243,7 +254,8 @@ class OpRecorder:
         if self._has_pending and not facts.may_alias:  # making a view reads nothing
             for output in inputs:
                 if output.is_pending and not (facts.is_collective and output.is_late):
-                    self._read(output)
+                    with quiet():
+                        self._read(output)
         record = OpRecord(next(self._indices), facts.op_type, facts, inputs)
         if constants:
             record.constants = (*constants,)
@@ -342,12 +354,18 @@ class OpRecorder:
     def _before_write(
         self, facts: OpFacts, record: OpRecord, args: Any, kwargs: Mapping[str, Any]
     ) -> None:
-        if facts.writes == (0,) and not facts.out and args and isinstance(args[0], _Tensor):
+        if facts.writes == (0,) and not facts.out and args and type(args[0]) in PLAIN:
             record.overwritten = [args[0]]
             record.overwrites = record.inputs[:1]
             if not facts.keeps_elements:
                 self.holder.before_write(storage_key(args[0]))
             return
+        with quiet():
+            self._before_writes(facts, record, args, kwargs)
+
+    def _before_writes(
+        self, facts: OpFacts, record: OpRecord, args: Any, kwargs: Mapping[str, Any]
+    ) -> None:
         tensors = list(_flat(facts.written(args, kwargs)))
         record.overwritten = tensors
         find, before_write = self.tracker.find, self.holder.before_write
@@ -361,11 +379,15 @@ class OpRecorder:
         record.overwrites = overwrites
 
     def _after_write(self, record: OpRecord, overwritten: list[torch.Tensor], result: Any) -> None:
+        assert record.facts is not None
+        if len(overwritten) == 1 and overwritten[0] is result:  # nearly always
+            if not record.facts.keeps_elements:
+                self.tracker.written(record.outputs[0])
+            return
         returned = {id(tensor) for tensor in _flat((result,))}
         for tensor in overwritten:
             if id(tensor) not in returned:
                 self._output(record, tensor)
-        assert record.facts is not None
         if record.facts.keeps_elements:
             return
         addresses = {id(tensor) for tensor in overwritten}
@@ -391,33 +413,27 @@ class OpRecorder:
             return
         has_value = not facts.is_uninitialized and output.device.type != "meta"
         if has_value and self._check is not None:
-            self._judge(record, facts, output, tensor)
+            if output.is_view:
+                output.judged = _judged(output, record.inputs, _NO_OTHERS)
+            else:
+                rule = facts.clean
+                if rule is not None and self._may_skip() and output.dtype in REAL:
+                    inputs = () if rule.is_certain else record.inputs
+                    output.judged = _judged(output, inputs, rule.dtypes)
+                if not output.judged:
+                    output.judged = JUDGED
+                    self._check.add(record, output.slot, tensor)
         is_watched = self._holds and has_value and (not output.is_view or self._wanted.names_ops)
         if is_watched and self._wants(record, output):
             output.held = self.holder.hold(tensor, key)
-        else:
-            self.holder.reserve(tensor, key)
-            if output.is_view and self._has_pending:
-                output.is_pending = any(e.is_pending and e.key == key for e in record.inputs)
-
-    def _judge(
-        self, record: OpRecord, facts: OpFacts, output: OpOutput, tensor: torch.Tensor
-    ) -> None:
-        """Look at the elements of an output, unless they are clean if those of its inputs are."""
-        dtypes: frozenset[torch.dtype] | bool = frozenset() if output.is_view else facts.clean_with
-        may_skip = output.is_view or getattr(self._check, "may_skip", False)
-        if dtypes is False or not may_skip:
-            output.judged = JUDGED
-            self._check.add(record, output.slot, tensor)
             return
-        dtype = output.dtype
-        for each in () if dtypes is True else record.inputs:
-            if not each.judged or not (each.dtype is dtype or each.dtype in dtypes):
-                if not output.is_view:
-                    output.judged = JUDGED
-                    self._check.add(record, output.slot, tensor)
-                return
-        output.judged = CLEAN_IF_INPUTS_ARE
+        self.holder.reserve(tensor, key)
+        if output.is_view and self._has_pending:
+            output.is_pending = any(e.is_pending and e.key == key for e in record.inputs)
+
+    def _may_skip(self) -> bool:
+        """Whether the check need not see what is clean if its inputs are."""
+        return bool(getattr(self._check, "may_skip", False))
 
     # Leaves.
 
@@ -602,6 +618,21 @@ class OpRecorder:
             self._discover(state, tensor, None)
         else:
             self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
+
+
+def _judged(output: OpOutput, inputs: Iterable[OpOutput], dtypes: frozenset[torch.dtype]) -> int:
+    """Whether an output is clean if the inputs are: they may have its dtype, or some others.
+
+    Args:
+        output: of an op that makes nothing bad.
+        inputs: what it was made of.
+        dtypes: the others.
+    """
+    dtype = output.dtype
+    for each in inputs:
+        if not each.judged or not (each.dtype is dtype or each.dtype in dtypes):
+            return NOT_JUDGED
+    return CLEAN_IF_INPUTS_ARE
 
 
 def _flat(values: Any) -> Iterator[torch.Tensor]:

@@ -64,10 +64,10 @@ class Tracker:
         self.known[id(tensor)] = output
         key = output.key
         if key:
-            found = self._in_storage.get(key)
-            if found is None:
-                self._in_storage[key] = output
-            elif isinstance(found, list):
+            found = self._in_storage.setdefault(key, output)
+            if found is output:
+                return
+            if isinstance(found, list):
                 found.append(output)
             else:
                 self._in_storage[key] = [found, output]
