@@ -435,6 +435,10 @@ def recompute_codes() -> Iterator[CodeType]:
             yield inner
 
 
+#: Whether this PyTorch could record a CUDA graph at all.
+MAY_CAPTURE = bool(torch.backends.cuda.is_built())
+
+
 def is_capturing() -> bool:
     """Whether what is done now becomes part of a CUDA graph that the program records.
 
@@ -457,9 +461,16 @@ def unobserved() -> Iterator[None]:
         yield
 
 
+def is_lazy(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is one of PyTorch's lazy backend: asking for its storage is a crash."""
+    return "torch._lazy.ts_backend" in sys.modules and tensor.device.type == "lazy"
+
+
 def storage_key(tensor: torch.Tensor) -> int:
     """What tensors that share memory have in common; 0: the tensor has no storage of its own."""
     try:
+        if is_lazy(tensor):
+            return 0
         return storage_address(tensor.untyped_storage())
     except (RuntimeError, NotImplementedError, AttributeError):
         return 0

@@ -15,7 +15,6 @@ from tfdbg_cli.engines.torch.names.stacks import (
     scope_of_checkpoint,
 )
 from tfdbg_cli.engines.torch.private import NO_SEQUENCE, current_node, next_sequence, sequence_of
-from tfdbg_cli.engines.torch.record.generated import script_place
 from tfdbg_cli.engines.torch.record.op_record import (
     BACKWARD,
     FORWARD,
@@ -36,10 +35,11 @@ _ACCUMULATE = "AccumulateGrad"
 
 
 #: Where an op happens, as it is noted at that moment: its thread, the innermost call there, the
-#: autograd node if it is one of a backward pass, the places of the frames within the call, the
-#: stack that they continue, and where the backward pass was called that a thread without calls of
-#: its own works for. `Contexts.describe` makes words of it.
-RawPlace: TypeAlias = "tuple[ThreadState, OpContext | None, NodeMark | None, list[Any], Any, Any]"
+#: autograd node if it is one of a backward pass, the places of the frames within the call, and the
+#: stack that they continue. `Contexts.describe` makes words of it.
+RawPlace: TypeAlias = (
+    "tuple[ThreadState, OpContext | None, NodeMark | None, tuple[Any, ...], Stack | None]"
+)
 
 
 class NodeMark(NamedTuple):
@@ -50,12 +50,15 @@ class NodeMark(NamedTuple):
         name: of its class.
         leaf: what its parameter is called, or the record of that; ``None``: it is about none.
         thread_count: how many threads have made nodes so far, each with numbers of its own.
+        called_at: where the backward pass was called that a thread without calls of its own
+            works for.
     """
 
     sequence: int
     name: str
     leaf: OpRecord | str | None
     thread_count: int
+    called_at: Stack | None
 
 
 class OpContext:
@@ -149,27 +152,36 @@ class ThreadState:
         self.api = None
 
 
+class _Local(threading.local):
+    """Has a state for each thread, made when it first asks."""
+
+    def __init__(self, states: list[ThreadState]) -> None:
+        super().__init__()
+        self.state = ThreadState()
+        states.append(self.state)
+
+
 class Contexts:
     """The threads of one run.
 
-    What an op asks when it happens is `note`, and costs as little as possible; `describe` makes
-    the names, phases and stacks of it, op after op in the order in which they were noted.
+    `describe` makes words of what was noted of ops (`RawPlace`), one after the other in the order
+    in which they began.
 
     Args:
         leaf_of: what a parameter is called, or the record that is going to be called so.
+
+    Attributes:
+        local: has the ``state`` of the calling thread.
     """
 
     def __init__(self, leaf_of: Callable[[torch.Tensor], OpRecord | str]) -> None:
         self._leaf_of = leaf_of
-        self._local = threading.local()
         self._states: list[ThreadState] = []
+        self.local = _Local(self._states)
 
     def state(self) -> ThreadState:
         """Of the calling thread."""
-        found: ThreadState | None = getattr(self._local, "state", None)
-        if found is None:
-            found = self._local.state = ThreadState()
-            self._states.append(found)
+        found: ThreadState = self.local.state
         return found
 
     def clear(self) -> None:
@@ -198,58 +210,29 @@ class Contexts:
 
     # When an op happens.
 
-    def note(self, state: ThreadState, record: OpRecord, frame: FrameType | None) -> None:
-        """Note where an op happens.
-
-        Args:
-            state: of its thread.
-            record: of the op.
-            frame: that called it.
-        """
+    def mark(self, state: ThreadState, node: Any) -> NodeMark | None:
+        """The autograd node whose work an op on a thread is; ``None``: it is something else's."""
         top = state.top
-        boundary = top.frame if top is not None else None
-        outer: Stack | None = None
-        places: list[Any] = []
-        while frame is not None:
-            if frame is boundary:
-                assert top is not None
-                outer = top.outer
-                break
-            places += (frame.f_code, frame.f_lasti)
-            frame = frame.f_back
-        record.script = script_place()
-        mark = called_at = None
-        node = current_node()
-        if node is not None and (top is None or top.updates is None):
-            sequence = sequence_of(node)
-            if top is None or top.module is None or top.sequence != sequence:
-                mark = state.mark
-                # Several nodes share a number if they have none, or are those of several threads.
-                if (
-                    mark is None
-                    or mark.sequence != sequence
-                    or sequence == NO_SEQUENCE
-                    or len(self._states) > 1
-                ):
-                    mark = state.mark = self._mark(node, sequence)
-                if top is None:
-                    called_at = self._called_elsewhere()
-        elif top is not None and top.updates is not None:
-            is_closure = outer is not None and top.updates.is_closure(places[::2])
-            record.phase = FORWARD if is_closure else OPTIMIZER
-        record.place = (state, top, mark, places, outer, called_at)
-        last = next_sequence() - 1
-        if last != state.last_sequence:
-            # Nodes are numbered as they are made, just before their op reaches the dispatcher.
-            state.last_sequence = record.sequence = last
+        if top is not None and top.updates is not None:
+            return None
+        sequence = sequence_of(node)
+        if top is not None and top.module is not None and top.sequence == sequence:
+            return None
+        mark = state.mark
+        # Several nodes share a number if they have none, or are those of several threads.
+        is_shared = sequence == NO_SEQUENCE or len(self._states) > 1
+        if mark is None or mark.sequence != sequence or is_shared:
+            mark = state.mark = self._mark(state, node, sequence)
+        return mark
 
-    def _mark(self, node: Any, sequence: int) -> NodeMark:
+    def _mark(self, state: ThreadState, node: Any, sequence: int) -> NodeMark:
         leaf: OpRecord | str | None = None
         if sequence == NO_SEQUENCE:
             tensor = getattr(node, "variable", None)
             leaf = self._leaf_of(tensor) if tensor is not None else None
         name = str(node.name()).rpartition("::")[2]
-        return NodeMark(sequence, name, leaf, len(self._states))
+        called_at = self._called_elsewhere() if state.top is None else None
+        return NodeMark(sequence, name, leaf, len(self._states), called_at)
 
     def _called_elsewhere(self) -> Stack | None:
         """Where the backward pass was called that a thread without calls of its own works for."""
@@ -260,10 +243,10 @@ class Contexts:
         """Whether an op hands a gradient over to its parameter."""
         if record.place is None:
             return record.prefix.endswith(f"/{_ACCUMULATE}/")
-        _, _, mark, places, outer, _ = record.place
+        _, _, mark, places, outer = record.place
         if mark is None or mark.name != _ACCUMULATE:
             return False
-        kind = _kind_in(Stack((*places,), outer))
+        kind = _kind_in(Stack(places, outer))
         return kind not in (RECOMPUTE_CODE, USER)
 
     # When somebody wants to know.
@@ -271,14 +254,14 @@ class Contexts:
     def describe(self, record: OpRecord) -> None:
         """Say in words where an op happened: its phase, prefix, module and stack."""
         assert record.place is not None
-        state, top, mark, places, outer, called_at = record.place
+        state, top, mark, places, outer = record.place
         record.place = None
-        record.stack = Stack((*places,), outer)
+        record.stack = Stack(places, outer)
         if record.sequence >= 0:
             state.forward[record.sequence] = record
         if mark is not None:
-            called_at = called_at or _called_at(top)
-            self._describe_in_backward(state, record, mark, called_at)
+            record.called_at = mark.called_at or _called_at(top)
+            self._describe_in_backward(state, record, mark)
         elif top is None:
             record.phase = FORWARD
         elif record.phase == OPTIMIZER:
@@ -290,16 +273,13 @@ class Contexts:
             elif top.phase == BACKWARD:
                 record.called_at = top.outer
 
-    def _describe_in_backward(
-        self, state: ThreadState, record: OpRecord, mark: NodeMark, called_at: Stack | None
-    ) -> None:
+    def _describe_in_backward(self, state: ThreadState, record: OpRecord, mark: NodeMark) -> None:
         if mark is not state.told:
             state.node_prefix, state.node_forward = self._node(state, mark)
             state.told = mark
         forward = state.node_forward
         if forward is not None:
             record.scope, record.module = forward.scope, forward.module
-        record.called_at = called_at
         record.phase, record.prefix = BACKWARD, state.node_prefix
         assert record.stack is not None
         kind = _kind_in(record.stack)

@@ -114,7 +114,7 @@ class ApiMode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is Any to myp
         ops = self._ops
         if ops is None:
             return func(*args, **kwargs) if kwargs else func(*args)
-        state = ops.contexts.state()
+        state = ops.contexts.local.state
         outer = state.api
         if outer is None:
             state.api = func

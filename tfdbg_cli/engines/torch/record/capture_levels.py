@@ -39,6 +39,9 @@ class RecordingLevel(CaptureLevel):
         """Don't record."""
         self.recorder.stop()
 
+    def pause(self) -> None:
+        self.recorder.pause()
+
     def discard(self) -> None:
         self.recorder.end()
 
@@ -77,6 +80,10 @@ class RecordingLevel(CaptureLevel):
     def tensor_name(self, tensor: Any) -> str:
         """``node:slot``."""
         return self.recorder.tensor_name(tensor)
+
+    def name_later(self, tensor: Any) -> Callable[[], str]:
+        """So that nothing is put into words for it now."""
+        return self.recorder.name_later(tensor)
 
     def failed_op(self, error: BaseException) -> str:
         """The node that raised an error; it may since have been raised from or within another."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -133,9 +134,10 @@ class OpOutput:
 class OpRecord:
     """One op, or a tensor that was there before (a leaf).
 
-    Most attributes of most records have their default, which is the class's: thousands of these are
-    made in a second. Names, phases and stacks are those of the class until `describing` has put the
-    record into words.
+    Thousands of these are made in a second, and a processor has more to do with the memory that
+    they take than with making them. So what is noted of every op has a slot; the rest, most of
+    which is known only when `Describer` has put the record into words, has its default in the
+    class.
 
     Attributes:
         index: records are numbered in the order in which they were made.
@@ -170,39 +172,59 @@ class OpRecord:
         is_adopted: it belongs to the run.
     """
 
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "api",
+        "constants",
+        "facts",
+        "index",
+        "inputs",
+        "op_type",
+        "outputs",
+        "overwrites",
+        "overwritten",
+        "owner_of",
+        "phase",
+        "place",
+        "script",
+        "sequence",
+        "time",
+    )
+
     name = ""
     base = ""
-    phase = ""
     prefix = ""
     scope = ""
     module: ModuleName | None = None
     owner = ""
-    overwrites: list[OpOutput] | None = None
-    overwritten: list[torch.Tensor] | None = None
-    constants: tuple[Any, ...] = ()
     result: Any = None
-    place: RawPlace | None = None
-    sequence = -1
     leaf: Leaf | None = None
-    owner_of: OpRecord | str | None = None
     forward: OpRecord | None = None
     stack: Stack | None = None
-    script: Any = None
     called_at: Stack | None = None
-    api: Any = None
-    time = 0
     error = ""
     aliases: list[tuple[int, str]] | None = None
     is_adopted = True
 
     def __init__(
-        self, index: int, op_type: str, facts: OpFacts | None, inputs: list[OpOutput]
+        self, index: int, op_type: str, facts: OpFacts | None, inputs: Sequence[OpOutput]
     ) -> None:
         self.index = index
         self.op_type = op_type
         self.facts = facts
         self.inputs = inputs
         self.outputs: list[OpOutput] = []
+        self.constants: Sequence[Any] = ()
+        self.overwrites: Sequence[OpOutput] | None = None
+        self.overwritten: list[torch.Tensor] | None = None
+        self.owner_of: OpRecord | str | None = None
+        self.api: Any = None
+        self.phase = ""
+        self.place: RawPlace | None = None
+        self.script: Any = None
+        self.sequence = -1
+        self.time = 0
 
 
 class OpFailure(NamedTuple):

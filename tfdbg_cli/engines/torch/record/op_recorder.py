@@ -14,16 +14,28 @@ import torch
 
 from tfdbg_cli.common.errors import message_of, one_line
 from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.torch.names.contexts import Contexts, ThreadState
 from tfdbg_cli.engines.torch.names.leaves import Leaves
+from tfdbg_cli.engines.torch.names.optimizers import Updates
 from tfdbg_cli.engines.torch.names.scopes import Leaf, Names
-from tfdbg_cli.engines.torch.private import functions_seen, is_capturing, quiet, storage_key
+from tfdbg_cli.engines.torch.private import (
+    MAY_CAPTURE,
+    current_node,
+    functions_seen,
+    is_capturing,
+    next_sequence,
+    quiet,
+    storage_key,
+)
 from tfdbg_cli.engines.torch.record.clean_ops import REAL
 from tfdbg_cli.engines.torch.record.describing import Describer
+from tfdbg_cli.engines.torch.record.generated import script_place
 from tfdbg_cli.engines.torch.record.holding import Holder
 from tfdbg_cli.engines.torch.record.op_record import (
     CLEAN_IF_INPUTS_ARE,
+    FORWARD,
     JUDGED,
     NOT_JUDGED,
     OPTIMIZER,
@@ -119,7 +131,7 @@ class OpRecorder:
 
     # What the modes call. None of it raises.
 
-    def begin(
+    def begin(  # noqa: PLR0915
         self, op: Any, args: Any, kwargs: Mapping[str, Any], frame: FrameType | None
     ) -> OpRecord | None:
         """An op is about to be done.
@@ -132,23 +144,95 @@ class OpRecorder:
         Returns:
             Its record so far; ``None``: it is not recorded.
         """
-        state = self.contexts.state()
+        # Everything in one piece: after each op of the program's most of what is called here has
+        # to be fetched into the processor's caches again.
+        state = self.contexts.local.state
         if state.is_busy:
             return None
         try:
             if functions_seen():  # it would see every attribute that is read
                 with quiet():
-                    return self._begin(state, op, args, kwargs, frame)
-            return self._begin(state, op, args, kwargs, frame)
+                    return self.begin(op, args, kwargs, frame)
+            facts = facts_of(op)
+            if facts.is_ignored:
+                return None
+            if self._is_ahead and self._is_too_much():
+                self._start_over()
+            inputs: list[OpOutput] = []
+            constants: list[Any] = []
+            has_list = False
+            if not facts.is_source:
+                tracker, begins_at = self.tracker, self._begins_at
+                known, writes = tracker.known, tracker.writes
+                given = (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args)
+                for place, value in given:
+                    kind = type(value)
+                    if kind in PLAIN or isinstance(value, _Tensor):
+                        output = known.get(id(value))
+                        if (
+                            output is None
+                            or output.reference() is not value
+                            or output.index < begins_at
+                            or (output.key in writes and writes[output.key][-1] is not output)
+                        ):
+                            with quiet():
+                                output = self._input(state, value, frame)
+                        inputs.append(output)
+                    elif kind is list or kind is tuple:
+                        if value and self._list(state, value, inputs, frame):
+                            has_list = True
+                        else:
+                            constants += (place, value)
+                    elif value is not None:
+                        constants += (place, value)
+            if MAY_CAPTURE and is_capturing():
+                return None
+            if self._has_pending and not facts.may_alias:  # making a view reads nothing
+                self._read_pending(facts, inputs)
+            record = OpRecord(next(self._indices), facts.op_type, facts, (*inputs,))
+            if constants:
+                record.constants = (*constants,)
+            record.api = state.api
+            record.script = script_place()
+            top = state.top
+            boundary = top.frame if top is not None else None
+            outer: Stack | None = None
+            places: list[Any] = []
+            while frame is not None:
+                if frame is boundary:
+                    assert top is not None
+                    outer = top.outer
+                    break
+                places += (frame.f_code, frame.f_lasti)
+                frame = frame.f_back
+            node = current_node()
+            mark = self.contexts.mark(state, node) if node is not None else None
+            record.place = (state, top, mark, (*places,), outer)
+            last = next_sequence() - 1
+            if last != state.last_sequence:
+                # Nodes are numbered as they are made, just before their op gets here.
+                state.last_sequence = record.sequence = last
+            if top is not None and top.updates is not None:
+                self._update(record, top.updates, args, has_list)
+            if facts.writes or facts.out:
+                self._before_write(facts, record, args, kwargs)
+            self.raw.append(record)
+            if self.is_eager:
+                self.describe()
+            return record
         except Exception as error:
             self._trouble(error)
             return None
 
     def end(self, record: OpRecord, result: Any) -> None:
         """It is done."""
+        record.time = time.perf_counter_ns()
         try:
             if type(result) in PLAIN and not functions_seen():
-                self._end(record, result)
+                self._output(record, result)
+                if record.overwritten is not None:
+                    self._after_write(record, record.overwritten, result)
+                    record.overwritten = None
             else:  # a class of the program's may see it, too
                 with quiet():
                     self._end(record, result)
@@ -209,70 +293,7 @@ class OpRecorder:
         """Put all records into words, up to now."""
         self._describer.records()
 
-    # The two halves of an op.
-
-    def _begin(
-        self,
-        state: ThreadState,
-        op: Any,
-        args: Any,
-        kwargs: Mapping[str, Any],
-        frame: FrameType | None,
-    ) -> OpRecord | None:
-        facts = facts_of(op)
-        if facts.is_ignored:
-            return None
-        if self._is_ahead and self._is_too_much():
-            self._start_over()
-        inputs: list[OpOutput] = []
-        constants: list[Any] = []
-        has_list = False
-        if not facts.is_source:
-            known, writes, begins_at = self.tracker.known, self.tracker.writes, self._begins_at
-            for place, value in (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args):
-                kind = type(value)
-                if kind in PLAIN or isinstance(value, _Tensor):
-                    output = known.get(id(value))
-                    if (
-                        output is None
-                        or output.reference() is not value
-                        or output.index < begins_at
-                        or (output.key in writes and writes[output.key][-1] is not output)
-                    ):
-                        with quiet():
-                            output = self._input(state, value, frame)
-                    inputs.append(output)
-                elif kind is list or kind is tuple:
-                    if value and self._list(state, value, inputs, frame):
-                        has_list = True
-                    else:
-                        constants += (place, value)
-                elif value is not None:
-                    constants += (place, value)
-        if is_capturing():
-            return None
-        if self._has_pending and not facts.may_alias:  # making a view reads nothing
-            for output in inputs:
-                if output.is_pending and not (facts.is_collective and output.is_late):
-                    with quiet():
-                        self._read(output)
-        record = OpRecord(next(self._indices), facts.op_type, facts, inputs)
-        if constants:
-            record.constants = (*constants,)
-        if state.api is not None:
-            record.api = state.api
-        self.contexts.note(state, record, frame)
-        if record.phase == OPTIMIZER and not has_list:
-            record.owner_of = self._owner(state, record, args)
-        if facts.writes or facts.out:
-            self._before_write(facts, record, args, kwargs)
-        self.raw.append(record)
-        if self.is_eager:
-            self.describe()
-        return record
-
     def _end(self, record: OpRecord, result: Any) -> None:
-        record.time = time.perf_counter_ns()
         if isinstance(result, _Tensor):
             self._output(record, result)
         elif type(result) is tuple or type(result) is list:
@@ -317,7 +338,6 @@ class OpRecorder:
         (output,) = record.outputs
         self.tracker.add(tensor, output)
         self._add(record)
-        self.holder.reserve(tensor, output.key)
         self._has_pending = True
         return output
 
@@ -331,6 +351,12 @@ class OpRecorder:
         record = output.record
         if is_held and self._wants(record, output):
             output.held = self.holder.hold(tensor, output.key)
+
+    def _read_pending(self, facts: OpFacts, inputs: Iterable[OpOutput]) -> None:
+        for output in inputs:
+            if output.is_pending and not (facts.is_collective and output.is_late):
+                with quiet():
+                    self._read(output)
 
     def _wants(self, record: OpRecord, output: OpOutput) -> bool:
         wanted = self._wanted
@@ -409,7 +435,6 @@ class OpRecorder:
             output.is_view = is_view and not self.contexts.is_gradient(record)
         if facts.is_late:
             output.is_pending = self._has_pending = True
-            self.holder.reserve(tensor, key)
             return
         has_value = not facts.is_uninitialized and output.device.type != "meta"
         if has_value and self._check is not None:
@@ -427,7 +452,6 @@ class OpRecorder:
         if is_watched and self._wants(record, output):
             output.held = self.holder.hold(tensor, key)
             return
-        self.holder.reserve(tensor, key)
         if output.is_view and self._has_pending:
             output.is_pending = any(e.is_pending and e.key == key for e in record.inputs)
 
@@ -477,11 +501,9 @@ class OpRecorder:
         if is_held and self._wants(record, output):
             output.held = self.holder.hold(tensor, output.key, is_owned=True)
             output.judged = JUDGED  # at the end
-        else:
-            self.holder.reserve(tensor, output.key)
-            if self._check is not None and leaf.op_type in _JUDGED and not tensor.is_meta:
-                output.judged = JUDGED
-                self._check.add(record, 0, tensor)
+        elif self._check is not None and leaf.op_type in _JUDGED and not tensor.is_meta:
+            output.judged = JUDGED
+            self._check.add(record, 0, tensor)
         return output
 
     def _add(self, record: OpRecord) -> None:
@@ -503,23 +525,30 @@ class OpRecorder:
 
     # Names.
 
-    def _owner(self, state: ThreadState, record: OpRecord, args: Any) -> OpRecord | str | None:
-        """The parameter that an op of an optimizer is about; ``None``: several, or none."""
-        updates = state.top.updates if state.top is not None else None
-        if updates is None:
-            return None
+    def _update(self, record: OpRecord, updates: Updates, args: Any, has_list: bool) -> None:
+        """Say whether an op is an optimizer's own, and which parameter it is about."""
+        assert record.place is not None
+        _, _, _, places, outer = record.place
+        if outer is not None and updates.is_closure(places[::2]):
+            record.phase = FORWARD
+            return
+        record.phase = OPTIMIZER
+        if has_list:
+            return
         for output in record.inputs:
             owner = output.record.owner_of
             if owner is not None:
-                return owner
+                record.owner_of = owner
+                return
         tensors = [value for value in args if isinstance(value, _Tensor)]
         while True:
             for tensor in tensors:
                 parameter = updates.owner(tensor)
                 if parameter is not None:
-                    return self._record_of_leaf(parameter)
+                    record.owner_of = self._record_of_leaf(parameter)
+                    return
             if not tensors or not updates.find():
-                return None
+                return
 
     # The beginning of the run.
 

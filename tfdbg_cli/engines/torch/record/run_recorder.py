@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
 import time
@@ -38,6 +39,7 @@ from tfdbg_cli.engines.torch.record.op_record import (
     OPTIMIZER,
     RECOMPUTE,
     OpFailure,
+    OpOutput,
     OpRecord,
 )
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
@@ -139,6 +141,13 @@ class RunRecorder:
             guest.is_busy = True
         self._remove()
         PROCESS_PATCHES.leave(self)
+
+    def pause(self) -> None:
+        """Don't record for a moment: `start` or `end` follows on this thread."""
+        self.is_on = False
+        for guest in self._guests:
+            guest.is_busy = True
+        self._remove()
 
     def end(self) -> None:
         """Don't record any more, for good.
@@ -345,10 +354,19 @@ class RunRecorder:
 
     def tensor_name(self, tensor: torch.Tensor) -> str:
         """``node:slot`` of a tensor; empty if the run doesn't know it."""
+        return self.name_later(tensor)()
+
+    def name_later(self, tensor: torch.Tensor) -> Callable[[], str]:
+        """Gives ``node:slot`` of what a tensor is now."""
         with unobserved():
             output = self.ops.find(tensor)
-            self.ops.describe()
-        return output.name if output is not None else ""
+        return functools.partial(self._name_of, output)
+
+    def _name_of(self, output: OpOutput | None) -> str:
+        if output is None:
+            return ""
+        self.ops.describe()
+        return output.name
 
     # What came of it.
 

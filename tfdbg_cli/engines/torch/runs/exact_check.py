@@ -17,12 +17,12 @@ from tfdbg_cli.engines.torch.private import (
     is_plain_on_cpu,
     is_zero,
     quiet,
+    top_interpreter,
     undispatched,
 )
 from tfdbg_cli.engines.torch.runs.suspect_check import (
     CHECKED_DTYPES,
     SumChecks,
-    is_transformed,
     is_unobserved,
 )
 from tfdbg_cli.engines.torch.values.layouts import PLAIN, is_freed, is_plain, undisturbed
@@ -107,9 +107,13 @@ class Verdicts(Generic[_Key]):
             dtype = tensor.dtype
             if dtype not in CHECKED_DTYPES:
                 return
-            if dtype in _FLOATING and type(tensor) in PLAIN and not is_transformed():
+            if dtype in _FLOATING and type(tensor) in PLAIN and top_interpreter() is None:
                 if is_plain_on_cpu(tensor):
-                    if is_unobserved(tensor) and not is_freed(tensor):
+                    there = tensor.untyped_storage().nbytes()
+                    is_simple = not tensor.storage_offset() and tensor.is_contiguous()
+                    if not (is_simple and there >= tensor.nbytes) and is_freed(tensor):
+                        return
+                    if is_unobserved(tensor):
                         # The sum is ten times faster than looking at each element.
                         if not cmath.isfinite(tensor.sum().item()):
                             self._judge(key, slot, tensor)
@@ -142,11 +146,14 @@ class Verdicts(Generic[_Key]):
                 self._keep(key, slot, tensor)
 
     def _reduce(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
-        # The largest magnitude is finite only if all are, and never overflows.
         with undispatched(), below_autograd():
-            largest = torch.linalg.vector_norm(tensor, math.inf)
+            if tensor.is_cuda:
+                # The largest magnitude is finite only if all are, and never overflows: one kernel.
+                found = torch.linalg.vector_norm(tensor, math.inf)
+            else:  # zeros, or nan in place of what is bad, by operators that every device has
+                found = (tensor - tensor).sum()
         self._doubt()
-        self._others.add_total(key, slot, largest)
+        self._others.add_total(key, slot, found)
 
     def _doubt(self) -> None:
         """Something is bad, or may be: it isn't known yet."""

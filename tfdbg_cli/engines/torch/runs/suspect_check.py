@@ -103,7 +103,12 @@ class SumChecks(Generic[_Key]):
             self._totals.append((key, slot, None))
 
     def add_total(self, key: _Key, slot: int, total: torch.Tensor) -> None:
-        """As `add`, of a tensor that somebody has reduced to a number, finite if it is clean."""
+        """As `add`, of a tensor that somebody has reduced.
+
+        Args:
+            key, slot: as for `add`.
+            total: a number that is finite if the tensor is clean.
+        """
         self._totals.append((key, slot, total))
 
     def _add_parts(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
@@ -132,12 +137,13 @@ class SumChecks(Generic[_Key]):
                 try:
                     if device.type == "cuda":  # they may have been summed in several streams
                         torch.cuda.synchronize(device)
-                    found = torch.cat([_are_bad(group) for _, group in groups]).tolist()
+                    found = torch.cat([_are_clean(group) for _, group in groups]).tolist()
                 except Exception as error:  # everything on a device that fails is looked at
                     pass_on(error)
                     continue
-                for at, is_bad in zip((at for ats, _ in groups for at in ats), found, strict=True):
-                    verdicts[at] = is_bad
+                places = (at for ats, _ in groups for at in ats)
+                for at, is_clean in zip(places, found, strict=True):
+                    verdicts[at] = not is_clean
         return verdicts
 
     def _groups(
@@ -156,9 +162,9 @@ class SumChecks(Generic[_Key]):
         return devices
 
 
-def _are_bad(totals: list[torch.Tensor]) -> torch.Tensor:
+def _are_clean(totals: list[torch.Tensor]) -> torch.Tensor:
     stacked = torch.stack(totals)
-    return stacked if stacked.dtype is torch.bool else ~torch.isfinite(stacked)
+    return ~stacked if stacked.dtype is torch.bool else torch.isfinite(stacked)
 
 
 def is_transformed() -> bool:
