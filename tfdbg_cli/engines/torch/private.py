@@ -20,7 +20,6 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from tfdbg_cli.engines.kit.private_names import PrivateNames
 
@@ -77,6 +76,8 @@ NAMES.require("torch:Tensor._version")
 #: How often a tensor was written to; inference tensors raise.
 write_count: Callable[[torch.Tensor], int] = operator.attrgetter("_version")
 NAMES.require("torch:UntypedStorage._cdata")
+NAMES.require("torch:UntypedStorage._weak_ref")
+_let_go: Callable[[int], None] = NAMES.require("torch:UntypedStorage._free_weak_ref")
 #: Where a storage's own data are, as a number.
 storage_address: Callable[[Any], int] = operator.attrgetter("_cdata")
 #: Lets a function see the code that is about to run; returns the one before. The part of the
@@ -376,6 +377,20 @@ def put_compiler_callback(function: Callable[[Any], Any]) -> None:
 
 # What is asked of tensors, modules and the process, one at a time.
 
+_keys_of: Callable[[torch.Tensor], Any] | None = _get("_dispatch_keys", None)
+
+
+@functools.cache
+def _plain_keys() -> Any:
+    """The dispatch keys of a tensor in the memory of the CPU that nothing is special about."""
+    with quiet(), undispatched(), torch.inference_mode(False):
+        return _keys_of(torch.empty(0, device="cpu")) if _keys_of is not None else None
+
+
+def is_plain_on_cpu(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is dense, on the CPU, and nobody's wrapper; no may mean: nobody knows."""
+    return _keys_of is not None and bool(_keys_of(tensor) == _plain_keys())
+
 
 def nonzero_count(tensor: torch.Tensor) -> int:
     """How many elements a sparse tensor holds; 0: nobody knows."""
@@ -450,6 +465,10 @@ def training_codes() -> Iterator[CodeType]:
             yield inner
 
 
+#: Whether this PyTorch could record a CUDA graph at all.
+MAY_CAPTURE = bool(torch.backends.cuda.is_built())
+
+
 def is_capturing() -> bool:
     """Whether what is done now becomes part of a CUDA graph that the program records.
 
@@ -472,20 +491,47 @@ def unobserved() -> Iterator[None]:
         yield
 
 
+def is_lazy(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is one of PyTorch's lazy backend: asking for its storage is a crash."""
+    return "torch._lazy.ts_backend" in sys.modules and tensor.device.type == "lazy"
+
+
 def storage_key(tensor: torch.Tensor) -> int:
     """What tensors that share memory have in common; 0: the tensor has no storage of its own."""
     try:
+        if is_lazy(tensor):
+            return 0
         return storage_address(tensor.untyped_storage())
     except (RuntimeError, NotImplementedError, AttributeError):
         return 0
 
 
-def pin(tensor: torch.Tensor) -> object:
-    """While the result lives, no other storage gets the `storage_key` of this tensor.
+class Pins:
+    """While this lives, no other storage gets the `storage_key` of a tensor that was pinned.
 
     The memory itself is not kept.
     """
-    return StorageWeakRef(tensor.untyped_storage())
+
+    def __init__(self) -> None:
+        # Storage -> how PyTorch refers to it; as `StorageWeakRef`, at a fifth of its price.
+        self._references: dict[int, int] = {}
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._references
+
+    def add(self, key: int, tensor: torch.Tensor) -> None:
+        """Pin the storage of a tensor."""
+        if key not in self._references:
+            self._references[key] = tensor.untyped_storage()._weak_ref()
+
+    def clear(self) -> None:
+        """Let them go."""
+        references, self._references = self._references, {}
+        for reference in references.values():
+            _let_go(reference)
+
+    def __del__(self) -> None:
+        self.clear()
 
 
 _storage_use_count: Callable[[int], int] = _get("_storage_Use_Count", lambda key: 1 << 30)

@@ -70,18 +70,22 @@ class Leaf:
     """A tensor that no op of the run has made, by the name that it has in the model.
 
     Attributes:
-        name: ``fc1.weight``.
+        name: ``fc1.weight``; what comes before the name of the parameter that it belongs to.
         op_type: ``Parameter``, ``Buffer``, ``State`` or ``Input``.
-        owner: of a state: its parameter.
+        parameter: the record of that parameter, or its name; ``None``: it belongs to none.
+        rest: what comes after its name.
     """
 
-    __slots__ = ("name", "op_type", "owner", "reference")
+    __slots__ = ("name", "op_type", "parameter", "reference", "rest")
 
-    def __init__(self, tensor: torch.Tensor, name: str, op_type: str, owner: str = "") -> None:
+    def __init__(
+        self, tensor: torch.Tensor, name: str, op_type: str, parameter: Any = None, rest: str = ""
+    ) -> None:
         self.reference = weakref.ref(tensor)
-        self.owner = owner
+        self.parameter = parameter
         self.name = name
         self.op_type = op_type
+        self.rest = rest
 
 
 class Names:
