@@ -215,6 +215,8 @@ class RunLife(ABC, Generic[R]):
             try:
                 host.close_run(run.handle, capture)
             finally:
+                if watcher is not None:
+                    watcher.close()
                 run.description.forget()
                 self._last = None
         self.look_ahead(host)

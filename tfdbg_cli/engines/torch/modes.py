@@ -56,6 +56,10 @@ def renew_mode(mode: Any) -> None:
 
 def insert_mode(mode: Any) -> None:
     """Put a dispatch mode below all modes of the program; nothing if it is there already."""
+    if not modes_below():
+        push_dispatch_mode(mode)
+        _renew_flags()
+        return
     if is_inserted(mode):
         return
     above = [found for found in _stack() if not is_infrastructure(found)]

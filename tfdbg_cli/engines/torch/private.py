@@ -14,7 +14,7 @@ import importlib
 import operator
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
@@ -187,6 +187,10 @@ _top_saved: Callable[[bool], Any] = _get(
 )
 _pop_saved: Callable[[], None] = _step("_autograd._pop_saved_tensors_default_hooks")
 _push_saved: Callable[[Any, Any], None] = _step("_autograd._push_saved_tensors_default_hooks")
+
+
+#: Whether autocast is on, for whatever device.
+any_autocast: Callable[[], bool] = _get("_is_any_autocast_enabled", lambda: True)
 
 
 def local_keys() -> tuple[Any, Any]:
@@ -440,6 +444,19 @@ def unobserved() -> Iterator[None]:
     """What is done inside is seen by no mode, no subclass and no autograd."""
     with quiet(), torch.no_grad(), undispatched():
         yield
+
+
+@contextlib.contextmanager
+def without_hooks(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
+    """Hooks for the gradients of tensors aren't called within."""
+    found = [(each, each._backward_hooks) for each in tensors if each._backward_hooks]
+    for tensor, _ in found:
+        tensor._backward_hooks = None
+    try:
+        yield
+    finally:
+        for tensor, hooks in found:
+            tensor._backward_hooks = hooks
 
 
 def storage_key(tensor: torch.Tensor) -> int:

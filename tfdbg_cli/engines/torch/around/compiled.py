@@ -173,7 +173,8 @@ _stance: _Stance | None = None
 
 def _wanted(callback: Any) -> Any:
     """What a compiled region is to go on with."""
-    return None if _stance is not None and callable(callback) else callback
+    is_off = _stance is not None and _stance.is_on
+    return None if is_off and callable(callback) else callback
 
 
 class CompiledCode:
@@ -194,6 +195,16 @@ class CompiledCode:
             _take_stance()
             return
         self._patches.replace(torch, "compile", self._taking, wraps=False)
+
+    def pause(self) -> None:
+        """Compiled code runs compiled, until `resume`."""
+        if _stance is not None:
+            _stance.is_on = False
+
+    def resume(self) -> None:
+        """The while goes on."""
+        if _stance is not None:
+            _stance.is_on = True
 
     def leave(self) -> None:
         """It ends."""
@@ -236,7 +247,7 @@ def _leave_stance() -> None:
 
 
 def _stay_away(callback: Any) -> Any:
-    if callable(callback) and _stance is not None:
+    if callable(callback) and _stance is not None and _stance.is_on:
         _stance.was_asked = True
         callback = None
     return set_callback(callback)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.modes import remove_function_mode
 from tfdbg_cli.engines.torch.names.scopes import Names
@@ -134,9 +135,9 @@ class _ScopedRecorder(RunRecorder):
             super()._remove()  # it was put back for the module around this one
         self._settle()
 
-    def enter_phase(self, phase: str, owner: Any = None) -> None:
+    def enter_phase(self, phase: str, owner: Any = None, outer: Stack | None = None) -> None:
         """As `RunRecorder`."""
-        super().enter_phase(phase, owner)
+        super().enter_phase(phase, owner, outer)
         self._settle()
 
     def leave_phase(self) -> None:

@@ -1,0 +1,506 @@
+"""Watches a run at the borders of its modules, and looks into one when something bad comes out."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.dumps.dump import bound
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.kit.levels import MODULES, CaptureLevel
+from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
+from tfdbg_cli.engines.torch.names.sites import tensors_in
+from tfdbg_cli.engines.torch.private import parameters_of, quiet
+from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
+from tfdbg_cli.engines.torch.record.run_recorder import Names
+from tfdbg_cli.engines.torch.runs.exact_check import Verdicts
+from tfdbg_cli.engines.torch.runs.module_calls import (
+    Border,
+    Gradient,
+    Memory,
+    ModuleCall,
+    version_of,
+)
+from tfdbg_cli.engines.torch.runs.module_state import Start
+from tfdbg_cli.engines.torch.runs.modules_dump import ModulesDump, Seen
+from tfdbg_cli.engines.torch.runs.replay import Aside, Refused, Replay, Replayer
+
+__all__ = ["ModulesLevel"]
+
+# Calls that are made once more for one run.
+_MOST_AGAIN = 8
+_MOST_NAMED = 3
+
+
+class Event(NamedTuple):
+    """A tensor that is looked at.
+
+    Attributes:
+        kind: `INPUT` and so on.
+        thing: the call, border, or parameter.
+        time: when it was looked at, in nanoseconds of the performance counter.
+    """
+
+    kind: str
+    thing: Any
+    time: int
+
+
+INPUT, OUTPUT, GRADIENT, PARAMETER, UPDATED = "input", "output", "gradient", "parameter", "updated"
+
+
+class ModulesLevel(CaptureLevel):
+    """Looks at what modules return, at the gradients that they are handed, and at parameters.
+
+    What the program does outside of any module is recorded op by op. When something is bad, the
+    innermost call in which that began is made once more with every op recorded, before the
+    parameters are updated: see `Replayer`.
+
+    Args:
+        watch: what is awaited.
+        names: what things are called.
+        parameters: makes those that optimizers update.
+        aside: around what is no part of the program.
+        excused: events that were bad without anything that the filter is about; is added to.
+    """
+
+    level = MODULES
+
+    def __init__(
+        self,
+        watch: Watch,
+        names: Names,
+        parameters: Callable[[], Iterable[torch.Tensor]],
+        aside: Aside,
+        excused: set[str],
+    ) -> None:
+        super().__init__(watch)
+        self._names = names
+        self._parameters = parameters
+        self._replayer = Replayer(watch, names, aside)
+        self._excused = excused
+        self._outside = FullLevel(watch, names)
+        self._verdicts: Verdicts[Event] = Verdicts()
+        self._memory = Memory(watch.limit)
+        self._calls: list[ModuleCall] = []
+        self._open: list[ModuleCall] = []
+        self._counts: dict[int, int] = {}
+        self._borders: dict[int, Border] = {}  # by the id of the tensor
+        self._last: Border | None = None
+        self._phases: list[str] = []
+        self._backward: Stack | None = None
+        self._losses: list[weakref.ref[torch.Tensor]] = []
+        self._seen_since = False  # something that nobody has judged
+        self._inputs: Callable[[], Mapping[str, Any]] = dict
+        self._replays: list[Replay] = []
+        self._found: list[tuple[Event, int]] = []
+        self._refusals: list[str] = []
+        self._failure: Exception | None = None
+        self._is_on = self._is_away = False
+        self._is_told = False  # there is a dump
+
+    # When it looks.
+
+    def start(self) -> None:
+        self._is_on = True
+        self._outside.start()
+        if self._is_away:
+            self._outside.pause()
+
+    def stop(self) -> None:
+        self._is_on = False
+        self._outside.stop()
+
+    def _look_away(self) -> None:
+        """What comes is no work of the program's own code outside of modules."""
+        if not self._is_away:
+            self._is_away = True
+            self._outside.pause()
+
+    def _look_again(self) -> None:
+        """It goes on."""
+        if self._is_away:
+            self._is_away = False
+            self._outside.resume()
+
+    def look_ahead(self) -> None:
+        self._outside.look_ahead()
+
+    def begin_run(self) -> None:
+        super().begin_run()
+        self._outside.begin_run()
+
+    def discard(self) -> None:
+        self._outside.discard()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let go of all tensors: hooks of autograd nodes may keep this."""
+        for call in self._calls:
+            call.forget()
+        self._calls, self._open, self._borders, self._last = [], [], {}, None
+        self._replays = []
+
+    # What the program does.
+
+    def enter_module(self, module: Any, arguments: Any = None) -> None:
+        """A forward pass may begin here; what it gets is kept."""
+        if self._failure is not None:
+            raise self._failure
+        if "backward" in self._phases:  # a part of it that is computed again
+            return
+        parent = self._open[-1] if self._open else None
+        frame = sys._getframe(1)
+        if parent is None:
+            self._look_away()
+        count = self._counts.get(id(module), 0)
+        self._counts[id(module)] = count + 1
+        call = ModuleCall(module, arguments or ((), {}), parent, count, frame)
+        for tensor, version in call.tensors:
+            border = self._borders.get(id(tensor))
+            if border is not None and border.reference() is tensor and border.version == version:
+                call.sources.append(border)
+            elif parent is not None:
+                call.is_fed = True
+            elif tensor.is_floating_point():
+                self._add(INPUT, call, 0, tensor)
+        if parent is None:
+            self._names.module(module, frame, None)
+            call.start = Start(module)
+        self._open.append(call)
+        self._calls.append(call)
+
+    def leave_module(self, module: Any, output: Any) -> None:
+        """What it returns is looked at."""
+        if "backward" in self._phases:
+            return
+        call = self._open.pop()
+        call.frame = None
+        call.ended = time.perf_counter_ns()
+        if isinstance(output, torch.Tensor):
+            self._returned(call, 0, output)
+        elif output is not None:
+            for slot, (_, tensor) in enumerate(tensors_in("", output)):
+                self._returned(call, slot, tensor)
+        if call.parent is None:
+            for border in call.borders.values():
+                border.kept = border.reference()
+            self._look_again()
+        elif not self._is_root(call):
+            self._memory.keep_call(call)
+
+    def _is_root(self, call: ModuleCall) -> bool:
+        """Whether a call is the outermost one of a model, wrappers apart."""
+        parent = call.parent
+        if parent is None:
+            return True
+        return parent.parent is None and self._names.module(parent.module, None, None).is_wrapper
+
+    def _returned(self, call: ModuleCall, slot: int, tensor: torch.Tensor) -> None:
+        version = version_of(tensor)
+        last = self._borders.get(id(tensor))
+        if last is not None and last.reference() is tensor and last.version == version:
+            call.borders[slot] = last  # a container returns what its last part has returned
+            return
+        border = Border(call, slot, tensor, version)
+        call.borders[slot] = self._borders[id(tensor)] = border
+        self._add(OUTPUT, border, slot, tensor)
+        node = tensor.grad_fn
+        if node is not None:
+            arrived = functools.partial(_arrived, weakref.ref(self), border, tensor.output_nr)
+            node.register_prehook(arrived)
+
+    def arrived(self, border: Border, tensor: torch.Tensor) -> None:
+        """The gradient of a tensor is known."""
+        gradient = Gradient(tensor, self._backward)
+        border.gradients.append(gradient)
+        self._add(GRADIENT, border, border.slot, tensor)
+        if not self._is_root(border.call):
+            self._memory.keep_gradient(gradient)
+
+    def failed(self, error: Exception) -> None:
+        """Something went wrong where nobody looks: it is told as soon as somebody does."""
+        self._failure = error
+
+    def enter_phase(self, phase: str, owner: Any = None) -> None:
+        """Before the parameters change is the time to look."""
+        if self._failure is not None:
+            raise self._failure
+        is_outermost = not self._phases
+        if not self._open:
+            self._look_away()
+        if phase == "backward":
+            frame = call_frame(sys._getframe(1))
+            self._backward = take(frame, None, None)
+            self._losses += [weakref.ref(tensor) for _, tensor in tensors_in("", owner)]
+        elif is_outermost and not self._open:
+            self._judge()
+        self._phases.append(phase)
+
+    def leave_phase(self) -> None:
+        """Updated parameters are looked at."""
+        phase = self._phases.pop()
+        if phase != "backward" and not self._phases:
+            self._look_at_all(UPDATED, ((each, each) for each in self._parameters()))
+        if not self._phases and not self._open:
+            self._look_again()
+
+    def backward_done(self, is_grad: bool, value: Any = None) -> None:
+        """Gradients of parameters are looked at."""
+        if self._open or "backward" in self._phases:
+            return
+        if is_grad:
+            found = [tensor for _, tensor in tensors_in("", value)]
+            self._look_at_all(PARAMETER, ((tensor, tensor) for tensor in found))
+        else:
+            pairs = ((each, each.grad) for each in self._leaves())
+            self._look_at_all(PARAMETER, ((p, g) for p, g in pairs if g is not None))
+        if self._phases or self.kind != "training run":
+            self._judge()
+
+    def _leaves(self) -> Iterable[torch.Tensor]:
+        """The parameters that a backward pass may be about."""
+        found = {id(each): each for each in self._parameters()}
+        if not found:
+            roots = {id(call.module): call.module for call in self._calls if call.parent is None}
+            for root in roots.values():
+                found.update((id(each), each) for each in root.parameters())
+        return found.values()
+
+    def _look_at_all(self, kind: str, pairs: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        with quiet():
+            for thing, tensor in pairs:
+                self._add(kind, thing, 0, tensor)
+
+    def _add(self, kind: str, thing: Any, slot: int, tensor: torch.Tensor) -> None:
+        self._seen_since = True
+        self._verdicts.add(Event(kind, thing, time.perf_counter_ns()), slot, tensor)
+
+    # Looking into a module.
+
+    def _judge(self) -> None:
+        """Make calls once more if something is bad; parameters are what they were."""
+        if not self._seen_since:
+            return
+        self._seen_since = False
+        known = set(self._found)
+        found = [item for item in self._verdicts.bad() if item not in known]
+        found = [item for item in found if self._describe(*item) not in self._excused]
+        self._found += found
+        if not found or any(replay.passed for replay in self._replays):
+            return
+        is_on = self._is_on
+        self.stop()
+        try:
+            self._look(found)
+            self._outside.recorder.holder.settle()  # the update isn't seen
+        finally:
+            if is_on:
+                self.start()
+
+    def _look(self, found: list[tuple[Event, int]]) -> None:
+        tried: set[tuple[int, bool]] = set()
+        unknown: set[int] = set()  # what may have come from where nobody could look
+        for event, _ in found:
+            made_of = event.thing.call.sources if event.kind == OUTPUT else []
+            if unknown and (event.kind != OUTPUT or any(id(each) in unknown for each in made_of)):
+                unknown.add(id(event.thing))
+                continue
+            refusals, came_in = [], False
+            for call, is_backward in self._candidates(event):
+                if (id(call), is_backward) in tried or len(tried) >= _MOST_AGAIN:
+                    continue
+                tried.add((id(call), is_backward))
+                try:
+                    again = self._replayer.backward if is_backward else self._replayer.forward
+                    replay = again(call)
+                    if not replay.is_bad:
+                        raise Refused("it was good the second time")
+                    if replay.came_in:  # it began in what led to it
+                        came_in = True
+                        continue
+                except Refused as refusal:
+                    refusals.append(f"{self._label(call)}: {refusal}")
+                    continue
+                self._replays.append(replay)
+                refusals, came_in = [], False
+                if replay.passed:
+                    return
+                break
+            self._refusals += refusals[:1]
+            if refusals or came_in:
+                unknown.add(id(event.thing))
+
+    def _candidates(self, event: Event) -> list[tuple[ModuleCall, bool]]:
+        """The calls in which something bad may have begun, innermost first; in their backward?"""
+        kind, thing = event.kind, event.thing
+        if kind == OUTPUT:
+            return [(call, False) for call in reversed(thing.call.chain)]
+        if kind == GRADIENT:
+            users = [call for call in self._calls if thing in call.sources]
+            users.sort(key=lambda call: -len(call.chain))
+            around = list(reversed(thing.call.chain[:-1]))
+            return [(call, True) for call in dict.fromkeys([*users, *around])]
+        if kind == PARAMETER:
+            owners = [
+                call
+                for call in reversed(self._calls)
+                if any(each is thing for each in parameters_of(call.module).values())
+            ]
+            chain = [each for call in owners for each in reversed(call.chain[:-1])]
+            return [(call, True) for call in dict.fromkeys([*owners, *chain])]
+        return []
+
+    # What came of it.
+
+    def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
+        """For when somebody looks."""
+        self._inputs = tensors
+
+    def name_outputs(self, tensors: Mapping[str, Any]) -> None:
+        """Those that ops outside of modules have made."""
+        known = {name: each for name, each in tensors.items() if self._outside.tensor_name(each)}
+        self._outside.name_outputs(known)
+
+    def tensor_name(self, tensor: Any) -> str:
+        return self._outside.tensor_name(tensor)
+
+    def failed_op(self, error: BaseException) -> str:
+        return self._outside.failed_op(error)
+
+    def progress(self) -> str:
+        if self._open:
+            return f"in {self._label(self._open[-1])}"
+        return self._outside.progress()
+
+    def finish(self, error: BaseException | None) -> Capture:
+        self._judge()
+        self.is_regular = not self._replays and not self._refusals
+        if self._found or error is not None:
+            self._outside.name_inputs(self._inputs)
+        self._outside.recorder.holder.look_through()
+        outside = self._outside.finish(error)
+        self.is_large = self._outside.is_large
+        is_bad = bool(self._found) or outside.dump is not None
+        capture = Capture(None, None, error, gap=outside.gap)
+        if error is not None or is_bad:
+            dump = self._dump(outside)
+            is_hit = error is not None or self._passes(dump)
+            if is_hit:
+                capture.dump = dump
+                self.refusal = self._refusals[0] if self._refusals else ""
+            else:
+                # What was seen is there, but not what the filter is about.
+                self._excused.update(self._describe(*item) for item in self._found)
+                capture.make_dump = lambda: dump
+        else:
+            is_hit = False
+            capture.make_dump = functools.partial(self._dump, outside)
+        if error is None:
+            capture.filter_passed = is_hit
+            capture.progress_text = f"none of {self._count()}"
+        self.seconds = time.perf_counter() - self._began
+        return capture
+
+    def close(self) -> None:
+        if not self._is_told:  # else the dump has what is kept
+            self._forget()
+
+    def _count(self) -> str:
+        ops = self._outside.recorder.op_count
+        return f"{len(self._calls)} module calls" + (f", {ops} ops outside" if ops else "")
+
+    def _passes(self, dump: MemoryDump) -> bool:
+        if self.watch.predicate is None or dump.suspects is None:
+            return bool(self._found)
+        predicate = bound(self.watch.predicate, dump)
+        exclude = re.compile(self.watch.exclude) if self.watch.exclude else None
+        try:
+            return any(
+                predicate(datum, dump.value(datum))
+                for datum in dump.data()
+                if datum.tensor_name in dump.suspects
+                and not (exclude is not None and exclude.search(datum.node_name))
+            )
+        except Exception as error:  # whoever looks at the dump tells of it
+            pass_on(error)
+            return True
+
+    def _dump(self, outside: Capture) -> MemoryDump:
+        part = outside.dump
+        if part is None:
+            part = outside.make_dump() if outside.make_dump is not None else None
+        seen = Seen(
+            self._calls,
+            self._names,
+            [(*event, slot) for event, slot in self._found],
+            self._losses,
+            self._outside.tensor_name,
+        )
+        self._is_told = True
+        dump = ModulesDump(seen, part, outside.dump is not None, self._replays)
+        dump.warnings += self._notes(outside)
+        return dump
+
+    def _notes(self, outside: Capture) -> Iterable[str]:
+        again = ", ".join(dict.fromkeys(self._label(each.call) for each in self._replays))
+        said = f"{self._count()} watched"
+        if again:
+            said += f"; {again} done again op by op"
+        if self._found:
+            said += f" (bad: {self._summary()})"
+        yield f"{said}."
+        for replay in self._replays:
+            if replay.differs:
+                yield f"{self._label(replay.call)} returned something else the second time."
+        passed = any(replay.passed for replay in self._replays)
+        if self._refusals and not passed:
+            yield f"Not done again: {self._refusals[0]}. The next runs are watched op by op."
+
+    def _summary(self) -> str:
+        texts = list(dict.fromkeys(self._describe(*item) for item in self._found))
+        more = len(texts) - _MOST_NAMED
+        return ", ".join(texts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+    def _describe(self, event: Event, slot: int) -> str:
+        kind, thing = event.kind, event.thing
+        if kind == INPUT:
+            return f"input of {self._label(thing)}"
+        if kind == OUTPUT:
+            return f"output of {self._label(thing.call)}" + (f" ({slot})" if slot else "")
+        if kind == GRADIENT:
+            return f"gradient of the output of {self._label(thing.call)}"
+        leaf = self._names.tensor(thing)
+        owner = leaf.name if leaf is not None else "a parameter"
+        return f"{'gradient' if kind == PARAMETER else 'new value'} of {owner}"
+
+    def _label(self, call: ModuleCall) -> str:
+        """A module by its path, or its class."""
+        caller = None
+        for each in call.chain:
+            caller = self._names.module(each.module, None, caller)
+        assert caller is not None
+        return caller.path or caller.class_name
+
+
+def _arrived(
+    reference: weakref.ref[ModulesLevel], border: Border, slot: int, gradients: Any
+) -> None:
+    """A hook of an autograd node: it must neither raise nor return anything."""
+    level = reference()
+    if level is None or slot >= len(gradients) or gradients[slot] is None:
+        return
+    try:
+        level.arrived(border, gradients[slot])
+    except Exception as error:
+        pass_on(error)
+        level.failed(error)
