@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import functools
 import importlib
 import importlib.util
 import sys
@@ -41,7 +42,7 @@ class Coroutine:
     @staticmethod
     def is_possible() -> bool:
         """Whether the package that this needs is installed."""
-        return "greenlet" in sys.modules or importlib.util.find_spec("greenlet") is not None
+        return "greenlet" in sys.modules or _is_installed()
 
     @property
     def is_started(self) -> bool:
@@ -143,3 +144,9 @@ def _library() -> Any:
         raise UserError(
             "Stepping through a program needs the package greenlet.", "Try: pip install greenlet"
         ) from None
+
+
+@functools.cache
+def _is_installed() -> bool:
+    """Whether the package is there; looking for it takes longer than a small model's step."""
+    return importlib.util.find_spec("greenlet") is not None

@@ -30,6 +30,7 @@ class CaptureLevel:
         watch: what was asked for.
         level: how closely it looks.
         kind: of the run.
+        names_late: the names of what the run gets are asked for at its end, if at all.
         is_large: the values have not fitted in memory.
         is_regular: nothing out of the ordinary was done that took time.
         refusal: why a bad part could not be done once more; empty: it could, or none was bad.
@@ -38,6 +39,7 @@ class CaptureLevel:
 
     guarded: Sequence[str] = ["start", "enter_module", "leave_module", "enter_phase", "leave_phase"]
     level = ""
+    names_late = False
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch

@@ -89,6 +89,9 @@ class CapturePolicy(ABC):
         """A watcher for what comes before the next run, which is probably one like the last."""
         return self._make(watch, self._last_kind)
 
+    def settle(self) -> None:
+        """A run is over, and what comes before the next one is looked at, or not."""
+
     def watcher(self, watch: Watch, kind: str, ahead: CaptureLevel | None) -> CaptureLevel:
         """The watcher of a run.
 

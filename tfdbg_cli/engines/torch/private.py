@@ -293,6 +293,13 @@ def put_compiler_flag(flag: CompilerFlag, value: bool) -> None:
         _put_ignore(value)
 
 
+def put_compiler_flags(values: dict[str, bool]) -> None:
+    """Give the compiler other answers, by their names; all of them."""
+    vars(_python_dispatch).update(values)
+    if _WITHOUT_IGNORE in values:
+        _put_ignore(values[_WITHOUT_IGNORE])
+
+
 @functools.cache
 def no_modes() -> list[Any]:
     """What turns off the transforms of `torch.func` and dispatch modes, as far as it is there."""

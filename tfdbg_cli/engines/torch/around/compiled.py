@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -51,6 +51,11 @@ keep_out(is_inside)
 _GUARD = frozenset({"saved_include_set", "saved_dynamic_layer_stack_depth"})
 
 
+# By address: the code that is there, and whether it is of such a function.
+_calling: dict[int, tuple[CodeType, bool]] = {}
+_MOST_CODES = 50_000
+
+
 def is_guarded() -> bool:
     """Whether this thread is in the call of a compiled function.
 
@@ -58,7 +63,13 @@ def is_guarded() -> bool:
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not _GUARD.isdisjoint(frame.f_code.co_varnames):
+        code = frame.f_code
+        known = _calling.get(id(code))
+        if known is None or known[0] is not code:
+            if len(_calling) > _MOST_CODES:
+                _calling.clear()
+            known = _calling[id(code)] = (code, not _GUARD.isdisjoint(code.co_varnames))
+        if known[1]:
             return True
         frame = frame.f_back
     return False

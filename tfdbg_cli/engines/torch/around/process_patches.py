@@ -83,6 +83,10 @@ class ProcessPatches:
         if self._is_eager:
             self._compiled.enter()
 
+    def follows(self, recorder: RunRecorder) -> bool:
+        """Whether it is this one that records, or has paused."""
+        return self._recorder is recorder
+
     def pause(self, recorder: RunRecorder) -> None:
         """What comes runs as if nothing were recorded, until `resume`."""
         if self._recorder is recorder and self._is_eager:

@@ -30,7 +30,7 @@ from tfdbg_cli.engines.torch.names.contexts import OpContext, ThreadState
 from tfdbg_cli.engines.torch.names.leaves import named_tensors
 from tfdbg_cli.engines.torch.names.optimizers import Updates
 from tfdbg_cli.engines.torch.names.scopes import ModuleName, Names
-from tfdbg_cli.engines.torch.private import current_node, quiet, unobserved
+from tfdbg_cli.engines.torch.private import current_node, modes_below, quiet, unobserved
 from tfdbg_cli.engines.torch.record.assembly import assemble
 from tfdbg_cli.engines.torch.record.generated import know_graph
 from tfdbg_cli.engines.torch.record.holding import Holder
@@ -142,6 +142,11 @@ class RunRecorder:
         self._remove()
         PROCESS_PATCHES.leave(self)
 
+    @property
+    def can_resume(self) -> bool:
+        """Whether it was started on this thread, and nothing else was recorded since."""
+        return self._thread == threading.get_ident() and PROCESS_PATCHES.follows(self)
+
     def pause(self) -> None:
         """Record nothing until `resume`, at next to no cost: this comes many times in a run."""
         self.is_on = False
@@ -180,7 +185,7 @@ class RunRecorder:
         insert_mode(self._mode)
 
     def _remove(self) -> None:
-        if is_inserted(self._mode):
+        if modes_below() and is_inserted(self._mode):
             PROCESS_PATCHES.keep_key()
             remove_mode(self._mode)
         if self._api_mode is not None:

@@ -39,6 +39,7 @@ class TorchCapturePolicy(CapturePolicy):
         self._names = names
         self._optimizers = optimizers
         self._aside = aside
+        self._spares: list[FullLevel] = []
 
     def obstacle(self, kind: str, costs: RunCosts) -> str:
         """What of a bad run of this kind could not be done once more; mostly empty."""
@@ -49,7 +50,13 @@ class TorchCapturePolicy(CapturePolicy):
             return FullLevel(watch, self._names)
         if level == RECORDS:
             return RecordsLevel(watch, self._names)
-        return ModulesLevel(watch, self._names, self._parameters, self._aside, costs.excused)
+        return ModulesLevel(
+            watch, self._names, self._parameters, self._aside, costs.excused, self._spares
+        )
+
+    def settle(self) -> None:
+        while self._spares:
+            self._spares.pop().discard()
 
     def _parameters(self) -> Iterator[torch.Tensor]:
         for optimizer in self._optimizers:

@@ -22,7 +22,7 @@ from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import parameters_of, quiet
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.record.run_recorder import Names
-from tfdbg_cli.engines.torch.runs.exact_check import Verdicts
+from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_clean
 from tfdbg_cli.engines.torch.runs.module_calls import (
     Border,
     Gradient,
@@ -71,9 +71,11 @@ class ModulesLevel(CaptureLevel):
         parameters: makes those that optimizers update.
         aside: around what is no part of the program.
         excused: events that were bad without anything that the filter is about; is added to.
+        spares: recorders of earlier runs that have seen no op, for what is outside of modules.
     """
 
     level = MODULES
+    names_late = True
 
     def __init__(
         self,
@@ -82,13 +84,16 @@ class ModulesLevel(CaptureLevel):
         parameters: Callable[[], Iterable[torch.Tensor]],
         aside: Aside,
         excused: set[str],
+        spares: list[FullLevel],
     ) -> None:
         super().__init__(watch)
         self._names = names
         self._parameters = parameters
         self._replayer = Replayer(watch, names, aside)
         self._excused = excused
-        self._outside = FullLevel(watch, names)
+        self._spares = spares
+        is_alike = bool(spares) and spares[-1].watch == watch
+        self._outside = spares.pop() if is_alike else FullLevel(watch, names)
         self._verdicts: Verdicts[Event] = Verdicts()
         self._memory = Memory(watch.limit)
         self._calls: list[ModuleCall] = []
@@ -112,13 +117,20 @@ class ModulesLevel(CaptureLevel):
 
     def start(self) -> None:
         self._is_on = True
-        self._outside.start()
-        if self._is_away:
-            self._outside.pause()
+        if not self._outside.recorder.can_resume:
+            self._outside.start()
+            if self._is_away:
+                self._outside.pause()
+        elif not self._is_away:
+            self._outside.resume()
 
     def stop(self) -> None:
+        """Look away; it costs next to nothing."""
         self._is_on = False
-        self._outside.stop()
+        if not self._outside.recorder.can_resume:
+            self._outside.stop()
+        elif not self._is_away:
+            self._outside.pause()
 
     def _look_away(self) -> None:
         """What comes is no work of the program's own code outside of modules."""
@@ -251,8 +263,8 @@ class ModulesLevel(CaptureLevel):
         phase = self._phases.pop()
         if phase != "backward" and not self._phases:
             self._look_at_all(UPDATED, ((each, each) for each in self._parameters()))
-        if not self._phases and not self._open:
-            self._look_again()
+        if phase != "backward" and not self._phases and not self._open:
+            self._look_again()  # after a backward pass that comes later
 
     def backward_done(self, is_grad: bool, value: Any = None) -> None:
         """Gradients of parameters are looked at."""
@@ -266,6 +278,8 @@ class ModulesLevel(CaptureLevel):
             self._look_at_all(PARAMETER, ((p, g) for p, g in pairs if g is not None))
         if self._phases or self.kind != "training run":
             self._judge()
+        if not self._phases:
+            self._look_again()
 
     def _leaves(self) -> Iterable[torch.Tensor]:
         """The parameters that a backward pass may be about."""
@@ -277,13 +291,14 @@ class ModulesLevel(CaptureLevel):
         return found.values()
 
     def _look_at_all(self, kind: str, pairs: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
-        with quiet():
+        with quiet(), torch.no_grad():
             for thing, tensor in pairs:
                 self._add(kind, thing, 0, tensor)
 
     def _add(self, kind: str, thing: Any, slot: int, tensor: torch.Tensor) -> None:
         self._seen_since = True
-        self._verdicts.add(Event(kind, thing, time.perf_counter_ns()), slot, tensor)
+        if not is_clean(tensor):
+            self._verdicts.add(Event(kind, thing, time.perf_counter_ns()), slot, tensor)
 
     # Looking into a module.
 
@@ -300,6 +315,7 @@ class ModulesLevel(CaptureLevel):
             return
         is_on = self._is_on
         self.stop()
+        self._outside.stop()
         try:
             self._look(found)
             self._outside.recorder.holder.settle()  # the update isn't seen
@@ -387,8 +403,7 @@ class ModulesLevel(CaptureLevel):
         self.is_regular = not self._replays and not self._refusals
         if self._found or error is not None:
             self._outside.name_inputs(self._inputs)
-        self._outside.recorder.holder.look_through()
-        outside = self._outside.finish(error)
+        outside = self._finish_outside(error)
         self.is_large = self._outside.is_large
         is_bad = bool(self._found) or outside.dump is not None
         capture = Capture(None, None, error, gap=outside.gap)
@@ -410,6 +425,16 @@ class ModulesLevel(CaptureLevel):
             capture.progress_text = f"none of {self._count()}"
         self.seconds = time.perf_counter() - self._began
         return capture
+
+    def _finish_outside(self, error: BaseException | None) -> Capture:
+        recorder = self._outside.recorder
+        is_empty = not recorder.op_count and not recorder.ops.troubles
+        if is_empty and error is None and not self._found:
+            self.stop()
+            self._spares.append(self._outside)
+            return Capture(None, None)
+        recorder.holder.look_through()
+        return self._outside.finish(error)
 
     def close(self) -> None:
         if not self._is_told:  # else the dump has what is kept
