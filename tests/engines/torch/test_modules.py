@@ -204,6 +204,26 @@ def test_an_update_that_makes_it_is_told(programs, left):
     assert re.search(r"inf +optimizer/fc1.weight:0", done.out), done.out
 
 
+def test_what_begins_in_the_backward_pass_of_ops_outside_of_modules(programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(
+        f"{HEAD}    def forward(self, x):\n        return x * self.weight\n{TAIL}".replace(
+            "return F.cross_entropy(out, y)",
+            "return (out * (0.0 if STEP == 2 else 1.0)).square().sum().sqrt()",
+        )
+    )
+    for name in ("has_inf_or_nan", "origin_of_nonfinite"):
+        node = "gradients/sqrt_grad/SqrtBackward0"
+        done = watched(programs, path, name=name, more=(f"ni -t {node}",))
+        assert lines_left(done) == lines_left(programs.plain(path))
+        assert first_bad(done) == f"+inf {node}:0"
+        exact = watched(
+            programs, path, level="values", name=name, more=("ni -t gradients/sqrt_grad/div",)
+        )
+        assert first_bad(exact) == "+inf gradients/sqrt_grad/div:0"
+        assert frames(done) == frames(exact) != []
+
+
 #: What can't be done once more -> its lines, and why.
 REFUSED = {
     "overwritten": ("return x.mul_(float('nan') if STEP == 2 else 1.0)", "written to since"),

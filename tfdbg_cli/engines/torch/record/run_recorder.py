@@ -403,6 +403,11 @@ class RunRecorder:
             output = self.ops.find(tensor)
         return output.name if output is not None else ""
 
+    def made_node(self, sequence: int) -> str:
+        """The op that made an autograd node on this thread; empty: none that was recorded."""
+        record = self.ops.contexts.state().forward.get(sequence)
+        return record.name if record is not None else ""
+
     # What came of it.
 
     def so_far(self, is_left_out: Callable[[OpRecord], bool]) -> MemoryDump:

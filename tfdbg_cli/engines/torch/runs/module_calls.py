@@ -65,9 +65,10 @@ class Border:
         version: how often it had been written to.
         gradients: of each backward pass so far.
         kept: the tensor, where the program's own code outside of modules gets it.
+        node: its autograd node there.
     """
 
-    __slots__ = ("call", "gradients", "kept", "reference", "slot", "version")
+    __slots__ = ("call", "gradients", "kept", "node", "reference", "slot", "version")
 
     def __init__(self, call: ModuleCall, slot: int, tensor: torch.Tensor, version: int) -> None:
         self.call = call
@@ -76,6 +77,12 @@ class Border:
         self.version = version
         self.gradients: list[Gradient] = []
         self.kept: torch.Tensor | None = None
+        self.node: Any = None
+
+    def around(self) -> list[ModuleCall]:
+        """The calls that led to the one that made it and didn't return it, innermost first."""
+        chain = reversed(self.call.chain)
+        return [call for call in chain if self not in call.borders.values()]
 
     def tensor(self) -> torch.Tensor | None:
         """The tensor, if it is still what it was."""
@@ -189,7 +196,7 @@ class ModuleCall:
         self.frame = self.start = None
         for border in self.borders.values():
             border.gradients.clear()
-            border.kept = None
+            border.kept = border.node = None
 
 
 def _tensors(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> list[torch.Tensor]:

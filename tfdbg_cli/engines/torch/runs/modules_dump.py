@@ -20,6 +20,7 @@ from tfdbg_cli.engines.torch.names.scopes import Names, legal
 from tfdbg_cli.engines.torch.private import parameters_of
 from tfdbg_cli.engines.torch.record.assembly import RunDump, device_name
 from tfdbg_cli.engines.torch.runs.module_calls import Border, ModuleCall, version_of
+from tfdbg_cli.engines.torch.runs.outside_nodes import OutsideNode
 from tfdbg_cli.engines.torch.runs.replay import Replay
 from tfdbg_cli.engines.torch.values.arrays import describe, to_numpy
 from tfdbg_cli.engines.torch.values.layouts import is_readable, undisturbed
@@ -39,6 +40,8 @@ class Seen:
         names: of modules and parameters.
         bad: kind, thing, time and slot of what was bad.
         losses: what backward passes began with.
+        nodes: of backward passes, outside of modules.
+        made_node: the op outside of modules that made the node of a number.
         outside_name: what a tensor is called that an op outside of modules has made.
     """
 
@@ -46,6 +49,8 @@ class Seen:
     names: Names
     bad: Sequence[tuple[str, Any, int, int]]
     losses: Sequence[Callable[[], torch.Tensor | None]]
+    nodes: Sequence[OutsideNode]
+    made_node: Callable[[int], str]
     outside_name: Callable[[torch.Tensor], str]
 
 
@@ -133,6 +138,8 @@ class ModulesDump(MemoryDump):
             kept.close()
         for call in self._seen.calls:
             call.forget()
+        for node in self._seen.nodes:
+            node.gradients.clear()
         super().close()
 
     def _why_absent(self, name: str) -> str:
@@ -192,6 +199,8 @@ class ModulesDump(MemoryDump):
                 self._add_replay(replay)
             elif not any(call.is_within(other) for other in inside):
                 self._add_call(call)
+        for node in self._seen.nodes:
+            self._add_node(node)
         for call in reversed(self._seen.calls):
             for border in call.borders.values():
                 if border.call is call:
@@ -199,8 +208,12 @@ class ModulesDump(MemoryDump):
             if call.parent is None:
                 names = map(self._border_name, call.borders.values())
                 self._results.update((name, True) for name in names if name)
-        for kind, thing, when, _ in self._seen.bad:
-            self._add_bad(kind, thing, when)
+        for kind, thing, when, slot in self._seen.bad:
+            if kind == "node":
+                self._suspects.add(f"{self._node_of(thing)}:{slot}")
+                self._results.setdefault(f"{self._node_of(thing)}:{slot}", False)
+            else:
+                self._add_bad(kind, thing, when)
 
     # Calls of modules.
 
@@ -383,6 +396,33 @@ class ModulesDump(MemoryDump):
                     frames=functools.partial(_frames, border.call),
                 )
 
+    def _add_node(self, node: OutsideNode) -> None:
+        """A node of a backward pass, with what it has handed on."""
+        name, forward = self._node_of(node), self._seen.made_node(node.sequence)
+        for slot, gradient in node.gradients.items():
+            if gradient.is_whole and gradient.tensor is not None:
+                self._keep(name, slot, gradient.tensor, gradient.version, gradient.time)
+        made = self._nodes.get(forward)
+        sources = [*self._handed_to(node), *(made.inputs if made is not None else ())]
+        self._nodes[name] = Node(
+            name,
+            node.kind,
+            dict.fromkeys(sources),
+            attributes={"_phase": "backward", "_forward_node": forward} if forward else None,
+            frames=(lambda: made.frames) if made is not None else None,
+        )
+
+    def _node_of(self, node: OutsideNode) -> str:
+        forward = self._seen.made_node(node.sequence)
+        return f"{_GRADIENTS}{forward}_grad/{node.kind}" if forward else _GRADIENTS + node.kind
+
+    def _handed_to(self, reader: OutsideNode | Border) -> Iterator[str]:
+        """The gradients that nodes outside of modules have handed to one, or to a module."""
+        for node in self._seen.nodes:
+            for slot, each in node.readers.items():
+                if each is reader:
+                    yield f"{self._node_of(node)}:{slot}"
+
     def _gradient_sources(self, border: Border) -> Iterator[str]:
         """What a gradient was made of: other gradients, and what they are about."""
         users = [call for call in self._seen.calls if border in call.sources]
@@ -390,10 +430,11 @@ class ModulesDump(MemoryDump):
             for tensor, name in replay.gradients:
                 if tensor is border.reference():
                     yield self._renamed(replay, name)
-        around = border.call.parent
-        for call in users or ([around] if around is not None else []):
+        around = border.around()[:1]
+        for call in users or around:
             yield from self._gradients_of(call, but=border)
-        if not users and around is None:
+        if not users and not around:
+            yield from self._handed_to(border)
             losses = (reference() for reference in self._seen.losses)
             yield from (self._seen.outside_name(each) for each in losses if each is not None)
         yield self._border_name(border)

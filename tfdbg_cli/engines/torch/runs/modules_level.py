@@ -32,6 +32,7 @@ from tfdbg_cli.engines.torch.runs.module_calls import (
 )
 from tfdbg_cli.engines.torch.runs.module_state import Start
 from tfdbg_cli.engines.torch.runs.modules_dump import ModulesDump, Seen
+from tfdbg_cli.engines.torch.runs.outside_nodes import OutsideNode, watch_outside
 from tfdbg_cli.engines.torch.runs.replay import Aside, Refused, Replay, Replayer
 
 __all__ = ["ModulesLevel"]
@@ -55,7 +56,8 @@ class Event(NamedTuple):
     time: int
 
 
-INPUT, OUTPUT, GRADIENT, PARAMETER, UPDATED = "input", "output", "gradient", "parameter", "updated"
+INPUT, OUTPUT, GRADIENT, NODE = "input", "output", "gradient", "node"
+PARAMETER, UPDATED = "parameter", "updated"
 
 
 class ModulesLevel(CaptureLevel):
@@ -104,6 +106,7 @@ class ModulesLevel(CaptureLevel):
         self._phases: list[str] = []
         self._backward: Stack | None = None
         self._losses: list[weakref.ref[torch.Tensor]] = []
+        self._nodes: list[OutsideNode] = []
         self._seen_since = False  # something that nobody has judged
         self._inputs: Callable[[], Mapping[str, Any]] = dict
         self._replays: list[Replay] = []
@@ -160,7 +163,9 @@ class ModulesLevel(CaptureLevel):
         for call in self._calls:
             call.forget()
         self._calls, self._open, self._borders, self._last = [], [], {}, None
-        self._replays = []
+        for node in self._nodes:
+            node.gradients.clear()
+        self._replays, self._nodes = [], []
 
     # What the program does.
 
@@ -205,7 +210,8 @@ class ModulesLevel(CaptureLevel):
                 self._returned(call, slot, tensor)
         if call.parent is None:
             for border in call.borders.values():
-                border.kept = border.reference()
+                border.kept = kept = border.reference()
+                border.node = kept.grad_fn if kept is not None else None
             self._look_again()
         elif not self._is_root(call):
             self._memory.keep_call(call)
@@ -239,6 +245,14 @@ class ModulesLevel(CaptureLevel):
         if not self._is_root(border.call):
             self._memory.keep_gradient(gradient)
 
+    def passed(self, node: OutsideNode, gradients: Iterable[torch.Tensor | None]) -> None:
+        """A node outside of modules hands gradients on."""
+        for slot, tensor in enumerate(gradients):
+            if tensor is not None:
+                node.gradients[slot] = gradient = Gradient(tensor, self._backward)
+                self._memory.keep_gradient(gradient)
+                self._add(NODE, node, slot, tensor)
+
     def failed(self, error: Exception) -> None:
         """Something went wrong where nobody looks: it is told as soon as somebody does."""
         self._failure = error
@@ -253,7 +267,13 @@ class ModulesLevel(CaptureLevel):
         if phase == "backward":
             frame = call_frame(sys._getframe(1))
             self._backward = take(frame, None, None)
-            self._losses += [weakref.ref(tensor) for _, tensor in tensors_in("", owner)]
+            losses = [tensor for _, tensor in tensors_in("", owner)]
+            self._losses += map(weakref.ref, losses)
+            if not self._open and "backward" not in self._phases:
+                told = functools.partial(_passed, weakref.ref(self))
+                roots = [call for call in self._calls if call.parent is None]
+                ends = [border for call in roots for border in call.borders.values()]
+                self._nodes += watch_outside(losses, ends, told)
         elif is_outermost and not self._open:
             self._judge()
         self._phases.append(phase)
@@ -331,8 +351,11 @@ class ModulesLevel(CaptureLevel):
             if unknown and (event.kind != OUTPUT or any(id(each) in unknown for each in made_of)):
                 unknown.add(id(event.thing))
                 continue
+            if event.kind == NODE:
+                return  # this is where it began
             refusals, came_in = [], False
-            for call, is_backward in self._candidates(event):
+            candidates = self._candidates(event)
+            for call, is_backward in candidates:
                 if (id(call), is_backward) in tried or len(tried) >= _MOST_AGAIN:
                     continue
                 tried.add((id(call), is_backward))
@@ -352,6 +375,8 @@ class ModulesLevel(CaptureLevel):
                 if replay.passed:
                     return
                 break
+            if event.kind == GRADIENT and not candidates:
+                refusals.append("the backward pass of what is outside of modules")
             self._refusals += refusals[:1]
             if refusals or came_in:
                 unknown.add(id(event.thing))
@@ -364,8 +389,7 @@ class ModulesLevel(CaptureLevel):
         if kind == GRADIENT:
             users = [call for call in self._calls if thing in call.sources]
             users.sort(key=lambda call: -len(call.chain))
-            around = list(reversed(thing.call.chain[:-1]))
-            return [(call, True) for call in dict.fromkeys([*users, *around])]
+            return [(call, True) for call in dict.fromkeys([*users, *thing.around()])]
         if kind == PARAMETER:
             owners = [
                 call
@@ -469,6 +493,8 @@ class ModulesLevel(CaptureLevel):
             self._names,
             [(*event, slot) for event, slot in self._found],
             self._losses,
+            self._nodes,
+            self._outside.recorder.made_node,
             self._outside.tensor_name,
         )
         self._is_told = True
@@ -502,6 +528,8 @@ class ModulesLevel(CaptureLevel):
             return f"input of {self._label(thing)}"
         if kind == OUTPUT:
             return f"output of {self._label(thing.call)}" + (f" ({slot})" if slot else "")
+        if kind == NODE:
+            return f"gradient of {thing.kind}"
         if kind == GRADIENT:
             return f"gradient of the output of {self._label(thing.call)}"
         leaf = self._names.tensor(thing)
@@ -515,6 +543,18 @@ class ModulesLevel(CaptureLevel):
             caller = self._names.module(each.module, None, caller)
         assert caller is not None
         return caller.path or caller.class_name
+
+
+def _passed(reference: weakref.ref[ModulesLevel], node: OutsideNode, gradients: Any) -> None:
+    """Likewise."""
+    level = reference()
+    if level is None:
+        return
+    try:
+        level.passed(node, gradients)
+    except Exception as error:
+        pass_on(error)
+        level.failed(error)
 
 
 def _arrived(
