@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto, RunInfo
+from tfdbg_cli.dumps.dump import Datum, RunInfo
 from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -19,10 +19,11 @@ from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.torch.names.scopes import Names, legal
 from tfdbg_cli.engines.torch.private import parameters_of
 from tfdbg_cli.engines.torch.record.assembly import RunDump, device_name
+from tfdbg_cli.engines.torch.runs.dump_parts import KeptTensor, renamed_node
 from tfdbg_cli.engines.torch.runs.module_calls import Border, ModuleCall, version_of
 from tfdbg_cli.engines.torch.runs.outside_nodes import OutsideNode
 from tfdbg_cli.engines.torch.runs.replay import Replay
-from tfdbg_cli.engines.torch.values.arrays import describe, to_numpy
+from tfdbg_cli.engines.torch.values.arrays import describe
 from tfdbg_cli.engines.torch.values.layouts import is_readable, undisturbed
 
 __all__ = ["ModulesDump", "Seen"]
@@ -54,36 +55,6 @@ class Seen:
     outside_name: Callable[[torch.Tensor], str]
 
 
-class _Kept:
-    """A tensor that is referred to, and copied before the program goes on."""
-
-    def __init__(self, tensor: torch.Tensor, version: int) -> None:
-        self._tensor: torch.Tensor | None = tensor
-        self._version = version
-
-    def load(self) -> Any:
-        """Its value."""
-        tensor = self._tensor
-        if tensor is None:
-            return InconvertibleTensorProto("The dump is closed.")
-        if version_of(tensor) != self._version:
-            return InconvertibleTensorProto("It was written to since.")
-        with undisturbed():
-            return to_numpy(tensor.detach() if is_readable(tensor) else tensor)
-
-    def settle(self) -> None:
-        """Copy it."""
-        tensor = self._tensor
-        if tensor is not None and is_readable(tensor) and version_of(tensor) == self._version:
-            with undisturbed():
-                self._tensor = tensor.detach().clone()
-                self._version = version_of(self._tensor)
-
-    def close(self) -> None:
-        """Let go of it."""
-        self._tensor = None
-
-
 class ModulesDump(MemoryDump):
     """Calls of modules as nodes, the ops of those that were made once more, and those outside.
 
@@ -102,7 +73,7 @@ class ModulesDump(MemoryDump):
         self._parts = [part for part in (outside, *(each.dump for each in replays)) if part]
         self._outside = outside
         self._replays = replays
-        self._kept: list[_Kept] = []
+        self._kept: list[KeptTensor] = []
         self._nodes: dict[str, Node] = {}
         self._suspects: set[str] = set()
         self._results: dict[str, bool] = {}
@@ -162,7 +133,7 @@ class ModulesDump(MemoryDump):
         for name, node in graph.nodes.items() if graph is not None else ():
             if name not in gone:
                 is_reader = any(each in known for each in node.inputs)
-                self._nodes[name] = _renamed_node(node, name, renamed) if is_reader else node
+                self._nodes[name] = renamed_node(node, name, renamed) if is_reader else node
         for datum in part.data():
             if datum.node_name not in gone:
                 self._taken.add((datum.node_name, datum.output_slot))
@@ -290,7 +261,7 @@ class ModulesDump(MemoryDump):
         return found
 
     def _keep(self, name: str, slot: int, tensor: torch.Tensor, version: int, when: int) -> None:
-        kept = _Kept(tensor, version)
+        kept = KeptTensor(tensor, version)
         self._kept.append(kept)
         with undisturbed():
             dtype, shape, size = describe(tensor.detach() if is_readable(tensor) else tensor)
@@ -353,7 +324,7 @@ class ModulesDump(MemoryDump):
                     continue
                 new = names.get(name, name)
                 if new not in self._nodes:
-                    self._nodes[new] = _renamed_node(node, new, renamed) if names else node
+                    self._nodes[new] = renamed_node(node, new, renamed) if names else node
         for datum in replay.dump.data():
             if datum.node_name in gone:
                 continue
@@ -493,27 +464,3 @@ class ModulesDump(MemoryDump):
 
 def _frames(call: ModuleCall) -> tuple[Frame, ...]:
     return call.stack.frames()
-
-
-def _renamed_node(node: Node, name: str, renamed: Callable[[str], str]) -> Node:
-    def attributes() -> Mapping[str, str]:
-        return {key: _in_words(key, text, renamed) for key, text in node.attributes.items()}
-
-    inputs: Iterable[str] = map(renamed, node.inputs)
-    return Node(
-        name,
-        node.op_type,
-        inputs,
-        node.control_inputs,
-        node.device,
-        attributes,
-        lambda: node.frames,
-    )
-
-
-def _in_words(key: str, text: str, renamed: Callable[[str], str]) -> str:
-    if key == "_forward_node":
-        return split_tensor_name(renamed(f"{text}:0"))[0]
-    if key == "_writes":
-        return ", ".join(map(renamed, text.split(", ")))
-    return text

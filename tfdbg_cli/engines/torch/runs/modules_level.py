@@ -8,7 +8,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -19,7 +19,7 @@ from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import MODULES, CaptureLevel
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
 from tfdbg_cli.engines.torch.names.sites import tensors_in
-from tfdbg_cli.engines.torch.private import parameters_of, quiet
+from tfdbg_cli.engines.torch.private import quiet
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.record.run_recorder import Names
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_clean
@@ -30,34 +30,24 @@ from tfdbg_cli.engines.torch.runs.module_calls import (
     ModuleCall,
     version_of,
 )
+from tfdbg_cli.engines.torch.runs.module_search import (
+    GRADIENT,
+    INPUT,
+    NODE,
+    OUTPUT,
+    PARAMETER,
+    UPDATED,
+    Event,
+    Found,
+    Search,
+    Words,
+)
 from tfdbg_cli.engines.torch.runs.module_state import Start
 from tfdbg_cli.engines.torch.runs.modules_dump import ModulesDump, Seen
 from tfdbg_cli.engines.torch.runs.outside_nodes import OutsideNode, watch_outside
-from tfdbg_cli.engines.torch.runs.replay import Aside, Refused, Replay, Replayer
+from tfdbg_cli.engines.torch.runs.replay import Aside, Replayer
 
 __all__ = ["ModulesLevel"]
-
-# Calls that are made once more for one run.
-_MOST_AGAIN = 8
-_MOST_NAMED = 3
-
-
-class Event(NamedTuple):
-    """A tensor that is looked at.
-
-    Attributes:
-        kind: `INPUT` and so on.
-        thing: the call, border, or parameter.
-        time: when it was looked at, in nanoseconds of the performance counter.
-    """
-
-    kind: str
-    thing: Any
-    time: int
-
-
-INPUT, OUTPUT, GRADIENT, NODE = "input", "output", "gradient", "node"
-PARAMETER, UPDATED = "parameter", "updated"
 
 
 class ModulesLevel(CaptureLevel):
@@ -91,7 +81,7 @@ class ModulesLevel(CaptureLevel):
         super().__init__(watch)
         self._names = names
         self._parameters = parameters
-        self._replayer = Replayer(watch, names, aside)
+        self._words = Words(names)
         self._excused = excused
         self._spares = spares
         is_alike = bool(spares) and spares[-1].watch == watch
@@ -99,19 +89,17 @@ class ModulesLevel(CaptureLevel):
         self._verdicts: Verdicts[Event] = Verdicts()
         self._memory = Memory(watch.limit)
         self._calls: list[ModuleCall] = []
+        self._search = Search(self._calls, Replayer(watch, names, aside), self._words)
         self._open: list[ModuleCall] = []
         self._counts: dict[int, int] = {}
         self._borders: dict[int, Border] = {}  # by the id of the tensor
-        self._last: Border | None = None
         self._phases: list[str] = []
         self._backward: Stack | None = None
         self._losses: list[weakref.ref[torch.Tensor]] = []
         self._nodes: list[OutsideNode] = []
         self._seen_since = False  # something that nobody has judged
         self._inputs: Callable[[], Mapping[str, Any]] = dict
-        self._replays: list[Replay] = []
-        self._found: list[tuple[Event, int]] = []
-        self._refusals: list[str] = []
+        self._found: list[Found] = []
         self._failure: Exception | None = None
         self._is_on = self._is_away = False
         self._is_told = False  # there is a dump
@@ -162,10 +150,11 @@ class ModulesLevel(CaptureLevel):
         """Let go of all tensors: hooks of autograd nodes may keep this."""
         for call in self._calls:
             call.forget()
-        self._calls, self._open, self._borders, self._last = [], [], {}, None
+        self._calls, self._open, self._borders = [], [], {}
         for node in self._nodes:
             node.gradients.clear()
-        self._replays, self._nodes = [], []
+        self._nodes = []
+        self._search.replays.clear()
 
     # What the program does.
 
@@ -329,76 +318,19 @@ class ModulesLevel(CaptureLevel):
         self._seen_since = False
         known = set(self._found)
         found = [item for item in self._verdicts.bad() if item not in known]
-        found = [item for item in found if self._describe(*item) not in self._excused]
+        found = [item for item in found if self._words.describe(*item) not in self._excused]
         self._found += found
-        if not found or any(replay.passed for replay in self._replays):
+        if not found or any(replay.passed for replay in self._search.replays):
             return
         is_on = self._is_on
         self.stop()
         self._outside.stop()
         try:
-            self._look(found)
+            self._search.look(found)
             self._outside.recorder.holder.settle()  # the update isn't seen
         finally:
             if is_on:
                 self.start()
-
-    def _look(self, found: list[tuple[Event, int]]) -> None:
-        tried: set[tuple[int, bool]] = set()
-        unknown: set[int] = set()  # what may have come from where nobody could look
-        for event, _ in found:
-            made_of = event.thing.call.sources if event.kind == OUTPUT else []
-            if unknown and (event.kind != OUTPUT or any(id(each) in unknown for each in made_of)):
-                unknown.add(id(event.thing))
-                continue
-            if event.kind == NODE:
-                return  # this is where it began
-            refusals, came_in = [], False
-            candidates = self._candidates(event)
-            for call, is_backward in candidates:
-                if (id(call), is_backward) in tried or len(tried) >= _MOST_AGAIN:
-                    continue
-                tried.add((id(call), is_backward))
-                try:
-                    again = self._replayer.backward if is_backward else self._replayer.forward
-                    replay = again(call)
-                    if not replay.is_bad:
-                        raise Refused("it was good the second time")
-                    if replay.came_in:  # it began in what led to it
-                        came_in = True
-                        continue
-                except Refused as refusal:
-                    refusals.append(f"{self._label(call)}: {refusal}")
-                    continue
-                self._replays.append(replay)
-                refusals, came_in = [], False
-                if replay.passed:
-                    return
-                break
-            if event.kind == GRADIENT and not candidates:
-                refusals.append("the backward pass of what is outside of modules")
-            self._refusals += refusals[:1]
-            if refusals or came_in:
-                unknown.add(id(event.thing))
-
-    def _candidates(self, event: Event) -> list[tuple[ModuleCall, bool]]:
-        """The calls in which something bad may have begun, innermost first; in their backward?"""
-        kind, thing = event.kind, event.thing
-        if kind == OUTPUT:
-            return [(call, False) for call in reversed(thing.call.chain)]
-        if kind == GRADIENT:
-            users = [call for call in self._calls if thing in call.sources]
-            users.sort(key=lambda call: -len(call.chain))
-            return [(call, True) for call in dict.fromkeys([*users, *thing.around()])]
-        if kind == PARAMETER:
-            owners = [
-                call
-                for call in reversed(self._calls)
-                if any(each is thing for each in parameters_of(call.module).values())
-            ]
-            chain = [each for call in owners for each in reversed(call.chain[:-1])]
-            return [(call, True) for call in dict.fromkeys([*owners, *chain])]
-        return []
 
     # What came of it.
 
@@ -419,12 +351,12 @@ class ModulesLevel(CaptureLevel):
 
     def progress(self) -> str:
         if self._open:
-            return f"in {self._label(self._open[-1])}"
+            return f"in {self._words.label(self._open[-1])}"
         return self._outside.progress()
 
     def finish(self, error: BaseException | None) -> Capture:
         self._judge()
-        self.is_regular = not self._replays and not self._refusals
+        self.is_regular = not self._search.replays and not self._search.refusals
         if self._found or error is not None:
             self._outside.name_inputs(self._inputs)
         outside = self._finish_outside(error)
@@ -436,10 +368,10 @@ class ModulesLevel(CaptureLevel):
             is_hit = error is not None or self._passes(dump)
             if is_hit:
                 capture.dump = dump
-                self.refusal = self._refusals[0] if self._refusals else ""
+                self.refusal = self._search.refusals[0] if self._search.refusals else ""
             else:
                 # What was seen is there, but not what the filter is about.
-                self._excused.update(self._describe(*item) for item in self._found)
+                self._excused.update(self._words.describe(*item) for item in self._found)
                 capture.make_dump = lambda: dump
         else:
             is_hit = False
@@ -498,51 +430,28 @@ class ModulesLevel(CaptureLevel):
             self._outside.tensor_name,
         )
         self._is_told = True
-        dump = ModulesDump(seen, part, outside.dump is not None, self._replays)
+        dump = ModulesDump(seen, part, outside.dump is not None, [*self._search.replays])
         dump.warnings += self._notes(outside)
         return dump
 
     def _notes(self, outside: Capture) -> Iterable[str]:
-        again = ", ".join(dict.fromkeys(self._label(each.call) for each in self._replays))
+        again = ", ".join(
+            dict.fromkeys(self._words.label(each.call) for each in self._search.replays)
+        )
         said = f"{self._count()} watched"
         if again:
             said += f"; {again} done again op by op"
         if self._found:
-            said += f" (bad: {self._summary()})"
+            said += f" (bad: {self._words.summary(self._found)})"
         yield f"{said}."
-        for replay in self._replays:
+        for replay in self._search.replays:
             if replay.differs:
-                yield f"{self._label(replay.call)} returned something else the second time."
-        passed = any(replay.passed for replay in self._replays)
-        if self._refusals and not passed:
-            yield f"Not done again: {self._refusals[0]}. The next runs are watched op by op."
-
-    def _summary(self) -> str:
-        texts = list(dict.fromkeys(self._describe(*item) for item in self._found))
-        more = len(texts) - _MOST_NAMED
-        return ", ".join(texts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-    def _describe(self, event: Event, slot: int) -> str:
-        kind, thing = event.kind, event.thing
-        if kind == INPUT:
-            return f"input of {self._label(thing)}"
-        if kind == OUTPUT:
-            return f"output of {self._label(thing.call)}" + (f" ({slot})" if slot else "")
-        if kind == NODE:
-            return f"gradient of {thing.kind}"
-        if kind == GRADIENT:
-            return f"gradient of the output of {self._label(thing.call)}"
-        leaf = self._names.tensor(thing)
-        owner = leaf.name if leaf is not None else "a parameter"
-        return f"{'gradient' if kind == PARAMETER else 'new value'} of {owner}"
-
-    def _label(self, call: ModuleCall) -> str:
-        """A module by its path, or its class."""
-        caller = None
-        for each in call.chain:
-            caller = self._names.module(each.module, None, caller)
-        assert caller is not None
-        return caller.path or caller.class_name
+                yield f"{self._words.label(replay.call)} returned something else the second time."
+        if self._found and all(event.kind == UPDATED for event, _ in self._found):
+            yield "The update made it: all before was good."
+        passed = any(replay.passed for replay in self._search.replays)
+        if self._search.refusals and not passed:
+            yield f"Not done again: {self._search.refusals[0]}. The next runs are watched op by op."
 
 
 def _passed(reference: weakref.ref[ModulesLevel], node: OutsideNode, gradients: Any) -> None:
