@@ -130,9 +130,9 @@ def debug_mode(keeps_outputs):
 LEVELS = {
     "plain": contextlib.nullcontext,
     "under the debugger, no run watched": lambda: debugged(is_debugging=False),
-    "run -f: signals": lambda: debugged(overhead=1.0, guard=True),
-    "run -f: op records": lambda: debugged(overhead=1.0, guard=False),
-    "run -f: everything": lambda: debugged(overhead=float("inf")),
+    "run -f: modules": lambda: debugged(level="modules"),
+    "run -f: op records": lambda: debugged(level="ops"),
+    "run -f: everything": lambda: debugged(level="values"),
     "a copy of every output": Clones,
     "anomaly mode": lambda: torch.autograd.detect_anomaly(check_nan=True),
     "DebugMode": lambda: debug_mode(keeps_outputs=False),

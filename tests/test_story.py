@@ -180,7 +180,7 @@ def test_the_readmes_names_exist_in_each_variant(engine):
         assert pairs
         for theirs, name in pairs:
             commands = [command.replace(name, theirs) for command in commands]
-        commands.insert(0, "config set overhead 1000")  # however busy the machine is
+        commands.insert(0, "config set level values")  # however busy the machine is
     done = debug(commands, "--engine", engine, "--max-steps", "6")
     assert done.status == 0, done.err
     assert "ERROR" not in done.err

@@ -67,6 +67,13 @@ FIELDS = (
         "The filter overflow_risk: the share of its dtype's range that an element may take.",
     ),
     Field(
+        "level",
+        "auto",
+        str,
+        "Programs without sessions: how closely run -f looks at runs; auto: as overhead allows.",
+        ("auto", "modules", "ops", "values"),
+    ),
+    Field(
         "overhead",
         1.5,
         to_ratio,

@@ -3,17 +3,17 @@
 import pytest
 from breakers_kit import EVERY_RUN, Both
 
-#: Each way to look at a run: all of it, the op records, a few signals, copies, step by step.
+#: Each way to look at a run: all of it, the op records, modules, copies, step by step.
 WAYS = (
     EVERY_RUN,
     ("run -f has_inf_or_nan",),
-    ("config set overhead 1", "config set guard off", "run -f has_inf_or_nan"),
-    ("config set overhead 1", "run -f has_inf_or_nan"),
+    ("config set level ops", "run -f has_inf_or_nan"),
+    ("config set level modules", "run -f has_inf_or_nan"),
     ("config set keep clone", *EVERY_RUN),
     ("s", "exit") * 6,
 )
 
-NAMES = ["everything", "filter", "records", "signals", "copies", "steps"]
+NAMES = ["everything", "filter", "records", "modules", "copies", "steps"]
 
 PASSES = """
 import warnings

@@ -148,7 +148,8 @@ def test_fifty_debugged_runs_do_not_grow(both: Both) -> None:
     )
     for commands in (
         ("run -f has_inf_or_nan",),
-        ("config set overhead inf", "run -f has_inf_or_nan"),
+        ("config set level values", "run -f has_inf_or_nan"),
+        ("config set level modules", "run -f has_inf_or_nan"),
     ):
         out = both.compare(path, *commands)
         (line,) = [each for each in out.splitlines() if each.startswith("tensors")]
@@ -177,11 +178,12 @@ def test_an_op_that_cant_be_recorded_ends_a_wait_with_a_message(both):
             tell(step, digest(weight))
         """
     )
-    for overhead in ("1", "inf"):
+    for level in ("modules", "ops", "values"):
         wait = "run -f has_inf_or_nan"
-        out = both.compare(path, f"config set overhead {overhead}", wait, "run_info", wait)
+        out = both.compare(path, f"config set level {level}", wait, "run_info", wait)
         first, second = out.split("--- run-end: ")[1:]
-        assert first.startswith("training run #1")
+        # By modules, no op of the first run was seen: those came before it.
+        assert first.startswith(f"training run #{2 if level == 'modules' else 1}")
         assert "ends here without an answer" in first and "KeyError: 'a secret'" in first
         # Once said, it is known, and what passes is an answer.
         assert second.startswith("training run #4") and "--- lt -f has_inf_or_nan ---" in second

@@ -4,7 +4,7 @@ import json
 import re
 
 # Each run is looked at in full: what is cheaper is for the tests of the levels.
-FULL = ("config set guard off", "config set overhead 1000")
+FULL = ("config set level values",)
 
 HEAD = """
 import torch

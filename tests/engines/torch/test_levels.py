@@ -11,7 +11,7 @@ import torch
 from program_server import Done
 
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.kit.levels import FULL, RECORDS, SIGNALS
+from tfdbg_cli.engines.kit.levels import FULL, MODULES, RECORDS
 from tfdbg_cli.engines.torch.record.run_recorder import Names
 from tfdbg_cli.engines.torch.runs.capture_policy import TorchCapturePolicy
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_nonfinite
@@ -19,11 +19,13 @@ from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_nonfinite
 TRAINING = "training run"
 #: Settings -> the level that they lead to.
 FORCED = {
+    ("config set level values",): FULL,
+    ("config set level ops",): RECORDS,
+    ("config set level modules",): MODULES,
+    ("config set overhead 1",): MODULES,
     ("config set overhead inf",): FULL,
-    ("config set overhead 1", "config set guard off"): RECORDS,
-    ("config set overhead 1", "config set guard on"): SIGNALS,
 }
-EVERY_LEVEL = pytest.mark.parametrize("settings", FORCED, ids=FORCED.values())
+EVERY_LEVEL = pytest.mark.parametrize("settings", FORCED, ids=[" ".join(each) for each in FORCED])
 
 HEAD = """
 import torch
@@ -63,7 +65,7 @@ def program(tmp_path):
 
 def watched(programs, path, settings, name="has_inf_or_nan", options=()) -> Done:
     """A program under `run -f` with these settings and no others."""
-    fresh = ("config set overhead 1.5", "config set guard on")
+    fresh = ("config set overhead 1.5", "config set level auto")
     commands = [*fresh, *settings, f"run -f {name}", "run_info", "exit"]
     given = [part for command in commands for part in ("-c", command)]
     return programs.debugged("--batch", "--engine", "torch", *options, *given, path)
@@ -108,23 +110,23 @@ def test_infinite_masks_are_no_origin(settings, programs, program):
     assert re.search(r"\b1 -inf +log:0", done.out), done.out
 
 
-def test_nodes_that_do_not_count_do_not_stop_signals(programs, program):
+def test_nodes_that_do_not_count_do_not_stop_modules(programs, program):
     path = program("F.softmax(net(x), -1).sum() + torch.log(x[0, 0] * 0.0)")
     name = "has_inf_or_nan -fenn 'log|add'"
-    done = watched(programs, path, ("config set overhead 1", "config set guard on"), name)
+    done = watched(programs, path, ("config set level modules",), name)
     assert "no tensor passed has_inf_or_nan" in done.out + done.err
 
 
 def test_other_filters_need_all_values(programs, program):
     path = program("F.softmax(net(x), -1).sum() * (1e6 if step == 2 else 1.0)", mask="-1.0")
-    done = watched(programs, path, ("config set overhead 1", "config set guard on"), "exploding")
+    done = watched(programs, path, ("config set level modules",), "exploding")
     assert "run-end: training run #3" in done.out
     assert level(done) == FULL
 
 
 def test_values_that_do_not_fit_in_memory_are_not_held(programs, program):
     done = watched(programs, program(BAD), (), options=["--dump-limit", "500"])
-    assert level(done) == f"{SIGNALS} (the values don't fit in memory)"
+    assert level(done) == f"{RECORDS} (the values don't fit in memory)"
     assert re.search(r"\b1 -inf +log:0", done.out), done.out
 
 
@@ -133,46 +135,62 @@ def levels_of(levels, count, kind=TRAINING, name="has_inf_or_nan", **seconds):
     chosen = []
     for _ in range(count):
         watcher = levels.watcher(Watch(filter_name=name), kind, None)
-        watcher.seconds = seconds.get(watcher.level, 0.0)
+        watcher.seconds = seconds.get(watcher.level.replace(" ", "_"), 0.0)
         levels.ended(watcher, kind)
         chosen.append(watcher.level)
     return chosen
 
 
 def make(**settings):
-    known = {"overhead": 1.5, "guard": True, **settings}
-    return TorchCapturePolicy(known.__getitem__, Names(), [])
+    known = {"overhead": 1.5, "level": "auto", **settings}
+    return TorchCapturePolicy(known.__getitem__, Names(), [], lambda visitor: None)
 
 
-@pytest.mark.parametrize(("slow", "expected"), [(1.4, FULL), (1.6, SIGNALS)])
-def test_the_level_follows_from_what_it_costs(slow, expected):
+@pytest.mark.parametrize(
+    ("everything", "op_records", "expected", "told"),
+    [
+        (1.4, 1.3, FULL, "everything takes 1.4x"),
+        (1.6, 1.3, RECORDS, "everything takes 1.6x, op records take 1.3x"),
+        (2.6, 2.3, MODULES, "everything takes 2.6x, op records take 2.3x"),
+    ],
+)
+def test_the_level_is_the_closest_that_costs_no_more_than_allowed(
+    everything, op_records, expected, told
+):
     levels = make()
-    chosen = levels_of(levels, 30, everything=slow, signals=1.0)
+    chosen = levels_of(levels, 40, everything=everything, op_records=op_records, modules=1.0)
     # The first runs don't count; then as many of both, in twos.
-    assert chosen[:10] == [FULL] * 4 + [SIGNALS] * 2 + [FULL] * 2 + [SIGNALS] * 2
-    assert set(chosen[10:]) == {expected}
+    assert chosen[:10] == [FULL] * 4 + [MODULES] * 2 + [FULL] * 2 + [MODULES] * 2
+    assert set(chosen[20:]) == {expected}
     last = levels.watcher(Watch(filter_name="has_inf_or_nan"), TRAINING, None)
-    assert levels.reason(last, TRAINING) == (
-        f"{expected} (everything takes {slow}x; setting overhead 1.5)"
-    )
+    assert levels.reason(last, TRAINING) == f"{expected} ({told}; setting overhead 1.5)"
 
 
 def test_kinds_of_runs_are_measured_on_their_own():
     levels = make()
-    levels_of(levels, 12, everything=9.0, signals=1.0)
-    assert levels_of(levels, 1) == [SIGNALS]
+    levels_of(levels, 30, everything=9.0, op_records=9.0, modules=1.0)
+    assert levels_of(levels, 1) == [MODULES]
     assert levels_of(levels, 1, "inference run") == [FULL]
 
 
-def test_a_run_that_cannot_be_repeated_is_never_watched_by_signals():
-    assert set(levels_of(make(), 12, "gradient run", everything=9.0)) == {FULL}
-    assert set(levels_of(make(guard=False), 12, everything=9.0)) == {FULL}
-    assert set(levels_of(make(guard=False, overhead=1.0), 2)) == {RECORDS}
+def test_what_could_not_be_done_again_is_watched_op_by_op_from_then_on():
+    levels = make(level="modules")
+    watcher = levels.watcher(Watch(filter_name="has_inf_or_nan"), TRAINING, None)
+    assert watcher.level == MODULES
+    watcher.refusal = "fc1: an input was written to since, or by itself"
+    levels.ended(watcher, TRAINING)
+    watcher = levels.watcher(Watch(filter_name="has_inf_or_nan"), TRAINING, None)
+    assert watcher.level == RECORDS
+    assert "fc1: an input was written to" in levels.reason(watcher, TRAINING)
+    assert levels_of(levels, 1, "inference run") == [MODULES]
 
 
 def test_settings_that_leave_nothing_to_measure():
-    assert set(levels_of(make(overhead=1.0), 3)) == {SIGNALS}
-    assert set(levels_of(make(overhead=math.inf), 12, everything=9.0, signals=1.0)) == {FULL}
+    slow = {"everything": 9.0, "op_records": 9.0, "modules": 1.0}
+    assert set(levels_of(make(overhead=1.0), 3)) == {MODULES}
+    assert set(levels_of(make(overhead=math.inf), 12, **slow)) == {FULL}
+    for asked, expected in (("values", FULL), ("ops", RECORDS), ("modules", MODULES)):
+        assert set(levels_of(make(level=asked), 12, **slow)) == {expected}
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-FULL = ("config set guard off", "config set overhead inf")
-RECORDS = ("config set guard off", "config set overhead 1")
+FULL = ("config set level values",)
+RECORDS = ("config set level ops",)
 
 HEAD = """
 import torch

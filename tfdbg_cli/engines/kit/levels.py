@@ -9,12 +9,12 @@ from typing import Any
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
 
-__all__ = ["CHECKED", "FULL", "RECORDS", "SIGNALS", "CaptureLevel"]
+__all__ = ["CHECKED", "FULL", "MODULES", "RECORDS", "CaptureLevel"]
 
 #: The filters that only a tensor with a nan or an infinity passes.
 CHECKED = frozenset({"has_inf_or_nan", "origin_of_nonfinite"})
-#: Nothing but a few signals: a loss, gradients, parameters.
-SIGNALS = "signals"
+#: What comes out of the larger parts of the program, and what is bad op by op afterwards.
+MODULES = "modules"
 #: Every op, without its values.
 RECORDS = "op records"
 #: Every op and every value.
@@ -29,20 +29,22 @@ class CaptureLevel:
         dump: what was seen, for levels that fill one while they look; ``None``: nothing.
         watch: what was asked for.
         level: how closely it looks.
-        is_again: the program runs lines once more, for us: updates must not be made.
+        kind: of the run.
+        names_late: the names of what the run gets are asked for at its end, if at all.
         is_large: the values have not fitted in memory.
         is_regular: nothing out of the ordinary was done that took time.
-        refusal: why lines could not be run once more.
+        refusal: why a bad part could not be done once more; empty: it could, or none was bad.
         seconds: how long the run has taken.
     """
 
     guarded: Sequence[str] = ["start", "enter_module", "leave_module", "enter_phase", "leave_phase"]
     level = ""
+    names_late = False
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
+        self.kind = ""
         self.dump: MemoryDump | None = None
-        self.is_again = False
         self.is_large = False
         self.is_regular = True
         self.refusal = ""
@@ -73,15 +75,8 @@ class CaptureLevel:
     def enter_module(self, module: Any, arguments: Any = None) -> None:
         """A module is called, by the program or by another module."""
 
-    def arguments(self, arguments: Any) -> Any:
-        """What to call it with instead, positional arguments and others: if `is_again`."""
-        return arguments
-
     def leave_module(self, module: Any, output: Any) -> None:
         """The call returns, or (with ``None``) raises."""
-
-    def call_done(self, again: Callable[[], Any], arguments: Any, output: Any) -> None:
-        """The call that was the run is done; ``again`` would make it with the same arguments."""
 
     def enter_phase(self, phase: str, owner: Any = None) -> None:
         """A backward pass (of the tensors ``owner``) or a step of an optimizer begins."""
@@ -89,8 +84,8 @@ class CaptureLevel:
     def leave_phase(self) -> None:
         """It ends."""
 
-    def backward_done(self, is_grad: bool) -> None:
-        """A backward pass has gone well; ``is_grad``: it has returned gradients."""
+    def backward_done(self, is_grad: bool, value: Any = None) -> None:
+        """A backward pass has gone well; ``is_grad``: it has returned gradients, the value."""
 
     def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
         """What the user calls tensors that the run gets."""
@@ -119,6 +114,9 @@ class CaptureLevel:
         """What came of the run; the watcher is not used any more."""
         self.seconds = time.perf_counter() - self._began
         return Capture(None, self.dump, error)
+
+    def close(self) -> None:
+        """The run was told of: nobody makes a dump of it any more."""
 
     def discard(self) -> None:
         """Nobody wants to know."""

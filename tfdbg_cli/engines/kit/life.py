@@ -160,7 +160,7 @@ class RunLife(ABC, Generic[R]):
         if watcher is not ahead:
             contain(watcher, self.give_up)
         run.watcher = watcher
-        if watcher is ahead:
+        if watcher is ahead and not watcher.names_late:
             description.began(watcher)
         watcher.begin_run()
         watcher.name_inputs(description.tensors)
@@ -215,9 +215,12 @@ class RunLife(ABC, Generic[R]):
             try:
                 host.close_run(run.handle, capture)
             finally:
+                if watcher is not None:
+                    watcher.close()
                 run.description.forget()
                 self._last = None
         self.look_ahead(host)
+        self.policy.settle()
 
     def _describe(
         self,
@@ -229,6 +232,8 @@ class RunLife(ABC, Generic[R]):
     ) -> RunInfo:
         """Add to a run's description what is known at its end."""
         assert run.handle is not None
+        if watcher.names_late:
+            run.description.began(watcher)
         info = run.handle.info
         made = dump.run_info() if dump is not None else None
         info.results = made.results if made is not None else None

@@ -9,15 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.kit.levels import CHECKED, FULL, RECORDS, SIGNALS, CaptureLevel
+from tfdbg_cli.engines.kit.levels import CHECKED, FULL, MODULES, RECORDS, CaptureLevel
 
 __all__ = ["CapturePolicy", "RunCosts"]
 
 # The first runs allocate memory, make the states of optimizers, compile: they tell nothing.
 _WARM_UP = 2
 # Two of each, as runs may alternate between two kinds of work (the halves of a GAN).
-_PATTERN = (FULL, FULL, SIGNALS, SIGNALS)
+_PATTERN = (True, True, False, False)
 _SAMPLES = 4
+# The setting ``level`` -> the level.
+_ASKED = {"values": FULL, "ops": RECORDS, "modules": MODULES}
 
 
 class RunCosts:
@@ -27,37 +29,38 @@ class RunCosts:
         count: how many were debugged.
         seconds: how long they took, by level.
         is_large: their values have not fitted in memory.
-        refusal: why their lines can't be run again.
-        excused: signals that are bad in any case.
+        refusal: why a bad part of them can't be done once more.
+        excused: what is bad in any case.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        self.seconds: dict[str, list[float]] = {FULL: [], SIGNALS: []}
+        self.seconds: dict[str, list[float]] = {FULL: [], RECORDS: [], MODULES: []}
         self.is_large = False
         self.refusal = ""
         self.excused: set[str] = set()
 
-    def ratio(self) -> float | None:
-        """How much longer runs take when everything is held; ``None``: not known yet."""
-        full, signals = self.seconds[FULL], self.seconds[SIGNALS]
-        if min(len(full), len(signals)) < _SAMPLES:
+    def ratio(self, level: str) -> float | None:
+        """How much longer runs take at a level than by modules; ``None``: not known yet."""
+        close, modules = self.seconds[level], self.seconds[MODULES]
+        if min(len(close), len(modules)) < _SAMPLES:
             return None
-        return statistics.median(full) / statistics.median(signals)
+        return statistics.median(close) / statistics.median(modules)
 
 
 class CapturePolicy(ABC):
     """Chooses how each run is watched, and learns from what it has cost.
 
-    While a filter is awaited that nan and infinities are signs of, everything is held at first.
-    Some runs in between are watched by signals only, which costs next to nothing; if that turns
-    out to be faster by more than the setting ``overhead``, or if the values don't fit in memory,
-    it stays so, as long as the lines of a bad run can be run once more. A run of which they can't
-    is watched op by op, and its values are let go where they don't fit.
+    While a filter is awaited that nan and infinities are signs of, the setting ``level`` asks for
+    values (everything is held), ops (the values are let go) or modules (what is bad is done once
+    more, op by op). With ``auto`` it is the closest that makes runs slower by no more than the
+    setting ``overhead``: everything at first, then modules in some runs in between, to compare;
+    the values are let go where they don't fit in memory. A kind of run of which something could
+    not be done once more is watched op by op from then on.
 
-    ``overhead`` 1 asks for signals from the first run on, ``inf`` for everything in all runs.
+    ``overhead`` 1 asks for modules from the first run on, ``inf`` for everything in all runs.
 
-    An engine says what keeps it from signals (`obstacle`), and makes the levels (`make`).
+    An engine says what keeps it from modules (`obstacle`), and makes the levels (`make`).
 
     Args:
         setting: the value of a setting by its name.
@@ -70,7 +73,7 @@ class CapturePolicy(ABC):
 
     @abstractmethod
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
-        """A level for one run: `FULL`, `RECORDS` or `SIGNALS`.
+        """A level for one run: `FULL`, `RECORDS` or `MODULES`.
 
         Args:
             level: which.
@@ -79,12 +82,15 @@ class CapturePolicy(ABC):
         """
 
     def obstacle(self, kind: str, costs: RunCosts) -> str:
-        """Why signals alone won't do for a kind of runs; empty: they will."""
-        return "the engine has no signals"
+        """Why modules alone won't do for a kind of runs; empty: they will."""
+        return "the engine sees no modules"
 
     def ahead(self, watch: Watch) -> CaptureLevel:
         """A watcher for what comes before the next run, which is probably one like the last."""
         return self._make(watch, self._last_kind)
+
+    def settle(self) -> None:
+        """A run is over, and what comes before the next one is looked at, or not."""
 
     def watcher(self, watch: Watch, kind: str, ahead: CaptureLevel | None) -> CaptureLevel:
         """The watcher of a run.
@@ -97,7 +103,8 @@ class CapturePolicy(ABC):
         self._last_kind = kind
         level = self._level(watch, kind)
         if ahead is not None:
-            if ahead.watch == watch and ahead.level == level and level != SIGNALS:
+            if ahead.watch == watch and ahead.level == level:
+                ahead.kind = kind
                 return ahead
             ahead.discard()
         return self._make(watch, kind)
@@ -118,19 +125,25 @@ class CapturePolicy(ABC):
     def reason(self, watcher: CaptureLevel, kind: str) -> str:
         """At which level a run was watched and why."""
         costs = self.costs_of(kind)
-        overhead = self.setting("overhead")
-        ratio = costs.ratio()
+        asked, overhead = self.setting("level"), self.setting("overhead")
         causes = []
         if watcher.watch.filter_name in CHECKED:
-            if costs.is_large:
+            ratios = [
+                f"{level} {'take' if level == RECORDS else 'takes'} {ratio:.1f}x"
+                for level in (FULL, RECORDS)
+                if (ratio := costs.ratio(level)) is not None
+            ]
+            if asked != "auto":
+                causes.append(f"setting level {asked}")
+            if costs.is_large and watcher.level != FULL:
                 causes.append("the values don't fit in memory")
-            elif ratio is not None:
-                causes.append(f"everything takes {ratio:.1f}x; setting overhead {overhead:g}")
-            elif overhead <= 1 or overhead == math.inf:
+            if asked == "auto" and ratios:
+                causes.append(f"{', '.join(ratios)}; setting overhead {overhead:g}")
+            elif asked == "auto" and (overhead <= 1 or overhead == math.inf):
                 causes.append(f"setting overhead {overhead:g}")
-            if watcher.level != SIGNALS:
+            if watcher.level != MODULES and asked in ("auto", "modules") and overhead < math.inf:
                 obstacle = self.obstacle(kind, costs)
-                if obstacle and (costs.is_large or watcher.level == RECORDS):
+                if obstacle:
                     causes.append(obstacle)
         return f"{watcher.level} ({', '.join(causes)})" if causes else watcher.level
 
@@ -141,19 +154,31 @@ class CapturePolicy(ABC):
     def _level(self, watch: Watch, kind: str) -> str:
         if watch.filter_name not in CHECKED:
             return FULL  # only the values can tell
-        costs, overhead = self.costs_of(kind), self.setting("overhead")
-        if self.obstacle(kind, costs):
-            return RECORDS if costs.is_large or overhead <= 1 else FULL
-        if costs.is_large or overhead <= 1:
-            return SIGNALS
-        if overhead == math.inf:
+        costs, asked = self.costs_of(kind), self.setting("level")
+        found = _ASKED.get(asked) or self._affordable(kind, costs)
+        if found == MODULES and self.obstacle(kind, costs):
+            found = RECORDS
+        return RECORDS if found == FULL and costs.is_large else found
+
+    def _affordable(self, kind: str, costs: RunCosts) -> str:
+        """The closest level that costs no more than allowed; or the next one to be measured."""
+        overhead = self.setting("overhead")
+        if overhead <= 1:
+            return MODULES
+        if overhead == math.inf or self.obstacle(kind, costs):
             return FULL
-        ratio = costs.ratio()
-        if ratio is not None:
-            return SIGNALS if ratio > overhead else FULL
         if costs.count < _WARM_UP:
             return FULL
-        return _PATTERN[(costs.count - _WARM_UP) % len(_PATTERN)]
+        for level in (RECORDS,) if costs.is_large else (FULL, RECORDS):
+            ratio = costs.ratio(level)
+            if ratio is None:
+                is_close = _PATTERN[(costs.count - _WARM_UP) % len(_PATTERN)]
+                return level if is_close else MODULES
+            if ratio <= overhead:
+                return level
+        return MODULES
 
     def _make(self, watch: Watch, kind: str) -> CaptureLevel:
-        return self.make(self._level(watch, kind), watch, self.costs_of(kind))
+        found = self.make(self._level(watch, kind), watch, self.costs_of(kind))
+        found.kind = kind
+        return found

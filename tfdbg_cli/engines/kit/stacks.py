@@ -11,7 +11,6 @@ from types import CodeType, FrameType
 from typing import Any
 
 from tfdbg_cli.dumps.sources import Frame, is_debugger_path, is_library_path
-from tfdbg_cli.engines.kit import excerpts
 
 __all__ = [
     "DEBUGGER",
@@ -31,7 +30,6 @@ __all__ = [
 USER, LIBRARY, DEBUGGER = range(3)
 
 # By address, as code is compared by its contents; what is in here can't have moved out.
-_EXCERPTS = excerpts.__file__
 _kinds: dict[int, tuple[CodeType, int]] = {}
 _lines: dict[int, tuple[CodeType, list[int], list[int]]] = {}
 # A program that makes code all the time must not make these tables grow for ever.
@@ -103,22 +101,15 @@ class Stack:
     def frames(self) -> tuple[Frame, ...]:
         """In words, outermost first, without the debugger's own."""
         found: list[Frame] = []
-        # A function whose lines run once more: what its own call has called until then is no
-        # part of the stack.
-        again: tuple[str, str] | None = None
         stack: Stack | None = self
         while stack is not None:
             for code, position in stack._pairs():
                 if kind_of(code) == DEBUGGER:
-                    if code.co_filename == _EXCERPTS and found:
-                        again = (found[-1].file, found[-1].function)
-                elif again is None:
-                    line = _line(code, position)
-                    for frames in _expansions:
-                        found += frames(code, line)
-                    found.append(Frame(code.co_filename, line, code.co_name))
-                elif again == (code.co_filename, code.co_name):
-                    again = None
+                    continue
+                line = _line(code, position)
+                for frames in _expansions:
+                    found += frames(code, line)
+                found.append(Frame(code.co_filename, line, code.co_name))
             stack = stack.outer
         found.reverse()
         return tuple(found)

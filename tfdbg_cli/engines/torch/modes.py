@@ -19,6 +19,7 @@ from tfdbg_cli.engines.torch.private import (
     push_dispatch_mode,
     push_function_mode,
     put_compiler_flag,
+    put_compiler_flags,
 )
 
 __all__ = [
@@ -56,6 +57,10 @@ def renew_mode(mode: Any) -> None:
 
 def insert_mode(mode: Any) -> None:
     """Put a dispatch mode below all modes of the program; nothing if it is there already."""
+    if not modes_below():
+        push_dispatch_mode(mode)
+        put_compiler_flags(_flags_of(mode))
+        return
     if is_inserted(mode):
         return
     above = [found for found in _stack() if not is_infrastructure(found)]
@@ -85,6 +90,10 @@ def put_dispatch_modes(modes: list[Any]) -> None:
 
 def remove_mode(mode: Any) -> None:
     """Take a dispatch mode out of this thread's stack, wherever it is; nothing if it isn't."""
+    if modes_below() == 1 and dispatch_mode_at(0) is mode:
+        pop_dispatch_mode(None)
+        put_compiler_flags(_NO_FLAGS)
+        return
     if not is_inserted(mode):
         return
     above = []
@@ -109,6 +118,21 @@ def _renew_flags() -> None:
                 earlier[index] = value
             value = value or flag.counts(mode)
         put_compiler_flag(flag, value)
+
+
+_NO_FLAGS = {flag.name: False for flag in COMPILER_FLAGS}
+
+
+_flags: dict[type, dict[str, bool]] = {}
+
+
+def _flags_of(mode: Any) -> dict[str, bool]:
+    """What the compiler is told while a mode of ours is the only one."""
+    found = _flags.get(type(mode))
+    if found is None:
+        found = {flag.name: bool(flag.counts(mode)) for flag in COMPILER_FLAGS}
+        _flags[type(mode)] = found
+    return found
 
 
 # Function modes.
@@ -137,6 +161,9 @@ def insert_function_mode(mode: Any) -> None:
 
     Only that of ``torch.set_default_device`` has to be the lowest.
     """
+    if not function_mode_count():
+        push_function_mode(mode)
+        return
     others = _take_functions(mode)[::-1]
     default = default_device_mode()
     lowest = [others.pop(0)] if others and others[0] is default else []
@@ -146,5 +173,11 @@ def insert_function_mode(mode: Any) -> None:
 
 def remove_function_mode(mode: Any) -> None:
     """Take a function mode out, wherever it is; nothing if it isn't there."""
+    count = function_mode_count()
+    if not count:
+        return
+    if count == 1 and function_mode_at(0) is mode:
+        pop_function_mode()
+        return
     for found in reversed(_take_functions(mode)):
         push_function_mode(found)

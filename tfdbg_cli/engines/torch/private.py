@@ -15,7 +15,7 @@ import inspect
 import operator
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
@@ -193,6 +193,10 @@ _pop_saved: Callable[[], None] = _step("_autograd._pop_saved_tensors_default_hoo
 _push_saved: Callable[[Any, Any], None] = _step("_autograd._push_saved_tensors_default_hooks")
 
 
+#: Whether autocast is on, for whatever device.
+any_autocast: Callable[[], bool] = _get("_is_any_autocast_enabled", lambda: True)
+
+
 def local_keys() -> tuple[Any, Any]:
     """The dispatch keys of this thread, for `force_keys`."""
     return _included_keys(), _excluded_keys()
@@ -301,6 +305,13 @@ def put_compiler_flag(flag: CompilerFlag, value: bool) -> None:
     setattr(_python_dispatch, flag.name, value)
     if flag.name == _WITHOUT_IGNORE:
         _put_ignore(value)
+
+
+def put_compiler_flags(values: dict[str, bool]) -> None:
+    """Give the compiler other answers, by their names; all of them."""
+    vars(_python_dispatch).update(values)
+    if _WITHOUT_IGNORE in values:
+        _put_ignore(values[_WITHOUT_IGNORE])
 
 
 @functools.cache
@@ -494,6 +505,19 @@ def unobserved() -> Iterator[None]:
 def is_lazy(tensor: torch.Tensor) -> bool:
     """Whether a tensor is one of PyTorch's lazy backend: asking for its storage is a crash."""
     return "torch._lazy.ts_backend" in sys.modules and tensor.device.type == "lazy"
+
+
+@contextlib.contextmanager
+def without_hooks(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
+    """Hooks for the gradients of tensors aren't called within."""
+    found = [(each, each._backward_hooks) for each in tensors if each._backward_hooks]
+    for tensor, _ in found:
+        tensor._backward_hooks = None
+    try:
+        yield
+    finally:
+        for tensor, hooks in found:
+            tensor._backward_hooks = hooks
 
 
 def storage_key(tensor: torch.Tensor) -> int:

@@ -15,12 +15,6 @@ TRAITS = EngineTraits(
     "torch",
     settings=(
         Field(
-            "guard",
-            False,
-            to_bool,
-            "PyTorch: whether run -f may run the lines of a bad step once more to look at it.",
-        ),
-        Field(
             "run_end",
             "",
             to_function,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -51,6 +51,11 @@ keep_out(is_inside)
 _GUARD = frozenset({"saved_include_set", "saved_dynamic_layer_stack_depth"})
 
 
+# By address: the code that is there, and whether it is of such a function.
+_calling: dict[int, tuple[CodeType, bool]] = {}
+_MOST_CODES = 50_000
+
+
 def is_guarded() -> bool:
     """Whether this thread is in the call of a compiled function.
 
@@ -58,7 +63,13 @@ def is_guarded() -> bool:
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not _GUARD.isdisjoint(frame.f_code.co_varnames):
+        code = frame.f_code
+        known = _calling.get(id(code))
+        if known is None or known[0] is not code:
+            if len(_calling) > _MOST_CODES:
+                _calling.clear()
+            known = _calling[id(code)] = (code, not _GUARD.isdisjoint(code.co_varnames))
+        if known[1]:
             return True
         frame = frame.f_back
     return False
@@ -173,7 +184,8 @@ _stance: _Stance | None = None
 
 def _wanted(callback: Any) -> Any:
     """What a compiled region is to go on with."""
-    return None if _stance is not None and callable(callback) else callback
+    is_off = _stance is not None and _stance.is_on
+    return None if is_off and callable(callback) else callback
 
 
 class CompiledCode:
@@ -194,6 +206,16 @@ class CompiledCode:
             _take_stance()
             return
         self._patches.replace(torch, "compile", self._taking, wraps=False)
+
+    def pause(self) -> None:
+        """Compiled code runs compiled, until `resume`."""
+        if _stance is not None:
+            _stance.is_on = False
+
+    def resume(self) -> None:
+        """The while goes on."""
+        if _stance is not None:
+            _stance.is_on = True
 
     def leave(self) -> None:
         """It ends."""
@@ -236,7 +258,7 @@ def _leave_stance() -> None:
 
 
 def _stay_away(callback: Any) -> Any:
-    if callable(callback) and _stance is not None:
+    if callable(callback) and _stance is not None and _stance.is_on:
         _stance.was_asked = True
         callback = None
     return set_callback(callback)

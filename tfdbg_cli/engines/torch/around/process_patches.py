@@ -86,6 +86,20 @@ class ProcessPatches:
         if self._is_eager:
             self._compiled.enter()
 
+    def follows(self, recorder: RunRecorder) -> bool:
+        """Whether it is this one that records, or has paused."""
+        return self._recorder is recorder
+
+    def pause(self, recorder: RunRecorder) -> None:
+        """What comes runs as if nothing were recorded, until `resume`."""
+        if self._recorder is recorder and self._is_eager:
+            self._compiled.pause()
+
+    def resume(self, recorder: RunRecorder) -> None:
+        """What comes is recorded again."""
+        if self._recorder is recorder and self._is_eager:
+            self._compiled.resume()
+
     def keep_key(self) -> None:
         """A mode is about to be taken off.
 

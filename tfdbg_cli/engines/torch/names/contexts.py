@@ -197,12 +197,25 @@ class Contexts:
     # What opens a call.
 
     def open(
-        self, state: ThreadState, phase: str, prefix: str, frame: FrameType | None
+        self,
+        state: ThreadState,
+        phase: str,
+        prefix: str,
+        frame: FrameType | None,
+        outer: Stack | None = None,
     ) -> OpContext:
-        """A context at the calling frame; it still has to be pushed."""
+        """A context at the calling frame; it still has to be pushed.
+
+        Args:
+            state: of its thread.
+            phase, prefix: of its ops.
+            frame: that opens it.
+            outer: where it was called the first time, if this isn't it; default: here.
+        """
         at = call_frame(frame)
         top = state.top
-        outer = take(at, *((top.frame, top.outer) if top is not None else (None, None)))
+        if outer is None:
+            outer = take(at, *((top.frame, top.outer) if top is not None else (None, None)))
         if top is not None and top.module is not None:
             outer.scope = top.prefix
         node = current_node()

@@ -53,6 +53,14 @@ class RecordingLevel(CaptureLevel):
         super().begin_run()
         self.recorder.begin_run()
 
+    def suspend(self) -> None:
+        """Record nothing until `resume`; it costs next to nothing."""
+        self.recorder.suspend()
+
+    def resume(self) -> None:
+        """Go on recording."""
+        self.recorder.resume()
+
     def enter_module(self, module: Any, arguments: Any = None) -> None:
         """Names are under the module from now on."""
         self.recorder.enter_module(module)

@@ -17,6 +17,7 @@ from tfdbg_cli.engines.torch.private import (
     storage_key,
     storage_uses,
     unobserved,
+    write_count,
 )
 from tfdbg_cli.engines.torch.values.arrays import shared_array
 from tfdbg_cli.engines.torch.values.composites import Composite, taken_apart
@@ -26,6 +27,7 @@ from tfdbg_cli.engines.torch.values.notes import note
 __all__ = ["Held", "Holder"]
 
 _FREED = "Its memory was given back since (parameters of FSDP are, between uses)."
+_OVERWRITTEN = "It was written to since, inside of a module or by an optimizer."
 
 
 class Held:
@@ -40,9 +42,10 @@ class Held:
         note: why it is gone.
         form: how it is made of its parts, where nobody but its class knows it as a whole.
         parts: those.
+        version: how often the storage had been written to.
     """
 
-    __slots__ = ("charge", "form", "key", "note", "parts", "place", "tensor")
+    __slots__ = ("charge", "form", "key", "note", "parts", "place", "tensor", "version")
 
     def __init__(self, tensor: torch.Tensor | None, key: int) -> None:
         self.tensor = tensor
@@ -52,6 +55,7 @@ class Held:
         self.note = ""
         self.form: Composite | None = None
         self.parts: Sequence[Held] = ()
+        self.version = -1 if tensor is None or tensor.is_inference() else write_count(tensor)
 
     def get(self) -> torch.Tensor | None:
         """The value, read from disk if it is there; ``None``: it is gone, see `note`."""
@@ -223,6 +227,17 @@ class Holder:
             for key, shared in list(self._shared.items()):
                 if storage_uses(key) > len(_each(shared)):
                     self.before_write(key)
+
+    def look_through(self) -> None:
+        """Let go of what was overwritten while nobody looked."""
+        with self._lock:
+            for shared in list(self._shared.values()):
+                for held in list(_each(shared)):
+                    tensor = held.tensor
+                    is_counted = tensor is not None and held.version >= 0
+                    if is_counted and write_count(tensor) != held.version:
+                        self._release(held)
+                        held.note = _OVERWRITTEN
 
     def drop(self, held: Held) -> None:
         """A value is not wanted after all."""

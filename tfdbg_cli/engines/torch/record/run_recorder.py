@@ -7,7 +7,8 @@ import functools
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ import torch
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.modes import (
@@ -28,8 +30,8 @@ from tfdbg_cli.engines.torch.modes import (
 from tfdbg_cli.engines.torch.names.contexts import OpContext, ThreadState
 from tfdbg_cli.engines.torch.names.leaves import named_tensors
 from tfdbg_cli.engines.torch.names.optimizers import Updates
-from tfdbg_cli.engines.torch.names.scopes import Names
-from tfdbg_cli.engines.torch.private import current_node, quiet, unobserved
+from tfdbg_cli.engines.torch.names.scopes import ModuleName, Names
+from tfdbg_cli.engines.torch.private import current_node, modes_below, quiet, unobserved
 from tfdbg_cli.engines.torch.record.assembly import assemble
 from tfdbg_cli.engines.torch.record.generated import know_graph
 from tfdbg_cli.engines.torch.record.holding import Holder
@@ -149,6 +151,25 @@ class RunRecorder:
             guest.is_busy = True
         self._remove()
 
+    @property
+    def can_resume(self) -> bool:
+        """Whether it was started on this thread, and nothing else was recorded since."""
+        return self._thread == threading.get_ident() and PROCESS_PATCHES.follows(self)
+
+    def suspend(self) -> None:
+        """Record nothing until `resume`, at next to no cost: this comes many times in a run."""
+        self.pause()
+        PROCESS_PATCHES.pause(self)
+
+    def resume(self) -> None:
+        """Go on recording, on the same thread."""
+        self.is_on = True
+        for guest in self._guests:
+            guest.is_busy = False
+        PROCESS_PATCHES.resume(self)
+        self.ops.contexts.state().begin()
+        self._insert()
+
     def end(self) -> None:
         """Don't record any more, for good.
 
@@ -170,7 +191,7 @@ class RunRecorder:
         insert_mode(self._mode)
 
     def _remove(self) -> None:
-        if is_inserted(self._mode):
+        if modes_below() and is_inserted(self._mode):
             PROCESS_PATCHES.keep_key()
             remove_mode(self._mode)
         if self._api_mode is not None:
@@ -249,12 +270,43 @@ class RunRecorder:
 
     def enter_module(self, module: torch.nn.Module) -> None:
         """A module is called."""
+        state = self.ops.contexts.state()
+        caller = next((each.module for each in reversed(state.contexts) if each.module), None)
+        self._enter(state, module, caller, sys._getframe(1))
+
+    def enter_again(
+        self, modules: Sequence[torch.nn.Module], count: int, outer: Stack | None
+    ) -> None:
+        """A call of a module is made once more, on its own.
+
+        Args:
+            modules: those whose calls led to it, outermost first, and itself.
+            count: how many calls of it the run had before.
+            outer: where it was called the first time.
+        """
+        caller = None
+        for module in modules[:-1]:
+            name = self._names.module(module, None, caller)
+            name.called_by(caller)
+            caller = name
+        path = self._names.module(modules[-1], None, caller).path
+        if count:
+            self._calls[path] = count
+        state = self.ops.contexts.state()
+        self._enter(state, modules[-1], caller, sys._getframe(1), outer)
+
+    def _enter(
+        self,
+        state: ThreadState,
+        module: torch.nn.Module,
+        caller: ModuleName | None,
+        frame: FrameType,
+        outer: Stack | None = None,
+    ) -> None:
         renew_mode(self._mode)
         know_graph(module)
         contexts = self.ops.contexts
-        state = contexts.state()
-        caller = next((each.module for each in reversed(state.contexts) if each.module), None)
-        name = self._names.module(module, sys._getframe(1), caller)
+        name = self._names.module(module, frame, caller)
         name.called_by(caller)
         phase = RECOMPUTE if self._is_again(state) else FORWARD
         start = "recompute/" if phase == RECOMPUTE else ""
@@ -264,9 +316,8 @@ class RunRecorder:
             self._calls[start + path] = count + 1
             if count and path:
                 path = f"{path}-{count}"
-        context = contexts.open(
-            state, phase, f"{start}{path}/" if path else start, sys._getframe(1)
-        )
+        prefix = f"{start}{path}/" if path else start
+        context = contexts.open(state, phase, prefix, frame, outer)
         context.module = name
         state.push(context)
         if self._api_mode is not None and PROCESS_PATCHES.must_not_see(module):
@@ -291,13 +342,14 @@ class RunRecorder:
             if not any(map(PROCESS_PATCHES.must_not_see, modules)):
                 insert_function_mode(self._api_mode)
 
-    def enter_phase(self, phase: str, owner: Any = None) -> None:
+    def enter_phase(self, phase: str, owner: Any = None, outer: Stack | None = None) -> None:
         """A backward pass or a step begins.
 
         Args:
             phase: ``backward``, ``optimizer``, ``step``.
             owner: the optimizer, or what else makes the step; the tensors that a backward pass
                 begins with.
+            outer: where it was called the first time, if this isn't it.
         """
         renew_mode(self._mode)
         contexts = self.ops.contexts
@@ -305,7 +357,7 @@ class RunRecorder:
         frame = sys._getframe(1)
         if phase == BACKWARD:
             self._hand_over(owner)
-            state.push(contexts.open(state, BACKWARD, "gradients/", frame))
+            state.push(contexts.open(state, BACKWARD, "gradients/", frame, outer))
             return
         name = self._names.optimizer(owner) if owner is not None else phase
         context = contexts.open(state, OPTIMIZER, f"optimizer/{name}/", frame)
@@ -367,6 +419,12 @@ class RunRecorder:
             return ""
         self.ops.describe()
         return output.name
+
+    def made_node(self, sequence: int) -> str:
+        """The op that made an autograd node on this thread; empty: none that was recorded."""
+        self.ops.describe()
+        record = self.ops.contexts.state().forward.get(sequence)
+        return record.name if record is not None else ""
 
     # What came of it.
 

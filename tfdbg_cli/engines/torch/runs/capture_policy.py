@@ -1,4 +1,4 @@
-"""At which level `run -f` looks at a run of PyTorch: what keeps it from signals, and the levels."""
+"""At which level `run -f` looks at a run of PyTorch: what keeps it from modules, and the levels."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import torch
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.kit.levels import FULL, RECORDS, CaptureLevel
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
-from tfdbg_cli.engines.torch.ranks import meeting
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel, RecordsLevel
 from tfdbg_cli.engines.torch.record.run_recorder import Names
-from tfdbg_cli.engines.torch.runs.rewind import Guard
-from tfdbg_cli.engines.torch.runs.signals import SignalLevel
+from tfdbg_cli.engines.torch.runs.modules_level import ModulesLevel
+from tfdbg_cli.engines.torch.runs.replay import Aside
 
 __all__ = ["TorchCapturePolicy"]
 
@@ -26,32 +25,38 @@ class TorchCapturePolicy(CapturePolicy):
         setting: the value of a setting by its name.
         names: what things are called.
         optimizers: those that are alive.
+        aside: around what is no part of the program; module calls within go through a visitor.
     """
 
     def __init__(
-        self, setting: Callable[[str], Any], names: Names, optimizers: Iterable[Any]
+        self,
+        setting: Callable[[str], Any],
+        names: Names,
+        optimizers: Iterable[Any],
+        aside: Aside,
     ) -> None:
         super().__init__(setting)
         self._names = names
         self._optimizers = optimizers
-        self._guard = Guard()
+        self._aside = aside
+        self._spares: list[FullLevel] = []
 
     def obstacle(self, kind: str, costs: RunCosts) -> str:
-        """Why the lines of a bad run of this kind can't be run once more; mostly empty."""
-        if not self.setting("guard"):
-            return "setting guard off"
-        if kind not in ("training run", "inference run"):
-            return f"a {kind} can't be run once more"
-        if meeting() is not None:
-            return "no guard: other processes take part in the runs"
-        return f"no guard: {costs.refusal}" if costs.refusal else ""
+        """What of a bad run of this kind could not be done once more; mostly empty."""
+        return f"not done again: {costs.refusal}" if costs.refusal else ""
 
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
         if level == FULL:
             return FullLevel(watch, self._names)
         if level == RECORDS:
             return RecordsLevel(watch, self._names)
-        return SignalLevel(watch, self._names, self._parameters, self._guard, costs.excused)
+        return ModulesLevel(
+            watch, self._names, self._parameters, self._aside, costs.excused, self._spares
+        )
+
+    def settle(self) -> None:
+        while self._spares:
+            self._spares.pop().discard()
 
     def _parameters(self) -> Iterator[torch.Tensor]:
         for optimizer in self._optimizers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from tfdbg_cli.engines.torch.runs.capture_policy import TorchCapturePolicy
 from tfdbg_cli.engines.torch.runs.description import INFERENCE, TRAINING, Description
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.forwards import Forwards
-from tfdbg_cli.engines.torch.runs.patches import Optimizers
+from tfdbg_cli.engines.torch.runs.patches import Optimizers, Visitor
 from tfdbg_cli.engines.torch.runs.updates_by_hand import Update
 from tfdbg_cli.engines.torch.stepping.prompted import PromptedRun
 from tfdbg_cli.stepping.coroutine import Coroutine
@@ -85,7 +86,7 @@ class Lifecycle(RunLife[TorchRun]):
     def __init__(self, program: TorchProgram) -> None:
         self.optimizers = Optimizers()
         self.names = Names()
-        policy = TorchCapturePolicy(program.value, self.names, self.optimizers)
+        policy = TorchCapturePolicy(program.value, self.names, self.optimizers, self.aside)
         super().__init__(program, policy)
 
     # What is special about PyTorch.
@@ -120,6 +121,17 @@ class Lifecycle(RunLife[TorchRun]):
         if not isinstance(watcher, FullLevel):
             return None
         return PromptedRun(watcher, handle.conduct, self.busy)
+
+    @contextlib.contextmanager
+    def aside(self, visitor: Visitor) -> Iterator[None]:
+        """What we do ourselves is no part of the program; module calls go through an object."""
+        was_busy, self._is_busy = self._is_busy, True
+        leave = self._program.patches.visit(visitor)
+        try:
+            yield
+        finally:
+            leave()
+            self._is_busy = was_busy
 
     def closing(self, run: TorchRun) -> None:
         """What waited for an update by hand waits no longer."""

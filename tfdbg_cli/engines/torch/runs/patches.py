@@ -30,7 +30,7 @@ from tfdbg_cli.engines.torch.runs.keras_steps import KerasSteps
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.runs.runs import Runs
 
-__all__ = ["Around", "Optimizers", "Patches"]
+__all__ = ["Around", "Optimizers", "Patches", "Visitor"]
 
 _is_compiling: Callable[[], bool] = torch.compiler.is_compiling
 

@@ -9,7 +9,6 @@ block is a run of its own.
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -88,8 +87,6 @@ class Runs(Lifecycle):
                 return original(module, *args, **kwargs)
             if not self._module_depth and not self._backward_depth:
                 self._note("F")  # called by an optimizer
-            if watcher.is_again:
-                args, kwargs = watcher.arguments((args, kwargs))
             watcher.enter_module(module, (args, kwargs))
             self._module_depth += 1
             output = None
@@ -120,9 +117,6 @@ class Runs(Lifecycle):
         if run is not None and run.forwards is not None and _has_parameters(module):
             self._remember(run.forwards, module, output)
         if run is not None and run.closes_on == "F":
-            if watcher is not None:
-                again = functools.partial(original, module, *args, **kwargs)
-                self._look(watcher.call_done, again, (args, kwargs), output)
             self.close_run(frame=frame, output=output)
         return output
 
@@ -160,7 +154,7 @@ class Runs(Lifecycle):
             if watcher is not None:
                 watcher.leave_phase()
         if watcher is not None:
-            self._look(watcher.backward_done, is_grad)
+            self._look(watcher.backward_done, is_grad, value)
         run = self._run
         if is_outermost and run is not None:
             self._trains(run)
@@ -178,8 +172,6 @@ class Runs(Lifecycle):
         if not self.is_here():
             with PROCESS_PATCHES.helpers.phase("optimizer", owner):
                 return original(owner, *args, **kwargs)
-        if self._is_again():
-            return None  # lines are run once more: the update is still to come, once
         is_outermost = not self._step_depth and (not self._depth or self._backward_depth > 0)
         frame = user_frame(sys._getframe(2)) if is_outermost else None
         key = id(args[0]) if args and isinstance(args[0], torch.optim.Optimizer) else id(owner)
@@ -216,8 +208,6 @@ class Runs(Lifecycle):
 
     def around_end(self, original: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         """The function of ``config run_end``."""
-        if self.is_here() and self._is_again():
-            return None
         if not self.is_here() or self._depth:
             return original(*args, **kwargs)
         frame = user_frame(sys._getframe(2))
@@ -352,8 +342,7 @@ class Runs(Lifecycle):
 
     def _remember(self, forwards: Forwards, module: torch.nn.Module, output: Any) -> None:
         """A forward pass is over that a backward pass may use, or not."""
-        if not self._is_again():
-            self._look(forwards.add, module, output)
+        self._look(forwards.add, module, output)
 
     def _settle_forwards(
         self, frame: FrameType | None, module: torch.nn.Module | None = None
@@ -419,12 +408,8 @@ class Runs(Lifecycle):
     def _is_block(self) -> bool:
         return self._run is not None and self._run.closes_on == "X"
 
-    def _is_again(self) -> bool:
-        """Whether the program's lines are run once more, by us."""
-        return self.watcher is not None and self.watcher.is_again
-
     def _look(self, done: Callable[..., None], *arguments: Any) -> None:
-        """Something is done; what the watcher then runs once more opens and closes no run."""
+        """Something is done; what the watcher then does opens and closes no run."""
         self._depth += 1
         try:
             done(*arguments)
@@ -435,7 +420,7 @@ class Runs(Lifecycle):
             self._depth -= 1
 
     def _note(self, event: str) -> None:
-        if self._run is not None and not self._is_again():
+        if self._run is not None:
             self._run.events += event
 
     @contextlib.contextmanager
@@ -448,7 +433,7 @@ class Runs(Lifecycle):
             if self._depth == 1:
                 self._depth = 0
                 try:
-                    self.fail(error, "" if self._is_again() or self._is_block() else event)
+                    self.fail(error, "" if self._is_block() else event)
                 finally:
                     self._depth = 1
             raise

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.modes import remove_function_mode
 from tfdbg_cli.engines.torch.names.contexts import ThreadState
@@ -134,8 +135,7 @@ class _ModuleOps(OpRecorder):
         self, state: ThreadState, tensor: torch.Tensor, frame: FrameType | None
     ) -> OpOutput:
         """As `OpRecorder`, but what it is called is of no interest to anybody."""
-        name = f"input/{self._numbering.unnamed()}"
-        return self._leaf(tensor, Leaf(tensor, name, "Input"))
+        return self._leaf(tensor, Leaf(tensor, f"input/tensor_{next(self._unnamed)}", "Input"))
 
     def _is_elsewhere(self, frame: FrameType | None) -> bool:
         top = self.contexts.state().top
@@ -223,9 +223,9 @@ class _ScopedRecorder(RunRecorder):
             super()._remove()  # it was put back for the module around this one
         self._settle()
 
-    def enter_phase(self, phase: str, owner: Any = None) -> None:
+    def enter_phase(self, phase: str, owner: Any = None, outer: Stack | None = None) -> None:
         """As `RunRecorder`."""
-        super().enter_phase(phase, owner)
+        super().enter_phase(phase, owner, outer)
         self._settle()
 
     def leave_phase(self) -> None:

@@ -1,4 +1,4 @@
-"""A training loop on the level of a module, part of `guarded_loops`, which gives it its names."""
+"""A training loop on the level of a module, part of `watched_loops`, which gives it its names."""
 
 # ruff: noqa: F821
 

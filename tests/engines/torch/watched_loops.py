@@ -1,4 +1,4 @@
-"""Training loops of many shapes, in each of which one step goes wrong: ``guarded_loops.py SHAPE``.
+"""Training loops of many shapes, in each of which one step goes wrong: ``watched_loops.py SHAPE``.
 
 Prints a digest of all that the loop leaves: parameters, buffers, random numbers, its own records.
 """

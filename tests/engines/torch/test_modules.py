@@ -1,0 +1,309 @@
+"""Runs that are watched at the borders of their modules: the same op is found as op by op."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+from program_server import Done, Programs
+
+HERE = Path(__file__).resolve().parent
+LOOPS = HERE / "watched_loops.py"
+SHAPES = [
+    *("function", "method", "inherited", "autocast", "accumulation", "closure", "unrolled"),
+    *("skipping", "traced", "module_level", "generator", "iterator", "dispatch_mode"),
+    *("in_backward", "passing"),
+]
+
+HEAD = """
+import random
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+torch.manual_seed(0)
+random.seed(0)
+np.random.seed(0)
+STEP = 0
+
+
+class Bad(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return torch.log(gradient * 0.0) if STEP == 2 else gradient
+
+
+class Net(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.fc1 = nn.Linear(4, 8)
+        self.norm = nn.BatchNorm1d(8)
+        self.drop = nn.Dropout(0.5)
+        self.inner = inner
+        self.fc2 = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.fc2(self.inner(self.drop(self.norm(self.fc1(x)))))
+
+
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8))
+        self.register_buffer("seen", torch.zeros(8))
+        self.calls = 0
+
+"""
+TAIL = """
+
+def criterion(out, y):
+    return F.cross_entropy(out, y)
+
+
+net = Net(Inner())
+opt = torch.optim.Adam(net.parameters(), 1e-2)
+for STEP in range(4):
+    x, y = torch.randn(6, 4), torch.randint(0, 3, (6,))
+    loss = criterion(net(x), y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+state = [float(p.detach().double().sum()) for p in net.state_dict().values()]
+print("LEFT", state, net.inner.calls, torch.rand(1).item(), random.random(), np.random.rand())
+"""
+#: What is between the last layers -> its lines. Its first bad op is of the third step.
+FOUND = {
+    "leaf": """
+        y = torch.sigmoid(x) * self.weight
+        return y + torch.log(y.detach() * 0.0) if STEP == 2 else y""",
+    "random": """
+        y = x * torch.rand_like(x) * random.random() * np.random.rand()
+        return y * float("inf") if STEP == 2 else y""",
+    "buffer": """
+        self.seen += x.detach().mean(0)
+        self.calls += 1
+        return x / (self.seen if STEP != 2 else self.seen * 0.0)""",
+    "no_grad": """
+        with torch.no_grad():
+            scale = torch.log(x * 0.0) if STEP == 2 else x
+        return x * scale.abs()""",
+    "autocast": """
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = x @ torch.ones(8, 8)
+            return (y * 3e38 * 3e38 if STEP == 2 else y).float()""",
+    "printing": """
+        print("CALLED", STEP)
+        return x * (float("nan") if STEP == 2 else 1.0)""",
+    "changes_its_input_first": """
+        x = x * 2
+        x += 1
+        x *= float("inf") if STEP == 2 else 1
+        return x""",
+    "checkpointed": """
+        from torch.utils.checkpoint import checkpoint
+        def part(x):
+            return torch.log(x * 0.0) if STEP == 2 else x
+        return checkpoint(part, x, use_reentrant=False)""",
+    "backward_of_a_function": """
+        return Bad.apply(x * 2) * self.weight""",
+    "backward_of_a_root": """
+        y = x * 0.0 if STEP == 2 else x.abs() + 1
+        return torch.sqrt(y) + x""",
+    "backward_of_a_parameter": """
+        return x + (self.weight * (0.0 if STEP == 2 else 1.0)).sqrt()""",
+    "overflow": """
+        return torch.exp(x * (1e4 if STEP == 2 else 1.0)) * 0.0 + x * self.weight""",
+}
+
+
+def lines_left(done: Done) -> list[str]:
+    return [line for line in done.out.splitlines() if line.startswith(("LEFT", "CALLED"))]
+
+
+def watched(
+    programs: Programs,
+    *program: str | Path,
+    level: str = "modules",
+    name: str = "has_inf_or_nan",
+    more: tuple[str, ...] = (),
+) -> Done:
+    """A program under `run -f`, to the first bad run."""
+    commands = [f"config set level {level}", f"run -f {name}", "run_info", *more, "exit"]
+    options = [part for command in commands for part in ("-c", command)]
+    return programs.debugged("--batch", "--engine", "torch", *options, *program)
+
+
+def first_bad(done: Done) -> str:
+    """Health and name of the first bad tensor."""
+    found = re.search(r"\d+ (nan|[+-]inf)[^\n]*? +(\S+:\d+)$", done.out, re.MULTILINE)
+    assert found is not None, done.out + done.err
+    return " ".join(found.groups())
+
+
+def frames(done: Done) -> list[tuple[str, str]]:
+    """Line and function of the user's frames of a traceback."""
+    stack = done.out.partition("--- ni -t")[2]
+    return re.findall(r"Line: +(\d+)\s+Function: (\S+)", stack)
+
+
+@pytest.fixture(scope="module")
+def left(programs: Programs) -> dict[str, str]:
+    """What each loop leaves when nobody watches."""
+    done = programs.plain(LOOPS, *SHAPES, "inference", "bad_update")
+    assert done.status == 0, done.err
+    return {line.split()[1]: line for line in lines_left(done)}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_begins_outside_of_modules_is_found_op_by_op(shape, programs, left):
+    done = watched(programs, LOOPS, shape, more=("ni -t log",))
+    assert lines_left(done) == [left[shape]], done.out + done.err
+    # The op that has made it, with its value, and the line that has called it.
+    assert first_bad(done) == "-inf log:0"
+    functions = [function for _, function in frames(done)]
+    assert functions[-1] == "criterion" and functions.count("criterion") == 1
+    assert re.search(r"^Level: +modules \(setting level modules\)", done.out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["has_inf_or_nan", "origin_of_nonfinite"])
+@pytest.mark.parametrize("inner", FOUND)
+def test_what_begins_in_a_module_is_found_there(inner, name, programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(f"{HEAD}    def forward(self, x):{FOUND[inner]}\n{TAIL}")
+    plain = lines_left(programs.plain(path))
+    exact = watched(programs, path, level="values", name=name)
+    expected = first_bad(exact)
+    node = expected.split()[1].partition(":")[0]
+    exact = watched(programs, path, level="values", name=name, more=(f"ni -t {node}",))
+    done = watched(programs, path, name=name, more=(f"ni -t {node}",))
+    assert lines_left(done) == plain, done.out + done.err
+    assert first_bad(done) == expected, done.out
+    assert frames(done) == frames(exact) != []
+    assert re.search("inner(, fc2)? done again op by op", done.out), done.out
+    number = re.compile(r"run-end: training run #(\d+)")
+    assert number.findall(done.out) == number.findall(exact.out)
+
+
+def test_the_call_of_a_run_without_a_backward_pass(programs, left):
+    done = watched(programs, LOOPS, "inference", name="origin_of_nonfinite", more=("ni -t div",))
+    assert lines_left(done) == [left["inference"]]
+    assert first_bad(done) == "-inf div:0", done.out
+
+
+def test_an_update_that_makes_it_is_told(programs, left):
+    done = watched(programs, LOOPS, "bad_update")
+    assert lines_left(done) == [left["bad_update"]]
+    assert "(bad: new value of fc1.weight," in done.out
+    assert re.search(r"inf +optimizer/fc1.weight:0", done.out), done.out
+
+
+def test_what_begins_in_the_backward_pass_of_ops_outside_of_modules(programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(
+        f"{HEAD}    def forward(self, x):\n        return x * self.weight\n{TAIL}".replace(
+            "return F.cross_entropy(out, y)",
+            "return (out * (0.0 if STEP == 2 else 1.0)).square().sum().sqrt()",
+        )
+    )
+    for name in ("has_inf_or_nan", "origin_of_nonfinite"):
+        node = "gradients/sqrt_grad/SqrtBackward0"
+        done = watched(programs, path, name=name, more=(f"ni -t {node}",))
+        assert lines_left(done) == lines_left(programs.plain(path))
+        assert first_bad(done) == f"+inf {node}:0"
+        exact = watched(
+            programs, path, level="values", name=name, more=("ni -t gradients/sqrt_grad/div",)
+        )
+        assert first_bad(exact) == "+inf gradients/sqrt_grad/div:0"
+        assert frames(done) == frames(exact) != []
+
+
+#: What can't be done once more -> its lines, and why.
+REFUSED = {
+    "overwritten": ("return x.mul_(float('nan') if STEP == 2 else 1.0)", "written to since"),
+    "writing": (
+        """
+        if STEP == 2:
+            with open(__file__ + ".log", "a") as file:
+                file.write("CALLED")
+        return x * (float("nan") if STEP == 2 else 1.0)""",
+        "it writes to",
+    ),
+    "counting": (
+        """
+        next(COUNT)
+        return x * (float("nan") if next(COUNT) == 5 else 1.0)""",
+        "it was good the second time",
+    ),
+}
+
+
+@pytest.mark.parametrize("inner", REFUSED)
+def test_what_cannot_be_done_again_is_told_and_the_next_runs_are_watched_op_by_op(
+    inner, programs, tmp_path
+):
+    body, why = REFUSED[inner]
+    path = tmp_path / "program.py"
+    text = f"{HEAD}    def forward(self, x):\n        {body.strip()}\n{TAIL}"
+    text = text.replace("STEP = 0", "STEP = 0\nimport itertools\nCOUNT = itertools.count()", 1)
+    path.write_text(text)
+    plain = programs.plain(path)
+    done = watched(programs, path, more=("run -f has_inf_or_nan", "run_info"))
+    assert lines_left(done) == lines_left(plain), done.out + done.err
+    if inner == "writing":
+        assert path.with_suffix(".py.log").read_text() == "CALLED" * 2
+    else:
+        assert "inner" in done.out
+    if inner == "overwritten":  # the model as a whole was done again
+        assert "Net done again op by op" in done.out and first_bad(done) == "nan inner/mul_:0"
+        return
+    assert re.search(rf"Not done again: inner: {why}", done.out), done.out
+    second = done.out.split("--- run-end: ")[2]
+    assert re.search(rf"^Level: +op records .*inner: {why}", second, re.MULTILINE), second
+
+
+def test_a_model_is_done_again_where_nothing_inside_of_it_was_kept(programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(f"{HEAD}    def forward(self, x):{FOUND['leaf']}\n{TAIL}")
+    commands = ("config set level modules", "run -f has_inf_or_nan", "exit")
+    options = [part for command in commands for part in ("-c", command)]
+    limit = ("--dump-limit", "500")
+    done = programs.debugged("--batch", "--engine", "torch", *limit, *options, path)
+    assert "Net done again op by op" in done.out
+    assert first_bad(done) == "-inf inner/log:0"
+    assert lines_left(done) == lines_left(programs.plain(path))
+
+
+@pytest.mark.parametrize("package", ["transformers", "lightning"])
+def test_trainers_of_others(package, programs, tmp_path):
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"needs {package}")
+    name = {"transformers": "hf_trainer", "lightning": "lightning_fit"}[package]
+    text = (HERE / "scripts" / f"{name}.py").read_text(encoding="utf-8")
+    bad = "(lambda loss: loss + torch.log(0.0 * loss.detach()) if torch.rand(()) < 0.3 else loss)"
+    if package == "transformers":
+        text = text.replace(
+            "with tempfile",
+            "class Bad(GPT2LMHeadModel):\n"
+            "    def forward(self, input_ids=None, labels=None, **kwargs):\n"
+            "        out = super().forward(input_ids, labels=labels, **kwargs)\n"
+            f"        out.loss = {bad}(out.loss)\n"
+            "        return out\n\n\n"
+            "with tempfile",
+        ).replace("Trainer(GPT2LMHeadModel(config)", "Trainer(Bad(config)")
+    else:
+        text = text.replace(
+            "return F.mse_loss(self.net(x), y)\n", f"return {bad}(F.mse_loss(self.net(x), y))\n", 1
+        )
+    script = tmp_path / f"{name}.py"
+    script.write_text(text, encoding="utf-8")
+    last = [line for line in programs.plain(script).out.splitlines() if "parameters" in line]
+    done = watched(programs, script, name="origin_of_nonfinite")
+    assert last and [line for line in done.out.splitlines() if "parameters" in line] == last
+    assert re.search(r"\b1 -inf +(\S+/)?log:0", done.out), done.out

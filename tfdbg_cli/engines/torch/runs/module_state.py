@@ -1,0 +1,258 @@
+"""What a module's call begins with, and what making it once more must leave as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+from tfdbg_cli.engines.torch.private import any_autocast, buffers_of, write_count
+from tfdbg_cli.engines.torch.values.layouts import is_readable, undisturbed
+
+__all__ = [
+    "Circumstances",
+    "Start",
+    "circumstances",
+    "put_random",
+    "random_states",
+    "unchanged",
+    "under",
+]
+
+# Larger buffers are tables that nobody changes: they are not copied at each call.
+_LARGEST_BUFFER = 1 << 20
+_MOST_ITEMS = 10_000
+_PLAIN = (bool, int, float, complex, str, bytes, tuple, type(None))
+_CONTAINERS = (list, dict, set)
+
+_Buffer = tuple[dict[str, Any], str, torch.Tensor, torch.Tensor]
+
+
+class Circumstances(NamedTuple):
+    """What is in force around a call.
+
+    Attributes:
+        gradients: whether autograd notes what is done.
+        inference: whether it is inference mode.
+        autocast: device type and dtype for each device on which it is on.
+    """
+
+    gradients: bool
+    inference: bool
+    autocast: tuple[tuple[str, torch.dtype], ...]
+
+
+_DEVICES = ("cpu", "cuda", "xpu", "mps")
+
+
+def circumstances() -> Circumstances:
+    """What is in force now."""
+    autocast: tuple[tuple[str, torch.dtype], ...] = ()
+    if any_autocast():
+        autocast = tuple(
+            (device, torch.get_autocast_dtype(device))
+            for device in _DEVICES
+            if torch.is_autocast_enabled(device)
+        )
+    return Circumstances(torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast)
+
+
+@contextlib.contextmanager
+def under(found: Circumstances) -> Iterator[None]:
+    """Have the same in force within."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(found.inference))
+        if not found.inference:
+            stack.enter_context(torch.set_grad_enabled(found.gradients))
+        on = dict(found.autocast)
+        for device in {*on, *(each for each, _ in circumstances().autocast)}:
+            stack.enter_context(torch.autocast(device, on.get(device), enabled=device in on))
+        yield
+
+
+# Random numbers.
+
+
+def random_states() -> tuple[Any, ...]:
+    """Where PyTorch's generators stand: that of the CPU, those of CUDA devices."""
+    if torch.cuda.is_initialized():
+        return (torch.get_rng_state(), *torch.cuda.get_rng_state_all())
+    return (torch.get_rng_state(),)
+
+
+def put_random(states: tuple[Any, ...]) -> None:
+    """Let them stand there again."""
+    with undisturbed():
+        torch.set_rng_state(states[0])
+        if len(states) > 1:
+            torch.cuda.set_rng_state_all(list(states[1:]))
+
+
+def _other_random() -> Callable[[], None]:
+    """Remember where the generators of Python and NumPy stand; returns the way back."""
+    python = random.getstate()
+    numpy = sys.modules.get("numpy.random")
+    numbers = numpy.get_state(legacy=False) if numpy is not None else None
+
+    def restore() -> None:
+        random.setstate(python)
+        if numpy is not None:
+            numpy.set_state(numbers)
+
+    return restore
+
+
+# What an outermost call begins with.
+
+
+class _Parts(NamedTuple):
+    """Where the parts of a module have their buffers and parameters.
+
+    Attributes:
+        buffers: the dictionaries of each part.
+        parameters: all of them.
+        is_plain: every part is one of PyTorch's: none asks others for random numbers.
+    """
+
+    buffers: list[dict[str, Any]]
+    parameters: list[torch.Tensor]
+    is_plain: bool
+
+
+_parts: weakref.WeakKeyDictionary[torch.nn.Module, _Parts] = weakref.WeakKeyDictionary()
+
+
+def _parts_of(module: torch.nn.Module) -> _Parts:
+    found = _parts.get(module)
+    if found is None:
+        inner = list(module.modules())
+        found = _parts[module] = _Parts(
+            [buffers_of(part) for part in inner],
+            list(module.parameters()),
+            all(type(part).__module__.startswith("torch.nn.modules.") for part in inner),
+        )
+    return found
+
+
+class Start:
+    """What an outermost call of a module begins with; cheap to take."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        parts = _parts_of(module)
+        self._parameters = parts.parameters
+        self._writes = sum(map(write_count, parts.parameters))
+        self._buffers = _copied(parts.buffers, _LARGEST_BUFFER)
+        self._put_random = None if parts.is_plain else _other_random()
+
+    def has_same_parameters(self) -> bool:
+        """Whether no parameter was written to since."""
+        return self._writes == sum(map(write_count, self._parameters))
+
+    def restore(self, module: torch.nn.Module, *, is_first: bool, is_root: bool) -> None:
+        """Buffers and random numbers are again what they were, as far as they are known.
+
+        Args:
+            module: whose buffers.
+            is_first: the call to be made is the first one of the module since.
+            is_root: it is the outermost call itself.
+        """
+        owners = {id(buffers_of(part)) for part in module.modules()} if is_first else set()
+        with undisturbed():
+            _restore([each for each in self._buffers if id(each[0]) in owners])
+            if is_root and self._put_random is not None:
+                self._put_random()
+
+
+def _copied(owners: list[dict[str, Any]], limit: int | None) -> list[_Buffer]:
+    """Where each buffer is, and a copy of it."""
+    found = [
+        (owner, name, buffer)
+        for owner in owners
+        if owner
+        for name, buffer in owner.items()
+        if buffer is not None and is_readable(buffer) and (limit is None or buffer.nbytes <= limit)
+    ]
+    if not found:
+        return []
+    with undisturbed():
+        return [(*place, place[-1].detach().clone()) for place in found]
+
+
+def _restore(kept: list[_Buffer]) -> None:
+    for owner, name, buffer, copy in kept:
+        owner[name] = buffer
+        # Through `data`, whose version is its own: the program must not take it for a change.
+        buffer.data.copy_(copy)
+
+
+# What is put back.
+
+
+@contextlib.contextmanager
+def unchanged(module: torch.nn.Module) -> Iterator[None]:
+    """What the block changes of a module is put back at its end, random numbers as well.
+
+    That is buffers, and plain attributes and containers of all its parts.
+    """
+    with undisturbed():
+        states, put_others = random_states(), _other_random()
+        inner = list(module.modules())
+        put_back = [_keep_object(part) for part in inner]
+        buffers = _copied([buffers_of(part) for part in inner], None)
+    torch.clear_autocast_cache()
+    try:
+        yield
+    finally:
+        with undisturbed():
+            _restore(buffers)
+            for restore in reversed(put_back):
+                restore()
+            put_others()
+        put_random(states)
+        torch.clear_autocast_cache()
+
+
+def _keep_object(thing: Any) -> Callable[[], None]:
+    attributes = thing.__dict__
+    before = dict(attributes)
+    inside = [_keep_container(item) for item in before.values() if type(item) in _CONTAINERS]
+
+    def restore() -> None:
+        for name in attributes.keys() - before.keys():
+            del attributes[name]
+        for name, value in before.items():
+            if attributes.get(name, before) is not value:
+                attributes[name] = value
+        for put_back in inside:
+            put_back()
+
+    return restore
+
+
+def _keep_container(thing: Any) -> Callable[[], None]:
+    if len(thing) > _MOST_ITEMS:
+        return lambda: None
+    items = thing.copy()
+
+    def restore() -> None:
+        if _same_items(thing, items):
+            return
+        thing.clear()
+        (thing.extend if isinstance(thing, list) else thing.update)(items)
+
+    return restore
+
+
+def _same_items(one: Any, other: Any) -> bool:
+    if len(one) != len(other):
+        return False
+    if isinstance(one, Mapping):
+        return all(key in other and other[key] is value for key, value in one.items())
+    if isinstance(one, list):
+        return all(item is kept for item, kept in zip(one, other, strict=True))
+    return {id(item) for item in one} == {id(item) for item in other}

@@ -1,0 +1,466 @@
+"""The dump of a run that was watched at the borders of its modules, and op by op in some places."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tfdbg_cli.dumps.dump import Datum, RunInfo
+from tfdbg_cli.dumps.elements import split_tensor_name
+from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.sources import Frame
+from tfdbg_cli.engines.torch.names.scopes import Names, legal
+from tfdbg_cli.engines.torch.private import parameters_of
+from tfdbg_cli.engines.torch.record.assembly import RunDump, device_name
+from tfdbg_cli.engines.torch.runs.dump_parts import KeptTensor, renamed_node
+from tfdbg_cli.engines.torch.runs.module_calls import Border, ModuleCall, version_of
+from tfdbg_cli.engines.torch.runs.outside_nodes import OutsideNode
+from tfdbg_cli.engines.torch.runs.replay import Replay
+from tfdbg_cli.engines.torch.values.arrays import describe
+from tfdbg_cli.engines.torch.values.layouts import is_readable, undisturbed
+
+__all__ = ["ModulesDump", "Seen"]
+
+_INPUT = "input/"
+_GRADIENTS = "gradients/"
+
+
+@dataclass
+class Seen:
+    """What is known of the modules of a run.
+
+    Attributes:
+        calls: of modules, in the order in which they began.
+        names: of modules and parameters.
+        bad: kind, thing, time and slot of what was bad.
+        losses: what backward passes began with.
+        nodes: of backward passes, outside of modules.
+        made_node: the op outside of modules that made the node of a number.
+        outside_name: what a tensor is called that an op outside of modules has made.
+    """
+
+    calls: Sequence[ModuleCall]
+    names: Names
+    bad: Sequence[tuple[str, Any, int, int]]
+    losses: Sequence[Callable[[], torch.Tensor | None]]
+    nodes: Sequence[OutsideNode]
+    made_node: Callable[[int], str]
+    outside_name: Callable[[torch.Tensor], str]
+
+
+class ModulesDump(MemoryDump):
+    """Calls of modules as nodes, the ops of those that were made once more, and those outside.
+
+    Args:
+        seen: of the modules.
+        outside: the ops outside of modules; ``None``: there were none.
+        is_bad: one of those may be bad.
+        replays: of calls that were made once more.
+    """
+
+    def __init__(
+        self, seen: Seen, outside: MemoryDump | None, is_bad: bool, replays: Sequence[Replay]
+    ) -> None:
+        super().__init__()
+        self._seen = seen
+        self._parts = [part for part in (outside, *(each.dump for each in replays)) if part]
+        self._outside = outside
+        self._replays = replays
+        self._kept: list[KeptTensor] = []
+        self._nodes: dict[str, Node] = {}
+        self._suspects: set[str] = set()
+        self._results: dict[str, bool] = {}
+        self._names: dict[int, str] = {}  # of borders
+        self._taken: set[tuple[str, int]] = set()  # nodes and slots that are there
+        self._epoch = time.time_ns() - time.perf_counter_ns()
+        graph = outside.graph() if outside is not None else None
+        taken = set(graph.nodes) if graph is not None else set()
+        self._renames = {id(each): self._collisions(each, taken) for each in replays}
+        for replay in replays:
+            self._renames[id(replay)].update(self._inputs_of(replay))
+        if outside is not None:
+            self._take_outside(outside, is_bad)
+        self._make()
+        self._graph = Graph(self._nodes.values())
+        self.suspects = frozenset(self._suspects)
+        self.set_run_info(RunInfo(results=self._results))
+        self.absence = self._why_absent
+        self.warnings += [text for part in self._parts for text in part.warnings]
+
+    def settle(self) -> None:
+        """Copy what the program could still write to. The dump may then outlive the stop."""
+        for part in self._parts:
+            if isinstance(part, RunDump):
+                part.settle()
+        for kept in self._kept:
+            kept.settle()
+
+    def close(self) -> None:
+        for part in self._parts:
+            part.close()
+        for kept in self._kept:
+            kept.close()
+        for call in self._seen.calls:
+            call.forget()
+        for node in self._seen.nodes:
+            node.gradients.clear()
+        super().close()
+
+    def _why_absent(self, name: str) -> str:
+        for part in self._parts:
+            graph = part.graph()
+            if graph is not None and name in graph and part.absence is not None:
+                return part.absence(name)
+        return "It was not kept: the run was watched at the borders of its modules."
+
+    # Its parts.
+
+    def _take_outside(self, part: MemoryDump, is_bad: bool) -> None:
+        graph, info = part.graph(), part.run_info()
+        known = self._leaves_of_modules()
+        gone = {split_tensor_name(name)[0] for name in known}
+
+        def renamed(name: str) -> str:
+            return known.get(name, name)
+
+        for name, node in graph.nodes.items() if graph is not None else ():
+            if name not in gone:
+                is_reader = any(each in known for each in node.inputs)
+                self._nodes[name] = renamed_node(node, name, renamed) if is_reader else node
+        for datum in part.data():
+            if datum.node_name not in gone:
+                self._taken.add((datum.node_name, datum.output_slot))
+                self.add_datum(datum)
+        if is_bad:
+            found = part.suspects
+            suspects = found if found is not None else {d.tensor_name for d in part.data()}
+            self._suspects |= {renamed(name) for name in suspects}
+        if info is not None and info.results:
+            self._results.update((renamed(name), value) for name, value in info.results.items())
+        for reference in self._seen.losses:
+            loss = reference()
+            name = self._seen.outside_name(loss) if loss is not None else ""
+            if name:
+                self._results[renamed(name)] = True
+
+    def _leaves_of_modules(self) -> dict[str, str]:
+        """What outputs of modules are called outside, and what they are called here."""
+        found = {}
+        for call in self._seen.calls:
+            for border in call.borders.values() if call.parent is None else ():
+                tensor = border.kept
+                name = self._seen.outside_name(tensor) if tensor is not None else ""
+                if name.startswith(_INPUT):
+                    found[name] = self._border_name(border)
+        return found
+
+    def _make(self) -> None:
+        again = {id(each.call): each for each in self._replays}
+        inside = [each.call for each in self._replays]
+        for call in sorted(self._seen.calls, key=lambda call: call.ended or call.began):
+            replay = again.get(id(call))
+            if replay is not None:
+                self._add_replay(replay)
+            elif not any(call.is_within(other) for other in inside):
+                self._add_call(call)
+        for node in self._seen.nodes:
+            self._add_node(node)
+        for call in reversed(self._seen.calls):
+            for border in call.borders.values():
+                if border.call is call:
+                    self._add_gradients(border)
+            if call.parent is None:
+                names = map(self._border_name, call.borders.values())
+                self._results.update((name, True) for name in names if name)
+        for kind, thing, when, slot in self._seen.bad:
+            if kind == "node":
+                self._suspects.add(f"{self._node_of(thing)}:{slot}")
+                self._results.setdefault(f"{self._node_of(thing)}:{slot}", False)
+            else:
+                self._add_bad(kind, thing, when)
+
+    # Calls of modules.
+
+    def _node_name(self, call: ModuleCall) -> str:
+        caller = None
+        for each in call.chain:
+            caller = self._seen.names.module(each.module, None, caller)
+        assert caller is not None
+        name = caller.path or legal(caller.class_name)
+        return f"{name}-{call.count}" if call.count else name
+
+    def _read_by(self, call: ModuleCall) -> Iterator[str]:
+        """What a call reads, as far as that is known."""
+        inside = (each for each in self._seen.calls if each.parent is call)
+        made = [border for each in inside for border in each.borders.values()]
+        yield from filter(None, map(self._border_name, (*call.sources, *made)))
+        known = {id(border.reference()) for border in call.sources}
+        for tensor, _ in call.tensors:
+            if id(tensor) not in known and (name := self._seen.outside_name(tensor)):
+                yield name
+        if call.is_fed and call.parent is not None:
+            yield from self._at_hand(call)
+
+    def _at_hand(self, call: ModuleCall) -> Iterator[str]:
+        """What the parent of a call had to make something of."""
+        for each in self._seen.calls:
+            if each.parent is call.parent and each is not call and each.ended <= call.began:
+                yield from filter(None, map(self._border_name, each.borders.values()))
+        parent = call.parent
+        if parent is not None:
+            yield from filter(None, map(self._border_name, parent.sources))
+            names = (self._seen.outside_name(tensor) for tensor, _ in parent.tensors)
+            yield from filter(None, names)
+            if parent.is_fed:
+                yield from self._at_hand(parent)
+
+    def _border_name(self, border: Border) -> str:
+        known = self._names.get(id(border))
+        if known is not None:
+            return known
+        for replay in self._replays:
+            if border.call is replay.call or border in replay.call.borders.values():
+                name = replay.outputs.get(border.slot, "")
+                return self._renamed(replay, name) if name else ""
+            if border.call.is_within(replay.call):
+                return ""
+        return f"{self._node_name(border.call)}:{border.slot}"
+
+    def _add_call(self, call: ModuleCall) -> None:
+        own = [border for border in call.borders.values() if border.call is call]
+        if not own:
+            return
+        name = self._free(self._node_name(call))
+        for border in own:
+            self._names[id(border)] = f"{name}:{border.slot}"
+            tensor = border.tensor()
+            if tensor is not None:
+                self._keep(name, border.slot, tensor, border.version, call.ended)
+        kind = type(call.module).__name__
+        sources = list(dict.fromkeys(self._read_by(call)))
+        self._nodes[name] = Node(
+            name,
+            kind,
+            sources,
+            attributes={"_module": f"{name} ({kind})", "_watched": "at its borders"},
+            frames=functools.partial(_frames, call),
+        )
+
+    def _free(self, name: str) -> str:
+        found, count = name, 0
+        while found in self._nodes:
+            count += 1
+            found = f"{name}_{count}"
+        return found
+
+    def _keep(self, name: str, slot: int, tensor: torch.Tensor, version: int, when: int) -> None:
+        kept = KeptTensor(tensor, version)
+        self._kept.append(kept)
+        with undisturbed():
+            dtype, shape, size = describe(tensor.detach() if is_readable(tensor) else tensor)
+        self.add_datum(
+            Datum(
+                name,
+                slot,
+                kept.load,
+                timestamp=(self._epoch + when) // 1000,
+                device_name=device_name(tensor.device),
+                dtype=dtype,
+                shape=shape,
+                nbytes=size,
+            )
+        )
+
+    # Calls that were made once more.
+
+    def _collisions(self, replay: Replay, taken: set[str]) -> dict[str, str]:
+        """Nodes of a replay whose names others have -> what they are called here."""
+        graph = replay.dump.graph()
+        found: dict[str, str] = {}
+        for name, node in graph.nodes.items() if graph is not None else ():
+            is_leaf = not node.inputs and node.op_type in ("Parameter", "Buffer", "Input", "State")
+            new, count = name, 0
+            while new in taken and not is_leaf:
+                count += 1
+                new = f"{name}_{count}"
+            taken.add(new)
+            if new != name:
+                found[name] = new
+        return found
+
+    def _inputs_of(self, replay: Replay) -> Iterator[tuple[str, str]]:
+        """What a call gets, as it is called in the replay and here."""
+        by_id = {id(border.reference()): border for border in replay.call.sources}
+        for tensor, name in replay.inputs:
+            border = by_id.get(id(tensor))
+            known = self._border_name(border) if border is not None else ""
+            known = known or self._seen.outside_name(tensor)
+            if known and name.startswith(_INPUT):
+                yield name, known
+
+    def _renamed(self, replay: Replay, name: str) -> str:
+        """What a tensor of a replay is called here."""
+        names = self._renames[id(replay)]
+        if name in names:
+            return names[name]
+        node, slot = split_tensor_name(name)
+        return f"{names[node]}:{slot}" if node in names else name
+
+    def _add_replay(self, replay: Replay) -> None:
+        graph = replay.dump.graph()
+        renamed = functools.partial(self._renamed, replay)
+        names = self._renames[id(replay)]
+        gone = {split_tensor_name(name)[0] for name in names if name.startswith(_INPUT)}
+        if graph is not None:
+            for name, node in graph.nodes.items():
+                if name in gone:
+                    continue
+                new = names.get(name, name)
+                if new not in self._nodes:
+                    self._nodes[new] = renamed_node(node, new, renamed) if names else node
+        for datum in replay.dump.data():
+            if datum.node_name in gone:
+                continue
+            is_gradient = datum.node_name.startswith(_GRADIENTS) and replay.time
+            when = (self._epoch + (replay.time if is_gradient else replay.call.began)) // 1000
+            new = names.get(datum.node_name, datum.node_name)
+            if (new, datum.output_slot) in self._taken:
+                continue  # a parameter that is there already
+            self._taken.add((new, datum.output_slot))
+            moved = copy.copy(datum)
+            moved.node_name, moved.timestamp = new, when
+            self.add_datum(moved)
+        if replay.is_bad:
+            found = replay.dump.suspects
+            if found is None:
+                found = frozenset(datum.tensor_name for datum in replay.dump.data())
+            self._suspects |= {renamed(name) for name in found}
+        info = replay.dump.run_info()
+        if replay.call.parent is None and info is not None and info.results:
+            self._results.update((renamed(name), value) for name, value in info.results.items())
+
+    # Gradients and what was bad.
+
+    def _add_gradients(self, border: Border) -> None:
+        for gradient in border.gradients:
+            if not gradient.is_whole or gradient.tensor is None:
+                continue
+            source = self._names.get(id(border)) or self._border_name(border)
+            if not source:
+                continue
+            node, slot = split_tensor_name(source)
+            name = f"{_GRADIENTS}{node}"
+            self._keep(name, slot, gradient.tensor, gradient.version, gradient.time)
+            if name not in self._nodes:
+                self._nodes[name] = Node(
+                    name,
+                    "Gradient",
+                    filter(None, dict.fromkeys(self._gradient_sources(border))),
+                    attributes={"_grad_of": source},
+                    frames=functools.partial(_frames, border.call),
+                )
+
+    def _add_node(self, node: OutsideNode) -> None:
+        """A node of a backward pass, with what it has handed on."""
+        name, forward = self._node_of(node), self._seen.made_node(node.sequence)
+        for slot, gradient in node.gradients.items():
+            if gradient.is_whole and gradient.tensor is not None:
+                self._keep(name, slot, gradient.tensor, gradient.version, gradient.time)
+        made = self._nodes.get(forward)
+        sources = [*self._handed_to(node), *(made.inputs if made is not None else ())]
+        self._nodes[name] = Node(
+            name,
+            node.kind,
+            dict.fromkeys(sources),
+            attributes={"_phase": "backward", "_forward_node": forward} if forward else None,
+            frames=(lambda: made.frames) if made is not None else None,
+        )
+
+    def _node_of(self, node: OutsideNode) -> str:
+        forward = self._seen.made_node(node.sequence)
+        return f"{_GRADIENTS}{forward}_grad/{node.kind}" if forward else _GRADIENTS + node.kind
+
+    def _handed_to(self, reader: OutsideNode | Border) -> Iterator[str]:
+        """The gradients that nodes outside of modules have handed to one, or to a module."""
+        for node in self._seen.nodes:
+            for slot, each in node.readers.items():
+                if each is reader:
+                    yield f"{self._node_of(node)}:{slot}"
+
+    def _gradient_sources(self, border: Border) -> Iterator[str]:
+        """What a gradient was made of: other gradients, and what they are about."""
+        users = [call for call in self._seen.calls if border in call.sources]
+        for replay in self._replays:
+            for tensor, name in replay.gradients:
+                if tensor is border.reference():
+                    yield self._renamed(replay, name)
+        around = border.around()[:1]
+        for call in users or around:
+            yield from self._gradients_of(call, but=border)
+        if not users and not around:
+            yield from self._handed_to(border)
+            losses = (reference() for reference in self._seen.losses)
+            yield from (self._seen.outside_name(each) for each in losses if each is not None)
+        yield self._border_name(border)
+
+    def _gradients_of(self, call: ModuleCall, but: Border | None = None) -> Iterator[str]:
+        for border in call.borders.values():
+            if border is not but and border.gradients:
+                name = self._border_name(border)
+                yield f"{_GRADIENTS}{name}" if name else ""
+
+    def _owner_sources(self, parameter: Any) -> Iterator[str]:
+        """What the gradient of a parameter was made of."""
+        for replay in self._replays:
+            for tensor, name in replay.gradients:
+                if tensor is parameter:
+                    yield self._renamed(replay, name)
+        for call in self._seen.calls:
+            if any(each is parameter for each in parameters_of(call.module).values()):
+                yield from self._gradients_of(call)
+                yield from map(self._border_name, call.borders.values())
+
+    def _add_bad(self, kind: str, thing: Any, when: int) -> None:
+        if kind in ("output", "gradient"):
+            name = self._names.get(id(thing)) or self._border_name(thing)
+            if name and kind == "gradient":
+                name = f"{_GRADIENTS}{name}"
+                self._results[name] = True
+            if name:
+                self._suspects.add(name)
+        elif kind == "input":
+            for tensor, version in thing.tensors:
+                self._add_input(thing, tensor, version)
+        else:
+            leaf = self._seen.names.tensor(thing)
+            owner = leaf.name if leaf is not None else "parameter"
+            tensor = thing.grad if kind == "parameter" else thing
+            name = f"{_GRADIENTS}{owner}" if kind == "parameter" else f"optimizer/{owner}"
+            if tensor is None:  # what `grad` has returned
+                tensor = thing
+            if name in self._nodes:
+                return
+            if kind == "parameter":
+                sources = dict.fromkeys(self._owner_sources(thing))
+                self._nodes[name] = Node(name, "Gradient", filter(None, sources))
+            else:
+                self._nodes[name] = Node(name, "Update", [f"{_GRADIENTS}{owner}:0"])
+            self._keep(name, 0, tensor, version_of(tensor), when)
+            self._suspects.add(f"{name}:0")
+            self._results[f"{name}:0"] = True
+
+    def _add_input(self, call: ModuleCall, tensor: torch.Tensor, version: int) -> None:
+        name = self._seen.outside_name(tensor)
+        if name:
+            self._suspects.add(name)
+
+
+def _frames(call: ModuleCall) -> tuple[Frame, ...]:
+    return call.stack.frames()

@@ -1,0 +1,149 @@
+"""Keeps what is done once more from having an effect on the world a second time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+import torch
+
+from tfdbg_cli.dumps.sources import is_debugger_path
+from tfdbg_cli.engines.torch.private import DispatchMode
+from tfdbg_cli.engines.torch.record.schemas import facts_of
+
+__all__ = ["Refused", "confined"]
+
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+# What Python's audit hooks tell of and nobody can take back.
+_EFFECTS = (
+    "os.exec",
+    "os.fork",
+    "os.kill",
+    "os.link",
+    "os.mkdir",
+    "os.posix_spawn",
+    "os.remove",
+    "os.rename",
+    "os.rmdir",
+    "os.spawn",
+    "os.symlink",
+    "os.system",
+    "os.truncate",
+    "shutil.",
+    "socket.connect",
+    "socket.send",
+    "subprocess.Popen",
+    "_thread.start_new_thread",
+)
+
+# The functions of ours that do what is watched here.
+_DOING = frozenset({"_forward", "_backward", "call"})
+
+# The threads that are watched. An audit hook stays for as long as the process lives.
+_watched: set[int] = set()
+_is_hooked = False
+
+
+class Refused(BaseException):
+    """Why something isn't done once more: a clause, to follow a colon.
+
+    No exception of the usual kind, so that the program's own handlers let it pass.
+    """
+
+
+@contextlib.contextmanager
+def confined() -> Iterator[None]:
+    """What the block prints is dropped; before it writes, sends or waits for others, it ends.
+
+    That holds for this thread.
+
+    Raises:
+        Refused: it was about to.
+    """
+    global _is_hooked
+    if not _is_hooked:
+        _is_hooked = True
+        sys.addaudithook(_audit)
+    thread = threading.get_ident()
+    before = sys.stdout, sys.stderr
+    ours = _Muted(sys.stdout, thread), _Muted(sys.stderr, thread)
+    sys.stdout, sys.stderr = ours
+    _watched.add(thread)
+    try:
+        with _Alone() if _has_others() else contextlib.nullcontext():
+            yield
+    finally:
+        _watched.discard(thread)
+        if sys.stdout is ours[0]:
+            sys.stdout = before[0]
+        if sys.stderr is ours[1]:
+            sys.stderr = before[1]
+
+
+def _has_others() -> bool:
+    """Whether other processes could take part in what is done."""
+    distributed = torch.distributed
+    return bool(distributed.is_available() and distributed.is_initialized())
+
+
+def _audit(event: str, args: tuple[Any, ...]) -> None:
+    if not _watched or threading.get_ident() not in _watched:
+        return
+    if event == "open":
+        path, mode, flags = (*args, None, 0)[:3]
+        writes = any(letter in (mode or "") for letter in "wax+") or (flags or 0) & _WRITING
+        if not writes or "__pycache__" in str(path):
+            return
+        found = f"writes to {path}"
+    elif event.startswith(_EFFECTS):
+        found = f"does what can't be undone ({event})"
+    else:
+        return
+    if not _is_ours(sys._getframe(1)):
+        raise Refused(f"it {found}")
+
+
+def _is_ours(frame: FrameType | None) -> bool:
+    """Whether it is done to record something, not by what is recorded."""
+    while frame is not None and not is_debugger_path(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_name not in _DOING
+
+
+class _Muted:
+    """A stream to which one thread writes in vain."""
+
+    def __init__(self, stream: Any, thread: int) -> None:
+        self._stream = stream
+        self._thread = thread
+
+    def write(self, text: Any) -> Any:
+        """Some text."""
+        return len(text) if threading.get_ident() == self._thread else self._stream.write(text)
+
+    def writelines(self, lines: Any) -> None:
+        """Several."""
+        if threading.get_ident() != self._thread:
+            self._stream.writelines(lines)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class _Alone(DispatchMode):
+    """Other processes take no part."""
+
+    supports_higher_order_operators = True
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """One op."""
+        if facts_of(func).is_collective:
+            raise Refused("other processes take part in it")
+        return func(*args, **(kwargs or {}))

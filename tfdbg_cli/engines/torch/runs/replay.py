@@ -1,0 +1,323 @@
+"""Makes one call of a module once more under full recording; the program doesn't notice."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.dumps.dump import bound
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.torch.modes import function_modes
+from tfdbg_cli.engines.torch.names.sites import tensors_in
+from tfdbg_cli.engines.torch.private import default_device_mode, modes_below, without_hooks
+from tfdbg_cli.engines.torch.record.assembly import RunDump
+from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
+from tfdbg_cli.engines.torch.record.run_recorder import Names
+from tfdbg_cli.engines.torch.runs.exact_check import is_nonfinite
+from tfdbg_cli.engines.torch.runs.module_calls import Gradient, ModuleCall, version_of
+from tfdbg_cli.engines.torch.runs.module_state import put_random, unchanged, under
+from tfdbg_cli.engines.torch.runs.outside_effects import Refused, confined
+from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
+
+__all__ = ["Aside", "Refused", "Replay", "Replayer"]
+
+# The filter that asks where something bad began.
+_ORIGIN = "origin_of_nonfinite"
+
+#: Around what is no part of the program: module calls within go through the visitor.
+Aside = Callable[[Any], contextlib.AbstractContextManager[None]]
+
+
+@dataclass
+class Replay:
+    """What came of making a call once more.
+
+    Attributes:
+        call: as the program has made it.
+        dump: of its ops.
+        passed: a tensor in it passes the filter, not only what it gets.
+        came_in: something that it gets was bad already, and not by a module.
+        inputs: tensors that it got -> what they are called in the dump.
+        outputs: slot -> what its outputs are called.
+        gradients: the tensors that it got, its parameters -> what their gradients are called.
+        time: when its backward pass began; 0: none was made.
+        differs: it has returned something else than the first time.
+        is_bad: there was a nan or an infinity.
+    """
+
+    call: ModuleCall
+    dump: MemoryDump
+    passed: bool
+    inputs: list[tuple[torch.Tensor, str]] = field(default_factory=list)
+    outputs: dict[int, str] = field(default_factory=dict)
+    gradients: list[tuple[torch.Tensor, str]] = field(default_factory=list)
+    time: int = 0
+    differs: bool = False
+    is_bad: bool = False
+    came_in: bool = False
+
+
+class Replayer:
+    """Makes calls of modules once more.
+
+    The inputs have to be there, unchanged; the parameters, too. Buffers and random numbers are
+    those of the first time as far as they are known, and afterwards what they were before. Hooks
+    of the program's aren't called, and what is printed is dropped.
+
+    Args:
+        watch: what is awaited.
+        names: what things are called.
+        aside: around what is no part of the program.
+    """
+
+    def __init__(self, watch: Watch, names: Names, aside: Aside) -> None:
+        self._watch = watch
+        self._names = names
+        self._aside = aside
+
+    def forward(self, call: ModuleCall) -> Replay:
+        """Make a call once more.
+
+        Raises:
+            Refused: that isn't possible, or would not be unnoticed.
+        """
+        self._check(call)
+        assert call.arguments is not None
+        args, kwargs = call.arguments
+        level = FullLevel(self._watch, self._names)
+        output = self._run(level, call, lambda: self._forward(level, call, args, kwargs))
+        named = [(tensor, level.tensor_name(tensor)) for tensor, _ in call.tensors]
+        return self._result(level, call, output, named)
+
+    def backward(self, call: ModuleCall) -> Replay:
+        """Make a call and its backward pass once more.
+
+        Raises:
+            Refused: that isn't possible, or would not be unnoticed.
+        """
+        self._check(call)
+        gradients = {
+            slot: border.gradients[-1] for slot, border in call.borders.items() if border.gradients
+        }
+        if not gradients:
+            raise Refused("no gradient has reached it")
+        if not all(each.is_whole for each in gradients.values()):
+            raise Refused("the gradients that reached it were not kept, or written to since")
+        twins = {
+            id(tensor): tensor.detach().clone().requires_grad_()
+            for tensor, _ in call.tensors
+            if tensor.requires_grad
+        }
+        args, kwargs = _replaced(call.arguments, twins)
+        level = FullLevel(self._watch, self._names)
+        found: dict[int, torch.Tensor] = {}
+
+        def run() -> Any:
+            output = self._forward(level, call, args, kwargs)
+            found.update(self._backward(level, call, output, gradients, twins))
+            return output
+
+        output = self._run(level, call, run)
+        named = [
+            (tensor, level.tensor_name(twins.get(id(tensor), tensor))) for tensor, _ in call.tensors
+        ]
+        result = self._result(level, call, output, named)
+        leaves = (*(tensor for tensor, _ in call.tensors), *call.module.parameters())
+        by_id = {id(tensor): tensor for tensor in leaves}
+        result.gradients = [
+            (by_id[key], name)
+            for key, gradient in found.items()
+            if key in by_id and (name := level.tensor_name(gradient))
+        ]
+        result.time = max(each.time for each in gradients.values())
+        return result
+
+    # The parts of it.
+
+    def _check(self, call: ModuleCall) -> None:
+        if call.arguments is None:
+            raise Refused("its inputs were not kept")
+        if any(version_of(tensor) != version for tensor, version in call.tensors):
+            raise Refused("an input was written to since, or by itself")
+        if any(isinstance(value, Iterator) for value in (*call.arguments[0], *call.arguments[1])):
+            raise Refused("it is given an iterator")
+        if not call.root.start.has_same_parameters():
+            raise Refused("parameters were written to since")
+        if call.module.training != call.trains:
+            raise Refused("it is in another mode now (train or eval)")
+        others = [mode for mode in function_modes() if mode is not default_device_mode()]
+        if call.is_watched or modes_below() or others:
+            raise Refused("a mode of the program would see it")
+
+    def _run(self, level: FullLevel, call: ModuleCall, run: Callable[[], Any]) -> Any:
+        """Do something as at the time of a call; what it changes is put back."""
+        start = call.root.start
+        tracer = sys.gettrace()
+        sys.settrace(None)
+        level.begin_run()
+        try:
+            with self._aside(_Visitor(level)), unchanged(call.module), confined():
+                start.restore(call.module, is_first=not call.count, is_root=call.parent is None)
+                put_random(call.random)
+                with under(call.under):
+                    level.start()
+                    try:
+                        return run()
+                    finally:
+                        level.stop()
+        except (Refused, KeyboardInterrupt):
+            level.discard()
+            raise
+        except BaseException as error:
+            level.discard()
+            raise Refused(f"it failed the second time ({one_line(error)})") from None
+        finally:
+            sys.settrace(tracer)
+
+    def _forward(self, level: FullLevel, call: ModuleCall, args: Any, kwargs: Any) -> Any:
+        recorder = level.recorder
+        names = _argument_names(call.module, args, kwargs)
+        recorder.enter_again([each.module for each in call.chain], call.count, call.stack)
+        recorder.name_inputs(names)
+        output = None
+        try:
+            output = call.module.forward(*args, **kwargs)
+        finally:
+            recorder.leave_module(call.module, output)
+        return output
+
+    def _backward(
+        self,
+        level: FullLevel,
+        call: ModuleCall,
+        output: Any,
+        gradients: dict[int, Gradient],
+        twins: dict[int, torch.Tensor],
+    ) -> dict[int, torch.Tensor]:
+        """The gradients of what a call gets and of its parameters, by the ids of those."""
+        made = [tensor for _, tensor in tensors_in("", output)]
+        pairs = [
+            (made[slot], gradient.tensor)
+            for slot, gradient in gradients.items()
+            if slot < len(made) and made[slot].requires_grad and gradient.tensor is not None
+        ]
+        parameters = [each for each in call.module.parameters() if each.requires_grad]
+        leaves = {id(each): each for each in parameters} | twins
+        if not pairs or not leaves:
+            raise Refused("it has no gradients the second time")
+        stack = next(iter(gradients.values())).stack
+        level.recorder.enter_phase("backward", [tensor for tensor, _ in pairs], stack)
+        try:
+            with without_hooks(parameters):
+                found = torch.autograd.grad(
+                    [tensor for tensor, _ in pairs],
+                    list(leaves.values()),
+                    [gradient for _, gradient in pairs],
+                    allow_unused=True,
+                )
+        finally:
+            level.recorder.leave_phase()
+        return {
+            key: gradient
+            for key, gradient in zip(leaves, found, strict=True)
+            if gradient is not None
+        }
+
+    def _result(
+        self,
+        level: FullLevel,
+        call: ModuleCall,
+        output: Any,
+        inputs: list[tuple[torch.Tensor, str]],
+    ) -> Replay:
+        made = [tensor for _, tensor in tensors_in("", output)]
+        outputs = {slot: level.tensor_name(tensor) for slot, tensor in enumerate(made)}
+        differs = False
+        with undisturbed():
+            for slot, border in call.borders.items():
+                first = border.tensor()
+                if first is not None and slot < len(made):
+                    differs = differs or not same_bits(first, made[slot])
+        capture = level.finish(None)
+        dump = capture.dump
+        if dump is None:
+            assert capture.make_dump is not None
+            dump = capture.make_dump()
+        assert isinstance(dump, RunDump)
+        dump.settle()  # the update that comes isn't seen
+        replay = Replay(call, dump, bool(capture.filter_passed), inputs, outputs)
+        replay.differs, replay.is_bad = differs, level.has_nonfinite
+        if replay.passed:
+            self._look_at_inputs(replay)
+        return replay
+
+    def _look_at_inputs(self, replay: Replay) -> None:
+        """Find out whether something bad began in a call, or what it gets was bad."""
+        known = {id(border.reference()) for border in replay.call.sources}
+        own = [(each, name) for each, name in replay.inputs if id(each) not in known]
+        is_bad = any(is_nonfinite(tensor) for tensor, _ in own)
+        if not is_bad or self._watch.predicate is None:
+            return
+        if self._watch.filter_name != _ORIGIN:  # what it gets is the first bad tensor
+            replay.came_in = True
+            return
+        dump, given = replay.dump, {name for _, name in replay.inputs}
+        predicate = bound(self._watch.predicate, dump)
+        replay.came_in = not any(
+            predicate(datum, dump.value(datum))
+            for datum in dump.data()
+            if datum.tensor_name not in given
+            and (dump.suspects is None or datum.tensor_name in dump.suspects)
+        )
+
+
+class _Visitor:
+    """Makes the calls of modules within another one, on this thread, without their hooks."""
+
+    def __init__(self, level: FullLevel) -> None:
+        self._level = level
+        self._thread = threading.get_ident()
+
+    def takes(self) -> bool:
+        """Whether a call that is made now belongs to it."""
+        return threading.get_ident() == self._thread
+
+    def call(
+        self, original: Callable[..., Any], module: torch.nn.Module, args: Any, kwargs: Any
+    ) -> Any:
+        """The call."""
+        recorder = self._level.recorder
+        recorder.enter_module(module)
+        output = None
+        try:
+            output = module.forward(*args, **kwargs)
+        finally:
+            recorder.leave_module(module, output)
+        return output
+
+
+def _argument_names(module: torch.nn.Module, args: Sequence[Any], kwargs: Any) -> dict[str, Any]:
+    from tfdbg_cli.engines.kit.sites import argument_names
+
+    return argument_names(module.forward, tuple(args), kwargs)
+
+
+def _replaced(value: Any, twins: dict[int, torch.Tensor]) -> Any:
+    """A nested value with other tensors in place of some."""
+    if isinstance(value, torch.Tensor):
+        return twins.get(id(value), value)
+    if type(value) in (tuple, list):
+        return type(value)(_replaced(item, twins) for item in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_replaced(item, twins) for item in value))
+    if type(value) is dict:
+        return {key: _replaced(item, twins) for key, item in value.items()}
+    return value
