@@ -16,6 +16,11 @@ from tfdbg_cli.common.errors import UserError
 __all__ = ["Coroutine"]
 
 
+@functools.cache
+def _is_installed() -> bool:
+    return importlib.util.find_spec("greenlet") is not None
+
+
 class Coroutine:
     """A function that runs on the calling thread, and can be left in the middle.
 
@@ -138,15 +143,11 @@ class Coroutine:
 
 
 def _library() -> Any:
+    if (found := sys.modules.get("greenlet")) is not None:
+        return found
     try:
         return importlib.import_module("greenlet")
     except ImportError:
         raise UserError(
             "Stepping through a program needs the package greenlet.", "Try: pip install greenlet"
         ) from None
-
-
-@functools.cache
-def _is_installed() -> bool:
-    """Whether the package is there; looking for it takes longer than a small model's step."""
-    return importlib.util.find_spec("greenlet") is not None
