@@ -16,6 +16,11 @@ from tfdbg_cli.common.errors import UserError
 __all__ = ["Coroutine"]
 
 
+@functools.cache
+def _is_installed() -> bool:
+    return importlib.util.find_spec("greenlet") is not None
+
+
 class Coroutine:
     """A function that runs on the calling thread, and can be left in the middle.
 
@@ -146,9 +151,3 @@ def _library() -> Any:
         raise UserError(
             "Stepping through a program needs the package greenlet.", "Try: pip install greenlet"
         ) from None
-
-
-@functools.cache
-def _is_installed() -> bool:
-    """Whether the package is there; looking for it takes longer than a small model's step."""
-    return importlib.util.find_spec("greenlet") is not None

@@ -502,11 +502,6 @@ def unobserved() -> Iterator[None]:
         yield
 
 
-def is_lazy(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is one of PyTorch's lazy backend: asking for its storage is a crash."""
-    return "torch._lazy.ts_backend" in sys.modules and tensor.device.type == "lazy"
-
-
 @contextlib.contextmanager
 def without_hooks(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
     """Hooks for the gradients of tensors aren't called within."""
@@ -518,6 +513,11 @@ def without_hooks(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
     finally:
         for tensor, hooks in found:
             tensor._backward_hooks = hooks
+
+
+def is_lazy(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is one of PyTorch's lazy backend: asking for its storage is a crash."""
+    return "torch._lazy.ts_backend" in sys.modules and tensor.device.type == "lazy"
 
 
 def storage_key(tensor: torch.Tensor) -> int:

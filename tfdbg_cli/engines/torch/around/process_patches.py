@@ -75,6 +75,7 @@ class ProcessPatches:
         """A run is recorded from now on, by one recorder at a time, on this thread."""
         if self._recorder is recorder:  # it has paused
             self.helpers.own(recorder)
+            self.resume(recorder)
             return
         if self._recorder is not None:
             self.leave(self._recorder)

@@ -53,10 +53,6 @@ class RecordingLevel(CaptureLevel):
         super().begin_run()
         self.recorder.begin_run()
 
-    def suspend(self) -> None:
-        """Record nothing until `resume`; it costs next to nothing."""
-        self.recorder.suspend()
-
     def resume(self) -> None:
         """Go on recording."""
         self.recorder.resume()

@@ -144,21 +144,17 @@ class RunRecorder:
         self._remove()
         PROCESS_PATCHES.leave(self)
 
-    def pause(self) -> None:
-        """Don't record for a moment: `start` or `end` follows on this thread."""
-        self.is_on = False
-        for guest in self._guests:
-            guest.is_busy = True
-        self._remove()
-
     @property
     def can_resume(self) -> bool:
         """Whether it was started on this thread, and nothing else was recorded since."""
         return self._thread == threading.get_ident() and PROCESS_PATCHES.follows(self)
 
-    def suspend(self) -> None:
-        """Record nothing until `resume`, at next to no cost: this comes many times in a run."""
-        self.pause()
+    def pause(self) -> None:
+        """Don't record for a moment, at next to no cost: `resume`, `start` or `end` follows."""
+        self.is_on = False
+        for guest in self._guests:
+            guest.is_busy = True
+        self._remove()
         PROCESS_PATCHES.pause(self)
 
     def resume(self) -> None:

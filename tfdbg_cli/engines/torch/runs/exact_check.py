@@ -24,7 +24,6 @@ from tfdbg_cli.engines.torch.private import (
 from tfdbg_cli.engines.torch.runs.suspect_check import (
     CHECKED_DTYPES,
     SumChecks,
-    is_transformed,
     is_unobserved,
 )
 from tfdbg_cli.engines.torch.values.layouts import PLAIN, is_freed, is_plain, undisturbed
@@ -69,7 +68,7 @@ def is_clean(tensor: torch.Tensor) -> bool:
         return False
     if not tensor.is_floating_point():
         return not tensor.is_complex()
-    if tensor.layout is not torch.strided or modes_below() or is_transformed():
+    if tensor.layout is not torch.strided or modes_below() or top_interpreter():
         return False
     if functions_seen() or is_zero(tensor) or tensor.is_nested or is_freed(tensor):
         return False

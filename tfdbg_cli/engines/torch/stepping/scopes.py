@@ -135,7 +135,8 @@ class _ModuleOps(OpRecorder):
         self, state: ThreadState, tensor: torch.Tensor, frame: FrameType | None
     ) -> OpOutput:
         """As `OpRecorder`, but what it is called is of no interest to anybody."""
-        return self._leaf(tensor, Leaf(tensor, f"input/tensor_{next(self._unnamed)}", "Input"))
+        name = f"input/tensor_{next(self._unnamed)}"
+        return self._leaf(tensor, Leaf(tensor, name, "Input"))
 
     def _is_elsewhere(self, frame: FrameType | None) -> bool:
         top = self.contexts.state().top
