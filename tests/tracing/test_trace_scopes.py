@@ -489,3 +489,32 @@ def test_variables_that_other_functions_share_as_well(model):
         return scaled()
 
     np.testing.assert_array_equal(run(), 2 * 5 * Y)
+
+
+def test_a_function_that_the_garbage_collector_does_not_show_is_found(model, monkeypatch):
+    def make():
+        count = 0
+
+        def once_more():
+            nonlocal count
+            count += 1
+
+        def run():
+            nonlocal count
+            with tfdbg_cli.trace(model.sess, model.total, model.feed) as t:
+                count += 10
+                _ = t["h"].value
+                once_more()
+            return count
+
+        return run
+
+    def call(function):
+        return function()
+
+    searches = []
+    for name in ("get_objects", "get_referrers"):
+        monkeypatch.setattr(gc, name, lambda *of: searches.append(of) or [])
+    made = make()
+    assert [call(made), call(made), call(make())] == [11, 22, 11]
+    assert not searches

@@ -8,7 +8,7 @@ import gc
 import sys
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from types import CellType, CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
@@ -269,13 +269,27 @@ def _closure(frame: FrameType) -> Iterator[tuple[str, CellType]]:
     known = _closures.get(code)
     function = known() if known is not None else None
     if function is None or not _is_function_of(function, frame):
-        candidates = (each for each in gc.get_referrers(code) if isinstance(each, FunctionType))
-        function = next((each for each in candidates if _is_function_of(each, frame)), None)
+        function = next((each for each in _called(frame) if _is_function_of(each, frame)), None)
     if function is not None:
         if len(_closures) >= _MOST_CLOSURES:
             _closures.clear()
         _closures[code] = weakref.ref(function)
         yield from zip(code.co_freevars, function.__closure__ or (), strict=True)
+
+
+def _called(frame: FrameType) -> Iterator[FunctionType]:
+    """The functions that a frame may be a call of.
+
+    Mostly its caller has a name for it. All others take long to find, and aren't found where the
+    program has frozen them (`gc.freeze`).
+    """
+    code, caller = frame.f_code, frame.f_back
+    if caller is not None:
+        values = list(caller.f_locals.values())
+        if caller.f_code.co_flags & OPTIMIZED:
+            _let_go(caller)
+        yield from (each for each in _functions_in(values) if each.__code__ is code)
+    yield from (each for each in gc.get_referrers(code) if isinstance(each, FunctionType))
 
 
 def _is_function_of(function: FunctionType, frame: FrameType) -> bool:
@@ -332,11 +346,15 @@ def _functions(frame: FrameType) -> Iterator[FunctionType]:
             values = list(caller.f_locals.values())
             if caller is not frame and caller.f_code.co_flags & OPTIMIZED:
                 _let_go(caller)
-            for value in values:
-                function = getattr(value, "__func__", value) if _is_method(value) else value
-                if isinstance(function, FunctionType):
-                    yield function
+            yield from _functions_in(values)
         caller = caller.f_back if frame.f_code.co_freevars else None
+
+
+def _functions_in(values: Iterable[Any]) -> Iterator[FunctionType]:
+    for value in values:
+        function = getattr(value, "__func__", value) if _is_method(value) else value
+        if isinstance(function, FunctionType):
+            yield function
 
 
 def _is_method(value: Any) -> bool:
