@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-__all__ = ["Fields", "fail", "is_size", "parse_json"]
+__all__ = ["Fields", "fail", "is_size", "is_whole", "parse_json", "sealed"]
 
 # Nothing that is counted or measured needs more; what is larger breaks arithmetic far away.
 _LARGEST = 1 << 62
+
+
+# A checksum is the last field of an object, so that the text before it can be told.
+_MARK = b',"crc32":"'
+
+
+def sealed(text: str) -> bytes:
+    """The text of a JSON object with a field behind the others: the CRC-32 of what is before it."""
+    data = text.encode().rstrip()[:-1].rstrip()
+    return b'%b%b%08x"}' % (data, _MARK, zlib.crc32(data))
+
+
+def is_whole(data: bytes) -> bool:
+    """Whether a text of `sealed` is as it was; one without a checksum is taken for whole."""
+    text, mark, behind = data.rpartition(_MARK)
+    return not mark or behind.rstrip() == b'%08x"}' % zlib.crc32(text)
 
 
 def parse_json(text: str | bytes) -> Any:

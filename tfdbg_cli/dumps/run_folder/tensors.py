@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -84,6 +85,7 @@ class Stored:
 
     Attributes:
         base: of a view: whose elements it shows.
+        checksum: CRC-32 of the bytes, ``None`` where it isn't known, or has been compared.
 
     Raises:
         ValueError: the record is damaged.
@@ -92,6 +94,7 @@ class Stored:
     __slots__ = (
         "as_text",
         "base",
+        "checksum",
         "dtype",
         "end",
         "given",
@@ -115,6 +118,7 @@ class Stored:
         self.place: Record | None = record if "of" in found else None
         self.base: Stored | None = None
         self.start, self.end = found.size("start"), found.size("end")
+        self.checksum = found.size("value_crc32") if "value_crc32" in found else None
         if "description" in found:
             is_initialized = found.flag("initialized", True)
             self.given = InconvertibleTensorProto(found.text("description"), is_initialized)
@@ -168,4 +172,10 @@ class Stored:
                 f"{self.path} is damaged: it ends at byte {len(data)}, but the tensor at "
                 f"{self.end}."
             )
-        return data[self.start : self.end]
+        found = data[self.start : self.end]
+        if self.checksum is not None:
+            if zlib.crc32(found) != self.checksum:
+                where = f"bytes {self.start} to {self.end}"
+                raise DumpError(f"{self.path} is damaged: {where} aren't those that were written.")
+            self.checksum = None  # once is enough
+        return found
