@@ -26,8 +26,9 @@ _HANDLES, _VARIANTS, _FLOAT8 = 14, 15, 18
 _INTEGER_FIELDS = {7, 10, 11, 13, 16, 17}
 _FLOAT_FIELDS = {5: 4, 6: 8, 9: 4, 12: 8}  # field -> bytes of one number
 
-# Of a value that isn't written out, and of any tensor at all: a damaged shape has more.
-_LARGEST_FILL = 1 << 28
+# Of a value that isn't written out, and of any tensor at all: a damaged shape has more. Only
+# constants of graphs aren't written out, and those are small.
+_LARGEST_FILL = 1 << 24
 _LARGEST = 1 << 62
 
 
@@ -103,7 +104,8 @@ class TensorProto:
         if self.dtype is None or not self.is_initialized:
             return 0
         if self.dtype.name == "string":
-            return sum(b - a for number, _, a, b in self._lists if number == _STRINGS)
+            texts = (each for each in self._lists if each[:2] == (_STRINGS, wire.LENGTH))
+            return sum(b - a for _, _, a, b in texts)
         return self.size * self.dtype.itemsize
 
     @property
@@ -180,6 +182,7 @@ class TensorProto:
         numbers: list[int] = []
         joined: list[bytes] = []
         item = ""
+        raw = np.dtype(dtype.raw)
         for number, kind, a, b in self._lists:
             if number in _INTEGER_FIELDS:
                 numbers.extend(wire.varints(self._data, kind, a, b))
@@ -194,8 +197,9 @@ class TensorProto:
             content = b"".join(joined)
             if len(content) % np.dtype(item).itemsize:
                 raise DumpError("A list of complex numbers ends within a number.")
-            return np.frombuffer(bytearray(content), item).astype(dtype.raw, copy=False)
-        raw = np.dtype(dtype.raw)
+            if np.dtype(item) != raw:
+                raise DumpError(f"Values of another type are listed for {dtype.name}.")
+            return np.frombuffer(bytearray(content), raw)
         if not numbers:
             return np.empty(0, raw)
         if raw.kind == "b":

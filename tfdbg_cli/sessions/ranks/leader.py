@@ -136,11 +136,11 @@ class Leader:
         except LostError:
             connected.close()
             return
-        if hello is None:
+        rank = hello.get("rank") if hello is not None else None
+        if hello is None or type(rank) is not int:
             link.close()
             return
         follower = _Follower(link, str(hello.get("host", "")))
-        rank = int(hello.get("rank", -1))
         with self._changed:
             self._followers[rank] = follower
             link.send(**self._state)
