@@ -121,13 +121,14 @@ class _Job:
     name: str
     way: str
     out: Path
+    weight: int = 1
     process: subprocess.Popen[bytes] | None = None
     inputs: int = 0
     seconds: float = 0.0
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
     status: int = 0
 
-    def start(self, options: argparse.Namespace, seconds: float, inputs: int, seed: int) -> None:
+    def start(self, seconds: float, inputs: int, seed: int) -> None:
         arguments = ["--worker", self.name, self.way, "--out", str(self.out), "--seed", str(seed)]
         arguments += ["--seconds", str(seconds), "--inputs", str(inputs)]
         self.process = subprocess.Popen(
@@ -151,13 +152,14 @@ class _Job:
 
 def _run(jobs: list[_Job], options: argparse.Namespace) -> None:
     """Run all, so many at a time."""
-    share = options.seconds * options.jobs / len(jobs) if options.seconds else _MANY
+    whole = sum(job.weight for job in jobs)
+    share = options.seconds * options.jobs / whole if options.seconds else _MANY
     inputs = -(-options.inputs // len(jobs)) if options.inputs else _MANY
     waiting, running = list(jobs), list[_Job]()
     while waiting or running:
         while waiting and len(running) < options.jobs:
             job = waiting.pop(0)
-            job.start(options, share, inputs, options.seed + len(waiting))
+            job.start(share * job.weight, inputs, options.seed + len(waiting))
             running.append(job)
         for job in list(running):
             assert job.process is not None
@@ -220,7 +222,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         ways = ["structure"]
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tfdbg-fuzz-") as folder:
-        jobs = [_Job(n, way, Path(folder, f"{n}-{way}.json")) for way in ways for n in names]
+        jobs = [
+            # Those that read fast get more of the time.
+            _Job(n, way, Path(folder, f"{n}-{way}.json"), 1 if TARGETS[n].few < 1000 else 3)
+            for way in ways
+            for n in names
+        ]
         _run(jobs, options)
     inputs, found = sum(job.inputs for job in jobs), sum(len(job.found) for job in jobs)
     minutes = (time.monotonic() - began) / 60
