@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -142,7 +143,7 @@ class _Job:
     def take(self) -> None:
         assert self.process is not None
         self.status = self.process.returncode
-        if self.status:
+        if self.status > 0:
             said = self.out.with_suffix(".err").read_text(errors="replace")
             print(said[-3000:], file=sys.stderr)
         if self.out.exists():
@@ -151,11 +152,25 @@ class _Job:
 
 
 def _run(jobs: list[_Job], options: argparse.Namespace) -> None:
-    """Run all, so many at a time."""
+    """Run all, so many at a time; a Ctrl-C or SIGTERM ends them, and what was done counts."""
+    running: list[_Job] = []
+    try:
+        _run_all(jobs, running, options)
+    except KeyboardInterrupt:
+        for job in running:
+            assert job.process is not None
+            job.process.terminate()
+            job.process.wait()
+            job.take()
+            job.status = 0
+            _print(job)
+
+
+def _run_all(jobs: list[_Job], running: list[_Job], options: argparse.Namespace) -> None:
     whole = sum(job.weight for job in jobs)
     share = options.seconds * options.jobs / whole if options.seconds else _MANY
     inputs = -(-options.inputs // len(jobs)) if options.inputs else _MANY
-    waiting, running = list(jobs), list[_Job]()
+    waiting = list(jobs)
     while waiting or running:
         while waiting and len(running) < options.jobs:
             job = waiting.pop(0)
@@ -221,6 +236,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("atheris isn't installed: by structure only.")
         ways = ["structure"]
     began = time.monotonic()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="tfdbg-fuzz-") as folder:
         jobs = [
             # Those that read fast get more of the time.

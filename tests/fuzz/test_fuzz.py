@@ -22,6 +22,7 @@ from fuzz_kit import (
 from fuzz_targets import TARGETS
 
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.proto import wire
 
 HERE = Path(__file__).parent
 FOUND = sorted(path for path in FINDINGS.rglob("*") if path.is_file())
@@ -55,6 +56,63 @@ def test_what_was_found_stays_mended(path: Path) -> None:
 
 def test_every_finding_has_a_target() -> None:
     assert {path.parent.name for path in FOUND} <= set(TARGETS)
+
+
+# Large inputs: neither time nor memory grows faster than they do.
+
+_MANY = 50_000
+
+
+def _within(*path: int, payload: bytes) -> bytes:
+    for number in reversed(path):
+        payload = wire.put_bytes(number, payload)
+    return payload
+
+
+def _nested(depth: int) -> bytes:
+    found = b""
+    for _ in range(depth):
+        found = wire.put_bytes(
+            10, _within(2, payload=wire.put_text(1, "k") + _within(2, payload=found))
+        )
+    return found
+
+
+def _of_dtype(number: int, size: int, payload: bytes) -> bytes:
+    shape = _within(2, 2, payload=wire.put_varint(1, size))
+    return wire.put_varint(1, number) + shape + payload
+
+
+LARGE = {
+    "graph, empty nodes": ("graph", b"\x0a\x00" * _MANY),
+    "graph, names of one node": ("graph", _within(1, payload=b"\x0a\x00" * _MANY)),
+    "graph, unknown fields": ("graph", _within(1, payload=b"\x32\x00" * _MANY)),
+    "graph, inputs": ("graph", _within(1, payload=b"\x1a\x01a" * _MANY)),
+    "graph, attributes": ("graph", _within(1, payload=b"\x2a\x00" * _MANY)),
+    "event, values": ("event", _within(5, 1, 8, payload=b"\x28\x00" * _MANY)),
+    "event, dimensions": ("event", _within(5, 1, 8, 2, payload=b"\x12\x00" * _MANY)),
+    "tensor, strings": ("tensor", _of_dtype(7, _MANY, b"\x42\x00" * _MANY)),
+    "tensor, handles": ("tensor", _of_dtype(20, 1, b"\x72\x00" * _MANY)),
+    "tensor, lengths of handles": ("tensor", _of_dtype(20, 1, _within(4, payload=bytes(_MANY)))),
+    "tensor, a fill": ("tensor", _of_dtype(1, 1 << 40, b"\x2d\0\0\0\0")),
+    "attribute, functions": ("attribute", _nested(3000)),
+    "attribute, a list": ("attribute", _within(1, payload=b"\x12\x00" * _MANY)),
+    "strings, empty": ("strings", b'a{"values":[' + b'"",' * _MANY + b'""],"shape":[1]}'),
+    "quotes": ("commands", b"'a" * (_MANY // 10)),
+    "digits of a size": ("masks", b"9" * _MANY),
+    "one long word": ("links", b"x" * _MANY),
+}
+
+
+@pytest.mark.parametrize("case", LARGE)
+def test_large_inputs_cost_in_proportion(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, data = LARGE[case]
+    monkeypatch.setattr("fuzz_kit.FIXED_BYTES", 4 << 20)
+    monkeypatch.setattr("fuzz_kit.BYTES_PER_BYTE", 120)
+    with Checker(TARGETS[name]) as checker:
+        for check in (checker.check, checker._check_memory):
+            finding = check(data)
+            assert finding is None, f"{finding.where}\n{finding.text}"
 
 
 # The harness itself: what breaks a promise is told.

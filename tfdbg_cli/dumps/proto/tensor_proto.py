@@ -30,6 +30,7 @@ _FLOAT_FIELDS = {5: 4, 6: 8, 9: 4, 12: 8}  # field -> bytes of one number
 # constants of graphs aren't written out, and those are small.
 _LARGEST_FILL = 1 << 24
 _LARGEST = 1 << 62
+_MOST_DIMENSIONS = 254  # TensorFlow's own limit
 
 
 def parse_shape(data: memoryview, start: int, end: int) -> tuple[int, ...] | None:
@@ -42,6 +43,8 @@ def parse_shape(data: memoryview, start: int, end: int) -> tuple[int, ...] | Non
                 if inner == 1 and inner_kind == wire.VARINT:
                     size = wire.signed(value)
             sizes.append(size)
+            if len(sizes) > _MOST_DIMENSIONS:
+                raise DumpError(f"A tensor cannot have more than {_MOST_DIMENSIONS} dimensions.")
         elif number == 3 and kind == wire.VARINT and a:
             return None
     return tuple(sizes)
@@ -266,12 +269,13 @@ def _content_texts(data: memoryview, start: int, end: int, kind: str) -> Iterato
     try:
         sizes: list[int] = []
         lengths = wire.varints(data, wire.LENGTH, start, end)
-        at = start
-        while sum(sizes) + at < end:
+        at, total = start, 0
+        while total + at < end:
             size = next(lengths)
             sizes.append(size)
+            total += size
             at += len(wire.varint(size))
-        if sum(sizes) + at != end:
+        if total + at != end:
             raise DumpError("The lengths don't add up.")
         texts = []
         for size in sizes:
