@@ -23,8 +23,10 @@ def sealed(text: str) -> bytes:
     return b'%b%b%08x"}' % (data, _MARK, zlib.crc32(data))
 
 
-def is_whole(data: bytes) -> bool:
+def is_whole(data: str | bytes) -> bool:
     """Whether a text of `sealed` is as it was; one without a checksum is taken for whole."""
+    if isinstance(data, str):
+        data = data.encode()
     text, mark, behind = data.rpartition(_MARK)
     return not mark or behind.rstrip() == b'%08x"}' % zlib.crc32(text)
 
