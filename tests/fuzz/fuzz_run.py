@@ -140,9 +140,9 @@ class _Job:
             env=os.environ | {"XDG_CONFIG_HOME": str(self.out.parent)},
         )
 
-    def take(self) -> None:
+    def take(self, is_stopped: bool = False) -> None:
         assert self.process is not None
-        self.status = self.process.returncode
+        self.status = 0 if is_stopped else self.process.returncode
         if self.status > 0:
             said = self.out.with_suffix(".err").read_text(errors="replace")
             print(said[-3000:], file=sys.stderr)
@@ -161,8 +161,7 @@ def _run(jobs: list[_Job], options: argparse.Namespace) -> None:
             assert job.process is not None
             job.process.terminate()
             job.process.wait()
-            job.take()
-            job.status = 0
+            job.take(is_stopped=True)
             _print(job)
 
 
@@ -247,7 +246,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _run(jobs, options)
     inputs, found = sum(job.inputs for job in jobs), sum(len(job.found) for job in jobs)
     minutes = (time.monotonic() - began) / 60
-    print(f"{len(names)} targets, {inputs:,} inputs, {found} found, {minutes:.1f} minutes")
+    count = len({job.name for job in jobs if job.inputs})
+    print(f"{count} targets, {inputs:,} inputs, {found} found, {minutes:.1f} minutes")
     return int(found > 0 or any(job.status for job in jobs))
 
 
