@@ -516,7 +516,7 @@ TARGETS = [
         (*_WIRE_TOKENS, *_NAME_TOKENS),
         few=250,
     ),
-    Target("screens", _read_screens, _screen_seeds, (*_JSON_TOKENS, *_WIRE_TOKENS), few=50),
+    Target("screens", _read_screens, _screen_seeds, (*_JSON_TOKENS, *_WIRE_TOKENS), few=40),
     Target("grpc", _read_grpc, _grpc_seeds, (*_WIRE_TOKENS, b"|", b"0|1|", b'"numChunks":')),
     Target("grpc_run", _read_grpc_run, _grpc_seeds, (*_WIRE_TOKENS, b"|", b"0|1|"), few=500),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import functools
 import importlib
 import importlib.util
 import sys
@@ -13,6 +14,11 @@ from typing import Any
 from tfdbg_cli.common.errors import UserError
 
 __all__ = ["Coroutine"]
+
+
+@functools.cache
+def _is_installed() -> bool:
+    return importlib.util.find_spec("greenlet") is not None
 
 
 class Coroutine:
@@ -41,7 +47,7 @@ class Coroutine:
     @staticmethod
     def is_possible() -> bool:
         """Whether the package that this needs is installed."""
-        return "greenlet" in sys.modules or importlib.util.find_spec("greenlet") is not None
+        return "greenlet" in sys.modules or _is_installed()
 
     @property
     def is_started(self) -> bool:
@@ -137,6 +143,8 @@ class Coroutine:
 
 
 def _library() -> Any:
+    if (found := sys.modules.get("greenlet")) is not None:
+        return found
     try:
         return importlib.import_module("greenlet")
     except ImportError:

@@ -324,14 +324,15 @@ def test_every_output_is_told_to_the_check_as_it_is_made():
 
     class Check:
         def add(self, record, slot, tensor):
-            seen.append((record.name, slot, tensor.tolist()))
+            seen.append((record, slot, tensor.tolist()))
 
     with capture(check=Check()):
         a = torch.ones(2)
         a.view(1, 2)
         a.mul_(3)
         torch.empty(5)
-    assert seen == [("ones", 0, [1, 1]), ("mul_", 0, [3, 3])]
+    named = [(record.name, slot, values) for record, slot, values in seen]
+    assert named == [("ones", 0, [1, 1]), ("mul_", 0, [3, 3])]
 
 
 def test_times_follow_the_order_of_the_ops_and_devices_are_tensorflows():

@@ -70,7 +70,7 @@ def test_all_values_of_a_training_step_are_those_of_their_time():
 
     class Snapshots:
         def add(self, record, slot, tensor):
-            seen[f"{record.name}:{slot}"] = tensor.detach().clone().numpy()
+            seen[record, slot] = tensor.detach().clone().numpy()
 
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     with capture(check=Snapshots()) as run:
@@ -78,7 +78,8 @@ def test_all_values_of_a_training_step_are_those_of_their_time():
         train(model, optimizer, x, y)
     values = run.values()
     assert len(seen) > 100
-    for name, value in seen.items():
+    for (record, slot), value in seen.items():
+        name = f"{record.name}:{slot}"
         assert np.array_equal(values[name], value, equal_nan=True), name
     for name, value in before.items():
         assert np.array_equal(values[f"{name}:0"], value.numpy()), name

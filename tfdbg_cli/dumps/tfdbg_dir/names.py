@@ -13,6 +13,7 @@ __all__ = [
     "CORE_METADATA_PREFIX",
     "DEVICE_PREFIX",
     "FEED_KEYS_INFO",
+    "FEED_PREFIX",
     "FETCHES_INFO",
     "GRAPH_PREFIX",
     "METADATA_PREFIX",
@@ -40,6 +41,8 @@ FEED_KEYS_INFO = "_tfdbg_feed_keys_info_"
 
 # Numbers of more digits are no slots and no times, and break arithmetic far away.
 _DUMP_NAME = re.compile(r"(.+)_([0-9]{1,9})_([^_]+)_([0-9]{1,18})(?:-([0-9]{1,9}))?", re.DOTALL)
+#: How the names of nodes begin that stand for what was fed.
+FEED_PREFIX = "_arg_"
 _FEED_NODE = re.compile(r"_arg_(.+)_([0-9]{1,9})_([0-9]+)", re.DOTALL)
 _CANONICAL_DEVICE = re.compile(r"/job:[^/:,\s]+/replica:\d+/task:\d+/device:[^/:,\s]+:\d+")
 _DEVICE_PIECE = re.compile(r"device_(.+)_(\d+)")

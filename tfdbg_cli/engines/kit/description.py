@@ -61,7 +61,7 @@ class RunDescription:
         self.number = number
         self._title = title
         self._inputs = dict(inputs or {})
-        self._made: dict[str, str] = {}
+        self._made: dict[str, Callable[[], str]] = {}
 
     def tensors(self) -> Mapping[str, Any]:
         """The tensors that it gets, by the names of the user's variables for them."""
@@ -73,8 +73,8 @@ class RunDescription:
 
     def began(self, watcher: CaptureLevel) -> None:
         """The run begins; what it gets may have been made by ops that were recorded before."""
-        made = {name: watcher.tensor_name(tensor) for name, tensor in self.tensors().items()}
-        self._made = {name: tensor for name, tensor in made.items() if tensor}
+        given = self.tensors().items()
+        self._made = {name: watcher.name_later(tensor) for name, tensor in given}
 
     def end(
         self,
@@ -104,7 +104,8 @@ class RunDescription:
         shapes = getattr(info.feeds, "shapes", {})
         tensors = {}
         for name in info.feeds:
-            known = (f"input/{name}:0", self._made.get(name, ""))
+            made = self._made.get(name)
+            known = (f"input/{name}:0", made() if made is not None else "")
             held = next((found for each in known if (found := dump.by_tensor(each))), None)
             loads[name] = held[0].get_tensor if held else _missing(name)
             if held:

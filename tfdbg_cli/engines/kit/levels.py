@@ -59,6 +59,10 @@ class CaptureLevel:
     def stop(self) -> None:
         """Look away; `start` may follow."""
 
+    def pause(self) -> None:
+        """Look away for a moment: `start` follows, or `discard`."""
+        self.stop()
+
     def look_ahead(self) -> None:
         """The run has not begun, and it may take long until it does."""
 
@@ -97,6 +101,11 @@ class CaptureLevel:
     def tensor_name(self, tensor: Any) -> str:
         """``node:slot`` of a tensor that the run has made; empty if it hasn't."""
         return ""
+
+    def name_later(self, tensor: Any) -> Callable[[], str]:
+        """Gives `tensor_name` of what a tensor is now, when the run is over."""
+        name = self.tensor_name(tensor)
+        return lambda: name
 
     def failed_op(self, error: BaseException) -> str:
         """The node that raised an error; empty: none of this run."""

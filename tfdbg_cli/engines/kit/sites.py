@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Mapping
-from types import FrameType
+from types import FrameType, FunctionType, MethodType
 from typing import Any, TypeVar
 
 from tfdbg_cli.engines.kit.stacks import USER, kind_of, variables
@@ -60,7 +61,7 @@ def argument_names(
 ) -> dict[str, Any]:
     """The arguments of a call, by the names of the function's parameters."""
     try:
-        signature = inspect.signature(function)
+        signature = _signature_of(function)
         bound = signature.bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
         return {**{f"args[{index}]": value for index, value in enumerate(args)}, **kwargs}
@@ -74,6 +75,21 @@ def argument_names(
         else:
             named[name] = value
     return named
+
+
+# By function; working one out takes longer than a short run.
+_signatures: weakref.WeakKeyDictionary[Any, inspect.Signature] = weakref.WeakKeyDictionary()
+
+
+def _signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a function or of a bound method."""
+    plain = getattr(function, "__func__", None)
+    if not isinstance(function, MethodType) or not isinstance(plain, FunctionType):
+        return inspect.signature(function)
+    known = _signatures.get(plain)
+    if known is None:
+        known = _signatures[plain] = inspect.signature(function)
+    return known
 
 
 def named_parts(

@@ -127,6 +127,13 @@ class Stack:
         """The code of the frames, innermost first, without those of the outer stack."""
         return self.places[::2]
 
+    def all_codes(self) -> Iterator[CodeType]:
+        """The code of all frames, innermost first."""
+        stack: Stack | None = self
+        while stack is not None:
+            yield from stack.places[::2]
+            stack = stack.outer
+
     def _pairs(self) -> Iterator[tuple[CodeType, int]]:
         return zip(self.places[::2], self.places[1::2], strict=True)
 

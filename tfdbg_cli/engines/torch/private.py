@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import inspect
 import operator
 import os
 import sys
@@ -19,7 +20,6 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from tfdbg_cli.engines.kit.private_names import PrivateNames
 
@@ -76,6 +76,8 @@ NAMES.require("torch:Tensor._version")
 #: How often a tensor was written to; inference tensors raise.
 write_count: Callable[[torch.Tensor], int] = operator.attrgetter("_version")
 NAMES.require("torch:UntypedStorage._cdata")
+NAMES.require("torch:UntypedStorage._weak_ref")
+_let_go: Callable[[int], None] = NAMES.require("torch:UntypedStorage._free_weak_ref")
 #: Where a storage's own data are, as a number.
 storage_address: Callable[[Any], int] = operator.attrgetter("_cdata")
 #: Lets a function see the code that is about to run; returns the one before. The part of the
@@ -175,6 +177,8 @@ _included_keys: Callable[[], Any] = _step("_dispatch_tls_local_include_set")
 _excluded_keys: Callable[[], Any] = _step("_dispatch_tls_local_exclude_set")
 #: Inference mode on or off.
 inference_mode: Callable[[bool], Any] = _step("_InferenceMode")
+#: Whether `quiet` isn't on.
+is_function_enabled: Callable[[], bool] = _step("_is_torch_function_enabled")
 #: Undoes `quiet`.
 without_quiet: Callable[[], Any] = _step("_EnableTorchFunction")
 _gradients: tuple[tuple[Callable[[], bool], Callable[[bool], Any]], ...] = (
@@ -199,10 +203,20 @@ def gradient_state() -> list[bool]:
     return [get() for get, _ in _gradients]
 
 
+def has_gradients() -> bool:
+    """Whether all of them are noted, as on a new thread."""
+    return all(get() for get, _ in _gradients)
+
+
 def put_gradient_state(state: list[bool]) -> None:
     """Let it be as `gradient_state` has found it."""
     for (_, put), value in zip(_gradients, state, strict=True):
         put(value)
+
+
+def has_saved_hooks() -> bool:
+    """Whether there are hooks for tensors that autograd saves; no if nobody knows."""
+    return _top_saved(True) is not None
 
 
 def take_saved_hooks() -> list[Any]:
@@ -319,7 +333,11 @@ def keep_out(function: Callable[..., Any]) -> None:
     Where it can't be told, it compiles that frame as well.
     """
     assert isinstance(function, FunctionType)
-    code = function.__code__
+    keep_out_code(function.__code__)
+
+
+def keep_out_code(code: CodeType) -> None:
+    """As `keep_out`, of any function that has this code."""
     skip = getattr(_frames, "skip_code", None)  # in older versions
     if skip is not None:
         skip(code)
@@ -358,6 +376,20 @@ def put_compiler_callback(function: Callable[[Any], Any]) -> None:
 
 
 # What is asked of tensors, modules and the process, one at a time.
+
+_keys_of: Callable[[torch.Tensor], Any] | None = _get("_dispatch_keys", None)
+
+
+@functools.cache
+def _plain_keys() -> Any:
+    """The dispatch keys of a tensor in the memory of the CPU that nothing is special about."""
+    with quiet(), undispatched(), torch.inference_mode(False):
+        return _keys_of(torch.empty(0, device="cpu")) if _keys_of is not None else None
+
+
+def is_plain_on_cpu(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is dense, on the CPU, and nobody's wrapper; no may mean: nobody knows."""
+    return _keys_of is not None and bool(_keys_of(tensor) == _plain_keys())
 
 
 def nonzero_count(tensor: torch.Tensor) -> int:
@@ -420,6 +452,23 @@ def recompute_codes() -> Iterator[CodeType]:
             yield inner
 
 
+def training_codes() -> Iterator[CodeType]:
+    """The code that makes a backward pass or a step, as far as it is known."""
+    step = getattr(getattr(torch.amp, "GradScaler", None), "step", None)
+    for function in (torch.autograd.backward, torch.autograd.grad, step):
+        code = getattr(inspect.unwrap(function), "__code__", None) if function else None
+        if code is not None:  # of what is there when nobody has put anything on top
+            yield code
+    hook = code_of("torch.optim.optimizer", "Optimizer", "profile_hook_step")
+    for inner in hook.co_consts if hook is not None else ():
+        if isinstance(inner, CodeType):
+            yield inner
+
+
+#: Whether this PyTorch could record a CUDA graph at all.
+MAY_CAPTURE = bool(torch.backends.cuda.is_built())
+
+
 def is_capturing() -> bool:
     """Whether what is done now becomes part of a CUDA graph that the program records.
 
@@ -442,20 +491,47 @@ def unobserved() -> Iterator[None]:
         yield
 
 
+def is_lazy(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is one of PyTorch's lazy backend: asking for its storage is a crash."""
+    return "torch._lazy.ts_backend" in sys.modules and tensor.device.type == "lazy"
+
+
 def storage_key(tensor: torch.Tensor) -> int:
     """What tensors that share memory have in common; 0: the tensor has no storage of its own."""
     try:
+        if is_lazy(tensor):
+            return 0
         return storage_address(tensor.untyped_storage())
     except (RuntimeError, NotImplementedError, AttributeError):
         return 0
 
 
-def pin(tensor: torch.Tensor) -> object:
-    """While the result lives, no other storage gets the `storage_key` of this tensor.
+class Pins:
+    """While this lives, no other storage gets the `storage_key` of a tensor that was pinned.
 
     The memory itself is not kept.
     """
-    return StorageWeakRef(tensor.untyped_storage())
+
+    def __init__(self) -> None:
+        # Storage -> how PyTorch refers to it; as `StorageWeakRef`, at a fifth of its price.
+        self._references: dict[int, int] = {}
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._references
+
+    def add(self, key: int, tensor: torch.Tensor) -> None:
+        """Pin the storage of a tensor."""
+        if key not in self._references:
+            self._references[key] = tensor.untyped_storage()._weak_ref()
+
+    def clear(self) -> None:
+        """Let them go."""
+        references, self._references = self._references, {}
+        for reference in references.values():
+            _let_go(reference)
+
+    def __del__(self) -> None:
+        self.clear()
 
 
 _storage_use_count: Callable[[int], int] = _get("_storage_Use_Count", lambda key: 1 << 30)

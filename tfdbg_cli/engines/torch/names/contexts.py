@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tfdbg_cli.engines.kit.stacks import USER, Stack, call_frame, kind_of, take
 from tfdbg_cli.engines.torch.names.stacks import (
@@ -15,7 +15,6 @@ from tfdbg_cli.engines.torch.names.stacks import (
     scope_of_checkpoint,
 )
 from tfdbg_cli.engines.torch.private import NO_SEQUENCE, current_node, next_sequence, sequence_of
-from tfdbg_cli.engines.torch.record.generated import script_place
 from tfdbg_cli.engines.torch.record.op_record import (
     BACKWARD,
     FORWARD,
@@ -30,7 +29,36 @@ if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.names.optimizers import Updates
     from tfdbg_cli.engines.torch.names.scopes import ModuleName
 
-__all__ = ["Contexts", "OpContext", "ThreadState"]
+__all__ = ["Contexts", "NodeMark", "OpContext", "RawPlace", "ThreadState"]
+
+_ACCUMULATE = "AccumulateGrad"
+
+
+#: Where an op happens, as it is noted at that moment: its thread, the innermost call there, the
+#: autograd node if it is one of a backward pass, the places of the frames within the call, and the
+#: stack that they continue. `Contexts.describe` makes words of it.
+RawPlace: TypeAlias = (
+    "tuple[ThreadState, OpContext | None, NodeMark | None, tuple[Any, ...], Stack | None]"
+)
+
+
+class NodeMark(NamedTuple):
+    """An autograd node that runs.
+
+    Attributes:
+        sequence: its number.
+        name: of its class.
+        leaf: what its parameter is called, or the record of that; ``None``: it is about none.
+        thread_count: how many threads have made nodes so far, each with numbers of its own.
+        called_at: where the backward pass was called that a thread without calls of its own
+            works for.
+    """
+
+    sequence: int
+    name: str
+    leaf: OpRecord | str | None
+    thread_count: int
+    called_at: Stack | None
 
 
 class OpContext:
@@ -44,9 +72,10 @@ class OpContext:
         sequence: number of the autograd node that ran when it was called; -1: none did.
         frame: where it was called from; it stands still until the call returns.
         outer: the stack from there on.
+        caller: the call that it was made in.
     """
 
-    __slots__ = ("frame", "module", "outer", "phase", "prefix", "sequence", "updates")
+    __slots__ = ("caller", "frame", "module", "outer", "phase", "prefix", "sequence", "updates")
 
     def __init__(
         self,
@@ -63,6 +92,11 @@ class OpContext:
         self.sequence = sequence
         self.module: ModuleName | None = None
         self.updates: Updates | None = None
+        self.caller: OpContext | None = None
+
+    def leave(self) -> None:
+        """It returns: what is known of it stays, but nothing of the program is kept."""
+        self.frame = self.updates = None
 
 
 class ThreadState:
@@ -70,10 +104,12 @@ class ThreadState:
 
     Attributes:
         contexts: the calls that are open, outermost first.
+        top: the innermost of them.
         forward: sequence number of an autograd node -> the op that made it.
         last_sequence: of the last node that was made.
         api: the function of PyTorch's API that runs now.
         is_busy: what happens is the debugger's own.
+        mark: of the node that ran last.
     """
 
     def __init__(self) -> None:
@@ -83,7 +119,9 @@ class ThreadState:
         self.last_sequence = next_sequence() - 1
         self.api: Any = None
         self.is_busy = False
-        self.node_sequence = -1
+        self.mark: NodeMark | None = None
+        # What was said of a node last.
+        self.told: NodeMark | None = None
         self.node_prefix = ""
         self.node_forward: OpRecord | None = None
 
@@ -93,54 +131,63 @@ class ThreadState:
 
     def push(self, context: OpContext) -> None:
         """A call begins."""
+        context.caller = self.top
         self.contexts.append(context)
         self.top = context
-        self.node_sequence = -1
+        self.mark = None
 
     def pop(self) -> OpContext | None:
         """It ends."""
         context = self.contexts.pop() if self.contexts else None
         self.top = self.contexts[-1] if self.contexts else None
-        self.node_sequence = -1
+        self.mark = None
+        if context is not None:
+            context.leave()
         return context
 
-    def made(self, record: OpRecord) -> None:
-        """Note which autograd node belongs to an op, if it has one.
+    def clear(self) -> None:
+        """Forget the calls that are open, and with them their frames."""
+        while self.contexts:
+            self.pop()
+        self.api = None
 
-        Nodes are numbered as they are made, just before their op reaches the dispatcher.
-        """
-        last = next_sequence() - 1
-        if last != self.last_sequence:
-            self.last_sequence = last
-            self.forward[last] = record
+
+class _Local(threading.local):
+    """Has a state for each thread, made when it first asks."""
+
+    def __init__(self, states: list[ThreadState]) -> None:
+        super().__init__()
+        self.state = ThreadState()
+        states.append(self.state)
 
 
 class Contexts:
     """The threads of one run.
 
+    `describe` makes words of what was noted of ops (`RawPlace`), one after the other in the order
+    in which they began.
+
     Args:
-        leaf_name: what a parameter is called.
+        leaf_of: what a parameter is called, or the record that is going to be called so.
+
+    Attributes:
+        local: has the ``state`` of the calling thread.
     """
 
-    def __init__(self, leaf_name: Callable[[torch.Tensor], str]) -> None:
-        self._leaf_name = leaf_name
-        self._local = threading.local()
+    def __init__(self, leaf_of: Callable[[torch.Tensor], OpRecord | str]) -> None:
+        self._leaf_of = leaf_of
         self._states: list[ThreadState] = []
+        self.local = _Local(self._states)
 
     def state(self) -> ThreadState:
         """Of the calling thread."""
-        found: ThreadState | None = getattr(self._local, "state", None)
-        if found is None:
-            found = self._local.state = ThreadState()
-            self._states.append(found)
+        found: ThreadState = self.local.state
         return found
 
     def clear(self) -> None:
-        """Forget the calls that are open, and with them their frames."""
+        """Forget the calls that are open."""
         for state in self._states:
-            state.contexts.clear()
-            state.top = None
-            state.api = None
+            state.clear()
 
     def forget(self) -> None:
         """Forget which ops there were."""
@@ -161,61 +208,81 @@ class Contexts:
         node = current_node()
         return OpContext(phase, prefix, at, outer, -1 if node is None else sequence_of(node))
 
-    # What an op asks.
+    # When an op happens.
 
-    def place(self, state: ThreadState, record: OpRecord, frame: FrameType | None) -> None:
-        """Say where an op happens: its phase, prefix, module and stack.
-
-        Args:
-            state: of its thread.
-            record: of the op.
-            frame: that called it.
-        """
+    def mark(self, state: ThreadState, node: Any) -> NodeMark | None:
+        """The autograd node whose work an op on a thread is; ``None``: it is something else's."""
         top = state.top
-        node = current_node()
-        if top is None:
-            record.stack = take(frame, None, None)
-        else:
-            record.stack = take(frame, top.frame, top.outer)
-        record.script = script_place()
-        if node is not None and (top is None or top.updates is None):
-            sequence = sequence_of(node)
-            if top is None or top.module is None or top.sequence != sequence:
-                self._place_in_backward(state, record, node, sequence, frame)
-                return
-        if top is None:
+        if top is not None and top.updates is not None:
+            return None
+        sequence = sequence_of(node)
+        if top is not None and top.module is not None and top.sequence == sequence:
+            return None
+        mark = state.mark
+        # Several nodes share a number if they have none, or are those of several threads.
+        is_shared = sequence == NO_SEQUENCE or len(self._states) > 1
+        if mark is None or mark.sequence != sequence or is_shared:
+            mark = state.mark = self._mark(state, node, sequence)
+        return mark
+
+    def _mark(self, state: ThreadState, node: Any, sequence: int) -> NodeMark:
+        leaf: OpRecord | str | None = None
+        if sequence == NO_SEQUENCE:
+            tensor = getattr(node, "variable", None)
+            leaf = self._leaf_of(tensor) if tensor is not None else None
+        name = str(node.name()).rpartition("::")[2]
+        called_at = self._called_elsewhere() if state.top is None else None
+        return NodeMark(sequence, name, leaf, len(self._states), called_at)
+
+    def _called_elsewhere(self) -> Stack | None:
+        """Where the backward pass was called that a thread without calls of its own works for."""
+        found = (_called_at(each.top) for each in self._states)
+        return next((each for each in found if each is not None), None)
+
+    def is_gradient(self, record: OpRecord) -> bool:
+        """Whether an op hands a gradient over to its parameter."""
+        if record.place is None:
+            return record.prefix.endswith(f"/{_ACCUMULATE}/")
+        _, _, mark, places, outer = record.place
+        if mark is None or mark.name != _ACCUMULATE:
+            return False
+        kind = _kind_in(Stack(places, outer))
+        return kind not in (RECOMPUTE_CODE, USER)
+
+    # When somebody wants to know.
+
+    def describe(self, record: OpRecord) -> None:
+        """Say in words where an op happened: its phase, prefix, module and stack."""
+        assert record.place is not None
+        state, top, mark, places, outer = record.place
+        record.place = None
+        record.stack = Stack(places, outer)
+        if record.sequence >= 0:
+            state.forward[record.sequence] = record
+        if mark is not None:
+            record.called_at = mark.called_at or _called_at(top)
+            self._describe_in_backward(state, record, mark)
+        elif top is None:
             record.phase = FORWARD
-        elif top.updates is None:
+        elif record.phase == OPTIMIZER:
+            record.prefix = top.prefix
+        elif not record.phase:
             record.phase, record.prefix, record.module = top.phase, top.prefix, top.module
             if top.module is not None:
                 record.scope = top.prefix
             elif top.phase == BACKWARD:
                 record.called_at = top.outer
-        elif record.stack.outer is not None and top.updates.is_closure(record.stack):
-            record.phase = FORWARD
-        else:
-            record.phase, record.prefix = OPTIMIZER, top.prefix
 
-    def _place_in_backward(
-        self,
-        state: ThreadState,
-        record: OpRecord,
-        node: Any,
-        sequence: int,
-        frame: FrameType | None,
-    ) -> None:
-        is_shared = sequence == NO_SEQUENCE or len(self._states) > 1  # by several nodes
-        if sequence != state.node_sequence or is_shared:
-            state.node_prefix, state.node_forward = self._node(state, node, sequence)
-            state.node_sequence = sequence
+    def _describe_in_backward(self, state: ThreadState, record: OpRecord, mark: NodeMark) -> None:
+        if mark is not state.told:
+            state.node_prefix, state.node_forward = self._node(state, mark)
+            state.told = mark
         forward = state.node_forward
         if forward is not None:
             record.scope, record.module = forward.scope, forward.module
-        record.called_at = self._called_at(state)
         record.phase, record.prefix = BACKWARD, state.node_prefix
-        kind = ENGINE
-        if frame is not None and kind_of(frame.f_code) != ENGINE:
-            kind = _kind_between(frame)
+        assert record.stack is not None
+        kind = _kind_in(record.stack)
         if kind == RECOMPUTE_CODE:
             if forward is not None and forward.stack is not None:
                 record.scope = scope_of_checkpoint(forward.stack, record.scope)
@@ -224,44 +291,46 @@ class Contexts:
             record.prefix += "hook/"
         else:
             record.forward = forward
-            is_own = kind == FUNCTION and _is_in_own_function(frame)
+            is_own = kind == FUNCTION and _is_in_own_function(record.stack)
             if forward is not None and forward.stack is not None and not is_own:
                 record.stack = forward.stack  # the line whose gradient it is
 
-    def _called_at(self, state: ThreadState) -> Stack | None:
-        """Where the backward pass was called that a thread works for."""
-        # The threads of a GPU's backward passes have no calls of their own.
-        for each in (state,) if state.contexts else self._states:
-            for context in reversed(each.contexts):
-                if context.phase == BACKWARD and context.module is None:
-                    return context.outer
-        return None
-
-    def _node(self, state: ThreadState, node: Any, sequence: int) -> tuple[str, OpRecord | None]:
+    def _node(self, state: ThreadState, mark: NodeMark) -> tuple[str, OpRecord | None]:
         """The prefix of an autograd node's ops, and the op that made it."""
-        name = str(node.name()).rpartition("::")[2]
+        name, sequence = mark.name, mark.sequence
         if sequence == NO_SEQUENCE:
-            tensor = getattr(node, "variable", None)
-            path = self._leaf_name(tensor) if tensor is not None else ""
+            leaf = mark.leaf
+            path = leaf if isinstance(leaf, str) or leaf is None else leaf.name
             return _gradients(f"{path}/{name}" if path else name), None
         if name == "CopySlices":  # of an in-place op on a view; it comes after the op's own node
             sequence -= 1
-        forward = self._forward(state, name, sequence)
+        forward = self._forward(state, name, sequence, mark.thread_count)
         if forward is None:
             return _gradients(name), None
         if name[-1:].isdigit() or name == "CopySlices":
             return _gradients(f"{forward.name}_grad"), forward
         return _gradients(f"{forward.scope}{name}"), forward
 
-    def _forward(self, state: ThreadState, name: str, sequence: int) -> OpRecord | None:
+    def _forward(
+        self, state: ThreadState, name: str, sequence: int, thread_count: int
+    ) -> OpRecord | None:
         """The op that made an autograd node; each thread of the program counts them for itself."""
         found = state.forward.get(sequence)
-        if len(self._states) == 1 or (found is not None and _is_of(name, found)):
+        if thread_count == 1 or (found is not None and _is_of(name, found)):
             return found
         others = (each.forward.get(sequence) for each in self._states if each is not state)
         candidates = [each for each in (found, *others) if each is not None]
         alike = (each for each in candidates if _is_of(name, each))
         return next(alike, candidates[0] if candidates else None)
+
+
+def _called_at(context: OpContext | None) -> Stack | None:
+    """Where the backward pass was called that a call is made in."""
+    while context is not None:
+        if context.phase == BACKWARD and context.module is None:
+            return context.outer
+        context = context.caller
+    return None
 
 
 def _is_of(name: str, record: OpRecord) -> bool:
@@ -275,29 +344,27 @@ def _gradients(name: str) -> str:
     return f"gradients/{name}/"
 
 
-def _kind_between(frame: FrameType | None) -> int:
-    """What Python code a backward pass runs in a frame: of a checkpoint, a function, a hook."""
-    kind = USER
-    is_mode = False
-    while frame is not None:
-        found = kind_of(frame.f_code)
+def _kind_in(stack: Stack) -> int:
+    """What Python code a backward pass runs: its engine, a checkpoint, a function, a hook."""
+    kind, is_mode, is_empty = USER, False, True
+    for code in stack.all_codes():
+        found = kind_of(code)
         if found == ENGINE:
-            return ENGINE if is_mode and kind == USER else kind
+            return ENGINE if is_empty or (is_mode and kind == USER) else kind
+        is_empty = False
         if found == RECOMPUTE_CODE or (found == FUNCTION and kind != RECOMPUTE_CODE):
             kind = found
-        if frame.f_code.co_name == "__torch_dispatch__":
+        if code.co_name == "__torch_dispatch__":
             is_mode = True  # of the program's: it does what the node would do by itself
         elif found == USER:
             is_mode = False
-        frame = frame.f_back
-    return kind
+    return ENGINE if is_empty else kind
 
 
-def _is_in_own_function(frame: FrameType | None) -> bool:
+def _is_in_own_function(stack: Stack) -> bool:
     """Whether the backward of an `autograd.Function` that runs is the user's own code."""
-    while frame is not None:
-        kind = kind_of(frame.f_code)
+    for code in stack.all_codes():
+        kind = kind_of(code)
         if kind in (USER, FUNCTION):
             return kind == USER
-        frame = frame.f_back
     return False

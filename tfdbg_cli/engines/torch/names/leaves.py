@@ -42,12 +42,12 @@ class Leaves:
 
     Args:
         names: of modules and their tensors.
-        name_of: the name of the leaf that a parameter is, made if there is none.
+        leaf_of: the record of the leaf that a parameter is, made if there is none; or its name.
     """
 
-    def __init__(self, names: Names, name_of: Callable[[torch.Tensor], str]) -> None:
+    def __init__(self, names: Names, leaf_of: Callable[[torch.Tensor], Any]) -> None:
         self._names = names
-        self._name_of = name_of
+        self._leaf_of = leaf_of
         self._in_storage: dict[int, tuple[torch.Tensor, Leaf]] | None = None
         self._searches = 0
 
@@ -83,10 +83,10 @@ class Leaves:
         state = updates.state(tensor)
         if parameter is None or not state:
             return None
-        name = self._name_of(parameter).removeprefix("input/")
+        owner = self._leaf_of(parameter)
         if state == "grad":
-            return Leaf(tensor, f"input/{name}.grad", "Input")
-        return Leaf(tensor, f"{optimizer}{name}/{legal(state)}", "State", name)
+            return Leaf(tensor, "input/", "Input", owner, ".grad")
+        return Leaf(tensor, optimizer, "State", owner, f"/{legal(state)}")
 
     def plain_name(self, parameter: torch.Tensor) -> str:
         """The name of a parameter of a known module; empty for others."""

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from tfdbg_cli.engines.kit.stacks import USER, Stack, kind_of
+from tfdbg_cli.engines.kit.stacks import USER, kind_of
 
 __all__ = ["Updates"]
 
 # A nested state (LBFGS keeps lists of directions) is followed so far.
 _DEEPEST = 3
-
-
-class _Update(NamedTuple):
-    """A tensor of an optimizer, the parameter it belongs to, and its name; empty: it is that."""
-
-    tensor: torch.Tensor
-    parameter: torch.Tensor
-    name: str
 
 
 # What a mode is called by.
@@ -38,11 +30,12 @@ class Updates:
 
     def __init__(self, optimizer: Any) -> None:
         self._optimizer = optimizer
-        # By address; the tensors are in there so that their addresses stay theirs.
-        self._known: dict[int, _Update] = {}
+        # By address, with the parameter that each belongs to, and its name; empty: it is that. The
+        # tensors are in there so that their addresses stay theirs.
+        self._known: dict[int, tuple[torch.Tensor, torch.Tensor, str]] = {}
         self._state_count = -1
-        self._seen: set[int] = set()
-        self._foreign: set[int] = set()
+        # Codes that are no closure's, by address.
+        self._own: set[int] = set()
         kind = type(optimizer)
         self._file = "" if kind.__module__.startswith("torch.") else _file_of(kind)
         self.find()
@@ -50,7 +43,7 @@ class Updates:
     def owner(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The parameter that a tensor is, or is the gradient or a state of."""
         found = self._known.get(id(tensor))
-        return found.parameter if found is not None else None
+        return found[1] if found is not None else None
 
     def state(self, tensor: torch.Tensor) -> str:
         """What the optimizer calls a tensor among its states, ``grad`` for gradients; else empty.
@@ -58,22 +51,20 @@ class Updates:
         It belongs to the parameter that `owner` gives.
         """
         found = self._known.get(id(tensor))
-        return found.name if found is not None else ""
+        return found[2] if found is not None else ""
 
-    def is_closure(self, stack: Stack) -> bool:
-        """Whether an op with this stack is one of a closure that the optimizer calls."""
-        codes = stack.codes()
-        seen = self._seen
-        addresses = {*map(id, codes)}
-        if not addresses <= seen:
-            seen |= addresses
-            self._foreign |= {id(code) for code in codes if self._is_foreign(code)}
-        if addresses.isdisjoint(self._foreign):
+    def is_closure(self, codes: Sequence[CodeType]) -> bool:
+        """Whether an op in these frames, innermost first, is one of a closure of the user's.
+
+        Optimizers call such functions.
+        """
+        if self._own.issuperset(map(id, codes)):
             return False
+        self._own |= {id(code) for code in codes if not self._is_foreign(code)}
         # Modes of the program's do what the optimizer would do by itself.
         modes = [at for at, code in enumerate(codes) if code.co_name in _MODES]
         outside = codes[modes[-1] + 1 :] if modes else codes
-        return any(id(code) in self._foreign for code in outside)
+        return any(id(code) not in self._own for code in outside)
 
     def _is_foreign(self, code: CodeType) -> bool:
         return kind_of(code) == USER and not (
@@ -89,31 +80,34 @@ class Updates:
         if count == self._state_count:
             return False
         self._state_count = count
+        known = self._known
         for parameter in self._parameters():
-            self._add(parameter, parameter, "")
-            if isinstance(parameter.grad, torch.Tensor):
-                self._add(parameter.grad, parameter, "grad")
+            known.setdefault(id(parameter), (parameter, parameter, ""))
+            grad = parameter.grad
+            if isinstance(grad, torch.Tensor):
+                known.setdefault(id(grad), (grad, parameter, "grad"))
         for parameter, state in states.items() if isinstance(states, dict) else ():
             if isinstance(parameter, torch.Tensor) and isinstance(state, dict):
-                for name, value in _leaves("", state, _DEEPEST):
-                    self._add(value, parameter, name)
+                for name, value in state.items():
+                    for path, tensor in _leaves(str(name), value, _DEEPEST - 1):
+                        known.setdefault(id(tensor), (tensor, parameter, path))
         return True
-
-    def _add(self, tensor: torch.Tensor, parameter: torch.Tensor, name: str) -> None:
-        self._known.setdefault(id(tensor), _Update(tensor, parameter, name))
 
     def _parameters(self) -> Iterator[torch.Tensor]:
         for group in getattr(self._optimizer, "param_groups", ()):
             yield from (each for each in group["params"] if isinstance(each, torch.Tensor))
 
 
-def _leaves(name: str, value: Any, depth: int) -> Iterator[tuple[str, torch.Tensor]]:
-    if isinstance(value, torch.Tensor):
-        yield name, value
-    elif depth and isinstance(value, dict | list | tuple):
+def _leaves(name: str, value: Any, depth: int) -> Iterable[tuple[str, torch.Tensor]]:
+    """The tensors of a nested state, with their names."""
+    return ((name, value),) if isinstance(value, torch.Tensor) else _inside(name, value, depth)
+
+
+def _inside(name: str, value: Any, depth: int) -> Iterator[tuple[str, torch.Tensor]]:
+    if depth and isinstance(value, dict | list | tuple):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, item in items:
-            yield from _leaves(f"{name}.{key}" if name else str(key), item, depth - 1)
+            yield from _leaves(f"{name}.{key}", item, depth - 1)
 
 
 def _file_of(kind: type) -> str:

@@ -70,18 +70,22 @@ class Leaf:
     """A tensor that no op of the run has made, by the name that it has in the model.
 
     Attributes:
-        name: ``fc1.weight``.
+        name: ``fc1.weight``; what comes before the name of the parameter that it belongs to.
         op_type: ``Parameter``, ``Buffer``, ``State`` or ``Input``.
-        owner: of a state: its parameter.
+        parameter: the record of that parameter, or its name; ``None``: it belongs to none.
+        rest: what comes after its name.
     """
 
-    __slots__ = ("name", "op_type", "owner", "reference")
+    __slots__ = ("name", "op_type", "parameter", "reference", "rest")
 
-    def __init__(self, tensor: torch.Tensor, name: str, op_type: str, owner: str = "") -> None:
+    def __init__(
+        self, tensor: torch.Tensor, name: str, op_type: str, parameter: Any = None, rest: str = ""
+    ) -> None:
         self.reference = weakref.ref(tensor)
-        self.owner = owner
+        self.parameter = parameter
         self.name = name
         self.op_type = op_type
+        self.rest = rest
 
 
 class Names:
@@ -89,9 +93,13 @@ class Names:
 
     The first module that is called from outside of any other and owns parameters is the main one:
     its name is left out. Others have the name that the user's code has for them in front.
+
+    Args:
+        has_tensors: whether anybody asks for names of parameters and buffers.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_tensors: bool = True) -> None:
+        self._has_tensors = has_tensors
         self._modules: dict[int, ModuleName] = {}
         self._tensors: dict[int, Leaf] = {}
         self._main: weakref.ref[torch.nn.Module] | None = None
@@ -169,7 +177,8 @@ class Names:
             known = self._modules.get(id(module))
             if known is None or known.reference() is not module:
                 known = self._modules[id(module)] = ModuleName(module, at, is_wrapper)
-            self._add_tensors(known.path, module)
+            if self._has_tensors:
+                self._add_tensors(known.path, module)
 
     def _add_tensors(self, path: str, module: torch.nn.Module) -> None:
         for tensors, op_type in (

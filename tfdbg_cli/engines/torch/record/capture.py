@@ -69,6 +69,7 @@ class CaptureMode(DispatchMode):
         if ops is None or record is None:
             return func(*args, **kwargs)
         if ops.passage is not None:
+            ops.describe()
             try:
                 return ops.passage.perform(ops, record, func, args, kwargs)
             finally:
@@ -113,7 +114,7 @@ class ApiMode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is Any to myp
         ops = self._ops
         if ops is None:
             return func(*args, **kwargs) if kwargs else func(*args)
-        state = ops.contexts.state()
+        state = ops.contexts.local.state
         outer = state.api
         if outer is None:
             state.api = func

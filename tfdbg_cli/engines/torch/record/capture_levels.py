@@ -15,10 +15,9 @@ from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import CHECKED, CaptureLevel
-from tfdbg_cli.engines.torch.record.op_record import OpOutput, OpRecord
+from tfdbg_cli.engines.torch.record.op_record import CLEAN_IF_INPUTS_ARE, OpOutput, OpRecord
 from tfdbg_cli.engines.torch.record.run_recorder import Names, RunRecorder
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_nonfinite
-from tfdbg_cli.engines.torch.runs.suspect_check import SumChecks
 
 __all__ = ["FullLevel", "RecordingLevel", "RecordsLevel"]
 
@@ -39,6 +38,9 @@ class RecordingLevel(CaptureLevel):
     def stop(self) -> None:
         """Don't record."""
         self.recorder.stop()
+
+    def pause(self) -> None:
+        self.recorder.pause()
 
     def discard(self) -> None:
         self.recorder.end()
@@ -78,6 +80,10 @@ class RecordingLevel(CaptureLevel):
     def tensor_name(self, tensor: Any) -> str:
         """``node:slot``."""
         return self.recorder.tensor_name(tensor)
+
+    def name_later(self, tensor: Any) -> Callable[[], str]:
+        """So that nothing is put into words for it now."""
+        return self.recorder.name_later(tensor)
 
     def failed_op(self, error: BaseException) -> str:
         """The node that raised an error; it may since have been raised from or within another."""
@@ -128,8 +134,8 @@ class RecordingLevel(CaptureLevel):
 class FullLevel(RecordingLevel):
     """Records every op and holds the values.
 
-    Where only a tensor with a nan or an infinity passes the filter, a sum over each tells which
-    values have to be looked at: mostly none, and no dump is made.
+    Where only a tensor with a nan or an infinity passes the filter, a quick check of each tells
+    which values have to be looked at: mostly none, and no dump is made.
 
     Args:
         names: what things are called.
@@ -144,8 +150,8 @@ class FullLevel(RecordingLevel):
     def __init__(self, watch: Watch, names: Names, recorder: RunRecorder | None = None) -> None:
         super().__init__(watch)
         self.has_nonfinite = False
-        self._checks: SumChecks[OpRecord] | None = (
-            SumChecks() if watch.filter_name in CHECKED else None
+        self._checks: Verdicts[OpRecord] | None = (
+            Verdicts(is_last=False) if watch.filter_name in CHECKED else None
         )
         self.recorder = recorder or RunRecorder(
             watch, hold=True, limit=watch.limit, names=names, check=self._checks
@@ -197,25 +203,36 @@ class FullLevel(RecordingLevel):
             make_dump=later,
         )
 
-    def _nonfinite(self, checks: SumChecks[OpRecord]) -> list[OpOutput]:
-        """The held values that are bad: suspects, looked at exactly."""
-        for record in self.recorder.ops.records:
-            # Inputs and parameters are made by no op; what others send comes after theirs.
-            is_unchecked = record.facts is None or record.facts.is_late
-            for output in record.outputs if is_unchecked else ():
-                held = output.held
-                for each in (held, *held.parts) if held is not None else ():
-                    if each.tensor is not None:
-                        checks.add(record, output.slot, each.tensor)
+    def _nonfinite(self, checks: Verdicts[OpRecord]) -> list[OpOutput]:
+        """The held values that are bad."""
+        raw = self.recorder.ops.raw
+        # Inputs and parameters are made by no op; what others send comes after theirs.
+        _add_held(checks, (r for r in raw if r.facts is None or r.facts.is_late), None)
+        if not checks.bad():
+            return []
+        # What is clean if its inputs are.
+        _add_held(checks, raw, CLEAN_IF_INPUTS_ARE)
         found = []
-        for record, slot in checks.suspects():
+        for record, slot in checks.bad():
             output = record.outputs[slot]
             if not record.is_adopted or output.is_view or output.held is None:
                 continue
             value = output.held.get()
             if value is not None and is_nonfinite(value):
                 found.append(output)
-        return found
+        return sorted(found, key=lambda output: output.index)
+
+
+def _add_held(checks: Verdicts[OpRecord], records: Iterable[OpRecord], judged: int | None) -> None:
+    """Check the held values of records, all or those that were judged in one way."""
+    for record in records:
+        for output in record.outputs:
+            held = output.held
+            if held is None or (judged is not None and output.judged != judged):
+                continue
+            for each in (held, *held.parts):
+                if each.tensor is not None:
+                    checks.add(record, output.slot, each.tensor)
 
 
 class RecordsLevel(RecordingLevel):
@@ -260,9 +277,11 @@ class RecordsLevel(RecordingLevel):
         return Capture(None, dump, error, filter_passed=passes, progress_text=said, gap=gap)
 
     def _bad(self) -> list[tuple[OpRecord, int]]:
-        is_excluded = self._excluded()
+        found, is_excluded = self._verdicts.bad(), self._excluded()
+        if found:
+            self.recorder.ops.describe()
         return [
             (record, slot)
-            for record, slot in self._verdicts.bad()
+            for record, slot in found
             if record.is_adopted and not is_excluded(record.name)
         ]

@@ -5,9 +5,10 @@ Both keep the places of the source that they were made of.
 
 from __future__ import annotations
 
+import functools
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
@@ -23,9 +24,12 @@ _graphs: dict[int, tuple[CodeType, weakref.ref[torch.nn.Module]]] = {}
 _TRACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
-def script_place() -> Any:
-    """Where TorchScript's interpreter is on this thread, for `script_frames`; cheap."""
-    return gather_traceback(False, True, False) if gather_traceback is not None else None
+#: Where TorchScript's interpreter is on this thread, for `script_frames`; cheap.
+script_place: Callable[[], Any] = (
+    functools.partial(gather_traceback, False, True, False)
+    if gather_traceback is not None
+    else lambda: None
+)
 
 
 def script_frames(place: Any) -> tuple[Frame, ...]:

@@ -12,8 +12,8 @@ from typing import IO, Any
 import torch
 
 from tfdbg_cli.engines.torch.private import (
+    Pins,
     nonzero_count,
-    pin,
     storage_key,
     storage_uses,
     unobserved,
@@ -139,7 +139,7 @@ class Holder:
         self._charged: dict[int, tuple[int, int]] = {}
         # What may go to disk, oldest first.
         self._order: deque[Held] = deque()
-        self._pins: dict[int, object] = {}
+        self._pins = Pins()
 
     @property
     def spilled_bytes(self) -> int:
@@ -196,8 +196,8 @@ class Holder:
 
     def reserve(self, tensor: torch.Tensor, key: int) -> None:
         """Make sure that no other storage gets this key, though the value isn't held."""
-        if key and key not in self._shared and key not in self._pins:
-            self._pins[key] = pin(tensor)
+        if key and key not in self._shared:
+            self._pins.add(key, tensor)
 
     def before_write(self, key: int) -> None:
         """The program is about to write to a storage: copy what refers to it."""
@@ -283,8 +283,7 @@ class Holder:
         assert tensor is not None
         key = held.key
         self._discharge(held)
-        if key not in self._pins:
-            self._pins[key] = pin(tensor)
+        self._pins.add(key, tensor)
         held.key = 0
         if not is_readable(tensor):
             held.tensor, held.note = None, _FREED
@@ -330,8 +329,7 @@ class Holder:
                 self._shared[held.key] = rest
             else:
                 self._shared.pop(held.key, None)
-            if held.key not in self._pins:
-                self._pins[held.key] = pin(tensor)
+            self._pins.add(held.key, tensor)
         held.tensor = None
 
     def _spill(self, limit: int) -> None:

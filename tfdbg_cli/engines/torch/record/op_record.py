@@ -1,21 +1,26 @@
-"""The record of one op: small, quick to make, and turned into words only when somebody looks."""
+"""The record of one op: small, quick to make, and put into words only when somebody looks."""
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import torch
 
     from tfdbg_cli.engines.kit.stacks import Stack
-    from tfdbg_cli.engines.torch.names.scopes import ModuleName
+    from tfdbg_cli.engines.torch.names.contexts import RawPlace
+    from tfdbg_cli.engines.torch.names.scopes import Leaf, ModuleName
     from tfdbg_cli.engines.torch.record.holding import Held
     from tfdbg_cli.engines.torch.record.schemas import OpFacts
 
 __all__ = [
     "BACKWARD",
+    "CLEAN_IF_INPUTS_ARE",
     "FORWARD",
+    "JUDGED",
+    "NOT_JUDGED",
     "OPTIMIZER",
     "RECOMPUTE",
     "OpFailure",
@@ -27,6 +32,10 @@ FORWARD = "forward"
 BACKWARD = "backward"
 OPTIMIZER = "optimizer"
 RECOMPUTE = "recompute"
+
+NOT_JUDGED, JUDGED, CLEAN_IF_INPUTS_ARE = range(3)
+
+_reference = weakref.ref
 
 
 class OpOutput:
@@ -43,6 +52,8 @@ class OpOutput:
         offset, stride: where in the storage it lies.
         is_view: it has no memory of its own.
         is_result: the run hands it over: a model's output, what a backward pass begins with.
+        judged: whether its elements were looked at (`NOT_JUDGED`, `JUDGED`), or needn't be, as they
+            are clean if those that it was made of are (`CLEAN_IF_INPUTS_ARE`).
         is_pending: what others wrote to its memory is in it, and nobody has read it yet: its value
             is held as soon as somebody does.
         held: the value; ``None``: nobody asked for it.
@@ -57,6 +68,7 @@ class OpOutput:
         "is_pending",
         "is_result",
         "is_view",
+        "judged",
         "key",
         "offset",
         "reference",
@@ -66,19 +78,15 @@ class OpOutput:
     )
 
     def __init__(self, record: OpRecord, slot: int, tensor: torch.Tensor, key: int) -> None:
-        self._record = weakref.ref(record)
+        self._record = _reference(record)
         self.index = record.index
         self.slot = slot
-        self.is_view = False
-        self.is_pending = False
-        self.is_result = False
+        self.is_view = self.is_pending = self.is_result = False
+        self.judged = NOT_JUDGED
         self.held: Held | None = None
-        self.place(tensor, key)
-
-    def place(self, tensor: torch.Tensor, key: int) -> None:
-        """It is this tensor, in this storage."""
+        # As in `place`: this is done for every output of every op.
         self.key = key
-        self.reference = weakref.ref(tensor)
+        self.reference = _reference(tensor)
         self.dtype = tensor.dtype
         self.device = tensor.device
         self.offset = 0
@@ -91,6 +99,13 @@ class OpOutput:
                 self.stride = tensor.stride()
         except RuntimeError:  # of a nested tensor, which has several shapes
             pass
+
+    def place(self, tensor: torch.Tensor, key: int) -> None:
+        """It is this tensor, in this storage, from now on."""
+        again = OpOutput(self.record, self.slot, tensor, key)
+        self.key, self.reference = key, again.reference
+        self.dtype, self.device = again.dtype, again.device
+        self.offset, self.stride, self.shape = again.offset, again.stride, again.shape
 
     @property
     def record(self) -> OpRecord:
@@ -119,8 +134,10 @@ class OpOutput:
 class OpRecord:
     """One op, or a tensor that was there before (a leaf).
 
-    Most attributes of most records have their default, which is the class's: thousands of these are
-    made in a second.
+    Thousands of these are made in a second, and a processor has more to do with the memory that
+    they take than with making them. So what is noted of every op has a slot; the rest, most of
+    which is known only when `Describer` has put the record into words, has its default in the
+    class.
 
     Attributes:
         index: records are numbered in the order in which they were made.
@@ -140,6 +157,10 @@ class OpRecord:
         overwritten: the tensors, while the op runs.
         constants: its arguments that are no tensors: position or name, value, and so on.
         result: what it returned, where that is no tensor.
+        place: where it happened, until that is put into words.
+        sequence: of the autograd node that it made; -1: it made none.
+        leaf: what a leaf is called, until that is put into words.
+        owner_of: the record of the parameter that an op of an optimizer is about, or its name.
         forward: for ops of a backward pass: the op whose gradient it computes.
         stack: where it was called.
         script: where TorchScript's interpreter was.
@@ -151,35 +172,59 @@ class OpRecord:
         is_adopted: it belongs to the run.
     """
 
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "api",
+        "constants",
+        "facts",
+        "index",
+        "inputs",
+        "op_type",
+        "outputs",
+        "overwrites",
+        "overwritten",
+        "owner_of",
+        "phase",
+        "place",
+        "script",
+        "sequence",
+        "time",
+    )
+
     name = ""
     base = ""
-    phase = ""
     prefix = ""
     scope = ""
     module: ModuleName | None = None
     owner = ""
-    overwrites: list[OpOutput] | None = None
-    overwritten: list[torch.Tensor] | None = None
-    constants: tuple[Any, ...] = ()
     result: Any = None
+    leaf: Leaf | None = None
     forward: OpRecord | None = None
     stack: Stack | None = None
-    script: Any = None
     called_at: Stack | None = None
-    api: Any = None
-    time = 0
     error = ""
     aliases: list[tuple[int, str]] | None = None
     is_adopted = True
 
     def __init__(
-        self, index: int, op_type: str, facts: OpFacts | None, inputs: list[OpOutput]
+        self, index: int, op_type: str, facts: OpFacts | None, inputs: Sequence[OpOutput]
     ) -> None:
         self.index = index
         self.op_type = op_type
         self.facts = facts
         self.inputs = inputs
         self.outputs: list[OpOutput] = []
+        self.constants: Sequence[Any] = ()
+        self.overwrites: Sequence[OpOutput] | None = None
+        self.overwritten: list[torch.Tensor] | None = None
+        self.owner_of: OpRecord | str | None = None
+        self.api: Any = None
+        self.phase = ""
+        self.place: RawPlace | None = None
+        self.script: Any = None
+        self.sequence = -1
+        self.time = 0
 
 
 class OpFailure(NamedTuple):

@@ -6,7 +6,7 @@ import functools
 import itertools
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
@@ -14,19 +14,41 @@ import torch
 
 from tfdbg_cli.common.errors import message_of, one_line
 from tfdbg_cli.common.program_signals import pass_on
-from tfdbg_cli.engines.kit.numbering import Numbering
+from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.torch.names.contexts import Contexts, ThreadState
 from tfdbg_cli.engines.torch.names.leaves import Leaves
+from tfdbg_cli.engines.torch.names.optimizers import Updates
 from tfdbg_cli.engines.torch.names.scopes import Leaf, Names
-from tfdbg_cli.engines.torch.private import is_capturing, quiet, storage_key
+from tfdbg_cli.engines.torch.private import (
+    MAY_CAPTURE,
+    current_node,
+    functions_seen,
+    is_capturing,
+    next_sequence,
+    quiet,
+    storage_key,
+)
+from tfdbg_cli.engines.torch.record.clean_ops import REAL
+from tfdbg_cli.engines.torch.record.describing import Describer
+from tfdbg_cli.engines.torch.record.generated import script_place
 from tfdbg_cli.engines.torch.record.holding import Holder
-from tfdbg_cli.engines.torch.record.op_record import OPTIMIZER, OpFailure, OpOutput, OpRecord
+from tfdbg_cli.engines.torch.record.op_record import (
+    CLEAN_IF_INPUTS_ARE,
+    FORWARD,
+    JUDGED,
+    NOT_JUDGED,
+    OPTIMIZER,
+    OpFailure,
+    OpOutput,
+    OpRecord,
+)
 from tfdbg_cli.engines.torch.record.schemas import OpFacts, facts_of
 from tfdbg_cli.engines.torch.record.tracking import Tracker
 from tfdbg_cli.engines.torch.record.written import make_written
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.updates_by_hand import Update
+from tfdbg_cli.engines.torch.values.layouts import PLAIN
 
 __all__ = ["OpRecorder"]
 
@@ -34,6 +56,7 @@ _Tensor = torch.Tensor
 _ACCUMULATE = "AccumulateGrad/"
 # Leaves that are checked though they aren't held: not the many bytes of a model.
 _JUDGED = frozenset(["Buffer", "Input"])
+_NO_OTHERS: frozenset[torch.dtype] = frozenset()
 # What is recorded before a run begins, which may never come.
 _MOST_AHEAD = 20_000
 _MOST_BYTES_AHEAD = 1 << 30
@@ -48,8 +71,11 @@ class OpRecorder:
         holder: holds them; ``None``: nobody does.
         check: is told of every output as it is made.
 
+    While the program runs an op costs one record, as it comes: what it was given, where the frames
+    stand, what it has made. Whoever asks for `records` gets them in words (`Describer`).
+
     Attributes:
-        records: in the order in which they were begun.
+        raw: in the order in which they were begun; the latest may not be in words yet.
         contexts: the calls that are open.
         failure: the last op that raised.
         troubles: what went wrong in here.
@@ -60,7 +86,6 @@ class OpRecorder:
     def __init__(
         self, names: Names, wanted: WatchMatcher, holder: Holder | None, check: Any = None
     ) -> None:
-        self.records: list[OpRecord] = []
         self.failure: OpFailure | None = None
         self.troubles: list[str] = []
         self.passage: Any = None
@@ -69,15 +94,20 @@ class OpRecorder:
         self.tracker = Tracker()
         self.holder = holder if holder is not None else Holder()
         # Neither of these keeps what keeps it: memory is let go of as soon as a run is.
-        self._name_of = functools.partial(OpRecorder._leaf_name, weakref.proxy(self))
-        self.contexts = Contexts(self._name_of)
+        myself = weakref.proxy(self)
+        self._leaf_of = functools.partial(OpRecorder._record_of_leaf, myself)
+        self.contexts = Contexts(self._leaf_of)
+        self._describer = Describer(self.contexts, functools.partial(OpRecorder._trouble, myself))
+        self.raw = self._describer.raw
         self._holds = holder is not None
         self._wanted = wanted
+        # Whether an op's name says whether its values are held.
+        self.is_eager = not wanted.is_open
         self._check = check
         self._names = names
-        self._leaves = Leaves(names, self._name_of)
-        self._numbering = Numbering()
+        self._leaves = Leaves(names, self._leaf_of)
         self._indices = itertools.count()
+        self._unnamed = itertools.count()
         # Records with a lower index are from before the run.
         self._begins_at = 0
         self._is_ahead = False
@@ -85,9 +115,23 @@ class OpRecorder:
         self._kept: list[OpOutput] = []  # at the end
         self._has_pending = False
 
+    @property
+    def records(self) -> list[OpRecord]:
+        """In the order in which they were begun, in words."""
+        return self._describer.records()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.raw)
+
+    def has_written(self, start: int) -> bool:
+        """Whether an op has written to memory since there were so many records."""
+        return any(record.overwrites for record in self.raw[start:])
+
     # What the modes call. None of it raises.
 
-    def begin(
+    def begin(  # noqa: PLR0915
         self, op: Any, args: Any, kwargs: Mapping[str, Any], frame: FrameType | None
     ) -> OpRecord | None:
         """An op is about to be done.
@@ -100,26 +144,104 @@ class OpRecorder:
         Returns:
             Its record so far; ``None``: it is not recorded.
         """
-        state = self.contexts.state()
+        # Everything in one piece: after each op of the program's most of what is called here has
+        # to be fetched into the processor's caches again.
+        state = self.contexts.local.state
         if state.is_busy:
             return None
         try:
-            with quiet():
-                return self._begin(state, op, args, kwargs, frame)
+            if functions_seen():  # it would see every attribute that is read
+                with quiet():
+                    return self.begin(op, args, kwargs, frame)
+            facts = facts_of(op)
+            if facts.is_ignored:
+                return None
+            if self._is_ahead and self._is_too_much():
+                self._start_over()
+            inputs: list[OpOutput] = []
+            constants: list[Any] = []
+            has_list = False
+            if not facts.is_source:
+                tracker, begins_at = self.tracker, self._begins_at
+                known, writes = tracker.known, tracker.writes
+                given = (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args)
+                for place, value in given:
+                    kind = type(value)
+                    if kind in PLAIN or isinstance(value, _Tensor):
+                        output = known.get(id(value))
+                        if (
+                            output is None
+                            or output.reference() is not value
+                            or output.index < begins_at
+                            or (output.key in writes and writes[output.key][-1] is not output)
+                        ):
+                            with quiet():
+                                output = self._input(state, value, frame)
+                        inputs.append(output)
+                    elif kind is list or kind is tuple:
+                        if value and self._list(state, value, inputs, frame):
+                            has_list = True
+                        else:
+                            constants += (place, value)
+                    elif value is not None:
+                        constants += (place, value)
+            if MAY_CAPTURE and is_capturing():
+                return None
+            if self._has_pending and not facts.may_alias:  # making a view reads nothing
+                self._read_pending(facts, inputs)
+            record = OpRecord(next(self._indices), facts.op_type, facts, (*inputs,))
+            if constants:
+                record.constants = (*constants,)
+            record.api = state.api
+            record.script = script_place()
+            top = state.top
+            boundary = top.frame if top is not None else None
+            outer: Stack | None = None
+            places: list[Any] = []
+            while frame is not None:
+                if frame is boundary:
+                    assert top is not None
+                    outer = top.outer
+                    break
+                places += (frame.f_code, frame.f_lasti)
+                frame = frame.f_back
+            node = current_node()
+            mark = self.contexts.mark(state, node) if node is not None else None
+            record.place = (state, top, mark, (*places,), outer)
+            last = next_sequence() - 1
+            if last != state.last_sequence:
+                # Nodes are numbered as they are made, just before their op gets here.
+                state.last_sequence = record.sequence = last
+            if top is not None and top.updates is not None:
+                self._update(record, top.updates, args, has_list)
+            if facts.writes or facts.out:
+                self._before_write(facts, record, args, kwargs)
+            self.raw.append(record)
+            if self.is_eager:
+                self.describe()
+            return record
         except Exception as error:
             self._trouble(error)
             return None
 
     def end(self, record: OpRecord, result: Any) -> None:
         """It is done."""
+        record.time = time.perf_counter_ns()
         try:
-            with quiet():
-                self._end(record, result)
+            if type(result) in PLAIN and not functions_seen():
+                self._output(record, result)
+                if record.overwritten is not None:
+                    self._after_write(record, record.overwritten, result)
+                    record.overwritten = None
+            else:  # a class of the program's may see it, too
+                with quiet():
+                    self._end(record, result)
         except Exception as error:
             self._trouble(error)
 
     def failed(self, record: OpRecord, error: Exception) -> None:
         """It has raised."""
+        self.describe()
         record.time = time.perf_counter_ns()
         record.error = f"{type(error).__name__}: {message_of(error)}"
         inputs = tuple(output.name for output in record.inputs)
@@ -167,71 +289,11 @@ class OpRecorder:
         if text not in self.troubles:
             self.troubles.append(text)
 
-    # The two halves of an op.
-
-    def _begin(
-        self,
-        state: ThreadState,
-        op: Any,
-        args: Any,
-        kwargs: Mapping[str, Any],
-        frame: FrameType | None,
-    ) -> OpRecord | None:
-        facts = facts_of(op)
-        if facts.is_ignored:
-            return None
-        if self._is_ahead and self._is_too_much():
-            self._start_over()
-        inputs: list[OpOutput] = []
-        constants: list[Any] = []
-        has_list = False
-        if not facts.is_source:
-            known, writes = self.tracker.known, self.tracker.writes
-            for place, value in (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args):
-                if isinstance(value, _Tensor):
-                    output = known.get(id(value))
-                    if (
-                        output is None
-                        or output.reference() is not value
-                        or output.index < self._begins_at
-                        or output.key in writes
-                    ):
-                        output = self._input(state, value, frame)
-                    inputs.append(output)
-                elif type(value) is list or type(value) is tuple:
-                    if value and self._list(state, value, inputs, frame):
-                        has_list = True
-                    else:
-                        constants += (place, value)
-                elif value is not None:
-                    constants += (place, value)
-        if is_capturing():
-            return None
-        if self._has_pending and not facts.may_alias:  # making a view reads nothing
-            for output in inputs:
-                if output.is_pending and not (facts.is_collective and output.is_late):
-                    self._read(output)
-        record = OpRecord(next(self._indices), facts.op_type, facts, inputs)
-        if constants:
-            record.constants = (*constants,)
-        if state.api is not None:
-            record.api = state.api
-        self.contexts.place(state, record, frame)
-        if record.phase == OPTIMIZER and not has_list:
-            owner = self._owner(state, record, args)
-            if owner:
-                record.owner = owner
-                record.prefix = f"{record.prefix}{owner}/"
-        record.base = record.prefix + facts.op_type
-        record.name = self._numbering.name(record.base)
-        if facts.writes or facts.out:
-            self._before_write(facts, record, args, kwargs)
-        state.made(record)
-        self.records.append(record)
-        return record
+    def describe(self) -> None:
+        """Put all records into words, up to now."""
+        self._describer.records()
 
     def _end(self, record: OpRecord, result: Any) -> None:
-        record.time = time.perf_counter_ns()
         if isinstance(result, _Tensor):
             self._output(record, result)
         elif type(result) is tuple or type(result) is list:
@@ -273,11 +335,9 @@ class OpRecorder:
             if not each.record.is_adopted:
                 self._adopt(each.record)
         record = make_written(next(self._indices), tensor, sources)
-        record.name = self._numbering.name(record.base)
         (output,) = record.outputs
         self.tracker.add(tensor, output)
-        self.records.append(record)
-        self.holder.reserve(tensor, output.key)
+        self._add(record)
         self._has_pending = True
         return output
 
@@ -289,8 +349,18 @@ class OpRecorder:
         output.is_pending = False
         is_held = self._holds and not tensor.is_meta
         record = output.record
-        if is_held and self._wanted.wants(record.name, record.op_type, output.dtype):
+        if is_held and self._wants(record, output):
             output.held = self.holder.hold(tensor, output.key)
+
+    def _read_pending(self, facts: OpFacts, inputs: Iterable[OpOutput]) -> None:
+        for output in inputs:
+            if output.is_pending and not (facts.is_collective and output.is_late):
+                with quiet():
+                    self._read(output)
+
+    def _wants(self, record: OpRecord, output: OpOutput) -> bool:
+        wanted = self._wanted
+        return wanted.is_open or wanted.wants(record.name, record.op_type, output.dtype)
 
     def _list(
         self, state: ThreadState, values: Any, inputs: list[OpOutput], frame: FrameType | None
@@ -310,12 +380,18 @@ class OpRecorder:
     def _before_write(
         self, facts: OpFacts, record: OpRecord, args: Any, kwargs: Mapping[str, Any]
     ) -> None:
-        if facts.writes == (0,) and not facts.out and args and isinstance(args[0], _Tensor):
+        if facts.writes == (0,) and not facts.out and args and type(args[0]) in PLAIN:
             record.overwritten = [args[0]]
             record.overwrites = record.inputs[:1]
             if not facts.keeps_elements:
                 self.holder.before_write(storage_key(args[0]))
             return
+        with quiet():
+            self._before_writes(facts, record, args, kwargs)
+
+    def _before_writes(
+        self, facts: OpFacts, record: OpRecord, args: Any, kwargs: Mapping[str, Any]
+    ) -> None:
         tensors = list(_flat(facts.written(args, kwargs)))
         record.overwritten = tensors
         find, before_write = self.tracker.find, self.holder.before_write
@@ -329,11 +405,15 @@ class OpRecorder:
         record.overwrites = overwrites
 
     def _after_write(self, record: OpRecord, overwritten: list[torch.Tensor], result: Any) -> None:
+        assert record.facts is not None
+        if len(overwritten) == 1 and overwritten[0] is result:  # nearly always
+            if not record.facts.keeps_elements:
+                self.tracker.written(record.outputs[0])
+            return
         returned = {id(tensor) for tensor in _flat((result,))}
         for tensor in overwritten:
             if id(tensor) not in returned:
                 self._output(record, tensor)
-        assert record.facts is not None
         if record.facts.keeps_elements:
             return
         addresses = {id(tensor) for tensor in overwritten}
@@ -351,22 +431,33 @@ class OpRecorder:
         facts = record.facts
         assert facts is not None
         if key and (facts.may_alias or facts.keeps_elements):
-            is_gradient = record.prefix.endswith(_ACCUMULATE)
-            output.is_view = not is_gradient and any(each.key == key for each in record.inputs)
+            is_view = any(each.key == key for each in record.inputs)
+            output.is_view = is_view and not self.contexts.is_gradient(record)
         if facts.is_late:
             output.is_pending = self._has_pending = True
-            self.holder.reserve(tensor, key)
             return
         has_value = not facts.is_uninitialized and output.device.type != "meta"
-        if has_value and not output.is_view and self._check is not None:
-            self._check.add(record, output.slot, tensor)
+        if has_value and self._check is not None:
+            if output.is_view:
+                output.judged = _judged(output, record.inputs, _NO_OTHERS)
+            else:
+                rule = facts.clean
+                if rule is not None and self._may_skip() and output.dtype in REAL:
+                    inputs = () if rule.is_certain else record.inputs
+                    output.judged = _judged(output, inputs, rule.dtypes)
+                if not output.judged:
+                    output.judged = JUDGED
+                    self._check.add(record, output.slot, tensor)
         is_watched = self._holds and has_value and (not output.is_view or self._wanted.names_ops)
-        if is_watched and self._wanted.wants(record.name, record.op_type, output.dtype):
+        if is_watched and self._wants(record, output):
             output.held = self.holder.hold(tensor, key)
-        else:
-            self.holder.reserve(tensor, key)
-            if output.is_view and self._has_pending:
-                output.is_pending = any(e.is_pending and e.key == key for e in record.inputs)
+            return
+        if output.is_view and self._has_pending:
+            output.is_pending = any(e.is_pending and e.key == key for e in record.inputs)
+
+    def _may_skip(self) -> bool:
+        """Whether the check need not see what is clean if its inputs are."""
+        return bool(getattr(self._check, "may_skip", False))
 
     # Leaves.
 
@@ -385,7 +476,7 @@ class OpRecorder:
                 if output is not None:
                     return output
             return self._leaf(tensor, leaf)
-        name = self._leaves.variable(tensor, frame) or self._numbering.unnamed()
+        name = self._leaves.variable(tensor, frame) or f"tensor_{next(self._unnamed)}"
         return self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
 
     def _known_leaf(
@@ -399,51 +490,65 @@ class OpRecorder:
     def _leaf(self, tensor: torch.Tensor, leaf: Leaf) -> OpOutput:
         record = OpRecord(next(self._indices), leaf.op_type, None, [])
         record.time = time.perf_counter_ns()
-        record.base = leaf.name
-        record.owner = leaf.owner
-        record.name = self._numbering.name(record.base)
+        record.leaf = leaf
+        if leaf.op_type == "State":
+            record.owner_of = leaf.parameter
         output = OpOutput(record, 0, tensor, storage_key(tensor))
         record.outputs.append(output)
         self.tracker.add(tensor, output)
-        self.records.append(record)
+        self._add(record)
         is_held = self._holds and not tensor.is_meta
-        if is_held and self._wanted.wants(record.name, record.op_type, output.dtype):
+        if is_held and self._wants(record, output):
             output.held = self.holder.hold(tensor, output.key, is_owned=True)
-        else:
-            self.holder.reserve(tensor, output.key)
-            if self._check is not None and leaf.op_type in _JUDGED and not tensor.is_meta:
-                self._check.add(record, 0, tensor)
+            output.judged = JUDGED  # at the end
+        elif self._check is not None and leaf.op_type in _JUDGED and not tensor.is_meta:
+            output.judged = JUDGED
+            self._check.add(record, 0, tensor)
         return output
 
-    def _leaf_name(self, tensor: torch.Tensor) -> str:
+    def _add(self, record: OpRecord) -> None:
+        self.raw.append(record)
+        if self.is_eager:
+            self.describe()
+
+    def _record_of_leaf(self, tensor: torch.Tensor) -> OpRecord | str:
+        """The record of the leaf that a tensor is, or what it is called."""
         output = self.tracker.find(tensor)
         if output is not None and output.record.facts is None:
-            return output.record.name
+            return output.record
         found = self._leaves.plain_name(tensor)
         if found:
             return found
         if output is None:
             output = self._discover(self.contexts.state(), tensor, None)
-        return output.record.name
+        return output.record
 
     # Names.
 
-    def _owner(self, state: ThreadState, record: OpRecord, args: Any) -> str:
-        """The parameter that an op of an optimizer is about; empty: several, or none."""
-        updates = state.top.updates if state.top is not None else None
-        if updates is None:
-            return ""
+    def _update(self, record: OpRecord, updates: Updates, args: Any, has_list: bool) -> None:
+        """Say whether an op is an optimizer's own, and which parameter it is about."""
+        assert record.place is not None
+        _, _, _, places, outer = record.place
+        if outer is not None and updates.is_closure(places[::2]):
+            record.phase = FORWARD
+            return
+        record.phase = OPTIMIZER
+        if has_list:
+            return
         for output in record.inputs:
-            if output.record.owner:
-                return output.record.owner
+            owner = output.record.owner_of
+            if owner is not None:
+                record.owner_of = owner
+                return
         tensors = [value for value in args if isinstance(value, _Tensor)]
         while True:
             for tensor in tensors:
                 parameter = updates.owner(tensor)
                 if parameter is not None:
-                    return self._leaf_name(parameter).removeprefix("input/")
+                    record.owner_of = self._record_of_leaf(parameter)
+                    return
             if not tensors or not updates.find():
-                return ""
+                return
 
     # The beginning of the run.
 
@@ -452,24 +557,25 @@ class OpRecorder:
         self._is_ahead = True
 
     def _is_too_much(self) -> bool:
-        return len(self.records) > _MOST_AHEAD or self.holder.held_bytes > _MOST_BYTES_AHEAD
+        return len(self.raw) > _MOST_AHEAD or self.holder.held_bytes > _MOST_BYTES_AHEAD
 
     def _start_over(self) -> None:
         """Forget all that was recorded: hardly any of it is going to be used by a run."""
-        self.records.clear()
+        self._describer.clear()
         self.holder.close()
         self.tracker = Tracker()
-        self._leaves = Leaves(self._names, self._name_of)
-        self._numbering.clear()
+        self._leaves = Leaves(self._names, self._leaf_of)
+        self._unnamed = itertools.count()
         self.contexts.forget()
 
     def begin_run(self) -> None:
         """What was recorded so far belongs to the run only as far as the run uses it."""
         self._is_ahead = False
-        for record in self.records:
+        for record in self.raw:
             record.is_adopted = False
         self._begins_at = next(self._indices)
-        self._numbering.clear()
+        self._unnamed = itertools.count()
+        self._describer.begin_run()
 
     def _adopt(self, record: OpRecord) -> None:
         """The run uses an op from before: it and all that it depends on belong to it."""
@@ -481,10 +587,14 @@ class OpRecorder:
                 continue
             found[current.index] = current
             pending += [output.record for output in current.inputs]
-        for index in sorted(found):
-            current = found[index]
+        adopted = [found[index] for index in sorted(found)]
+        for current in adopted:
             current.is_adopted = True
-            current.name = self._numbering.name(current.base)
+        self._describer.name_again(adopted)
+        if not self.is_eager:
+            return
+        self.describe()
+        for current in adopted:
             if not self._wanted.wants_name(current.name):
                 for output in current.outputs:
                     if output.held is not None:
@@ -537,6 +647,21 @@ class OpRecorder:
             self._discover(state, tensor, None)
         else:
             self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
+
+
+def _judged(output: OpOutput, inputs: Iterable[OpOutput], dtypes: frozenset[torch.dtype]) -> int:
+    """Whether an output is clean if the inputs are: they may have its dtype, or some others.
+
+    Args:
+        output: of an op that makes nothing bad.
+        inputs: what it was made of.
+        dtypes: the others.
+    """
+    dtype = output.dtype
+    for each in inputs:
+        if not each.judged or not (each.dtype is dtype or each.dtype in dtypes):
+            return NOT_JUDGED
+    return CLEAN_IF_INPUTS_ARE
 
 
 def _flat(values: Any) -> Iterator[torch.Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
 import time
@@ -38,6 +39,7 @@ from tfdbg_cli.engines.torch.record.op_record import (
     OPTIMIZER,
     RECOMPUTE,
     OpFailure,
+    OpOutput,
     OpRecord,
 )
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
@@ -106,7 +108,7 @@ class RunRecorder:
     @property
     def op_count(self) -> int:
         """How many records there are."""
-        return len(self.ops.records)
+        return self.ops.count
 
     @property
     def held_bytes(self) -> int:
@@ -139,6 +141,13 @@ class RunRecorder:
             guest.is_busy = True
         self._remove()
         PROCESS_PATCHES.leave(self)
+
+    def pause(self) -> None:
+        """Don't record for a moment: `start` or `end` follows on this thread."""
+        self.is_on = False
+        for guest in self._guests:
+            guest.is_busy = True
+        self._remove()
 
     def end(self) -> None:
         """Don't record any more, for good.
@@ -178,7 +187,7 @@ class RunRecorder:
 
     def has_written(self, start: int) -> bool:
         """Whether an op has written to memory since there were so many."""
-        return any(record.overwrites for record in self.ops.records[start:])
+        return self.ops.has_written(start)
 
     @contextlib.contextmanager
     def on_thread(self) -> Iterator[None]:
@@ -330,6 +339,7 @@ class RunRecorder:
 
     def name_outputs(self, tensors: Mapping[str, Any]) -> None:
         """Say what the program calls tensors at the end of the run."""
+        self.ops.describe()
         for name, value in tensors.items():
             for full, tensor in named_tensors(name, value):
                 output = self.ops.find(tensor)
@@ -344,9 +354,19 @@ class RunRecorder:
 
     def tensor_name(self, tensor: torch.Tensor) -> str:
         """``node:slot`` of a tensor; empty if the run doesn't know it."""
+        return self.name_later(tensor)()
+
+    def name_later(self, tensor: torch.Tensor) -> Callable[[], str]:
+        """Gives ``node:slot`` of what a tensor is now."""
         with unobserved():
             output = self.ops.find(tensor)
-        return output.name if output is not None else ""
+        return functools.partial(self._name_of, output)
+
+    def _name_of(self, output: OpOutput | None) -> str:
+        if output is None:
+            return ""
+        self.ops.describe()
+        return output.name
 
     # What came of it.
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.engines.torch.private import SCHEMA
+from tfdbg_cli.engines.torch.record.clean_ops import CLEAN
 
 __all__ = ["OpFacts", "facts_of"]
 
@@ -80,10 +81,12 @@ class OpFacts:
         is_late: what it gives is there only when the program has waited for it.
         is_ignored: it is no computation, but a mark for a profiler.
         keeps_elements: what it writes to has the same elements afterwards.
+        clean: when what it makes is clean; ``None``: nobody knows.
     """
 
     __slots__ = (
         "arguments",
+        "clean",
         "is_collective",
         "is_ignored",
         "is_late",
@@ -136,6 +139,7 @@ class OpFacts:
         self.is_late = self.is_collective and name != "wait_tensor"
         self.is_ignored = space == "profiler"
         self.keeps_elements = qualified in _METADATA
+        self.clean = CLEAN.get(self.overload)
 
     def written(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The arguments of a call that it is going to write to; lists as they are."""

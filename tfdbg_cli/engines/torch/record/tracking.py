@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tfdbg_cli.engines.torch.private import storage_key
+from tfdbg_cli.engines.torch.private import Pins, storage_key
 from tfdbg_cli.engines.torch.record.op_record import OpOutput
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Tracker:
         # Storage -> the outputs that lie in it, oldest first; most often there is one.
         self._in_storage: dict[int, OpOutput | list[OpOutput]] = {}
         self.writes: dict[int, list[OpOutput]] = {}
+        self._pins = Pins()
 
     def find(self, tensor: torch.Tensor) -> OpOutput | None:
         """The output that a tensor is; ``None``: nobody has made it, it was there before.
@@ -64,10 +65,11 @@ class Tracker:
         self.known[id(tensor)] = output
         key = output.key
         if key:
-            found = self._in_storage.get(key)
-            if found is None:
-                self._in_storage[key] = output
-            elif isinstance(found, list):
+            found = self._in_storage.setdefault(key, output)
+            if found is output:
+                self._pins.add(key, tensor)  # what is known by it is this storage for good
+                return
+            if isinstance(found, list):
                 found.append(output)
             else:
                 self._in_storage[key] = [found, output]

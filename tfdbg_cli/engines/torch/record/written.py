@@ -8,10 +8,14 @@ from collections.abc import Sequence
 import torch
 
 from tfdbg_cli.engines.torch.private import storage_key
-from tfdbg_cli.engines.torch.record.op_record import OpOutput, OpRecord
+from tfdbg_cli.engines.torch.record.op_record import (
+    CLEAN_IF_INPUTS_ARE,
+    OpOutput,
+    OpRecord,
+)
 from tfdbg_cli.engines.torch.record.schemas import OpFacts
 
-__all__ = ["is_written", "make_written"]
+__all__ = ["describe_written", "is_written", "make_written"]
 
 _SUFFIX = "_written"
 
@@ -31,22 +35,30 @@ def is_written(record: OpRecord) -> bool:
 def make_written(index: int, tensor: torch.Tensor, sources: Sequence[OpOutput]) -> OpRecord:
     """The record of a tensor as it is now.
 
-    It belongs where the tensor was made; what is said of its line is that of the last write.
-
     Args:
         index: of the record.
         tensor: of the program.
         sources: the tensor before the writes, and what was written to.
     """
-    before, writer = sources[0].record, sources[-1].record
     record = OpRecord(index, _FACTS.op_type, _FACTS, list(sources))
     record.time = time.perf_counter_ns()
+    record.owner_of = sources[0].record.owner_of
+    output = OpOutput(record, 0, tensor, storage_key(tensor))
+    output.is_pending = True
+    if all(source.judged for source in sources):
+        output.judged = CLEAN_IF_INPUTS_ARE
+    record.outputs.append(output)
+    return record
+
+
+def describe_written(record: OpRecord) -> None:
+    """Put it into words.
+
+    It belongs where the tensor was made; what is said of its line is that of the last write.
+    """
+    before, writer = record.inputs[0].record, record.inputs[-1].record
     record.base = before.base if is_written(before) else f"{before.base}{_SUFFIX}"
     record.prefix, record.scope, record.module = before.prefix, before.scope, before.module
     record.owner = before.owner
     record.phase, record.stack = writer.phase, writer.stack
     record.called_at, record.api = writer.called_at, writer.api
-    output = OpOutput(record, 0, tensor, storage_key(tensor))
-    output.is_pending = True
-    record.outputs.append(output)
-    return record

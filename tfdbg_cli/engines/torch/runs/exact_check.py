@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cmath
+import math
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -11,13 +12,20 @@ import torch
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.engines.torch.private import (
     below_autograd,
+    functions_seen,
     is_capturing,
+    is_plain_on_cpu,
     is_zero,
     quiet,
+    top_interpreter,
     undispatched,
 )
-from tfdbg_cli.engines.torch.runs.suspect_check import SumChecks, is_transformed
-from tfdbg_cli.engines.torch.values.layouts import is_freed, is_plain, undisturbed
+from tfdbg_cli.engines.torch.runs.suspect_check import (
+    CHECKED_DTYPES,
+    SumChecks,
+    is_unobserved,
+)
+from tfdbg_cli.engines.torch.values.layouts import PLAIN, is_freed, is_plain, undisturbed
 
 __all__ = ["Verdicts", "is_nonfinite"]
 
@@ -52,21 +60,31 @@ def is_nonfinite(tensor: torch.Tensor) -> bool:
 class Verdicts(Generic[_Key]):
     """Finds the tensors that hold a nan or an infinity, and no others.
 
-    On a CPU each is judged when it is added, on other devices when `bad` is called. Autograd,
-    dispatch modes and random numbers are not touched.
+    On a CPU each is judged when it is added. On other devices it is reduced to one number there,
+    and nothing waits for them before `bad`. Autograd, dispatch modes and random numbers are not
+    touched.
 
     Args:
         keep: called with a bad tensor while it is there; only where that is known at once.
+        is_last: nobody can look at the tensors later.
 
     Attributes:
         count: how many tensors were looked at.
+        may_skip: a tensor that is clean if certain others are needn't be added, as these are known
+            to be clean, or it is there later.
     """
 
-    def __init__(self, keep: Callable[[_Key, int, torch.Tensor], None] | None = None) -> None:
+    def __init__(
+        self,
+        keep: Callable[[_Key, int, torch.Tensor], None] | None = None,
+        *,
+        is_last: bool = True,
+    ) -> None:
         self.count = 0
+        self.may_skip = True
+        self._is_last = is_last
         self._keep = keep
         self._bad: dict[tuple[_Key, int], None] = {}
-        self._pending: list[tuple[_Key, int, torch.Tensor]] = []
         self._others: SumChecks[_Key] = SumChecks()
 
     def add(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
@@ -77,46 +95,73 @@ class Verdicts(Generic[_Key]):
             slot: which output of its operator or module.
             tensor: of any dtype and layout.
         """
-        with quiet():
+        self.count += 1
+        if functions_seen():  # it would see every attribute that is read
+            with quiet():
+                self._add(key, slot, tensor)
+        else:
             self._add(key, slot, tensor)
 
     def _add(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
-        self.count += 1
         try:
-            if is_zero(tensor):  # those have no data
+            dtype = tensor.dtype
+            if dtype not in CHECKED_DTYPES:
                 return
-            is_plain_one = is_plain(tensor) and not is_transformed() and not tensor.is_meta
-            if is_plain_one and is_freed(tensor):
-                return
-            if tensor.dtype in _FLOATING and is_plain_one:
-                with undispatched(), below_autograd():
+            if dtype in _FLOATING and type(tensor) in PLAIN and top_interpreter() is None:
+                if is_plain_on_cpu(tensor):
+                    there = tensor.untyped_storage().nbytes()
+                    is_simple = not tensor.storage_offset() and tensor.is_contiguous()
+                    if not (is_simple and there >= tensor.nbytes) and is_freed(tensor):
+                        return
+                    if is_unobserved(tensor):
+                        # The sum is ten times faster than looking at each element.
+                        if not cmath.isfinite(tensor.sum().item()):
+                            self._judge(key, slot, tensor)
+                        return
+                elif is_zero(tensor):  # those have no data
+                    return
+                if is_plain(tensor) and not tensor.is_meta and not is_capturing():
+                    if is_freed(tensor):
+                        return
                     if tensor.is_cpu:
                         self._judge(key, slot, tensor)
-                        return
-                    if not is_capturing():
-                        self._pending.append((key, slot, torch.isfinite(tensor).all()))
-                        return
+                    elif tensor.numel():
+                        self._reduce(key, slot, tensor)
+                    return
         except Exception as error:  # an operator that a device doesn't have
             pass_on(error)
+        self._doubt()
         self._others.add(key, slot, tensor)
 
     def _judge(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
-        # The sum is ten times faster, but that of finite elements may be infinite.
-        if not cmath.isfinite(tensor.sum().item()) and not torch.isfinite(tensor).all().item():
+        with undispatched(), below_autograd():
+            # The sum of finite elements may be infinite.
+            is_bad = not (
+                cmath.isfinite(tensor.sum().item()) or torch.isfinite(tensor).all().item()
+            )
+        if is_bad:
             self._bad[key, slot] = None
+            self._doubt()
             if self._keep is not None:
                 self._keep(key, slot, tensor)
 
+    def _reduce(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
+        with undispatched(), below_autograd():
+            if tensor.is_cuda:
+                # The largest magnitude is finite only if all are, and never overflows: one kernel.
+                found = torch.linalg.vector_norm(tensor, math.inf)
+            else:  # zeros, or nan in place of what is bad, by operators that every device has
+                found = (tensor - tensor).sum()
+        self._doubt()
+        self._others.add_total(key, slot, found)
+
+    def _doubt(self) -> None:
+        """Something is bad, or may be: it isn't known yet."""
+        self.may_skip = not self._is_last
+
     def bad(self) -> list[tuple[_Key, int]]:
-        """The bad tensors so far. Waits for the devices that have something to say."""
-        if self._pending:
-            with undisturbed():
-                # Another thread of the program may go on.
-                pending, self._pending = self._pending, []
-                for key, slot, is_finite in pending:
-                    if not bool(is_finite):
-                        self._bad[key, slot] = None
+        """The bad tensors so far. Waits for the devices that have something to say, once each."""
         if self._others.count:
-            self._bad.update(dict.fromkeys(self._others.suspects()))
-            self._others = SumChecks()
+            others, self._others = self._others, SumChecks()
+            self._bad.update(dict.fromkeys(others.suspects()))
         return list(self._bad)

@@ -20,7 +20,7 @@ from tfdbg_cli.engines.torch.private import (
 )
 from tfdbg_cli.engines.torch.values.layouts import is_freed, is_plain, parts_of, undisturbed
 
-__all__ = ["SumChecks", "is_transformed"]
+__all__ = ["CHECKED_DTYPES", "SumChecks", "is_transformed", "is_unobserved"]
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Checked = tuple[Any, int, torch.Tensor | None]
@@ -40,7 +40,8 @@ _E4M3FN = _dtypes("float8_e4m3fn")  # 7f, ff
 _FNUZ = _dtypes("float8_e4m3fnuz", "float8_e5m2fnuz")  # 80
 _SCALE = _dtypes("float8_e8m0fnu")  # ff
 _CODED = _E5M2 | _E4M3FN | _FNUZ | _SCALE
-_CHECKED = _SUMMED | _HALVES | _CODED | _dtypes("complex32")
+#: What may hold a nan or an infinity.
+CHECKED_DTYPES = _SUMMED | _HALVES | _CODED | _dtypes("complex32")
 
 
 class SumChecks(Generic[_Key]):
@@ -84,13 +85,13 @@ class SumChecks(Generic[_Key]):
     def _add(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
         try:
             dtype = tensor.dtype
-            if dtype not in _CHECKED or is_zero(tensor):  # those have no data
+            if dtype not in CHECKED_DTYPES or is_zero(tensor):  # those have no data
                 return
             if not is_plain(tensor) or is_transformed():
                 self._add_parts(key, slot, tensor)
             elif tensor.is_meta or is_freed(tensor) or _is_captured(tensor):
                 return
-            elif _is_unobserved(tensor):
+            elif is_unobserved(tensor):
                 total = tensor.sum() if dtype in _SUMMED else _total(tensor)
                 self._totals.append((key, slot, total))
             else:
@@ -101,10 +102,19 @@ class SumChecks(Generic[_Key]):
             pass_on(error)
             self._totals.append((key, slot, None))
 
+    def add_total(self, key: _Key, slot: int, total: torch.Tensor) -> None:
+        """As `add`, of a tensor that somebody has reduced.
+
+        Args:
+            key, slot: as for `add`.
+            total: a number that is finite if the tensor is clean.
+        """
+        self._totals.append((key, slot, total))
+
     def _add_parts(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
         with undisturbed():
             for part in parts_of(tensor):
-                if part.dtype in _CHECKED and not _is_captured(part):
+                if part.dtype in CHECKED_DTYPES and not _is_captured(part):
                     self._totals.append((key, slot, _total(part)))
 
     def suspects(self) -> list[tuple[_Key, int]]:
@@ -127,12 +137,13 @@ class SumChecks(Generic[_Key]):
                 try:
                     if device.type == "cuda":  # they may have been summed in several streams
                         torch.cuda.synchronize(device)
-                    found = torch.cat([_are_bad(group) for _, group in groups]).tolist()
+                    found = torch.cat([_are_clean(group) for _, group in groups]).tolist()
                 except Exception as error:  # everything on a device that fails is looked at
                     pass_on(error)
                     continue
-                for at, is_bad in zip((at for ats, _ in groups for at in ats), found, strict=True):
-                    verdicts[at] = is_bad
+                places = (at for ats, _ in groups for at in ats)
+                for at, is_clean in zip(places, found, strict=True):
+                    verdicts[at] = not is_clean
         return verdicts
 
     def _groups(
@@ -151,9 +162,9 @@ class SumChecks(Generic[_Key]):
         return devices
 
 
-def _are_bad(totals: list[torch.Tensor]) -> torch.Tensor:
+def _are_clean(totals: list[torch.Tensor]) -> torch.Tensor:
     stacked = torch.stack(totals)
-    return stacked if stacked.dtype is torch.bool else ~torch.isfinite(stacked)
+    return ~stacked if stacked.dtype is torch.bool else torch.isfinite(stacked)
 
 
 def is_transformed() -> bool:
@@ -161,7 +172,7 @@ def is_transformed() -> bool:
     return top_interpreter() is not None
 
 
-def _is_unobserved(tensor: torch.Tensor) -> bool:
+def is_unobserved(tensor: torch.Tensor) -> bool:
     """Whether neither autograd nor a dispatch mode would see that a tensor is summed."""
     return not (modes_below() or (tensor.requires_grad and torch.is_grad_enabled()))
 

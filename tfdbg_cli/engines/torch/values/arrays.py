@@ -13,6 +13,7 @@ from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.engines.torch.private import functions_seen, is_capturing, quiet
 from tfdbg_cli.engines.torch.values.layouts import (
     COMPRESSED,
+    PLAIN,
     QUANTIZED,
     dequantizes,
     dtype_name,
@@ -163,7 +164,9 @@ def _array_of(tensor: torch.Tensor, depth: int) -> _Array | InconvertibleTensorP
 
 def _dense_array(tensor: torch.Tensor) -> _Array:
     """The elements of a strided tensor without a class of its own."""
-    tensor = tensor.as_subclass(torch.Tensor).detach()
+    # A tensor of the lazy backend can't be another class's.
+    plain = tensor if type(tensor) in PLAIN else tensor.as_subclass(torch.Tensor)
+    tensor = plain.detach()
     if tensor.dtype in QUANTIZED:
         tensor = tensor.dequantize()
     if tensor.device.type != "cpu":

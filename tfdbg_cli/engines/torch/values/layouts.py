@@ -16,6 +16,7 @@ from tfdbg_cli.engines.torch.private import (
     disabled_dispatch,
     fake_tensor_class,
     is_functional,
+    is_lazy,
     is_wrapped,
     nested_sizes,
     no_modes,
@@ -118,6 +119,8 @@ def why_no_data(tensor: torch.Tensor) -> str:
 
 def is_freed(tensor: torch.Tensor) -> bool:
     """Whether the memory of a dense tensor was given back, as FSDP does with its parameters."""
+    if is_lazy(tensor):
+        return False
     there = tensor.untyped_storage().nbytes()
     offset = tensor.storage_offset()
     if not offset and there >= tensor.nbytes and tensor.is_contiguous():
