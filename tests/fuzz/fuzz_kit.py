@@ -34,6 +34,7 @@ from tfdbg_cli.common.errors import UserError
 PACKAGE = os.path.dirname(tfdbg_cli.__file__) + os.sep
 HERE = Path(__file__).parent
 FINDINGS = HERE / "findings"
+IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 # What an input may cost. The times are of the processor, and far above what any input takes.
 CPU_SECONDS = 10
@@ -309,7 +310,7 @@ _folders: list[str] = []
 
 def memory_folder() -> str:
     """A new folder, in memory where there is such a place; it is removed at the end."""
-    where = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    where = os.environ.get("FUZZ_FOLDER") or IN_MEMORY
     _folders.append(tempfile.mkdtemp(prefix="tfdbg-fuzz-", dir=where))
     return os.path.realpath(_folders[-1])
 

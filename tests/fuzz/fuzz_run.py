@@ -137,7 +137,8 @@ class _Job:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=self.out.with_suffix(".err").open("wb"),
-            env=os.environ | {"XDG_CONFIG_HOME": str(self.out.parent)},
+            env=os.environ
+            | {"XDG_CONFIG_HOME": str(self.out.parent), "FUZZ_FOLDER": str(self.out.parent)},
         )
 
     def take(self, is_stopped: bool = False) -> None:
@@ -224,6 +225,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if not options.seconds and not options.inputs:
         options.seconds = 60.0
+    from fuzz_kit import IN_MEMORY
     from fuzz_targets import TARGETS
 
     names = options.targets or list(TARGETS)
@@ -236,7 +238,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         ways = ["structure"]
     began = time.monotonic()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with tempfile.TemporaryDirectory(prefix="tfdbg-fuzz-") as folder:
+    # All that workers write is in it, and goes with it, whatever ends them.
+    with tempfile.TemporaryDirectory(prefix="tfdbg-fuzz-", dir=IN_MEMORY) as folder:
         jobs = [
             # Those that read fast get more of the time.
             _Job(n, way, Path(folder, f"{n}-{way}.json"), 1 if TARGETS[n].few < 1000 else 3)
