@@ -28,6 +28,7 @@ BENCHMARKS = {
     "tracing": "Tracing a language model",
     "reading": "Readers",
     "screens": "Screens",
+    "checksums": "Checksums of run folders",
     "dumping": "Dumping many runs",
 }
 _CODE = """

@@ -58,16 +58,16 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 def _size(text: str) -> int:
     """Bytes from ``500M``, ``4G``, ``1.5GiB`` or a plain number; the units are powers of 1024."""
     match = _SIZE.fullmatch(text.strip())
-    size = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
-    if size < 1:
+    size = float(match[1]) * _UNITS[match[2].upper()] if match else 0
+    if not 1 <= size < 1 << 62:
         raise argparse.ArgumentTypeError(
             f'"{text}" is no size; write 500M, 4G or a number of bytes'
         )
-    return size
+    return int(size)
 
 
 def _rank(text: str) -> int:
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > 9:
         raise argparse.ArgumentTypeError(f'"{text}" is no rank; ranks count from 0')
     return int(text)
 

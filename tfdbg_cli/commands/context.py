@@ -132,7 +132,7 @@ def compile_regex(text: str, what: str) -> re.Pattern[str]:
     """
     try:
         return re.compile(text)
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
         raise UserError(f'{what}: "{text}" is no regular expression: {error}.') from None
 
 

@@ -138,7 +138,7 @@ class Settings:
         """Take what the file says; what can't be used is left out, and said."""
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             self.warn(f"Settings file {path} is not used: {one_line(error)}.")
             return
         if not isinstance(stored, dict):
@@ -229,7 +229,7 @@ class Settings:
             stored = json.loads(self.path.read_text(encoding="utf-8"))
         except OSError:
             pass  # there is none yet
-        except ValueError:
+        except (ValueError, RecursionError):
             stored = None
         if not isinstance(stored, dict):
             # Somebody's work may be in it.

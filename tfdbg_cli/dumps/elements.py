@@ -12,10 +12,14 @@ __all__ = [
 ]
 
 
+# No node has more outputs; Python refuses to read numbers of some thousand digits.
+_LONGEST_SLOT = 9
+
+
 def parse_tensor_name(name: str) -> tuple[str, int | None]:
     """Split ``a/b:1`` into ``("a/b", 1)``; ``a/b`` gives ``("a/b", None)``."""
     node, colon, slot = name.rpartition(":")
-    if colon and slot.isdecimal() and node:
+    if colon and slot.isdecimal() and node and len(slot) <= _LONGEST_SLOT:
         return node, int(slot)
     return name, None
 

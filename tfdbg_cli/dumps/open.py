@@ -65,7 +65,8 @@ def _check(path: str | os.PathLike[str]) -> Path:
         hint = f"Open the folder {above}." if above is not None else _HINT
         raise UserError(f"{folder} is a file, not the folder of a dump.", hint)
     try:
-        is_empty = next(os.scandir(folder), None) is None
+        with os.scandir(folder) as entries:
+            is_empty = next(entries, None) is None
     except OSError as error:
         raise DumpError(f"{folder} can't be listed: {error.strerror or error}.") from None
     if is_empty:

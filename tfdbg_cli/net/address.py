@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import os
+import re
 import socket
 import stat
 import sys
@@ -15,6 +16,7 @@ from tfdbg_cli.common.errors import UserError
 __all__ = ["BACKLOG", "Address", "bind", "connect", "is_listening", "parse_address"]
 
 _UNIX = "unix:"
+_PORT = re.compile(r"[0-9]{1,5}")
 _LOOPBACK = "127.0.0.1"
 _EVERYWHERE = {"*": "", "0.0.0.0": "0.0.0.0", "::": "::"}
 
@@ -78,7 +80,7 @@ def parse_address(text: str) -> Address:
         host = host[1:-1]
     elif ":" in host:
         raise UserError(f'"{text}" is no address.', "An IPv6 address stands in [ ].")
-    if not (port.isascii() and port.isdecimal()) or int(port) > 65535 or (colon and not host):
+    if not _PORT.fullmatch(port) or int(port) > 65535 or (colon and not host):
         raise UserError(f'"{text}" is no address.', "Write PORT, HOST:PORT or unix:PATH.")
     return Address(_EVERYWHERE.get(host, host) if colon else _LOOPBACK, int(port))
 

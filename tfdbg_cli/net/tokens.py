@@ -177,7 +177,7 @@ def only_address() -> Address:
 
 def _is_alive(ticket: Ticket) -> bool:
     number = ticket.program.partition(" ")[0]
-    if not number.isdecimal():
+    if not number.isdecimal() or len(number) > 9:
         return False
     if os.name == "nt":
         return True  # there is no harmless way to ask

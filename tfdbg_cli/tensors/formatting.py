@@ -273,6 +273,8 @@ class TensorView(Document):
         """All about one element."""
         if len(indices) != len(self._shape) or not self._values.size:
             return None
+        if not all(-n <= index < n for index, n in zip(indices, self._shape, strict=True)):
+            return None
         return element_document(self._values[tuple(indices)], tuple(indices))
 
     def step(self, indices: Sequence[int] | None, direction: int = 1) -> ElementStep | None:

@@ -97,7 +97,7 @@ class Outputs:
         if regex:
             try:
                 self._pattern = re.compile(regex)
-            except re.error as error:
+            except (re.error, RecursionError, OverflowError) as error:
                 raise UserError(f'"{regex}" is no regular expression: {error}.') from None
         if self._pattern is None and self.current.steps:
             return _elements(self.current)

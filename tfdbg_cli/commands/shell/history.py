@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import platformdirs
 from tfdbg_cli.common.errors import UserError
 
 __all__ = ["History", "default_history_path"]
+
+_NUMBER = re.compile(r"-?\d{1,9}")
 
 # Commands that a saved session must not play again.
 _NOT_PLAYED = frozenset({"save", "record", "history", "hist"})
@@ -132,7 +135,7 @@ class History:
         found: str | None = None
         if event == "!":
             found = items[-1] if items else None
-        elif event.lstrip("-").isdecimal():
+        elif _NUMBER.fullmatch(event):
             number = int(event)
             at = number - 1 if number > 0 else len(items) + number
             found = items[at] if number and 0 <= at < len(items) else None

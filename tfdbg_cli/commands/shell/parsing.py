@@ -46,7 +46,8 @@ class Word:
 def _groups(line: str) -> dict[int, int]:
     """Where the quoted and bracketed groups of a line begin, and the places behind them.
 
-    Brackets nest and may hold quotes; a group that is never closed is none.
+    Brackets nest and may hold quotes; a group that is never closed is none. To be asked once for a
+    line: finding an equal line that was kept takes a comparison of both.
     """
     found: dict[int, int] = {}
     opened: list[int] = []
@@ -72,17 +73,13 @@ def _groups(line: str) -> dict[int, int]:
     return found
 
 
-def _skip(line: str, at: int) -> int:
-    """The place behind a quoted or bracketed group, or behind one character."""
-    return _groups(line).get(at, at + 1)
-
-
 def tokenize(line: str) -> list[Word]:
     """Split a line at blanks outside quotes, backticks and brackets.
 
     A pair of quotes around a whole word is removed; quotes inside a word stay.
     """
     words: list[Word] = []
+    groups = _groups(line)
     at = 0
     while at < len(line):
         if line[at].isspace():
@@ -90,9 +87,9 @@ def tokenize(line: str) -> list[Word]:
             continue
         start = at
         while at < len(line) and not line[at].isspace():
-            at = _skip(line, at)
+            at = groups.get(at, at + 1)
         raw = line[start:at]
-        is_quoted = len(raw) >= 2 and raw[0] in "'\"" and _skip(raw, 0) == len(raw)
+        is_quoted = len(raw) >= 2 and raw[0] in "'\"" and raw.find(raw[0], 1) == len(raw) - 1
         words.append(Word(raw[1:-1] if is_quoted else raw, start, at, is_quoted))
     return words
 
@@ -108,23 +105,25 @@ def split_command(line: str) -> tuple[str, str]:
     A ``#`` at the beginning of a word, outside quotes, backticks and brackets, makes the rest of
     the line a comment.
     """
+    groups = _groups(line)
     at = 0
     while at < len(line):
         if line[at] == ";":
             return line[:at].strip(), line[at + 1 :].strip()
         if line[at] == "#" and (at == 0 or line[at - 1].isspace()):
             return line[:at].strip(), ""
-        at = _skip(line, at)
+        at = groups.get(at, at + 1)
     return line.strip(), ""
 
 
 def last_command(line: str) -> str:
     """What is typed of the last command of a line, or of the comment behind it."""
+    groups = _groups(line)
     start = at = 0
     while at < len(line):
         if line[at] == "#" and (at == 0 or line[at - 1].isspace()):
             return line[at:]
-        at, before = _skip(line, at), at
+        at, before = groups.get(at, at + 1), at
         if line[before] == ";":
             start = at
     return line[start:].lstrip()
@@ -152,6 +151,7 @@ def split_output(line: str) -> tuple[str, OutputTarget | None]:
     Raises:
         UserError: nothing follows.
     """
+    groups = _groups(line)
     place, at = -1, 0
     while at < len(line):
         if line[at] == "|" and _is_apart(line, at, at + 1):
@@ -163,7 +163,7 @@ def split_output(line: str) -> tuple[str, OutputTarget | None]:
             return before, OutputTarget("|", line[at + 1 :].strip())
         if line[at] == ">":
             place = at
-        at = _skip(line, at)
+        at = groups.get(at, at + 1)
     if place < 0:
         return line, None
     start = place - 1 if place and line[place - 1] == ">" else place

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -127,7 +128,7 @@ def _break(context: Context, arguments: argparse.Namespace) -> Result:
 
 def _delete(context: Context, arguments: argparse.Namespace) -> Result:
     wanted = arguments.number
-    if wanted != "all" and not wanted.isdigit():
+    if wanted != "all" and not re.fullmatch("[0-9]{1,9}", wanted):
         raise UserError(f'"{wanted}" is no number of a breakpoint.', "break lists them.")
     breakpoints = need_walk(context).breakpoints
     count = breakpoints.delete(None if wanted == "all" else int(wanted))

@@ -30,7 +30,7 @@ _SIZE_UNITS: Mapping[str, float] = {
 # Enough to tell a tenth of a microsecond, the least that clocks of runtimes are good for.
 _DECIMALS = {"us": 1, "ms": 4, "s": 7}
 
-_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([a-zA-Z]*)\Z")
+_QUANTITY = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([a-zA-Z]*)\Z")
 _RELATION = re.compile(r"(<=|<|>=|>)(.*)\Z", re.DOTALL)
 _RANGE = re.compile(r"([\[(])([^,]*),([^,]*)([\])])\Z")
 

@@ -30,6 +30,7 @@ _REAL = re.compile(r"-?(?:\d+\.\d*(e[+-]?\d+)?|\d+e[+-]?\d+|inf)|nan")
 _SHAPE_TEXT = re.compile(r"\(((\d+|\?),)?\)|\((\d+|\?)(, (\d+|\?))+\)")
 _MANY = 1000
 _FEW_ELEMENTS = 16
+_DEEPEST = 20  # functions whose attributes are functions
 
 
 class AttrValue:
@@ -101,7 +102,7 @@ def render(data: bytes) -> str:
         return f"<damaged: {error}>"
 
 
-def _render_value(data: bytes) -> str:
+def _render_value(data: bytes, depth: int = 0) -> str:
     text = ""
     for number, kind, a, b in wire.fields(data):
         if kind == wire.VARINT and number in (_INT, _BOOL, _TYPE):
@@ -110,7 +111,7 @@ def _render_value(data: bytes) -> str:
             text = _render_float(data[a:b])
         elif kind == wire.LENGTH:
             if number == _LIST:
-                text = _render_list(data[a:b])
+                text = _render_list(data[a:b], depth)
             elif number in (_STRING, _PLACEHOLDER):
                 text = _render_string(data[a:b])
             elif number == _SHAPE:
@@ -118,7 +119,7 @@ def _render_value(data: bytes) -> str:
             elif number == _TENSOR:
                 text = _render_tensor(data[a:b])
             elif number == _FUNC:
-                text = _render_function(data[a:b])
+                text = _render_function(data[a:b], depth)
     return text
 
 
@@ -167,19 +168,21 @@ def _render_tensor(data: bytes) -> str:
     return f"{head}: {value.tolist() if isinstance(value, np.ndarray) else value}"
 
 
-def _render_function(data: bytes) -> str:
+def _render_function(data: bytes, depth: int) -> str:
     name = ""
     attributes: list[str] = []
+    if depth > _DEEPEST:
+        raise DumpError("functions nest too deep")
     for number, kind, a, b in wire.fields(data):
         if number == 1 and kind == wire.LENGTH:
             name = wire.text(data, a, b)
         elif number == 2 and kind == wire.LENGTH:
             key, value = split_entry(data, a, b)
-            attributes.append(f"{key}={_render_value(value)}")
+            attributes.append(f"{key}={_render_value(value, depth + 1)}")
     return f"{name}({', '.join(attributes)})" if attributes else name
 
 
-def _render_list(data: bytes) -> str:
+def _render_list(data: bytes, depth: int) -> str:
     items: list[str] = []
     for number, kind, a, b in wire.fields(data):
         if len(items) > _MANY:
@@ -199,7 +202,7 @@ def _render_list(data: bytes) -> str:
         elif number == 8:
             items.append(_render_tensor(data[a:b]))
         elif number == 9:
-            items.append(_render_function(data[a:b]))
+            items.append(_render_function(data[a:b], depth + 1))
     if len(items) > _MANY:
         items[_MANY:] = ["..."]
     return f"[{', '.join(items)}]"

@@ -140,7 +140,8 @@ def parse_graph_def(data: bytes | bytearray | memoryview) -> GraphDef:
     rest: list[bytes] = []
     for number, kind, a, b in wire.fields(data):
         if number == 1 and kind == wire.LENGTH:
-            graph.node.append(_parse_node(data, a, b))
+            if b > a:  # an empty message would take a hundred times its bytes
+                graph.node.append(_parse_node(data, a, b))
         elif kind == wire.LENGTH:
             rest.append(wire.put_bytes(number, data[a:b]))
         elif kind == wire.VARINT:

@@ -26,9 +26,11 @@ _HANDLES, _VARIANTS, _FLOAT8 = 14, 15, 18
 _INTEGER_FIELDS = {7, 10, 11, 13, 16, 17}
 _FLOAT_FIELDS = {5: 4, 6: 8, 9: 4, 12: 8}  # field -> bytes of one number
 
-# Of a value that isn't written out, and of any tensor at all: a damaged shape has more.
-_LARGEST_FILL = 1 << 28
+# Of a value that isn't written out, and of any tensor at all: a damaged shape has more. Only
+# constants of graphs aren't written out, and those are small.
+_LARGEST_FILL = 1 << 24
 _LARGEST = 1 << 62
+_MOST_DIMENSIONS = 254  # TensorFlow's own limit
 
 
 def parse_shape(data: memoryview, start: int, end: int) -> tuple[int, ...] | None:
@@ -41,6 +43,8 @@ def parse_shape(data: memoryview, start: int, end: int) -> tuple[int, ...] | Non
                 if inner == 1 and inner_kind == wire.VARINT:
                     size = wire.signed(value)
             sizes.append(size)
+            if len(sizes) > _MOST_DIMENSIONS:
+                raise DumpError(f"A tensor cannot have more than {_MOST_DIMENSIONS} dimensions.")
         elif number == 3 and kind == wire.VARINT and a:
             return None
     return tuple(sizes)
@@ -103,7 +107,8 @@ class TensorProto:
         if self.dtype is None or not self.is_initialized:
             return 0
         if self.dtype.name == "string":
-            return sum(b - a for number, _, a, b in self._lists if number == _STRINGS)
+            texts = (each for each in self._lists if each[:2] == (_STRINGS, wire.LENGTH))
+            return sum(b - a for _, _, a, b in texts)
         return self.size * self.dtype.itemsize
 
     @property
@@ -180,6 +185,7 @@ class TensorProto:
         numbers: list[int] = []
         joined: list[bytes] = []
         item = ""
+        raw = np.dtype(dtype.raw)
         for number, kind, a, b in self._lists:
             if number in _INTEGER_FIELDS:
                 numbers.extend(wire.varints(self._data, kind, a, b))
@@ -194,8 +200,9 @@ class TensorProto:
             content = b"".join(joined)
             if len(content) % np.dtype(item).itemsize:
                 raise DumpError("A list of complex numbers ends within a number.")
-            return np.frombuffer(bytearray(content), item).astype(dtype.raw, copy=False)
-        raw = np.dtype(dtype.raw)
+            if np.dtype(item) != raw:
+                raise DumpError(f"Values of another type are listed for {dtype.name}.")
+            return np.frombuffer(bytearray(content), raw)
         if not numbers:
             return np.empty(0, raw)
         if raw.kind == "b":
@@ -262,12 +269,13 @@ def _content_texts(data: memoryview, start: int, end: int, kind: str) -> Iterato
     try:
         sizes: list[int] = []
         lengths = wire.varints(data, wire.LENGTH, start, end)
-        at = start
-        while sum(sizes) + at < end:
+        at, total = start, 0
+        while total + at < end:
             size = next(lengths)
             sizes.append(size)
+            total += size
             at += len(wire.varint(size))
-        if sum(sizes) + at != end:
+        if total + at != end:
             raise DumpError("The lengths don't add up.")
         texts = []
         for size in sizes:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +24,7 @@ from tfdbg_cli.dumps.run_folder.json_fields import (
     Fields,
     fail,
     is_size,
+    is_whole,
     parse_json,
     parse_lines,
 )
@@ -42,6 +45,8 @@ from tfdbg_cli.dumps.run_folder.writer import (
 from tfdbg_cli.dumps.sources import Frame, Sources
 
 __all__ = ["RunFolderDatum", "RunFolderDump", "RunFolderWriter", "write_run_folder"]
+
+_NOT_AS_WRITTEN = "its bytes aren't those that were written, and what it says may be wrong"
 
 # Nobody has a source file of so many bytes.
 _LARGEST_SOURCE = 1 << 26
@@ -85,6 +90,7 @@ class RunFolderDump(Dump):
         if any(first > second for first, second in itertools.pairwise(positions)):
             order = sorted(range(len(positions)), key=positions.__getitem__)
             self._tensors = [self._tensors[at] for at in order]
+        self._check_feeds()
         self._check_files()
 
     def _report(self, line: str) -> None:
@@ -97,11 +103,27 @@ class RunFolderDump(Dump):
 
     # Reading.
 
+    def _read(self, *names: str) -> memoryview:
+        """The bytes of a file; a warning says so if they aren't those that were written.
+
+        Raises:
+            DumpError: it can't be read.
+        """
+        path = self._path(*names)
+        data = read_file(path, self._root)
+        written = self._checksums.get("/".join(names))
+        if written is not None and zlib.crc32(data) != written:
+            self._report(f"{path} is damaged: {_NOT_AS_WRITTEN}.")
+        return data
+
     def _read_json(self, *names: str) -> Any:
         """The content of a JSON file; ``None`` after a warning if it is damaged or missing."""
         path = self._path(*names)
         try:
-            return parse_json(bytes(read_file(path, self._root)))
+            data = bytes(self._read(*names))
+            if not is_whole(data):
+                self._report(f"{path} is damaged: {_NOT_AS_WRITTEN}.")
+            return parse_json(data)
         except DumpError as error:
             self._report(error.message)
         except ValueError as error:
@@ -114,6 +136,7 @@ class RunFolderDump(Dump):
         is_there = os.path.lexists(path)
         if not is_there:
             self._report(f"{path} is missing: {incomplete}.")
+        self._checksums: dict[str, int] = {}
         found = Fields(
             self._read_json(RUN_FILE) if is_there else None,
             lambda name: self._report(f"{path} is damaged: {name} is left out."),
@@ -127,6 +150,7 @@ class RunFolderDump(Dump):
                     f"{path} has format {known[0]!r} version {known[1]!r}; this tfdbg_cli knows "
                     f"version {VERSION}."
                 )
+        self._checksums = found.table("checksums", is_size)
         for line in found.texts("warnings"):
             self._report(line)
         return found
@@ -203,6 +227,14 @@ class RunFolderDump(Dump):
             self._report(f"{path} is damaged: line {line} is left out ({error}).")
         return None
 
+    def _check_feeds(self) -> None:
+        run = self._run.fields("run")
+        if run is None or self._run.flag("unfinished"):
+            return
+        lost = [name for name in run.texts("feeds") if name not in self._feeds]
+        if lost:
+            self._report(f"{self._path(INDEX_FILE)} is damaged: {len(lost)} feeds are missing.")
+
     def _check_files(self) -> None:
         """Name the files that are gone or shorter than they were, without opening any."""
         needed: dict[str, int] = {}
@@ -241,9 +273,7 @@ class RunFolderDump(Dump):
             path = self._path(GRAPH_FILE)
             if os.path.lexists(path):
                 try:
-                    self._graph = graph_of(
-                        parse_graph_def(read_file(path, self._root)), self._frames
-                    )
+                    self._graph = graph_of(parse_graph_def(self._read(GRAPH_FILE)), self._frames)
                 except DumpError as error:
                     message = error.message
                     self._report(message if path in message else f"{path} is damaged: {message}")
@@ -292,7 +322,7 @@ class RunFolderDump(Dump):
             for path, name in names.table("files", lambda name: isinstance(name, str)).items():
                 file = self._path(SOURCES_FOLDER, os.path.basename(name))
                 try:
-                    data = read_file(file, self._root)
+                    data = self._read(SOURCES_FOLDER, os.path.basename(name))
                     if len(data) > _LARGEST_SOURCE:
                         raise DumpError(f"{file} is too large for a source.")
                     texts[path] = bytes(data).decode("utf-8", "replace")
@@ -341,6 +371,8 @@ class RunFolderDump(Dump):
     def _profile(self) -> Profile | None:
         path = self._path(PROFILE_FILE)
         if os.path.lexists(path):
+            with contextlib.suppress(DumpError):  # which is told below
+                self._read(PROFILE_FILE)
             return read_profile(path, self._report, self._root)
         return Profile() if PROFILE_FILE in self._run.table("files", is_size) else None
 

@@ -4,13 +4,41 @@ from __future__ import annotations
 
 import itertools
 import json
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
-__all__ = ["LARGEST", "Fields", "fail", "is_size", "parse_json", "parse_lines"]
+__all__ = [
+    "LARGEST",
+    "Fields",
+    "fail",
+    "is_size",
+    "is_whole",
+    "parse_json",
+    "parse_lines",
+    "sealed",
+]
 
 #: Nothing that is counted or measured needs more; what is larger breaks arithmetic far away.
 LARGEST = 1 << 62
+
+
+# A checksum is the last field of an object, so that the text before it can be told.
+_MARK = b',"crc32":"'
+
+
+def sealed(text: str) -> bytes:
+    """The text of a JSON object with a field behind the others: the CRC-32 of what is before it."""
+    data = text.encode().rstrip()[:-1].rstrip()
+    return b'%b%b%08x"}' % (data, _MARK, zlib.crc32(data))
+
+
+def is_whole(data: str | bytes) -> bool:
+    """Whether a text of `sealed` is as it was; one without a checksum is taken for whole."""
+    if isinstance(data, str):
+        data = data.encode()
+    text, mark, behind = data.rpartition(_MARK)
+    return not mark or behind.rstrip() == b'%08x"}' % zlib.crc32(text)
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -31,7 +59,7 @@ _decode = json.JSONDecoder().raw_decode
 def parse_lines(data: bytes) -> Iterator[tuple[int, Any]]:
     """What the lines of a file say, each a JSON text of its own, with their numbers from 1.
 
-    A line that is none is given as the `ValueError` that says so.
+    A line that is none, or not what `sealed` has made, is given as the `ValueError` that says so.
     """
     lines: list[str | bytes]
     try:
@@ -40,6 +68,9 @@ def parse_lines(data: bytes) -> Iterator[tuple[int, Any]]:
         lines = [*data.split(b"\n")]
     count = len(lines) if lines[-1] else len(lines) - 1
     for number, line in enumerate(itertools.islice(lines, count), 1):
+        if not is_whole(line):
+            yield number, ValueError("it isn't what was written")
+            continue
         if isinstance(line, str):
             try:
                 found, end = _decode(line)

@@ -26,6 +26,7 @@ __all__ = [
     "PartEntry",
     "PartWriter",
     "dtype_of_stored",
+    "raw_bytes",
     "read_header",
     "storage_of",
     "stored_dtype",
@@ -111,6 +112,11 @@ def storage_of(
     return dtype, _SMALL_FLOATS.get(dtype.name, _BY_RAW[raw.dtype]), raw
 
 
+def raw_bytes(raw: np.ndarray[Any, Any]) -> Chunk:
+    """The bytes of elements as `storage_of` gave them; they aren't copied."""
+    return memoryview(raw.reshape(-1).view(np.uint8).data) if raw.size else b""
+
+
 @dataclass(frozen=True)
 class PartEntry:
     """Where a tensor lies in its file.
@@ -167,7 +173,7 @@ class PartWriter:
         gap = -self._offset % alignment
         if gap:
             self._append(f"{PADDING}{self._offset}", "U8", (gap,), bytes(gap))
-        data = memoryview(raw.reshape(-1).view(np.uint8).data) if raw.size else b""
+        data = raw_bytes(raw)
         start = self._offset
         self._append(name, stored, raw.shape, data)
         self._entries[name] = PartEntry(stored, raw.shape, start, self._offset)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -86,6 +87,7 @@ class Stored:
 
     Attributes:
         base: of a view: whose elements it shows.
+        checksum: CRC-32 of the bytes, ``None`` where it isn't known, or has been compared.
 
     Raises:
         ValueError: the record is damaged.
@@ -94,6 +96,7 @@ class Stored:
     __slots__ = (
         "as_text",
         "base",
+        "checksum",
         "dtype",
         "end",
         "given",
@@ -117,6 +120,7 @@ class Stored:
         self.place: Record | None = record if "of" in found else None
         self.base: Stored | None = None
         self.start, self.end = found.size("start"), found.size("end")
+        self.checksum = found.size("value_crc32") if "value_crc32" in found else None
         if "description" in found:
             is_initialized = found.flag("initialized", True)
             self.given = InconvertibleTensorProto(found.text("description"), is_initialized)
@@ -170,7 +174,13 @@ class Stored:
                 f"{self.path} is damaged: it ends at byte {len(data)}, but the tensor at "
                 f"{self.end}."
             )
-        return data[self.start : self.end]
+        found = data[self.start : self.end]
+        if self.checksum is not None:
+            if zlib.crc32(found) != self.checksum:
+                where = f"bytes {self.start} to {self.end}"
+                raise DumpError(f"{self.path} is damaged: {where} aren't those that were written.")
+            self.checksum = None  # once is enough
+        return found
 
 
 # What nearly all lines of an index hold, and of which type. JSON has no others.
@@ -181,6 +191,8 @@ _PLAIN: dict[str, type] = {
     **dict.fromkeys(("stored", "file"), str),
     "shape": list,
 }
+# What older folders don't have.
+_SUMMED: dict[str, type] = {**_PLAIN, "value_crc32": int, "crc32": str}
 
 
 def plain_datum(root: str, record: Record, report: Callable[[str], None]) -> RunFolderDatum | None:
@@ -194,14 +206,16 @@ def plain_datum(root: str, record: Record, report: Callable[[str], None]) -> Run
     counts = record["nan"], record["neg_inf"], record["pos_inf"]
     path, sizes = _path_in(root, record["file"]), record["shape"]
     shape = _shape_of(tuple(sizes)) if all(type(size) is int for size in sizes) else None
-    least, most = min(slot, nbytes, start, *counts), max(slot, nbytes, end, *counts)
+    checksum = record.get("value_crc32")
+    sums = *counts, checksum or 0
+    least, most = min(slot, nbytes, start, *sums), max(slot, nbytes, end, *sums)
     is_right = least >= 0 and most < LARGEST and start <= end and abs(record["time"]) < LARGEST
     if not is_right or not path or shape is None:
         return None
     stored = Stored.__new__(Stored)
     stored.root, stored.path, stored.start, stored.end = root, path, start, end
     stored.dtype, stored.shape = sys.intern(record["dtype"]), shape
-    stored.missing, stored.as_text = "", False
+    stored.missing, stored.as_text, stored.checksum = "", False, checksum
     stored.given = stored.place = stored.base = None
     datum = RunFolderDatum.__new__(RunFolderDatum)
     datum.node_name, datum.output_slot, datum.timestamp = record["node"], slot, record["time"]
@@ -223,7 +237,7 @@ def _load_stored() -> Any:
 def _is_plain(names: tuple[str, ...], kinds: tuple[type, ...]) -> bool:
     """Whether a line has all of the fields and no others, each of its type."""
     known = dict(zip(names, kinds, strict=True))
-    return known == _PLAIN
+    return known in (_SUMMED, _PLAIN)
 
 
 @functools.lru_cache(1 << 10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -20,8 +21,9 @@ from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.profile import Profile
 from tfdbg_cli.dumps.proto.graph_def import graph_chunks, node_def_of
+from tfdbg_cli.dumps.run_folder.json_fields import sealed
 from tfdbg_cli.dumps.run_folder.profile_file import PROFILE_FILE, profile_lines
-from tfdbg_cli.dumps.run_folder.safetensors_part import PartWriter, storage_of
+from tfdbg_cli.dumps.run_folder.safetensors_part import PartWriter, raw_bytes, storage_of
 from tfdbg_cli.dumps.run_folder.strings_part import encode_strings
 from tfdbg_cli.dumps.run_folder.view_places import ViewPlaces
 from tfdbg_cli.dumps.sources import Frame, Sources, is_library_path
@@ -98,6 +100,7 @@ class RunFolderWriter:
         self._keys: set[str] = set()
         self._feeds: list[str] = []
         self._sizes: dict[str, int] = {}
+        self._checksums: dict[str, int] = {}
         self._is_finished = False
         check_new_folder(self.path)
         self._begin_part()
@@ -121,15 +124,18 @@ class RunFolderWriter:
         self._strings: list[bytes] = []
         self._waiting: list[dict[str, Any]] = []
 
-    def _write(self, name: str, chunks: Iterable[Chunk]) -> None:
+    def _write(self, name: str, chunks: Iterable[Chunk], *, is_summed: bool = True) -> None:
+        chunks = list(chunks)
         self._sizes[name] = write_file(self.path / name, chunks)
+        if is_summed:
+            self._checksums[name] = _checksum(*chunks)
 
     def _append_to_index(self, records: Iterable[Mapping[str, Any]]) -> None:
-        lines = [json.dumps(record, separators=(",", ":")) + "\n" for record in records]
+        lines = [sealed(json.dumps(record, separators=(",", ":"))) + b"\n" for record in records]
         path = self.path / INDEX_FILE
         try:
             with open(path, "ab") as file:
-                file.write("".join(lines).encode())
+                file.write(b"".join(lines))
         except OSError as error:
             raise write_error(path, error) from error
 
@@ -244,7 +250,7 @@ class RunFolderWriter:
                 record["text"] = True
             if self._exceeds(record, len(line)):
                 return False
-            record["stored"] = "strings"
+            record.update(stored="strings", value_crc32=_checksum(line, b"\n"))
             self._strings.append(line + b"\n")
             return True
         kind, stored, raw = storage_of(array, dtype)
@@ -253,7 +259,7 @@ class RunFolderWriter:
         record.update(nan=nan, neg_inf=minus, pos_inf=plus)
         if self._exceeds(record, raw.nbytes):
             return False
-        record["stored"] = stored
+        record.update(stored=stored, value_crc32=_checksum(raw_bytes(raw)))
         # Readers that know only NumPy's types refuse a file with any other.
         part = self._small_floats if kind.is_small_float else self._numbers
         part.add(key, stored, raw)
@@ -286,7 +292,7 @@ class RunFolderWriter:
                     places[key] = {"file": file, "start": entry.start, "end": entry.end}
         if self._strings:
             file = f"strings-{number:05d}.jsonl"
-            self._write(file, self._strings)
+            self._write(file, self._strings, is_summed=False)  # each line is
             lines = iter(self._strings)
             at = 0
             for record in self._waiting:
@@ -311,7 +317,7 @@ class RunFolderWriter:
     def _write_run(self, info: RunInfo | None, feeds: list[str], more: Mapping[str, Any]) -> None:
         run = None if info is None else _run_document(info, feeds)
         document = {"format": FORMAT, "version": VERSION, "run": run, **more}
-        write_file(self.path / RUN_FILE, [json.dumps(document, indent=1).encode()])
+        write_file(self.path / RUN_FILE, [sealed(json.dumps(document, indent=1))])
 
     def add_graph(self, graph: Graph | None, sources: Sources | None = None) -> None:
         """Write the graph, the stacks that made its nodes, and the user's files among them.
@@ -377,9 +383,21 @@ class RunFolderWriter:
                 f"The values of {self._omitted} tensors are not stored: they are beyond the limit "
                 f"of {_size_text(self._limit or 0)} for this dump."
             )
-        counts = {"tensors": self._count, "bytes": self._stored, "files": self._sizes}
+        counts = {
+            "tensors": self._count,
+            "bytes": self._stored,
+            "files": self._sizes,
+            "checksums": self._checksums,
+        }
         self._write_run(run_info, self._feeds, {**counts, "warnings": [*warnings, *self.warnings]})
         self._is_finished = True
+
+
+def _checksum(*chunks: Chunk) -> int:
+    found = 0
+    for chunk in chunks:
+        found = zlib.crc32(chunk, found)
+    return found
 
 
 def _kind_of(datum: Datum) -> dict[str, Any]:

@@ -39,11 +39,12 @@ CORE_METADATA_PREFIX = "_tfdbg_core_metadata_"
 FETCHES_INFO = "_tfdbg_fetches_info_"
 FEED_KEYS_INFO = "_tfdbg_feed_keys_info_"
 
-_DUMP_NAME = re.compile(r"(.+)_([0-9]+)_([^_]+)_([0-9]+)(?:-([0-9]+))?", re.DOTALL)
+# Numbers of more digits are no slots and no times, and break arithmetic far away.
+_DUMP_NAME = re.compile(r"(.+)_([0-9]{1,9})_([^_]+)_([0-9]{1,18})(?:-([0-9]{1,9}))?", re.DOTALL)
 #: How the names of nodes begin that stand for what was fed.
 FEED_PREFIX = "_arg_"
-_FEED_NODE = re.compile(r"_arg_(.+)_([0-9]+)_([0-9]+)", re.DOTALL)
-_CANONICAL_DEVICE = re.compile(r"/job:[^/:]+/replica:\d+/task:\d+/device:[^/:]+:\d+")
+_FEED_NODE = re.compile(r"_arg_(.+)_([0-9]{1,9})_([0-9]+)", re.DOTALL)
+_CANONICAL_DEVICE = re.compile(r"/job:[^/:,\s]+/replica:\d+/task:\d+/device:[^/:,\s]+:\d+")
 _DEVICE_PIECE = re.compile(r"device_(.+)_(\d+)")
 # What a GraphDef gives a meaning to (colon, caret) or a file system forbids.
 _UNSAFE = re.compile(r'[\x00-\x1f"%*:<?\\^|\x7f]')

@@ -72,7 +72,8 @@ class Follower:
             return False
         kind = message.get("is")
         if kind == "state":
-            self._state = message
+            if type(message.get("number")) is int:
+                self._state = {"stopped": False, "action": None, **message}
         elif kind == "open":
             self._run = str(message.get("run", ""))
         elif kind == "verdict":

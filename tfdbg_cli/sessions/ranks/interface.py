@@ -79,7 +79,8 @@ def find_place(environment: Mapping[str, str] | None = None, leader: int = 0) ->
     found = os.environ if environment is None else environment
     for rank, size, besides in _LAUNCHERS:
         values = found.get(rank, ""), found.get(size, "")
-        if all(value.isdecimal() for value in values) and (not besides or besides in found):
+        are_numbers = all(value.isdecimal() and len(value) < 10 for value in values)
+        if are_numbers and (not besides or besides in found):
             place = RankPlace(int(values[0]), int(values[1]), leader)
             return place if place.size > 1 and place.rank < place.size else None
     return None

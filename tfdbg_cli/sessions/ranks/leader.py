@@ -121,11 +121,11 @@ class Leader:
     def _serve(self, connected: socket.socket) -> None:
         link = RankLink(connected)
         hello = link.receive(_PATIENCE)
-        if hello is None:
+        rank = hello.get("rank") if hello is not None else None
+        if hello is None or type(rank) is not int:
             link.close()
             return
         follower = _Follower(link, str(hello.get("host", "")))
-        rank = int(hello.get("rank", -1))
         with self._changed:
             self._followers[rank] = follower
             link.send(**self._state)

@@ -130,9 +130,14 @@ def action_of(message: dict[str, Any]) -> RunChoice | ExitChoice:
     """The inverse of `message_of`."""
     fields = message.get("run")
     if isinstance(fields, dict):
-        known = {field.name for field in dataclasses.fields(RunChoice)}
-        return RunChoice(**{name: value for name, value in fields.items() if name in known})
+        known = {field.name: field.default for field in dataclasses.fields(RunChoice)}
+        return RunChoice(**{k: v for k, v in fields.items() if k in known and _fits(v, known[k])})
     return ExitChoice(bool(message.get("exit")))
+
+
+def _fits(value: Any, default: Any) -> bool:
+    """Whether a value is of the kind of a field with this default."""
+    return isinstance(value, str | None) if default is None else type(value) is type(default)
 
 
 def verdict_message(verdict: Verdict) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -83,7 +84,7 @@ class GrpcReceivers:
 def _probe(url: str) -> None:
     address = url.removeprefix(_PREFIX).partition("/")[0]
     host, _, port = address.rpartition(":")
-    if not host or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
+    if not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
         raise UserError(f'"{url}" is no address of a debug server.', "Write HOST:PORT.")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _PROBE_SECONDS).close()

@@ -43,6 +43,7 @@ __all__ = [
     "decode_hit",
     "decode_lines",
     "decode_part",
+    "decode_place",
     "decode_reply",
     "encode_cells",
     "encode_commands",
@@ -331,6 +332,10 @@ def decode_completion(data: Any) -> Completion:
         integer(data["start"]),
         [Candidate(_text(t), _text(s)) for t, s in data["candidates"]],
     )
+
+
+#: A line number.
+decode_place = _checked(integer)
 
 
 @_checked

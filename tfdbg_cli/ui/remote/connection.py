@@ -148,7 +148,7 @@ class Connection:
 
     def _answered(self, number: Any, message: dict[str, Any]) -> None:
         with self._changed:
-            if number in self._expected:
+            if isinstance(number, int) and number in self._expected:
                 result = message.get("result")
                 if isinstance(result, dict) and result.get("leave"):
                     self.is_leaving = True

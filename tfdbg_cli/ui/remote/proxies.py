@@ -298,7 +298,7 @@ class RemoteDocument(Document):
         return found
 
     def locate(self, indices: Sequence[int]) -> int:
-        return codec.integer(self._ask("locate", indices=[int(index) for index in indices]))
+        return codec.decode_place(self._ask("locate", indices=[int(index) for index in indices]))
 
     def cells(self, number: int) -> list[Cell]:
         if not 0 <= number < self._count:

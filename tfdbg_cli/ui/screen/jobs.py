@@ -34,7 +34,7 @@ def compiled(regex: str) -> re.Pattern[str]:
     """
     try:
         return re.compile(regex)
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
         raise UserError(f'"{regex}" is no regular expression: {error}.') from None
 
 

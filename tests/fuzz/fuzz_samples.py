@@ -1,0 +1,123 @@
+"""A run with something of every kind, and the folders and messages that the writers make of it."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+from tfdbg_cli.commands.builtin import make_registry
+from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.service import CommandService
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.settings import Settings
+from tfdbg_cli.dumps.dump import Dump, InconvertibleTensorProto, RunError, RunInfo
+from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.profile import CodeLine, Profile, ProfileEntry
+from tfdbg_cli.dumps.run_folder.dump import RunFolderWriter
+from tfdbg_cli.dumps.sources import Frame, Sources
+from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
+from tfdbg_cli.filters.registry import FilterRegistry
+
+START = 1795188947307651
+CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
+SOURCE = "/home/user/train.py"
+
+
+def small_dump() -> MemoryDump:
+    """Several dtypes, objects, text, an empty tensor, a loop, frames, sources and an error."""
+    frames = [Frame(SOURCE, 2, "<module>", "h = f(x)"), Frame("<string>", 1, "f", "return x")]
+    graph = Graph(
+        [
+            Node("x", "Placeholder", device=CPU, attributes={"dtype": "float32", "shape": "(2,)"}),
+            Node("h/Log", "Log", ["x:0"], ["x"], CPU, {"T": "float32", "name": "a b"}, frames),
+            Node("loop", "While", ["h/Log:0"], (), CPU),
+            Node("words", "Const", (), (), CPU, {"value": "[1, 2]"}),
+        ]
+    )
+    info = RunInfo(
+        call_count=3,
+        fetches=["h/Log:0", "train"],
+        feeds={"x:0": np.array([1, 2], np.float32), "names:0": np.array([b"\xff"], object)},
+        engine="numpy",
+        runner="Session",
+        filter_name="has_inf_or_nan",
+        error=RunError("ValueError", "no", "h/Log", SOURCE, 2),
+        details=[("step", "3")],
+        outputs={"loss": "h/Log:0"},
+        results={"h/Log:0": True},
+    )
+    sources = Sources({SOURCE: "x = 1\nh = f(x)\n"}, live=False)
+    dump = MemoryDump(graph, sources, info)
+    values = [
+        ("x", 0, np.array([1, 2], np.float32)),
+        ("h/Log", 0, np.array([[np.nan, -np.inf], [np.inf, 1]])),
+        ("loop", 0, np.array(1)),
+        ("loop", 0, np.array(2)),
+        ("loop", 1, np.array([True, False])),
+        ("words", 0, np.array([b"ab", b"", b"\xff"], object)),
+        ("words", 1, np.array(["text", "caf\u00e9"], object)),
+        ("words", 2, InconvertibleTensorProto("a queue")),
+        ("words", 3, np.array([1 + 2j], np.complex64)),
+        ("words", 4, np.array([0.5, 2], ml_dtypes.bfloat16)),
+        ("words", 5, np.zeros((0, 3), np.int8)),
+    ]
+    for turn, (name, slot, value) in enumerate(values):
+        dump.add(name, slot, value, timestamp=START + turn, device_name=CPU)
+    return dump
+
+
+def small_profile() -> Profile:
+    """Two timings."""
+    place = CodeLine(SOURCE, 2, "f")
+    entries = [
+        ProfileEntry("x", "Neg", 1.0, 2.0, 3.0),
+        ProfileEntry("h/Log", "Log", 4.0, 5.5, 6.0, "Log_1", "LogKernel", place),
+    ]
+    return Profile([(CPU, entries)])
+
+
+def write_small_folder(path: str | Path) -> None:
+    """The run folder of `small_dump`, with a profile."""
+    dump = small_dump()
+    writer = RunFolderWriter(path)
+    writer.begin(dump.run_info())
+    writer.add_graph(dump.graph(), dump.sources())
+    for datum in dump.data():
+        writer.add(datum, op_type=dump.op_type(datum.node_name))
+    writer.add_profile(small_profile())
+    writer.finish(dump.run_info(), ["a warning"])
+
+
+def write_small_directory(path: str | Path) -> None:
+    """The dump directory of `small_dump` in the original's format."""
+    write_dump_directory(small_dump(), path)
+
+
+@functools.cache
+def files_of(folder: str) -> tuple[str, ...]:
+    """The files of a folder, as they were when this was first asked."""
+    root = Path(folder)
+    return tuple(sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()))
+
+
+#: Made once: it looks for plug-ins in all that is installed.
+_registry = functools.cache(make_registry)
+
+
+def service_over(dump: Dump) -> CommandService:
+    """A stop at which commands run as a user types them."""
+    context = Context(
+        "offline",
+        _registry(),
+        FilterRegistry(),
+        Settings(None),
+        dump.run_info() or RunInfo(),
+        dump,
+    )
+    return CommandService(
+        context, title="", title_role="", initial_command="lt", history=History(None)
+    )
