@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.threads import OwnThread
 from tfdbg_cli.dumps.dump import Dump, RunError
 from tfdbg_cli.dumps.joined import JoinedDump
 from tfdbg_cli.dumps.open import open_dump
@@ -106,7 +107,7 @@ class Leader:
         self._long: tuple[str, float] = ("", 0.0)  # a run to tell of, and since when
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._abandon)
-        threading.Thread(target=self._admit, name="tfdbg-ranks", daemon=True).start()
+        OwnThread(self._admit)
         place = {
             "hosts": addresses(is_local),
             "port": self._listener.getsockname()[1],
@@ -122,9 +123,7 @@ class Leader:
                 connected, _ = self._listener.accept()
             except OSError:
                 return
-            threading.Thread(
-                target=self._serve, args=(connected,), name="tfdbg-rank", daemon=True
-            ).start()
+            OwnThread(self._serve, connected)
 
     def _serve(self, connected: socket.socket) -> None:
         try:

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 
 from tfdbg_cli.common.streams import tell
-from tfdbg_cli.net.address import Address, bind, parse_address
+from tfdbg_cli.common.threads import OwnThread
+from tfdbg_cli.net.address import Address, bind, lifted, parse_address
 from tfdbg_cli.net.tokens import Ticket, write_ticket
 from tfdbg_cli.net.wire import FROM_CLIENT, Channel, LostError, admit
 
@@ -41,7 +42,8 @@ class Listener:
 
     def __init__(self, address: str, program: str) -> None:
         wanted = parse_address(address)
-        self._socket, self.address = bind(wanted)
+        made, self.address = bind(wanted)
+        self._socket = lifted(made)
         try:
             self._ticket: Ticket = write_ticket(self.address, f"{os.getpid()} {program}")
         except BaseException:
@@ -70,9 +72,7 @@ class Listener:
             welcome: called with each client that has the token, in a thread of its own; the
                 connection ends when it returns.
         """
-        threading.Thread(
-            target=self._accept, args=(welcome,), name="tfdbg listener", daemon=True
-        ).start()
+        OwnThread(self._accept, welcome)
 
     def _accept(self, welcome: Callable[[Channel], None]) -> None:
         while True:
@@ -86,12 +86,10 @@ class Listener:
             if not self._strangers.acquire(blocking=False):
                 connected.close()
                 continue
+            connected = lifted(connected)
             self._connections.add(connected)
-            thread = threading.Thread(
-                target=self._meet, args=(connected, welcome), name="tfdbg client", daemon=True
-            )
             try:
-                thread.start()
+                OwnThread(self._meet, connected, welcome)
             except RuntimeError:  # no more threads: there is no room for a client
                 self._strangers.release()
                 self._forget(connected)
