@@ -115,9 +115,12 @@ class Session:
             ValueError: a fetch or feed isn't in the graph, or a value has the wrong shape.
             RuntimeError: the session is closed.
         """
+        asked: Any = (fetches, feed_dict)
+        run: Callable[..., Any] = self.run_directly
         if _interceptors:
-            return _interceptors[-1](self).run(fetches, feed_dict, options, run_metadata)
-        return self.run_directly(fetches, feed_dict)
+            run = _interceptors[-1](self).run
+            asked += (options, run_metadata)
+        return run(*asked)  # one line for both: it is in tracebacks
 
     def run_directly(
         self,
