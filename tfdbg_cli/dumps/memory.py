@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo
@@ -81,6 +81,11 @@ class MemoryDump(Dump):
         if count < len(self._added):
             del self._added[count:]
             self._data = self._by_tensor = self._by_node = None
+
+    @property
+    def added(self) -> Sequence[Datum]:
+        """The tensors in the order in which they were added. Cheap."""
+        return self._added
 
     def _make_data(self) -> list[Datum]:
         return sorted(self._added, key=lambda datum: datum.timestamp)

@@ -246,7 +246,7 @@ show(session.run(tf.report_uninitialized_variables()))
 #%% while_loops
 n = tf.placeholder(tf.int32, [])
 loop = tf.while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a * 2.0), [0, 1.0])
-r = tf.while_loop(lambda i, a: i < n, lambda i, a: (i + 1, tf.random_uniform([], seed=4)), [0, 0.0])
+r = tf.while_loop(lambda i, a: i < n, lambda i, a: (i + 1, tf.random_uniform([], seed=4)), [0, 0.0], parallel_iterations=1)
 session = tf.Session()
 for count in (0, 3, 200):
     show(*session.run(loop, {n: count}), *session.run(r, {n: count}))
