@@ -1,5 +1,10 @@
-"""A training step of a small MLP: plain, debugged, stepped to its end, and in a trace block."""
+"""A training step of a small MLP: plain, debugged, stepped to its end, and in a trace block.
 
+PyTorch's at about 10 and 100 times the size as well: what a block costs is the same for each of
+them, so it is the smallest step that shows it.
+"""
+
+import functools
 import importlib.util
 import os
 
@@ -49,15 +54,19 @@ def session_ways(tf):
     }
 
 
-def torch_ways():
+#: The examples in a batch of PyTorch's, and the width of the hidden layer.
+SIZES = ((64, 128), (256, 1024), (1024, 2048))
+
+
+def torch_ways(examples, width):
     """The ways for PyTorch."""
     import torch
     from torch import nn
 
     torch.set_num_threads(1)
-    model = nn.Sequential(nn.Linear(100, 128), nn.ReLU(), nn.Linear(128, 10))
+    model = nn.Sequential(nn.Linear(100, width), nn.ReLU(), nn.Linear(width, 10))
     optimizer = torch.optim.SGD(model.parameters(), 1e-4)
-    batch = torch.from_numpy(BATCH)
+    batch = torch.from_numpy(np.resize(BATCH, (examples, 100)))
 
     def step():
         optimizer.zero_grad()
@@ -78,18 +87,29 @@ def torch_ways():
             if change:
                 t["1/relu"].value = value * 0.5
 
+    def asks_for_nothing():
+        with tfdbg_cli.trace(step):
+            pass
+
+    def reads_module():
+        with tfdbg_cli.trace(step) as t:
+            _ = t.module("1").output
+
     return {
         "plain": step,
         "stepped": stepped,
+        "trace, nothing asked": asks_for_nothing,
+        "trace, a module read": reads_module,
         "trace, one value read": lambda: traced(False),
         "trace, one overridden": lambda: traced(True),
     }
 
 
 def engines():
+    """Each engine's name, and what makes its ways, by the size."""
     from tfdbg_cli.engines import numpy as small
 
-    yield "NumPy engine", lambda: session_ways(small)
+    yield "NumPy engine", {"": lambda: session_ways(small)}
     try:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         import tensorflow.compat.v1 as tf
@@ -97,9 +117,10 @@ def engines():
         pass
     else:
         tf.disable_v2_behavior()
-        yield "TensorFlow", lambda: session_ways(tf)
+        yield "TensorFlow", {"": lambda: session_ways(tf)}
     if importlib.util.find_spec("torch") is not None:
-        yield "PyTorch", torch_ways
+        sizes = {f"{n} x {width}": functools.partial(torch_ways, n, width) for n, width in SIZES}
+        yield "PyTorch", sizes
 
 
 #: The most that a way may take, as a multiple of the plain one.
@@ -109,25 +130,27 @@ GOALS = {("TensorFlow", "trace, one value read"): 5.0, ("PyTorch", "trace, one v
 def tables(quick):
     """A table for each engine."""
     made = []
-    for name, make in engines():
-        ways = make()
-        sample = interleaved(ways, 3 if quick else 15, steps=3)
-        plain = sample.seconds("plain")
+    for name, sizes in engines():
         table = Table(
             f"A step of a small MLP: {name}",
             [],
             floor="plain (ms)",
             ratio="multiple of plain",
         )
-        for way in list(ways)[1:]:
-            row = Row(
-                way,
-                1e3 * sample.seconds(way),
-                floor=1e3 * plain,
-                ratio=sample.ratio(way, "plain"),
-                goal=GOALS.get((name, way)),
-            )
-            table.rows.append(with_profile(table, row, ways[way], 3))
+        for size, make in sizes.items():
+            ways = make()
+            sample = interleaved(ways, 3 if quick else 15, steps=3)
+            plain = sample.seconds("plain")
+            for way in list(ways)[1:]:
+                row = Row(
+                    way,
+                    1e3 * sample.seconds(way),
+                    size,
+                    floor=1e3 * plain,
+                    ratio=sample.ratio(way, "plain"),
+                    goal=GOALS.get((name, way)),
+                )
+                table.rows.append(with_profile(table, row, ways[way], 3))
         made.append(table)
     return made
 

@@ -1,6 +1,7 @@
 """``li --path`` and ``li --to-first-bad``: from a bad tensor back to where it began."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -298,3 +299,22 @@ def test_what_stayed_local_is_said_so():
     ]
     assert "log:0" not in shell.text("lt -f origin_of_nonfinite -n softmax")
     assert "stayed local" not in shell.text("lt -f has_inf_or_nan")
+
+
+def test_a_long_way_through_tensors_that_were_not_dumped_costs_what_is_on_it():
+    nodes = {"op_0": ("Const", [])}
+    for number in range(1, 20_000):
+        inputs = [f"op_{number - 1}:0", f"op_{max(number - 7, 0)}:0"]
+        nodes[f"op_{number}"] = ("Add", inputs)
+    values = [(f"op_{number}", NAN if number == 0 else 0.0) for number in range(0, 20_000, 10)]
+    dump, _ = dump_of(nodes, values)
+    shell = Shell(dump)
+    tracemalloc.start()
+    try:
+        text = shell.text("li --to-first-bad op_19999")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 'back to the bad tensor it began with, "op_0:0"' in text
+    # A way to each of 2,000 tensors that keeps all its nodes would be 160 MB.
+    assert most < 40_000_000

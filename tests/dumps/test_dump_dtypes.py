@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps import dtypes
-from tfdbg_cli.dumps.dtypes import DTYPES, count_bad, decode, dtype_by_name, dtype_by_number, encode
+from tfdbg_cli.dumps.dtypes import DTYPES, decode, dtype_by_name, dtype_by_number, encode
+from tfdbg_cli.dumps.finite import count_bad
 
 EXTENSIONS = [dtype for dtype in DTYPES if not dtype.is_native]
 

@@ -187,18 +187,95 @@ def test_hardly_a_line_is_written_for_a_search(values, pattern):
         ("0.125", "0?125"),
         (r"0\.125", "0.125"),
         ("-3.5e-07", "3?5"),
-        ("^ *12", ""),
+        ("^ *12", "12"),
         ("^.*12", "12"),
         ("e-07", "e-07"),
         (r"1\.5, 22\.5", "22.5"),
         ("12345678901234567890", "123456789012345678"),
         ("1|2", ""),
-        ("[12]3", ""),
-        ("12+", ""),
-        (r"\d12", ""),
+        ("[12]3", "3"),
+        ("12+", "12"),
+        ("12*", "1"),
+        ("12?", "1"),
+        ("1{2}234", "234"),
+        ("1{}234", "234"),
+        (r"\d12", "12"),
+        ("1[^]2]34", "1?34"),
+        ("(12|34)567", "567"),
+        ("(?:12)345", "345"),
+        (r"-?\b12\.5\b", "12.5"),
+        ("(?=12)34", ""),
+        ("(?P<x>12)34", ""),
+        (r"(1)2345\1", ""),
+        ("((1))234", ""),
+        (r"\x31234", ""),
+        (r"12\|34", "12"),
         ("(?i)12", ""),
         ("abc", ""),
     ],
 )
 def test_the_digits_of_a_pattern(pattern, needle):
     assert needle_in(re.compile(pattern)) == needle
+
+
+_PATTERNS = [
+    r"-?1[02]\.5",
+    r"98\.7|12\.3",
+    r"(12|34)5\d",
+    r"nan|777",
+    r"-?inf|e\+0[34]",
+    r"[0-9]5\b",
+    r"\d{4}",
+    r"9[^5]7",
+    r"1.5|",
+    r"12+3*4",
+    r"(?!1)23",
+    r"\[?1{2}",
+    r"^ *-?9",
+    r"5[,\]]",
+    r"1\|2|33",
+    r"0{3}1",
+]
+
+
+@pytest.mark.parametrize("pattern", _PATTERNS)
+def test_patterns_of_regexes_find_what_the_text_shows(pattern):
+    rng = np.random.default_rng(5)
+    for dtype in ("f2", "f4", "f8", "g", "i4", "c8", ml_dtypes.bfloat16):
+        values = (1000 * rng.standard_normal((40, 30))).astype(dtype)
+        if values.dtype.kind in "fc":
+            values[3, 7], values[20, 1] = np.nan, -np.inf
+        view = TensorView(values, 79, threshold=0)
+        regex = re.compile(pattern)
+        hits = [at for at, made in enumerate(view) if regex.search(made.text)]
+        assert view.matches(regex, 0, view.line_count) == hits, dtype
+
+
+def test_patterns_of_several_numbers_write_hardly_a_line():
+    values = np.random.default_rng(1).standard_normal((300, 100))
+    for pattern in (r"98765\d|123456", "nan|7654321", r"(?:-|\+)?0\.1234[56]", "(?:12)34567"):
+        view = TensorView(values, 79, threshold=0)
+        view._cells = counted = Counted(view._cells)
+        view.matches(re.compile(pattern), 0, view.line_count)
+        assert counted.count < values.size / 20, pattern
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ml_dtypes.bfloat16, ml_dtypes.float8_e5m2])
+@pytest.mark.parametrize("scale", [1e-6, 0.1, 1.0, 1e6])
+def test_many_elements_are_written_as_numpy_writes_them(dtype, scale):
+    """By whatever way they are written: formats of one sample, elements of another."""
+    rng = np.random.default_rng(7)
+    with np.errstate(all="ignore"):
+        sample = (scale * rng.standard_normal(200)).astype(dtype)
+        others = [scale * rng.standard_normal(2000), 10.0 ** rng.uniform(-12, 9, 2000)]
+        others += [np.arange(-500, 500) / 8, [0.0, -0.0, np.nan, np.inf, -np.inf, 1e300]]
+        values = np.concatenate(others).astype(dtype)
+    wide = values.astype(np.float32) if values.dtype.isbuiltin == 2 else values
+    for chosen in (sample, np.abs(sample), np.round(sample.astype("f4"), 2).astype(dtype)):
+        cells = cells_for(chosen)
+        assert cells.texts(values) == cells._written_by_numpy(wide)
+        if wide.itemsize < 4:  # complex numbers have no parts as small as that
+            continue
+        with np.errstate(invalid="ignore"):
+            part = cells_for(1j * chosen.astype(wide.dtype))._imag
+        assert part.texts(values) == part._written_by_numpy(wide)

@@ -317,3 +317,132 @@ def test_traces_in_traces(net, x):
     assert torch.equal(second, net.b(x))
     assert torch.equal(t.result, net(x))
     assert torch.equal(u.result, net.fc(net.b(x * 2)))
+
+
+class Seen(nn.Module):
+    """Notes what is changed around it while it is called: the code of calls, modes."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1))
+        self.plain = nn.Module.__call__.__code__
+        self.seen = []
+
+    def forward(self, x):
+        x = x.sin()
+        is_called_plainly = nn.Module.__call__.__code__ is self.plain
+        has_modes = torch._C._len_torch_dispatch_stack() > 0
+        self.seen.append((is_called_plainly, has_modes))
+        return x
+
+
+def test_the_rest_of_the_run_is_left_alone(x):
+    net = nn.Sequential(Seen(), Seen(), Seen())
+    call, backward = nn.Module.__call__, torch.Tensor.backward
+    classes = []
+
+    def step():
+        classes.append((nn.Module.__call__, torch.Tensor.backward))
+        return net(x).sum()
+
+    with tfdbg_cli.trace(step) as t:
+        value = t["1/sin"].value
+    assert [module.seen for module in net] == [[(False, False)], [(True, True)], [(True, False)]]
+    with tfdbg_cli.trace(step) as t:
+        hidden = t.module("1").output
+    seen = [module.seen[1:] for module in net]
+    assert seen == [[(False, False)], [(False, False)], [(True, False)]]
+    assert torch.equal(value, x.sin().sin())
+    assert torch.equal(value, hidden)
+    with tfdbg_cli.trace(step) as t:
+        pass
+    assert {module.seen[2] for module in net} == {(True, False)}
+    assert t.result == x.sin().sin().sin().sum()
+    # The classes of PyTorch are what they were, even while calls are seen.
+    assert classes == [(call, backward)] * 3
+
+
+def test_what_is_to_come_is_still_changed_when_the_block_is_over(x):
+    net = nn.Sequential(Seen(), Seen(), Seen())
+    with tfdbg_cli.trace(net, x) as t:
+        t.module("2").output = torch.ones(3, 4)
+        _ = t.module("0").output
+    assert torch.equal(t.result, torch.ones(3, 4))
+    with tfdbg_cli.trace(net, x) as t:
+        t["2/sin"].value = torch.ones(3, 4)
+        _ = t["0/sin"].value
+    assert torch.equal(t.result, torch.ones(3, 4))
+    x.requires_grad_()
+
+    def step():
+        net(x).sum().backward()
+        return x.grad
+
+    with tfdbg_cli.trace(step) as t:
+        hidden = t.module("1").output
+        t[hidden].grad = torch.zeros(3, 4)
+    assert not t.result.any()
+
+
+class Penalty(nn.Module):
+    """Trains in the middle of its forward pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((4,), 2.0))
+        self.optimizer = torch.optim.SGD([self.weight], 0.5)
+
+    def forward(self, x):
+        loss = (x * self.weight).sum()
+        (gradient,) = torch.autograd.grad(loss, self.weight, create_graph=True)
+        (gradient * self.weight).sum().backward()
+        self.optimizer.step()
+        ones = torch.ones_like(x)
+        return ones * 3 + self.weight.detach().add_(1)
+
+
+OF_PENALTY = """
+with tfdbg_cli.trace(net, x, keep={keep}) as t:
+    value = t["0/{op}"].value
+result = t.result
+"""
+
+
+@pytest.mark.parametrize(
+    "op", ["ones_like", "mul", "mul_1", "mul_2", "sum", "sum_1", "add_", "add"]
+)
+def test_backward_passes_and_steps_within_a_module_are_none_of_its_forward_pass(op, x, known):
+    one, other = (
+        known(OF_PENALTY.format(keep=keep, op=op), net=nn.Sequential(Penalty()), x=x)
+        for keep in (False, True)
+    )
+    assert torch.equal(one["value"], other["value"])
+    assert torch.equal(one["result"], other["result"])
+    assert not torch.equal(one["value"], torch.ones(()))  # that of a backward pass
+
+
+def test_what_a_program_leaves_on_is_off_after_its_run(x):
+    def leave():
+        torch.set_grad_enabled(False)
+        torch.autograd.graph.saved_tensors_hooks(abs, abs).__enter__()
+        torch.inference_mode(True).__enter__()
+        torch.autocast("cpu").__enter__()
+        torch.utils._device.DeviceContext("meta").__enter__()
+        return x + 1
+
+    def state():
+        return (
+            torch.is_grad_enabled(),
+            torch.is_inference_mode_enabled(),
+            torch.is_autocast_enabled("cpu"),
+            torch.empty(1).device.type,
+            torch._C._len_torch_function_stack(),
+        )
+
+    before = state()
+    for _ in range(2):
+        with tfdbg_cli.trace(leave) as t:
+            pass
+        assert state() == before
+        assert (x.clone().requires_grad_() * 2).requires_grad
+        assert t.result.shape == x.shape

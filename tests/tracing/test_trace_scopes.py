@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gc
 import operator
 import sys
 
@@ -449,3 +450,42 @@ async def function(sess, fetches, feed, other):
     function = known(text)["function"]
     with pytest.raises(TraceBlockError, match="would let other code run"):
         function(model.sess, model.total, model.feed, None).send(None)
+
+
+def test_variables_of_comprehensions_are_found_without_a_search(model, monkeypatch):
+    """Where a program has turned Python's garbage collector off, there is much to search."""
+    searches = []
+    all_objects = gc.get_objects
+    monkeypatch.setattr(gc, "get_objects", lambda *of: searches.append(of) or all_objects(*of))
+    names, given = ["h", "total"], 3
+
+    def run():
+        scale = given
+        with tfdbg_cli.trace(model.sess, model.total, model.feed) as t:
+            values = [t[name].value * scale for name in names]
+            kinds = {name: [type(t[name].value) for _ in "ab"] for name in names}
+            scale += 1
+        again = [t[name].value for name in names]
+        return values, kinds, scale, again, [scale for _ in "a"]
+
+    values, kinds, scale, again, after = run()
+    assert not searches
+    assert [len(values), scale, after] == [2, 4, [4]]
+    np.testing.assert_array_equal(values[0], 3 * Y)
+    np.testing.assert_array_equal(again[0], Y)
+    assert set(kinds) == set(names)
+
+
+def test_variables_that_other_functions_share_as_well(model):
+    def run():
+        scale = 2
+        with tfdbg_cli.trace(model.sess, model.total, model.feed) as t:
+            values = [t[name].value * scale for name in ("h",)]
+
+            def scaled():
+                return values[0] * scale
+
+        scale = 5
+        return scaled()
+
+    np.testing.assert_array_equal(run(), 2 * 5 * Y)

@@ -63,10 +63,15 @@ class Origin:
     began: bool = False
 
 
+# The nodes passed on the way to a tensor, the last one first: each with those before it. Ways that
+# begin alike share their beginning, however long it is.
+_Passed = tuple[str, "_Passed | None"]
+
+
 class _Found(NamedTuple):
     """What a tensor was computed from: dumped tensors, each with the nodes passed to get there."""
 
-    data: list[tuple[Datum, tuple[str, ...]]]
+    data: list[tuple[Datum, _Passed | None]]
     unknown: list[str]
 
 
@@ -111,14 +116,14 @@ class Ancestry:
             if isinstance(start, str)
             else AncestryStep(start.node_name, start)
         )
-        came: dict[int, tuple[int, tuple[str, ...]] | None] = {}
+        came: dict[int, tuple[int, _Passed | None] | None] = {}
         known: dict[int, Datum] = {}
         queue: deque[Datum] = deque()
         found: list[Origin] = []
         if first.datum is None:
             for datum, passed in self._sources(first.node, len(self._order)).data:
                 if id(datum) not in came and self._is_bad(datum):
-                    came[id(datum)] = (0, (first.node, *passed))
+                    came[id(datum)] = (0, passed)
                     known[id(datum)] = datum
                     queue.append(datum)
         else:
@@ -180,15 +185,16 @@ class Ancestry:
 
     def _sources(self, node: str, moment: int, consumer: Datum | None = None) -> _Found:
         """The dumped tensors that a node was computed from, through nodes that weren't dumped."""
-        data: list[tuple[Datum, tuple[str, ...]]] = []
+        data: list[tuple[Datum, _Passed | None]] = []
         unknown: list[str] = []
         when = When(moment)
         if consumer is not None:
             when = When(moment, body_of(node), consumer.execution)
         slot = consumer.output_slot if consumer is not None else None
         seen: set[tuple[str, int]] = set()
-        waiting: deque[tuple[str, tuple[str, ...], When]] = deque(
-            (tensor, (), at) for tensor, at in self._edges(node, slot, when)
+        start = (node, None) if consumer is None else None
+        waiting: deque[tuple[str, _Passed | None, When]] = deque(
+            (tensor, start, at) for tensor, at in self._edges(node, slot, when)
         )
         while waiting:
             tensor, passed, at = waiting.popleft()
@@ -206,7 +212,7 @@ class Ancestry:
             self._passes[name] = self._passes.get(name, 0) + 1
             if self._passes[name] <= _MOST_PASSES:
                 waiting += (
-                    (each, (*passed, name), then) for each, then in self._edges(name, output, at)
+                    (each, (name, passed), then) for each, then in self._edges(name, output, at)
                 )
         return _Found(list({id(each[0]): each for each in reversed(data)}.values())[::-1], unknown)
 
@@ -314,14 +320,16 @@ class Ancestry:
 
 def _chain(
     origin: Datum,
-    came: dict[int, tuple[int, tuple[str, ...]] | None],
+    came: dict[int, tuple[int, _Passed | None] | None],
     known: dict[int, Datum],
 ) -> list[AncestryStep]:
     chain = [AncestryStep(origin.node_name, origin)]
     at = came[id(origin)]
     while at is not None:
         before, passed = at
-        chain += [AncestryStep(name, None) for name in reversed(passed)]
+        while passed is not None:
+            name, passed = passed
+            chain.append(AncestryStep(name, None))
         if before not in known:  # the start, which wasn't dumped
             break
         chain.append(AncestryStep(known[before].node_name, known[before]))

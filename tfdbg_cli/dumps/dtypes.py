@@ -14,9 +14,10 @@ from tfdbg_cli.common.errors import DumpError
 
 __all__ = [
     "DTYPES",
+    "LAYOUTS",
     "DType",
+    "Layout",
     "blocks",
-    "count_bad",
     "decode",
     "dtype_by_name",
     "dtype_by_number",
@@ -56,12 +57,12 @@ class DType:
     @property
     def is_small_float(self) -> bool:
         """Whether it is one of the floating point types that NumPy doesn't have."""
-        return self.name in _LAYOUTS
+        return self.name in LAYOUTS and not self.is_native
 
 
 @dataclass(frozen=True)
-class _Layout:
-    """Bits of a small floating point type (sign first), its bias, and what its top codes mean.
+class Layout:
+    """Bits of a type of 16 bits or less (sign first), its bias, and what its top codes mean.
 
     ``special``: ``ieee`` has infinities and NaNs; ``fn`` has NaN as all ones only; ``fnuz`` has
     one NaN in place of the negative zero; ``finite`` has neither; ``scale`` is a bare exponent.
@@ -73,17 +74,19 @@ class _Layout:
     special: str
 
 
-_LAYOUTS = {
-    "bfloat16": _Layout(8, 7, 127, "ieee"),
-    "float8_e5m2": _Layout(5, 2, 15, "ieee"),
-    "float8_e4m3": _Layout(4, 3, 7, "ieee"),
-    "float8_e3m4": _Layout(3, 4, 3, "ieee"),
-    "float8_e4m3fn": _Layout(4, 3, 7, "fn"),
-    "float8_e4m3fnuz": _Layout(4, 3, 8, "fnuz"),
-    "float8_e4m3b11fnuz": _Layout(4, 3, 11, "fnuz"),
-    "float8_e5m2fnuz": _Layout(5, 2, 16, "fnuz"),
-    "float8_e8m0fnu": _Layout(8, 0, 127, "scale"),
-    "float4_e2m1fn": _Layout(2, 1, 1, "finite"),
+#: The floating point types of 16 bits or less.
+LAYOUTS = {
+    "float16": Layout(5, 10, 15, "ieee"),
+    "bfloat16": Layout(8, 7, 127, "ieee"),
+    "float8_e5m2": Layout(5, 2, 15, "ieee"),
+    "float8_e4m3": Layout(4, 3, 7, "ieee"),
+    "float8_e3m4": Layout(3, 4, 3, "ieee"),
+    "float8_e4m3fn": Layout(4, 3, 7, "fn"),
+    "float8_e4m3fnuz": Layout(4, 3, 8, "fnuz"),
+    "float8_e4m3b11fnuz": Layout(4, 3, 11, "fnuz"),
+    "float8_e5m2fnuz": Layout(5, 2, 16, "fnuz"),
+    "float8_e8m0fnu": Layout(8, 0, 127, "scale"),
+    "float4_e2m1fn": Layout(2, 1, 1, "finite"),
 }
 
 # Integers of less than a byte: bits, signed. A dump spends a byte on each.
@@ -175,7 +178,7 @@ def _extension_dtype(name: str) -> np.dtype[Any] | None:
 @functools.cache
 def _float_table(name: str) -> np.ndarray[Any, Any]:
     """The float32 value of each code of a floating point type of 8 bits or less."""
-    layout = _LAYOUTS[name]
+    layout = LAYOUTS[name]
     codes = np.arange(256)
     if layout.special == "scale":
         values = np.exp2((codes - layout.bias).astype(np.float64))
@@ -220,7 +223,7 @@ def decode(raw: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
         return raw.view(extension)
     if dtype.name == "bfloat16":
         return np.asarray(raw.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    if dtype.name in _LAYOUTS:
+    if dtype.name in LAYOUTS:
         return np.asarray(_float_table(dtype.name)[raw])
     bits, is_signed = _SUB_BYTE[dtype.name]
     shift = 8 - bits
@@ -252,7 +255,7 @@ def encode(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     if dtype.name == "bfloat16" and contiguous.dtype.kind == "f":
         bits = contiguous.astype("<f4").view("<u4")
         return np.asarray(bits >> np.uint32(16)).astype("<u2")
-    if dtype.name in _LAYOUTS and contiguous.dtype.kind == "f":
+    if dtype.is_small_float and contiguous.dtype.kind == "f":
         return _nearest_codes(contiguous, dtype.name)
     if dtype.name in _SUB_BYTE and contiguous.dtype.kind in "iu":
         return contiguous.astype(raw)
@@ -262,8 +265,8 @@ def encode(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
 def _nearest_codes(values: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
     """The codes of values that a floating point type of 8 bits or less can hold exactly."""
     table = _float_table(name)
-    count = 1 << min(8, 1 + _LAYOUTS[name].exponent + _LAYOUTS[name].mantissa)
-    if _LAYOUTS[name].special == "scale":
+    count = 1 << min(8, 1 + LAYOUTS[name].exponent + LAYOUTS[name].mantissa)
+    if LAYOUTS[name].special == "scale":
         count = 256
     keys = {key: code for code, key in reversed(list(enumerate(table[:count].view(np.uint32))))}
     nan = next((code for code in range(count) if np.isnan(table[code])), 0)
@@ -272,49 +275,20 @@ def _nearest_codes(values: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, A
     return np.asarray(np.array(codes, np.uint8)[places]).reshape(values.shape)
 
 
-def blocks(values: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
-    """The elements in row-major order as 1-d pieces of bounded size, without a whole copy."""
-    if values.size <= _BLOCK:
+def blocks(values: np.ndarray[Any, Any], size: int = _BLOCK) -> Iterator[np.ndarray[Any, Any]]:
+    """The elements in row-major order as 1-d pieces of so many at most, without a whole copy."""
+    if values.size <= size:
         yield values.reshape(-1)
     elif values.flags.c_contiguous:
         flat = values.reshape(-1)
-        for at in range(0, flat.size, _BLOCK):
-            yield flat[at : at + _BLOCK]
+        for at in range(0, flat.size, size):
+            yield flat[at : at + size]
     else:
         row = values.size // len(values)
-        if row > _BLOCK:
+        if row > size:
             for part in values:
-                yield from blocks(part)
+                yield from blocks(part, size)
             return
-        step = _BLOCK // row
+        step = size // row
         for at in range(0, len(values), step):
             yield values[at : at + step].reshape(-1)
-
-
-def count_bad(array: np.ndarray[Any, Any]) -> tuple[int, int, int]:
-    """How many elements are NaN, minus infinity and plus infinity.
-
-    A complex element counts as NaN if either part is, else by the first part that is infinite.
-    Types without such values give zeros. Works in pieces: no temporary as large as the array.
-    """
-    kind = array.dtype.kind
-    dtype = _BY_NAME.get(array.dtype.name)
-    small = dtype is not None and dtype.is_small_float
-    if kind not in "fc" and not small:
-        return 0, 0, 0
-    nan = minus = plus = 0
-    for piece in blocks(array):
-        part = piece.astype(np.float32) if small else piece
-        finite = np.isfinite(part)
-        if finite.all():
-            continue
-        bad = part[~finite]
-        is_nan = np.isnan(bad)
-        nan += int(is_nan.sum())
-        infinite = bad[~is_nan]
-        if kind == "c":
-            infinite = np.where(np.isinf(infinite.real), infinite.real, infinite.imag)
-        negative = int((infinite < 0).sum())
-        minus += negative
-        plus += infinite.size - negative
-    return nan, minus, plus

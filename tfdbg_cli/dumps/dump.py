@@ -8,15 +8,18 @@ command is written against `Dump` alone.
 from __future__ import annotations
 
 import inspect
+import operator
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.common.garbage import collector_paused
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dtypes import name_of
 from tfdbg_cli.dumps.elements import node_name_of
@@ -32,6 +35,9 @@ __all__ = [
     "RunError",
     "RunInfo",
     "bound",
+    "is_only_nonfinite",
+    "number_executions",
+    "only_nonfinite",
     "takes_dump",
 ]
 
@@ -233,9 +239,48 @@ def _bytes_of(value: np.ndarray[Any, Any] | np.generic) -> int:
     return count
 
 
+def _table(data: Iterable[Datum], attribute: str) -> dict[str, list[Datum]]:
+    """Tensors by one of their attributes."""
+    table: defaultdict[str, list[Datum]] = defaultdict(list)
+    read = operator.attrgetter(attribute)
+    with collector_paused():
+        for datum in data:
+            table[read(datum)].append(datum)
+    return dict(table)
+
+
+def number_executions(data: Iterable[Datum]) -> None:
+    """Set `Datum.execution` of tensors in time order."""
+    data = list(data)
+    if len({datum.node_name for datum in data}) == len(data):
+        for datum in data:
+            datum.execution = 0
+        return
+    counts: dict[tuple[str, int, str, str], int] = {}
+    for datum in data:
+        key = (datum.node_name, datum.output_slot, datum.debug_op, datum.device_name)
+        datum.execution = counts.get(key, 0)
+        counts[key] = datum.execution + 1
+
+
 #: What a tensor filter is: ``f(datum, value) -> bool``, or ``f(datum, value, dump) -> bool`` where
 #: it has to know more of the run than one tensor.
 Predicate = Callable[..., bool]
+_Filter = TypeVar("_Filter", bound=Predicate)
+
+
+def only_nonfinite(predicate: _Filter) -> _Filter:
+    """Mark a filter as one that is false of every tensor without a nan or an infinity.
+
+    Dumps that can tell those quickly then don't ask it about them.
+    """
+    predicate.only_nonfinite = True  # type: ignore[attr-defined]
+    return predicate
+
+
+def is_only_nonfinite(predicate: Predicate) -> bool:
+    """Whether a filter is marked by `only_nonfinite`."""
+    return getattr(predicate, "only_nonfinite", False) is True
 
 
 def takes_dump(predicate: Predicate) -> bool:
@@ -292,14 +337,15 @@ class Dump(ABC):
     def data(self) -> list[Datum]:
         """Every dumped tensor in time order, with `Datum.execution` set."""
         if self._data is None:
-            made = self._make_data()
-            counts: dict[tuple[str, int, str, str], int] = {}
-            for datum in made:
-                key = (datum.node_name, datum.output_slot, datum.debug_op, datum.device_name)
-                datum.execution = counts.get(key, 0)
-                counts[key] = datum.execution + 1
-            self._data = made
+            data = self._make_data()
+            with collector_paused():
+                self._number(data)
+            self._data = data
         return self._data
+
+    def _number(self, data: list[Datum]) -> None:
+        """Set `Datum.execution` of the dumped tensors, which are in time order."""
+        number_executions(data)
 
     def graph(self) -> Graph | None:
         """The graph, or ``None`` where the dump holds none."""
@@ -329,19 +375,13 @@ class Dump(ABC):
     def by_tensor(self, tensor_name: str) -> list[Datum]:
         """The dumps of ``node:slot``, in time order; empty if there are none."""
         if self._by_tensor is None:
-            table: dict[str, list[Datum]] = {}
-            for datum in self.data():
-                table.setdefault(datum.tensor_name, []).append(datum)
-            self._by_tensor = table
+            self._by_tensor = _table(self.data(), "tensor_name")
         return self._by_tensor.get(tensor_name, [])
 
     def by_node(self, node_name: str) -> list[Datum]:
         """The dumps of all slots of a node, in time order."""
         if self._by_node is None:
-            table: dict[str, list[Datum]] = {}
-            for datum in self.data():
-                table.setdefault(datum.node_name, []).append(datum)
-            self._by_node = table
+            self._by_node = _table(self.data(), "node_name")
         return self._by_node.get(node_name, [])
 
     def tensor_names(self) -> list[str]:
@@ -360,7 +400,7 @@ class Dump(ABC):
     def t0(self) -> int:
         """The time of the first dump in microseconds, 0 where there is none."""
         data = self.data()
-        return min((datum.timestamp for datum in data), default=0)
+        return min(map(operator.attrgetter("timestamp"), data), default=0)
 
     def op_type(self, node_name: str) -> str:
         """The op type of a node, empty where the dump doesn't say."""
@@ -393,12 +433,17 @@ class Dump(ABC):
         exclude: re.Pattern[str] | None = None,
         on_error: Callable[[Datum, Exception], None] | None = None,
     ) -> Iterator[Datum]:
-        """As `find`, one at a time: nothing is read beyond what the caller takes."""
+        """As `find`, one at a time: little is read beyond what the caller takes."""
         count = 0
+        data: Iterable[Datum] = (
+            datum
+            for datum in self.data()
+            if not (datum.is_view or (exclude is not None and exclude.search(datum.node_name)))
+        )
+        if is_only_nonfinite(predicate):
+            data = self.maybe_nonfinite(data)
         predicate = bound(predicate, self)
-        for datum in self.data():
-            if datum.is_view or (exclude is not None and exclude.search(datum.node_name)):
-                continue
+        for datum in data:
             try:
                 passed = bool(predicate(datum, self.value(datum)))
             except Exception as error:
@@ -412,6 +457,14 @@ class Dump(ABC):
                 count += 1
                 if first_n and count >= first_n:
                     return
+
+    def maybe_nonfinite(self, data: Iterable[Datum]) -> Iterator[Datum]:
+        """Those of some tensors of the dump that may hold a nan or an infinity, in their order.
+
+        The others certainly hold none. Here it may be all of them: dumps that can tell without
+        making each value do better.
+        """
+        return iter(data)
 
     def why_absent(self, node_name: str) -> str:
         """Why a node of the graph has no tensors in this dump, in a sentence or two."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
+import functools
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.common.garbage import collector_paused
 from tfdbg_cli.dumps.elements import node_name_of, parse_tensor_name, slot_of
 from tfdbg_cli.dumps.graph_walk import Edge, GraphWalk, Visit
 from tfdbg_cli.dumps.sources import Frame
@@ -111,8 +113,7 @@ class Graph:
     def __init__(self, nodes: Iterable[Node] | Callable[[], Iterable[Node]]) -> None:
         self._source = nodes
         self._nodes: dict[str, Node] | None = None
-        # Node -> the nodes that consume its outputs, once per edge; ^ before those that only wait.
-        self._consumers: dict[str, list[str]] | None = None
+        self._has_control = False  # known once the consumers are
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -169,16 +170,21 @@ class Graph:
         """Whether any node consumes an output of a node, or waits for it."""
         return bool(self._consumers_of(name))
 
-    def _consumers_of(self, name: str) -> list[str]:
-        if self._consumers is None:
-            table: dict[str, list[str]] = {}
+    def _consumers_of(self, name: str) -> Sequence[str]:
+        return self._table.get(name, ())
+
+    @functools.cached_property
+    def _table(self) -> dict[str, list[str]]:
+        """Node -> the nodes that consume its outputs, once per edge; ``^``: they only wait."""
+        table: defaultdict[str, list[str]] = defaultdict(list)
+        with collector_paused():
             for node in self.nodes.values():
                 for tensor in node.inputs:
-                    table.setdefault(node_name_of(tensor), []).append(node.name)
+                    table[node_name_of(tensor)].append(node.name)
                 for source in node.control_inputs:
-                    table.setdefault(source, []).append(f"^{node.name}")
-            self._consumers = table
-        return self._consumers.get(name, [])
+                    table[source].append(f"^{node.name}")
+                    self._has_control = True
+        return dict(table)
 
     def walk(
         self, name: str, *, outputs: bool = False, control: bool = False, depth: int = 1
@@ -196,23 +202,30 @@ class Graph:
         """
         start = self.node(name).name
         if outputs:
-            return GraphWalk(start, lambda of: self._onwards(of, control), depth, self._edge_out)
-        return GraphWalk(start, lambda of: self._backwards(of, control), depth, _edge_in)
+            return GraphWalk(start, self._onwards(control), depth, self._edge_out)
+        return GraphWalk(start, self._backwards(control), depth, _edge_in)
 
     # The steps of a walk are the names that the graph holds anyway: hundreds of thousands of edges
     # as objects would keep Python's garbage collector busy for longer than the walk takes.
 
-    def _onwards(self, name: str, control: bool) -> Sequence[str]:
-        found = self._consumers_of(name)
-        return found if control else [item for item in found if not item.startswith("^")]
+    def _onwards(self, control: bool) -> Callable[[str], Sequence[str]]:
+        table = self._table
+        if control or not self._has_control:
+            return lambda name: table.get(name, ())
+        return lambda name: [item for item in table.get(name, ()) if item[:1] != "^"]
 
-    def _backwards(self, name: str, control: bool) -> Sequence[str]:
-        node = self.nodes.get(name)
-        if node is None:
-            return ()
-        if not control or not node.control_inputs:
-            return node.inputs
-        return [*node.inputs, *(f"^{source}" for source in node.control_inputs)]
+    def _backwards(self, control: bool) -> Callable[[str], Sequence[str]]:
+        nodes = self.nodes
+
+        def step(name: str) -> Sequence[str]:
+            node = nodes.get(name)
+            if node is None:
+                return ()
+            if not control or not node.control_inputs:
+                return node.inputs
+            return [*node.inputs, *(f"^{source}" for source in node.control_inputs)]
+
+        return step
 
     def _edge_out(self, name: str, item: str) -> Edge:
         if item.startswith("^"):
@@ -248,20 +261,23 @@ class Graph:
         to the next node; the last one to ``target``.
         """
         begin, end = self.node(source).name, self.node(target).name
-        # Node -> the edge that leads from it towards the target.
-        onwards: dict[str, Edge | None] = {end: None}
+        nodes, step = self.nodes, self._backwards(control)
+        # Node -> the next one towards the target, and what leads there.
+        onwards: dict[str, tuple[str, str]] = {end: ("", "")}
         queue = deque([end])
-        while queue and begin not in onwards:
-            at = queue.popleft()
-            for edge in self.inputs(at, control):
-                if edge.node not in onwards and edge.node in self.nodes:
-                    onwards[edge.node] = edge._replace(node=at)
-                    queue.append(edge.node)
+        with collector_paused():
+            while queue and begin not in onwards:
+                at = queue.popleft()
+                for item in step(at):
+                    source = node_name_of(item)
+                    if source not in onwards and source in nodes:
+                        onwards[source] = at, item
+                        queue.append(source)
         if begin not in onwards:
             return None
         found = []
-        step = onwards[begin]
-        while step is not None:
-            found.append(step)
-            step = onwards[step.node]
+        at = begin
+        while at != end:
+            at, item = onwards[at]
+            found.append(_edge_in(at, item)._replace(node=at))
         return found

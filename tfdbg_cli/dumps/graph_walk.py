@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, overload
 
+from tfdbg_cli.common.garbage import collector_paused
 from tfdbg_cli.dumps.elements import node_name_of
 
 __all__ = ["Edge", "GraphWalk", "Visit"]
@@ -71,59 +72,48 @@ class GraphWalk(Sequence[Visit]):
         self._edge = edge
         # One entry each per visit.
         self._items: list[str] = []
-        self._nodes: list[str] = []
         self._depths = array("i")
         self._parents = array("q")
         self._marks = array("q")
-        self._loops: set[int] = set()
+        # The number of a visit with neighbours below it -> that of the first one behind them.
+        self._ends: dict[int, int] = {}
         #: The numbers of the visits that the depth limit cut.
         self.cuts = array("q")
-        self._run(step, depth)
+        with collector_paused():
+            self._run(step, depth)
 
     def _run(self, step: Callable[[str], Sequence[str]], depth: int) -> None:
+        items, depths, parents, marks = self._items, self._depths, self._parents, self._marks
         expanded = {self._start: -1}
+        stack = [iter(_distinct(step(self._start)))]
         path = [-1]
-        on_path = {self._start}
-        stack = [iter(step(self._start))]
-        items, nodes, depths = self._items, self._nodes, self._depths
-        parents, marks = self._parents, self._marks
-        # The neighbours met so far of each node on the path that has several, control apart.
-        met: list[set[str] | None] = [set()]
+        number = -1
         while stack:
-            item = next(stack[-1], None)
-            if item is None:
-                stack.pop()
-                met.pop()
-                last = path.pop()
-                on_path.discard(nodes[last] if last >= 0 else self._start)
-                continue
-            node = node_name_of(item)
-            siblings = met[-1]
-            if siblings is not None:
-                if item in siblings:
+            level, parent = len(stack), path[-1]
+            for item in stack[-1]:
+                number += 1
+                items.append(item)
+                depths.append(level)
+                parents.append(parent)
+                node = node_name_of(item)
+                mark = expanded.get(node)
+                if mark is not None:
+                    marks.append(mark)
                     continue
-                siblings.add(item)
-            number, level = len(items), len(stack)
-            mark = expanded.get(node, _PLAIN)
-            below: Sequence[str] = ()
-            if mark == _PLAIN:
                 below = step(node)
                 if below and level >= depth:
-                    mark = _CUT
+                    marks.append(_CUT)
                     self.cuts.append(number)
-            elif node in on_path:
-                self._loops.add(number)
-            items.append(item)
-            nodes.append(node)
-            depths.append(level)
-            parents.append(path[-1])
-            marks.append(mark)
-            if below and mark == _PLAIN:
-                expanded[node] = number
-                path.append(number)
-                on_path.add(node)
-                met.append(set() if len(below) > 1 else None)
-                stack.append(iter(below))
+                    continue
+                marks.append(_PLAIN)
+                if below:
+                    expanded[node] = number
+                    path.append(number)
+                    stack.append(iter(_distinct(below)))
+                    break
+            else:
+                stack.pop()
+                self._ends[path.pop()] = number + 1
 
     def __len__(self) -> int:
         return len(self._items)
@@ -146,9 +136,12 @@ class GraphWalk(Sequence[Visit]):
         mark, parent = self._marks[number], self._parents[number]
         return Visit(
             self._depths[number],
-            self._edge(self._start if parent < 0 else self._nodes[parent], self._items[number]),
+            self._edge(
+                self._start if parent < 0 else node_name_of(self._items[parent]),
+                self._items[number],
+            ),
             mark if mark > _PLAIN else None,
-            number in self._loops,
+            mark > _PLAIN and number < self._ends[mark],
             mark == _CUT,
         )
 
@@ -156,3 +149,7 @@ class GraphWalk(Sequence[Visit]):
     def has_repeated(self) -> bool:
         """Whether some node's neighbours stand elsewhere."""
         return any(mark > _PLAIN for mark in self._marks)
+
+
+def _distinct(names: Sequence[str]) -> Sequence[str]:
+    return list(dict.fromkeys(names)) if len(set(names)) < len(names) else names

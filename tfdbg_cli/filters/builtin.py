@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tfdbg_cli.dumps.dump import Predicate
+from tfdbg_cli.dumps.dump import Predicate, only_nonfinite
 from tfdbg_cli.filters.magnitude import dead, exploding, overflow_risk, vanishing
 from tfdbg_cli.filters.origins import origin_of_nonfinite
 from tfdbg_cli.tensors.numeric import has_nonfinite
@@ -13,6 +13,7 @@ from tfdbg_cli.tensors.numeric import has_nonfinite
 __all__ = ["BUILTIN", "FOLLOWS", "has_inf_or_nan"]
 
 
+@only_nonfinite
 def has_inf_or_nan(datum: Any, tensor: Any) -> bool:
     """Whether a tensor holds a nan or an infinity.
 

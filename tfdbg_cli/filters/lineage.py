@@ -11,8 +11,8 @@ import numpy as np
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.dumps.ancestry import Ancestry
-from tfdbg_cli.dumps.dtypes import count_bad
 from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.tensors.measurements import Measurements
 from tfdbg_cli.tensors.numeric import dtype_kind, has_nonfinite, widened

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.dump import Datum, Dump, only_nonfinite
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, value_of
 from tfdbg_cli.filters.magnitude import largest_number
@@ -39,6 +39,7 @@ class _Kind(enum.Enum):
     SPREAD = enum.auto()
 
 
+@only_nonfinite
 def origin_of_nonfinite(datum: Datum, tensor: Any, dump: Dump) -> bool:
     """Whether something bad came out of clean inputs here, and got somewhere.
 

@@ -10,7 +10,13 @@ from typing import Any
 
 from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
 from tfdbg_cli.common.settings import Settings
-from tfdbg_cli.dumps.dump import InconvertibleTensorProto, Predicate, takes_dump
+from tfdbg_cli.dumps.dump import (
+    InconvertibleTensorProto,
+    Predicate,
+    is_only_nonfinite,
+    only_nonfinite,
+    takes_dump,
+)
 from tfdbg_cli.filters.builtin import BUILTIN, FOLLOWS
 
 __all__ = ["FilterRegistry", "load_filters"]
@@ -117,9 +123,12 @@ def _lenient(predicate: Predicate) -> Predicate:
                 return False
             raise
 
+    lenient: Predicate
     if takes_dump(predicate):
-        return lambda datum, tensor, dump: apply(tensor, datum, tensor, dump)
-    return lambda datum, tensor: apply(tensor, datum, tensor)
+        lenient = lambda datum, tensor, dump: apply(tensor, datum, tensor, dump)  # noqa: E731
+    else:
+        lenient = lambda datum, tensor: apply(tensor, datum, tensor)  # noqa: E731
+    return only_nonfinite(lenient) if is_only_nonfinite(predicate) else lenient
 
 
 def load_filters(path: str, registry: FilterRegistry) -> list[str]:

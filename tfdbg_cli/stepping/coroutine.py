@@ -137,6 +137,8 @@ class Coroutine:
 
 
 def _library() -> Any:
+    if (found := sys.modules.get("greenlet")) is not None:
+        return found
     try:
         return importlib.import_module("greenlet")
     except ImportError:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tfdbg_cli.common.documents import ElementStep
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.dumps.dtypes import count_bad
+from tfdbg_cli.dumps.finite import count_bad, finite_test
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, widened
 
 __all__ = ["BAD_PATTERN", "BadElements", "BadSteps", "can_be_bad", "find_bad"]
@@ -67,16 +67,19 @@ def find_bad(values: np.ndarray[Any, Any], first: int = 20) -> BadElements:
     places: list[tuple[int, ...]] = []
     held: list[tuple[int, int, int]] = []
     begin = 0
+    test = finite_test(values.dtype)
     for raw in blocks(values):
+        if test is None or test(raw):
+            begin += raw.size
+            continue
         block = widened(raw)
         found = np.flatnonzero(~np.isfinite(block))
-        if found.size:
-            held.append((begin, int(block.size), int(found.size)))
-            for label, count in zip(counts, count_bad(block[found]), strict=True):
-                counts[label] += count
-            for at in found[: max(first - len(places), 0)].tolist():
-                index = np.unravel_index(begin + at, values.shape)
-                places.append(tuple(int(i) for i in index))
+        held.append((begin, int(block.size), int(found.size)))
+        for label, count in zip(counts, count_bad(block[found]), strict=True):
+            counts[label] += count
+        for at in found[: max(first - len(places), 0)].tolist():
+            index = np.unravel_index(begin + at, values.shape)
+            places.append(tuple(int(i) for i in index))
         begin += block.size
     return BadElements(counts, int(values.size), tuple(places), held)
 

@@ -19,7 +19,7 @@ from tfdbg_cli.tensors.element import element_document
 from tfdbg_cli.tensors.layout import Layout, LinePlace
 from tfdbg_cli.tensors.numeric import dtype_kind
 from tfdbg_cli.tensors.ranges import Ranges
-from tfdbg_cli.tensors.search import needle_in, shows_word, words_in, words_of
+from tfdbg_cli.tensors.search import alternatives, needle_in, shows_word, words_in, words_of
 
 __all__ = ["TensorView"]
 
@@ -35,6 +35,9 @@ _LETTERS = {
     "complex": _INT | set(".+enaifj"),
     "bool": frozenset("TrueFals[](), "),
 }
+
+# Tells of elements which may be on lines that match; of all at once: none.
+_Test = Callable[[_Array], _Array | None]
 
 # Lines that are searched at once.
 _SEARCHED = 8192
@@ -175,25 +178,30 @@ class TensorView(Document):
         That takes a third of the time that it takes to make the lines.
         """
         places = [self._layout.place(number) if number < self._body else None for number in numbers]
+        own = [(0, 0) if place is None else self._layout.stretch(place) for place in places]
         stretches: list[tuple[int, int]] = []
-        for place in places:
-            if place is not None:
-                begin, behind = self._layout.stretch(place)
-                if stretches and stretches[-1][1] == begin:
-                    begin = stretches.pop()[0]
-                stretches.append((begin, behind))
+        begin = end = 0
+        for place, (start, stop) in zip(places, own, strict=True):
+            if place is None:
+                continue
+            if start != end:
+                stretches.append((begin, end))
+                begin = start
+            end = stop
+        stretches.append((begin, end))
         flat = self._flat
         parts = [flat[begin:behind] for begin, behind in stretches] or [flat[:0]]
         cells, at = self._cells.texts(parts[0] if len(parts) == 1 else np.concatenate(parts)), 0
         texts: list[str] = []
-        for number, place in zip(numbers, places, strict=True):
+        blank, last, tail = " " * self._layout.indent, self._layout.chunks - 1, self._tail()
+        for number, place, (start, stop) in zip(numbers, places, own, strict=True):
             if place is None:
                 texts += [made.text for made in self.lines(number, number + 1)]
                 continue
-            head, end = self._edges(number, place, self._tail())
-            begin, behind = self._layout.stretch(place)
-            texts.append(head + ", ".join(cells[at : at + behind - begin]) + end)
-            at += behind - begin
+            is_inner = place.chunk is not None and 0 < place.chunk < last
+            head, close = (blank, ",") if is_inner else self._edges(number, place, tail)
+            texts.append(f"{head}{', '.join(cells[at : at + stop - start])}{close}")
+            at += stop - start
         return texts
 
     def _row_line(
@@ -347,7 +355,7 @@ class TensorView(Document):
             found += [number for number, text in texts if pattern.search(text)]
         return found
 
-    def _filter(self, pattern: re.Pattern[str]) -> Callable[[_Array], _Array | None] | None:
+    def _filter(self, pattern: re.Pattern[str]) -> _Test | None:
         """Tells which of some elements may be on lines that match; ``None``: nobody knows.
 
         Of the elements it may say ``None`` as well: there are none.
@@ -358,14 +366,19 @@ class TensorView(Document):
         words = words_of(pattern)
         if words is not None and kind in ("float", "complex"):
             return lambda row: shows_word(row, words)
+        parts = alternatives(pattern)
+        if len(parts) > 1:
+            tests = [self._filter(part) for part in parts]
+            known = [test for test in tests if test is not None]
+            return (lambda row: _any_of(known, row)) if len(known) == len(tests) else None
         if any(not _LETTERS[kind].issuperset(word) for word in words or words_in(pattern)):
             return lambda row: None
         needle = needle_in(pattern)
+        if len(needle) == 1 and kind in ("float", "complex"):
+            return None  # nearly all of them show any digit
         return (lambda row: self._cells.may_show(needle, row)) if needle else None
 
-    def _candidates(
-        self, numbers: range, may_match: Callable[[_Array], _Array | None] | None
-    ) -> Sequence[int]:
+    def _candidates(self, numbers: range, may_match: _Test | None) -> Sequence[int]:
         """Those of some lines that may match."""
         if may_match is None:
             return numbers
@@ -380,6 +393,12 @@ class TensorView(Document):
             if mask is not None:
                 found.update(self._layout.lines_of(begin + np.flatnonzero(mask)))
         return sorted(found)
+
+
+def _any_of(tests: Sequence[_Test], row: _Array) -> _Array | None:
+    """What one of several tests says yes to."""
+    masks = [mask for test in tests if (mask := test(row)) is not None]
+    return np.logical_or.reduce(masks) if masks else None
 
 
 def _count_while(conditions: Any) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.dumps.dtypes import blocks, name_of
+from tfdbg_cli.dumps.finite import all_finite
 
 __all__ = [
     "blocks",
@@ -71,10 +72,5 @@ def exact_sum(block: np.ndarray[Any, Any], largest: int) -> int:
 
 
 def has_nonfinite(value: object) -> bool:
-    """Whether an array of any dtype holds a nan or an infinity. Stops at the first block."""
-    if not isinstance(value, np.ndarray | np.generic):
-        return False
-    array = np.asarray(value)
-    if dtype_kind(array.dtype) not in ("float", "complex"):
-        return False
-    return any(not bool(np.isfinite(widened(block)).all()) for block in blocks(array))
+    """Whether an array of any dtype holds a nan or an infinity. Stops at the first piece."""
+    return isinstance(value, np.ndarray | np.generic) and not all_finite(np.asarray(value))

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfdbg_cli.tensors.numeric import widened
 
-__all__ = ["needle_in", "shows_word", "words_in", "words_of"]
+__all__ = ["alternatives", "needle_in", "shows_word", "words_in", "words_of"]
 
 # Patterns that only the words of non-finite elements can match, and which of them they match.
 _NAN, _INF, _NEGATIVE_INF = "nan", "inf", "-inf"
@@ -19,9 +19,14 @@ _WORDS = {
     "-inf": _NEGATIVE_INF,
     **dict.fromkeys((r"\+?inf", "-?inf", "[+-]?inf", "[-+]?inf"), _INF),
 }
+# One character, a group without others in it, or a place between characters; and how often.
 _TOKEN = re.compile(
-    r"(?P<other>\.[*+?]{0,2}|[\^$]|\s)|\\(?P<escaped>[^\w\s])|(?P<plain>[^\\.^$*+?{}\[\]|()\s])"
+    r"(?:(?P<place>\\[bBAZ]|[\^$]|\s|\((?!\?[^:])(?:[^\\()\[\]]|\\[^\d\sNUuxk])*\))"
+    r"|(?P<any>\.|\\[dDsSwW]|\[\^?\]?(?:[^\\\[\]]|\\.)*\])"
+    r"|\\(?P<escaped>[^\w\s])|(?P<plain>[^\\.^$*+?{}\[\]|()\s]))"
+    r"(?P<times>(?:[*+?]|\{\d*,?\d*\})[?+]?)?"
 )
+_ALTERNATIVE = re.compile(r"(?:[^\\|()\[\]]|\\.)*")
 # What stands for any character, and for any number of them or none.
 _ANY, _GAP = "\t", "\n"
 _NEEDLE = re.compile(
@@ -77,8 +82,23 @@ def _literal(pattern: re.Pattern[str]) -> str:
         if token.start() != at:
             return ""
         at = token.end()
-        text += token["escaped"] or token["plain"] or (_ANY if token["other"] == "." else _GAP)
+        times = token["times"]
+        if token["place"]:
+            text += _GAP
+        elif times is None or times[0] == "+":
+            text += token["escaped"] or token["plain"] or _ANY
+            text += _GAP if times else ""
+        else:
+            text += _GAP
     return text if at == len(pattern.pattern) else ""
+
+
+def alternatives(pattern: re.Pattern[str]) -> list[re.Pattern[str]]:
+    """Patterns of which one is found wherever a pattern is; where there is one only, itself."""
+    parts = pattern.pattern.split("|")
+    if len(parts) == 1 or not all(map(_ALTERNATIVE.fullmatch, parts)):
+        return [pattern]
+    return [re.compile(part, pattern.flags) for part in parts]
 
 
 def shows_word(values: np.ndarray[Any, Any], words: set[str]) -> np.ndarray[Any, Any]:

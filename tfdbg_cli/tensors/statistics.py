@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdbg_cli.dumps.dtypes import count_bad
+from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, exact_sum, widened
 
 __all__ = ["Health", "Statistics", "holds_nonfinite", "measure"]

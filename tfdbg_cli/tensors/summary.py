@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.common.documents import Line, Span
-from tfdbg_cli.dumps.dtypes import count_bad
+from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.tensors.histogram import QUANTILES, Collector, Distribution, sparkline
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, exact_sum, widened
 

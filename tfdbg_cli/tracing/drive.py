@@ -260,9 +260,16 @@ class Drive:
             raise TraceError(f"{self._ended}: it has no result.")
         if self._capture is None:
             self.settle()
-            if self.run.is_open_ended:
-                self.run.go_on(None)  # nobody asks what would be without overrides
-            self._capture = self.run.finish()
+            self._finish()
+        return self._outcome()
+
+    def _finish(self) -> None:
+        if self.run.is_open_ended:
+            self.run.go_on(None)  # nobody asks what would be without overrides
+        self._capture = self.run.finish()
+
+    def _outcome(self) -> Any:
+        assert self._capture is not None
         if self._capture.error is not None:
             raise self._capture.error
         return self._capture.value
@@ -309,7 +316,9 @@ class Drive:
             except UserError:
                 self.give_up(may_finish=True)
                 raise
-            self.result()
+            if self._capture is None:
+                self._finish()
+            self._outcome()
             missed = self.missed()
             if missed is not None:
                 raise missed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import sys
 import weakref
@@ -222,7 +223,7 @@ def _shared_cells(frame: FrameType, used: Collection[str]) -> dict[str, CellType
     function that holds them; else they are looked for among all that there are.
     """
     code = frame.f_code
-    wanted = {*code.co_cellvars, *code.co_freevars} & {*used}
+    wanted = {*code.co_cellvars, *code.co_freevars}.intersection(used) - _passing(code)
     found: dict[str, CellType] = {}
     if not wanted:
         return found
@@ -240,6 +241,22 @@ def _shared_cells(frame: FrameType, used: Collection[str]) -> dict[str, CellType
     if missing:
         found.update(_cells_among_all(frame, missing))
     return found
+
+
+# Functions that Python makes for what is done at once, and lets go of.
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})
+
+
+@functools.lru_cache(maxsize=_MOST_CLOSURES)
+def _passing(code: CodeType) -> frozenset[str]:
+    """The variables of a function that only comprehensions in it share: none is being run now."""
+    shared = {
+        name
+        for inner in _nested(code)
+        if inner.co_name not in _COMPREHENSIONS
+        for name in inner.co_freevars
+    }
+    return frozenset(code.co_cellvars) - shared
 
 
 # Code -> the function that was last found to be run with it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -256,14 +257,19 @@ def _session_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[s
     return found
 
 
+@functools.cache  # there are few, for as long as the program runs
+def _steps_calls(engine: Engine) -> bool:
+    return isinstance(engine, StepsCalls)
+
+
 def _call_engine(thing: Any) -> StepsCalls:
     """The engine whose runs are calls, of several the one whose module it is."""
-    found = [engine for engine in imported() if isinstance(engine, StepsCalls)]
+    found: list[Any] = [engine for engine in imported() if _steps_calls(engine)]
     for engine in found:
         if engine.is_module(getattr(thing, "__self__", thing)):
-            return engine
+            return engine  # type: ignore[no-any-return]
     if found:
-        return found[0]
+        return found[0]  # type: ignore[no-any-return]
     calls = " or ".join(traits.title for traits in all_traits() if traits.steps_calls)
     raise TraceError(
         f"Calls of functions are runs with {calls} only, and it is not imported.",

@@ -136,3 +136,82 @@ def test_one_of_a_set_can_be_undone_alone():
     patches.undo()
     assert Framework().run() == "theirs(run)"
     Framework.run = ORIGINAL["run"]
+
+
+class Called:
+    def call(self, *args, **kwargs):
+        return self, args, kwargs
+
+
+class Below(Called):
+    pass
+
+
+def test_a_method_is_redirected_where_it_is():
+    patches, seen, made, codes = PatchSet("Frame 1.0"), [], [], []
+    method, code, thing = Called.call, Called.call.__code__, Below()
+
+    def make(original):
+        made.append(original)
+
+        def instead(self, *args, **kwargs):
+            seen.append((self, args, kwargs))
+            return original(self, *args, **kwargs)
+
+        return instead
+
+    for _ in range(2):
+        assert patches.redirect(Called.call, make, codes.append)
+        assert patches
+        assert thing.call(1, key=2) == (thing, (1,), {"key": 2})
+        assert Called.call is method
+        assert Called.call.__name__ == "call"
+        patches.undo()
+        assert not patches
+        assert Called.call.__code__ is code
+    assert thing.call() == (thing, (), {})
+    assert seen == [(thing, (1,), {"key": 2})] * 2
+    assert len(made) == len(codes) == 1  # it is prepared once
+    assert made[0](thing, 3) == (thing, (3,), {})
+
+
+def test_what_somebody_else_has_redirected_since_stays():
+    patches, others = PatchSet("Frame 1.0"), PatchSet("Frame 1.0")
+    code = Called.call.__code__
+    assert patches.redirect(Called.call, lambda original: lambda *args: "ours", id)
+    assert others.redirect(Called.call, lambda original: lambda *args: "theirs", id)
+    patches.undo()
+    assert Called().call() == "theirs"
+    others.undo()
+    assert Called.call.__code__ is code
+
+
+def test_not_every_method_can_be_redirected():
+    outer = "outer"
+
+    class Others:
+        def fixed(self, one):
+            return one
+
+        def closed(self, *args, **kwargs):
+            return outer
+
+    patches = PatchSet("Frame 1.0")
+    for method in (Others.fixed, Others.closed, len):
+        assert not patches.redirect(method, around("ours"), id)
+    assert not patches
+
+
+def test_one_that_fails_does_not_keep_the_others_from_being_put_back():
+    patches, said = PatchSet("Frame 1.0"), []
+
+    def fail():
+        raise LookupError("here")
+
+    patches.also(list, lambda: said.append("first"))
+    patches.also(list, fail)
+    patches.also(list, lambda: said.append("last"))
+    with pytest.raises(LookupError):
+        patches.undo()
+    assert said == ["last", "first"]
+    assert not patches

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tfdbg_cli.dumps.dump import Datum, Dump
@@ -24,7 +25,7 @@ class Facts:
         nbytes, dtype, shape: of the value; ``None`` and empty where they can't be read.
         statistics: ``None``: not known yet.
         number: which of its tensor's dumps, as ``pt -n`` counts; ``None``: it is the only one.
-        node: that made it, where the graph has it.
+        look_up: gives the node that made it, where the graph has it; the graph may be large.
     """
 
     datum: Datum
@@ -35,11 +36,12 @@ class Facts:
     shape: tuple[int, ...] | None
     statistics: Statistics | None
     number: int | None
-    node: Node | None = None
+    look_up: Callable[[Datum], Node | None] = lambda datum: None
 
     def attribute(self, name: str) -> str:
         """An attribute of its node; empty where it has none."""
-        return self.node.attributes.get(name, "") if self.node is not None else ""
+        node = self.look_up(self.datum)
+        return node.attributes.get(name, "") if node is not None else ""
 
     @property
     def is_damaged(self) -> bool:
@@ -71,7 +73,8 @@ class TensorFacts:
 
     def op_type(self, datum: Datum) -> str:
         """The op type of its node; empty where unknown."""
-        return self.dump.op_type(datum.node_name)
+        # Some dumps say it of each tensor: no node has to be looked up.
+        return getattr(datum, "op_type", "") or self.dump.op_type(datum.node_name)
 
     def attribute(self, datum: Datum, name: str) -> str:
         """An attribute of its node; empty where it has none."""
@@ -129,5 +132,5 @@ class TensorFacts:
             shape,
             statistics,
             self.number(datum),
-            self._node(datum),
+            self._node,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
@@ -24,7 +24,7 @@ from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.table import TensorTable
 from tfdbg_cli.common.documents import ChainDocument, Line, Link, MenuItem, Span, TextDocument, line
 from tfdbg_cli.common.errors import DumpError, UserError, one_line
-from tfdbg_cli.dumps.dump import Datum, Dump, bound
+from tfdbg_cli.dumps.dump import Datum, Dump, bound, is_only_nonfinite
 from tfdbg_cli.filters.origins import left_out
 
 __all__ = ["COMMANDS"]
@@ -58,7 +58,7 @@ def _select(context: Context, arguments: argparse.Namespace) -> _Selection:
     exclude = _regex(arguments.filter_exclude_node_names, "-fenn")
     predicate = None
     if arguments.tensor_filter:
-        predicate = bound(context.filters.predicate(arguments.tensor_filter), dump)
+        predicate = context.filters.predicate(arguments.tensor_filter)
     data = dump.data()
     found: list[Datum] = []
     failures: list[str] = []
@@ -66,29 +66,43 @@ def _select(context: Context, arguments: argparse.Namespace) -> _Selection:
         found = data if arguments.views else [datum for datum in data if not datum.is_view]
         return _Selection(found, len(data) - len(found), failures)
     hidden = 0
-    for datum in data:
-        if node is not None and not node.search(datum.node_name):
-            continue
-        if exclude is not None and exclude.search(datum.node_name):
-            continue
-        if op is not None and not op.search(dump.op_type(datum.node_name)):
-            continue
-        try:
-            if dtype is not None and not dtype.search(datum.dtype):
+
+    def failed(datum: Datum, error: Exception) -> None:
+        if not isinstance(error, DumpError):
+            failures.append(f"{datum.tensor_name}: {one_line(error)}")
+        elif not dump.warnings:  # most dumps have said it themselves
+            failures.append(f"{datum.tensor_name}: {error}")
+
+    def chosen() -> Iterator[Datum]:
+        nonlocal hidden
+        for datum in data:
+            if node is not None and not node.search(datum.node_name):
+                continue
+            if exclude is not None and exclude.search(datum.node_name):
+                continue
+            if op is not None and not op.search(dump.op_type(datum.node_name)):
+                continue
+            try:
+                if dtype is not None and not dtype.search(datum.dtype):
+                    continue
+            except Exception as error:
+                failed(datum, error)
                 continue
             if datum.is_view and not arguments.views:
                 hidden += 1
                 continue
-            if predicate is not None and not predicate(datum, dump.value(datum)):
-                continue
-        except DumpError as error:
-            if not dump.warnings:  # most dumps have said it themselves
-                failures.append(f"{datum.tensor_name}: {error}")
-            continue
+            yield datum
+
+    if predicate is None:
+        return _Selection(list(chosen()), hidden, failures)
+    asked = dump.maybe_nonfinite(chosen()) if is_only_nonfinite(predicate) else chosen()
+    predicate = bound(predicate, dump)
+    for datum in asked:
+        try:
+            if predicate(datum, dump.value(datum)):
+                found.append(datum)
         except Exception as error:
-            failures.append(f"{datum.tensor_name}: {one_line(error)}")
-            continue
-        found.append(datum)
+            failed(datum, error)
     return _Selection(found, hidden, failures)
 
 

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from tfdbg_cli.common.errors import DumpError, UserError
+from tfdbg_cli.common.garbage import collector_paused
 from tfdbg_cli.dumps.dump import Datum, Dump, RunError, RunInfo
 from tfdbg_cli.dumps.feeds import LazyFeeds
 from tfdbg_cli.dumps.files import read_file
 from tfdbg_cli.dumps.graph import Graph, parse_tensor_name
 from tfdbg_cli.dumps.profile import Profile
 from tfdbg_cli.dumps.proto.graph_def import graph_of, parse_graph_def
-from tfdbg_cli.dumps.run_folder.json_fields import Fields, fail, is_size, parse_json
+from tfdbg_cli.dumps.run_folder.json_fields import (
+    LARGEST,
+    Fields,
+    fail,
+    is_size,
+    parse_json,
+    parse_lines,
+)
 from tfdbg_cli.dumps.run_folder.profile_file import PROFILE_FILE, read_profile
 from tfdbg_cli.dumps.run_folder.safetensors_part import dtype_of_stored, read_header
-from tfdbg_cli.dumps.run_folder.tensors import Record, RunFolderDatum, Stored
+from tfdbg_cli.dumps.run_folder.tensors import Record, RunFolderDatum, Stored, plain_datum
 from tfdbg_cli.dumps.run_folder.writer import (
     FORMAT,
     FRAMES_FILE,
@@ -60,17 +69,22 @@ class RunFolderDump(Dump):
         self._is_graph_read = False
         self._run = self._read_run()
         self._feeds: dict[str, Stored] = {}
-        placed: list[tuple[int, RunFolderDatum]] = []
-        for line, position, record in self._records():
-            datum = self._take(line, record)
-            if datum is not None:
-                placed.append((position, datum))
-        stored = {position: datum._stored for position, datum in placed}
-        for each in stored.values():
-            if each.place is not None:
-                each.base = stored.get(each.place["of"]) if is_size(each.place["of"]) else None
-        placed.sort(key=lambda pair: pair[0])
-        self._tensors = [datum for _, datum in placed]
+        positions: list[int] = []
+        self._tensors: list[RunFolderDatum] = []
+        with collector_paused():
+            for line, position, record in self._records():
+                datum = self._take(line, record)
+                if datum is not None:
+                    positions.append(position)
+                    self._tensors.append(datum)
+        if any(datum._stored.place is not None for datum in self._tensors):
+            stored = dict(zip(positions, (datum._stored for datum in self._tensors), strict=True))
+            for each in stored.values():
+                if each.place is not None:
+                    each.base = stored.get(each.place["of"]) if is_size(each.place["of"]) else None
+        if any(first > second for first, second in itertools.pairwise(positions)):
+            order = sorted(range(len(positions)), key=positions.__getitem__)
+            self._tensors = [self._tensors[at] for at in order]
         self._check_files()
 
     def _report(self, line: str) -> None:
@@ -121,19 +135,20 @@ class RunFolderDump(Dump):
         """The tensors of the index, with the numbers of their lines and their positions."""
         path = self._path(INDEX_FILE)
         try:
-            lines = bytes(read_file(path, self._root)).splitlines()
+            data = bytes(read_file(path, self._root))
         except DumpError as error:
             self._report(error.message)
             yield from self._records_of_parts()
             return
         tensors = feeds = damaged = 0
-        for number, line in enumerate(lines, 1):
+        for number, record in parse_lines(data):
             try:
-                record = parse_json(line)
                 if "format" in record:
                     continue
-                position = Fields(record, fail).number("n", -1)
-            except (ValueError, TypeError):
+                position = record.get("n", -1)
+                if type(position) is not int or not 0 <= position < LARGEST:
+                    position = Fields(record, fail).number("n", -1)
+            except (ValueError, TypeError, AttributeError):
                 damaged += 1
                 self._report(f"{path} is damaged: line {number} is left out.")
                 continue
@@ -143,7 +158,7 @@ class RunFolderDump(Dump):
         missing = self._run.size("tensors") - tensors
         if missing > damaged:
             self._report(f"{path} is damaged: {missing} tensors are missing.")
-        if not tensors and not feeds and (damaged or not lines):
+        if not tensors and not feeds and (damaged or not data):
             self._report(f"{path} names no tensor.")
             yield from self._records_of_parts()
 
@@ -175,6 +190,9 @@ class RunFolderDump(Dump):
 
     def _take(self, line: int, record: Record) -> RunFolderDatum | None:
         """The tensor of a line; ``None`` for a feed, which is kept, and for a damaged line."""
+        datum = plain_datum(self._root, record, self._report)
+        if datum is not None:
+            return datum
         try:
             stored = Stored(self._root, record)
             if "feed" not in record:
@@ -208,6 +226,14 @@ class RunFolderDump(Dump):
 
     def _make_data(self) -> list[Datum]:
         return list(self._tensors)
+
+    def maybe_nonfinite(self, data: Iterable[Datum]) -> Iterator[Datum]:
+        """Those that aren't known to be finite by the counts of the index."""
+        return (
+            datum
+            for datum in data
+            if not isinstance(datum, RunFolderDatum) or datum.health is None or any(datum.health)
+        )
 
     def graph(self) -> Graph | None:
         if not self._is_graph_read:
@@ -319,13 +345,11 @@ class RunFolderDump(Dump):
         return Profile() if PROFILE_FILE in self._run.table("files", is_size) else None
 
     def op_type(self, node_name: str) -> str:
-        found = super().op_type(node_name)
-        if found:
-            return found
+        # The index tells it as well: the graph need not be read for a list of tensors.
         for datum in self.by_node(node_name):
             if isinstance(datum, RunFolderDatum) and datum.op_type:
                 return datum.op_type
-        return ""
+        return super().op_type(node_name)
 
 
 def _frame(value: Any) -> Frame | None:

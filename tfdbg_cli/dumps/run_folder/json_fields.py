@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
-__all__ = ["Fields", "fail", "is_size", "parse_json"]
+__all__ = ["LARGEST", "Fields", "fail", "is_size", "parse_json", "parse_lines"]
 
-# Nothing that is counted or measured needs more; what is larger breaks arithmetic far away.
-_LARGEST = 1 << 62
+#: Nothing that is counted or measured needs more; what is larger breaks arithmetic far away.
+LARGEST = 1 << 62
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -24,8 +25,41 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("it is nested too deep") from None
 
 
+_decode = json.JSONDecoder().raw_decode
+
+
+def parse_lines(data: bytes) -> Iterator[tuple[int, Any]]:
+    """What the lines of a file say, each a JSON text of its own, with their numbers from 1.
+
+    A line that is none is given as the `ValueError` that says so.
+    """
+    lines: list[str | bytes]
+    try:
+        lines = [*data.decode().split("\n")]
+    except UnicodeDecodeError:
+        lines = [*data.split(b"\n")]
+    count = len(lines) if lines[-1] else len(lines) - 1
+    for number, line in enumerate(itertools.islice(lines, count), 1):
+        if isinstance(line, str):
+            try:
+                found, end = _decode(line)
+            except (ValueError, RecursionError):
+                end = -1
+            if end == len(line):
+                yield number, found
+                continue
+        yield number, _parsed(line)
+
+
+def _parsed(line: str | bytes) -> Any:
+    try:
+        return parse_json(line)
+    except ValueError as error:
+        return error
+
+
 def _is_number(value: Any) -> bool:
-    return type(value) is int and abs(value) < _LARGEST
+    return type(value) is int and abs(value) < LARGEST
 
 
 def is_size(value: Any) -> bool:
@@ -133,6 +167,6 @@ def _are_sizes(value: Any) -> bool:
         if not is_size(each):
             return False
         product *= max(each, 1)
-        if product >= _LARGEST:
+        if product >= LARGEST:
             return False
     return True

@@ -13,10 +13,10 @@ from typing import Any, Self
 import numpy as np
 
 from tfdbg_cli.common.errors import DumpError, one_line
-from tfdbg_cli.dumps.dtypes import count_bad
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto, RunInfo
 from tfdbg_cli.dumps.feeds import as_tensor, is_text
 from tfdbg_cli.dumps.files import Chunk, make_folder, write_error, write_file
+from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.profile import Profile
 from tfdbg_cli.dumps.proto.graph_def import graph_chunks, node_def_of

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tfdbg_cli.common.errors import DumpError
-from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto, Predicate, bound
+from tfdbg_cli.dumps.dump import (
+    Datum,
+    InconvertibleTensorProto,
+    Predicate,
+    bound,
+    is_only_nonfinite,
+)
 from tfdbg_cli.dumps.tfdbg_dir.datum import DebugTensorDatum, DeviceFolder
 from tfdbg_cli.dumps.tfdbg_dir.events import (
     CoreMetadata,
@@ -243,15 +249,18 @@ class DebugDumpDir(GraphQueries):
         if device_name is not None:
             self._folder(device_name)
         start = re.compile(exclude_node_names) if exclude_node_names else None
+        data: Iterable[Datum] = (
+            datum
+            for datum in self.data()
+            if (device_name is None or datum.device_name == device_name)
+            and (exclude is None or not exclude.search(datum.node_name))
+            and (start is None or not start.match(datum.node_name))
+        )
+        if is_only_nonfinite(predicate):
+            data = self.maybe_nonfinite(data)
         predicate = bound(predicate, self)
         found: list[Datum] = []
-        for datum in self.data():
-            if device_name is not None and datum.device_name != device_name:
-                continue
-            if exclude is not None and exclude.search(datum.node_name):
-                continue
-            if start is not None and start.match(datum.node_name):
-                continue
+        for datum in data:
             if self._passes(datum, predicate, on_error):
                 found.append(datum)
                 if first_n > 0 and len(found) >= first_n:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tfdbg_cli.common.errors import DumpError
-from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto, RunInfo
+from tfdbg_cli.common.garbage import collector_paused
+from tfdbg_cli.dumps.dump import (
+    Datum,
+    Dump,
+    InconvertibleTensorProto,
+    RunInfo,
+    number_executions,
+)
 from tfdbg_cli.dumps.elements import tensor_name_of
 from tfdbg_cli.dumps.feeds import LazyFeeds
 from tfdbg_cli.dumps.graph import Graph, node_name_of
@@ -17,8 +24,10 @@ from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.dumps.tfdbg_dir.datum import (
     DebugTensorDatum,
     DeviceFolder,
+    name_empty_files,
     scan_device_folder,
     scan_root,
+    sort_by_time,
 )
 from tfdbg_cli.dumps.tfdbg_dir.events import (
     CoreMetadata,
@@ -29,11 +38,13 @@ from tfdbg_cli.dumps.tfdbg_dir.events import (
 from tfdbg_cli.dumps.tfdbg_dir.names import (
     CORE_METADATA_PREFIX,
     FEED_KEYS_INFO,
+    FEED_PREFIX,
     FETCHES_INFO,
     METADATA_PREFIX,
     parse_feed_node_name,
 )
 from tfdbg_cli.dumps.tfdbg_dir.partition import DeviceGraph, user_graph
+from tfdbg_cli.dumps.tfdbg_dir.screening import maybe_nonfinite
 from tfdbg_cli.dumps.tfdbg_dir.validation import causality_problems
 
 __all__ = ["DirectoryDump"]
@@ -68,6 +79,8 @@ class DirectoryDump(Dump):
         self._validate = validate
         self._reported: set[str] = set()
         self._unnamed = 0
+        self._are_sizes_known = False
+        self._renamed: list[Datum] = []
         self._graphs: dict[str, DeviceGraph] | None = None
         self._merged: Graph | None = None
         self._python_graph: Any = None
@@ -79,26 +92,43 @@ class DirectoryDump(Dump):
         for entry in files:
             self._read_info(entry.name, entry.path)
         self._devices: dict[str, DeviceFolder] = {}
-        for path in folders:
-            folder = scan_device_folder(path, self._report)
-            self._devices[folder.name] = folder
+        with collector_paused():
+            for path in folders:
+                folder = scan_device_folder(path, self._report)
+                self._devices[folder.name] = folder
         self._keys: dict[str, dict[str, list[DebugTensorDatum]]] | None = None
         self._dumped: set[tuple[str, int]] | None = None
         self._feeds: dict[str, list[tuple[str, int]]] | None = None
 
     # Reading.
 
+    @property
+    def warnings(self) -> list[str]:
+        """One line for each part that is missing or damaged.
+
+        Which files are empty is found when somebody asks: the system is asked for each.
+        """
+        if not self._are_sizes_known:
+            self._are_sizes_known = True
+            for folder in self._devices.values():
+                name_empty_files(folder.data, self._report)
+        return self._warnings
+
+    @warnings.setter
+    def warnings(self, lines: list[str]) -> None:
+        self._warnings = lines
+
     def _report(self, line: str) -> None:
         if line in self._reported:
             return
         self._reported.add(line)
         if len(self._reported) <= _NAMED:
-            self.warnings.append(line)
+            self._warnings.append(line)
             return
         if self._unnamed:
-            self.warnings.pop()
+            self._warnings.pop()
         self._unnamed += 1
-        self.warnings.append(f"{self._unnamed} more problems of this kind in {self._root}.")
+        self._warnings.append(f"{self._unnamed} more problems of this kind in {self._root}.")
 
     def _read_info(self, name: str, path: str) -> None:
         try:
@@ -179,15 +209,17 @@ class DirectoryDump(Dump):
     def _all_data(self) -> list[DebugTensorDatum]:
         data = [datum for folder in self._devices.values() for datum in folder.data]
         if len(self._devices) > 1:
-            data.sort(key=lambda datum: datum.order)
+            sort_by_time(data)
         return data
 
     def _feed_of(self, arg_node: str) -> tuple[str, int] | None:
         """The tensor that a feed node stands for, unless that tensor was dumped itself."""
+        fed = parse_feed_node_name(arg_node)
+        if fed is None:
+            return None
         if self._dumped is None:
             self._dumped = {(datum.node_name, datum.output_slot) for datum in self._all_data()}
-        fed = parse_feed_node_name(arg_node)
-        return fed if fed is not None and fed not in self._dumped else None
+        return fed if fed not in self._dumped else None
 
     def _feed_nodes(self) -> dict[str, list[tuple[str, int]]]:
         """User's node -> the feed nodes for it, with the slots that they feed."""
@@ -245,11 +277,23 @@ class DirectoryDump(Dump):
     # The face of every dump.
 
     def _make_data(self) -> list[Datum]:
-        data: list[Datum] = []
-        for datum in self._all_data():
-            fed = self._feed_of(datum.node_name)
-            data.append(datum if fed is None else datum.renamed(*fed))
+        found = self._all_data()
+        data: list[Datum] = [*found]
+        for at, datum in enumerate(found):
+            if datum.node_name.startswith(FEED_PREFIX):
+                fed = self._feed_of(datum.node_name)
+                if fed is not None:
+                    data[at] = renamed = datum.renamed(*fed)
+                    self._renamed.append(renamed)
         return data
+
+    def _number(self, data: list[Datum]) -> None:
+        # The others were numbered where they were listed.
+        number_executions(self._renamed)
+
+    def maybe_nonfinite(self, data: Iterable[Datum]) -> Iterator[Datum]:
+        """The elements of many small files are judged at once."""
+        return maybe_nonfinite(data)
 
     def graph(self) -> Graph | None:
         graphs = self._load_graphs()

@@ -13,6 +13,7 @@ __all__ = [
     "CORE_METADATA_PREFIX",
     "DEVICE_PREFIX",
     "FEED_KEYS_INFO",
+    "FEED_PREFIX",
     "FETCHES_INFO",
     "GRAPH_PREFIX",
     "METADATA_PREFIX",
@@ -39,6 +40,8 @@ FETCHES_INFO = "_tfdbg_fetches_info_"
 FEED_KEYS_INFO = "_tfdbg_feed_keys_info_"
 
 _DUMP_NAME = re.compile(r"(.+)_([0-9]+)_([^_]+)_([0-9]+)(?:-([0-9]+))?", re.DOTALL)
+#: How the names of nodes begin that stand for what was fed.
+FEED_PREFIX = "_arg_"
 _FEED_NODE = re.compile(r"_arg_(.+)_([0-9]+)_([0-9]+)", re.DOTALL)
 _CANONICAL_DEVICE = re.compile(r"/job:[^/:]+/replica:\d+/task:\d+/device:[^/:]+:\d+")
 _DEVICE_PIECE = re.compile(r"device_(.+)_(\d+)")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from tfdbg_cli.common.errors import UserError
@@ -45,6 +47,24 @@ class _Patch:
         return True
 
 
+class _Made(NamedTuple):
+    """What stands for an attribute, to be used again.
+
+    Attributes:
+        original: what stood there.
+        make: has made it of that.
+        value: it.
+    """
+
+    original: Any
+    make: Callable[[Any], Any]
+    value: Any
+
+    def is_for(self, original: Any, make: Callable[[Any], Any]) -> bool:
+        """Whether it is what would be made now."""
+        return original is self.original and make == self.make
+
+
 # What lies on top of each other, the lowest first: of two patches of ours the lower one may be
 # taken back first, and is gone when the upper one is.
 _stacks: dict[_Place, list[_Patch]] = {}
@@ -70,6 +90,57 @@ def _take_back(patch: _Patch) -> None:
             _stacks.pop(place, None)
 
 
+# The constant that stands for what a redirected function calls.
+_INSTEAD = "tfdbg_cli: what is called instead"
+
+
+def _redirected(self: Any, *args: Any, **kwargs: Any) -> Any:
+    instead: Any = "tfdbg_cli: what is called instead"
+    return instead(self, *args, **kwargs)
+
+
+class _Redirection:
+    """A function and the code that it has instead of its own, for as long as that is on.
+
+    Attributes:
+        function: a method that takes any arguments.
+        before: its own code.
+        code: what it has instead.
+        copy: a function with its own code: the code of a frame is that of its function.
+        is_on: whether nobody has taken it back.
+    """
+
+    def __init__(self, function: FunctionType, make: Callable[[Any], Any]) -> None:
+        self.function = function
+        self.before = function.__code__
+        self.copy = FunctionType(
+            self.before, function.__globals__, function.__name__, function.__defaults__
+        )
+        self.copy.__kwdefaults__ = function.__kwdefaults__
+        self.copy.__qualname__ = function.__qualname__
+        ours = make(self.copy)
+        template = _redirected.__code__
+        constants = (ours if item == _INSTEAD else item for item in template.co_consts)
+        self.code = template.replace(co_consts=(*constants,), co_name=self.before.co_name)
+        self.is_on = False
+        _redirections[id(self.code)] = self
+
+    def put(self) -> None:
+        """From now on."""
+        self.is_on = True
+        self.function.__code__ = self.code
+
+    def take_back(self) -> None:
+        """As it was; if somebody has put something on top, as soon as that is taken back."""
+        self.is_on = False
+        while (top := _redirections.get(id(self.function.__code__))) and not top.is_on:
+            self.function.__code__ = top.before
+
+
+# By the ids of their codes, which live as long as they.
+_redirections: dict[int, _Redirection] = {}
+
+
 class PatchSet:
     """What is replaced together and taken back together.
 
@@ -83,6 +154,8 @@ class PatchSet:
     def __init__(self, framework: str) -> None:
         self._framework = framework
         self._undo: list[Callable[[], None]] = []
+        self._redirections: dict[FunctionType, _Redirection] = {}
+        self._made: dict[tuple[Any, str], _Made] = {}
 
     def __bool__(self) -> bool:
         return bool(self._undo)
@@ -118,13 +191,46 @@ class PatchSet:
         if original is _MISSING:
             raise UserError(f"{self._framework} has no {_title(owner)}.{name}.")
         before = vars(owner).get(name, _MISSING)
-        made = make(original)
-        if wraps:
-            made = functools.wraps(original)(made)
-        value = staticmethod(made) if isinstance(before, staticmethod) else made
+        known = self._made.get((owner, name))
+        if known is not None and known.is_for(original, make):
+            value = known.value
+        else:
+            made = make(original)
+            if wraps:
+                made = functools.wraps(original)(made)
+            value = staticmethod(made) if isinstance(before, staticmethod) else made
+            self._made[owner, name] = _Made(original, make, value)
         patch = _Patch(owner, name, value, before)
         _put(patch)
-        return self._add(lambda: _take_back(patch))
+        return self._add(functools.partial(_take_back, patch))
+
+    def redirect(
+        self, function: Any, make: Callable[[Any], Any], also: Callable[[CodeType], None]
+    ) -> bool:
+        """Let a method do something else, where it is: the class that has it isn't touched.
+
+        A class whose attribute is replaced, and every class below it, forgets what is known of its
+        methods. Where a thing is done and undone at each step of a program, that costs more than
+        the thing.
+
+        Args:
+            function: the method.
+            make: gets a function that does what it did, and makes what is to be called instead.
+                What it has made is used again the next time.
+            also: is told of the code that it has then, the first time.
+
+        Returns:
+            Whether it can be done: it takes any arguments and has no variables of functions around.
+        """
+        if type(function) is not FunctionType or not _can_be_redirected(function.__code__):
+            return False
+        known = self._redirections.get(function)
+        if known is None or function.__code__ is not known.before:
+            known = self._redirections[function] = _Redirection(function, make)
+            also(known.code)
+        known.put()
+        self._add(known.take_back)
+        return True
 
     def also(self, do: Callable[[], None], undo: Callable[[], None]) -> Callable[[], None]:
         """Do something else that belongs to it; returns its way back, as `replace` does."""
@@ -145,9 +251,24 @@ class PatchSet:
         return once
 
     def _undo_from(self, count: int) -> None:
-        with contextlib.ExitStack() as stack:  # one that fails doesn't keep the others from it
-            for undo in self._undo[count:]:
-                stack.callback(undo)
+        try:
+            while len(self._undo) > count:
+                self._undo[-1]()
+        finally:
+            if len(self._undo) > count:  # one that fails doesn't keep the others from it
+                self._undo_from(count)
+
+
+def _can_be_redirected(code: CodeType) -> bool:
+    """Whether another code can stand for one: for the same arguments, with the same cells."""
+    template = _redirected.__code__
+    shape = ("co_argcount", "co_posonlyargcount", "co_kwonlyargcount")
+    takes_all = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    return (
+        not code.co_freevars
+        and takes_all == inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+        and all(getattr(code, name) == getattr(template, name) for name in shape)
+    )
 
 
 def _title(owner: Any) -> str:

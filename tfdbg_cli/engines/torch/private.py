@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import inspect
 import operator
 import os
 import sys
@@ -175,6 +176,8 @@ _included_keys: Callable[[], Any] = _step("_dispatch_tls_local_include_set")
 _excluded_keys: Callable[[], Any] = _step("_dispatch_tls_local_exclude_set")
 #: Inference mode on or off.
 inference_mode: Callable[[bool], Any] = _step("_InferenceMode")
+#: Whether `quiet` isn't on.
+is_function_enabled: Callable[[], bool] = _step("_is_torch_function_enabled")
 #: Undoes `quiet`.
 without_quiet: Callable[[], Any] = _step("_EnableTorchFunction")
 _gradients: tuple[tuple[Callable[[], bool], Callable[[bool], Any]], ...] = (
@@ -199,10 +202,20 @@ def gradient_state() -> list[bool]:
     return [get() for get, _ in _gradients]
 
 
+def has_gradients() -> bool:
+    """Whether all of them are noted, as on a new thread."""
+    return all(get() for get, _ in _gradients)
+
+
 def put_gradient_state(state: list[bool]) -> None:
     """Let it be as `gradient_state` has found it."""
     for (_, put), value in zip(_gradients, state, strict=True):
         put(value)
+
+
+def has_saved_hooks() -> bool:
+    """Whether there are hooks for tensors that autograd saves; no if nobody knows."""
+    return _top_saved(True) is not None
 
 
 def take_saved_hooks() -> list[Any]:
@@ -319,7 +332,11 @@ def keep_out(function: Callable[..., Any]) -> None:
     Where it can't be told, it compiles that frame as well.
     """
     assert isinstance(function, FunctionType)
-    code = function.__code__
+    keep_out_code(function.__code__)
+
+
+def keep_out_code(code: CodeType) -> None:
+    """As `keep_out`, of any function that has this code."""
     skip = getattr(_frames, "skip_code", None)  # in older versions
     if skip is not None:
         skip(code)
@@ -417,6 +434,19 @@ def recompute_codes() -> Iterator[CodeType]:
     hooks = code_of("torch.utils.checkpoint", "_checkpoint_hook", "__init__")
     for inner in hooks.co_consts if hooks is not None else ():
         if isinstance(inner, CodeType) and inner.co_name == "unpack_hook":
+            yield inner
+
+
+def training_codes() -> Iterator[CodeType]:
+    """The code that makes a backward pass or a step, as far as it is known."""
+    step = getattr(getattr(torch.amp, "GradScaler", None), "step", None)
+    for function in (torch.autograd.backward, torch.autograd.grad, step):
+        code = getattr(inspect.unwrap(function), "__code__", None) if function else None
+        if code is not None:  # of what is there when nobody has put anything on top
+            yield code
+    hook = code_of("torch.optim.optimizer", "Optimizer", "profile_hook_step")
+    for inner in hook.co_consts if hook is not None else ():
+        if isinstance(inner, CodeType):
             yield inner
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tfdbg_cli.commands.context import compile_regex
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, bound
+from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, bound, is_only_nonfinite
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.sessions.offline.survey import Survey, SurveyedRun
@@ -121,6 +121,7 @@ def _first(
         exclude: nodes that don't count.
     """
     failures: list[str] = []
+    is_quick = is_only_nonfinite(predicate)
     predicate = bound(predicate, dump)
     measurements = Measurements.of(dump)
 
@@ -130,9 +131,12 @@ def _first(
             return known.health is not None and known.health.bad > 0
         return bool(predicate(datum, dump.value(datum)))
 
-    for datum in dump.data():
-        if exclude is not None and exclude.search(datum.node_name):
-            continue
+    data: Iterable[Datum] = (
+        datum for datum in dump.data() if exclude is None or not exclude.search(datum.node_name)
+    )
+    if is_quick:
+        data = dump.maybe_nonfinite(data)
+    for datum in data:
         try:
             passed = passes(datum)
         except Exception as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -224,10 +224,14 @@ def _count_bad(
     """
     measurements = Measurements.of(dump)
     bad = unreadable = 0
-    for datum in data:
-        if datum.is_view:
-            continue
-        check()
+
+    def checked() -> Iterator[Datum]:
+        for datum in data:
+            if not datum.is_view:
+                check()
+                yield datum
+
+    for datum in dump.maybe_nonfinite(checked()) if reads_values else checked():
         known = measurements.peek(datum, numbers=False)
         if known is not None:
             bad += known.health is not None and known.health.bad > 0

@@ -89,9 +89,13 @@ class Names:
 
     The first module that is called from outside of any other and owns parameters is the main one:
     its name is left out. Others have the name that the user's code has for them in front.
+
+    Args:
+        has_tensors: whether anybody asks for names of parameters and buffers.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_tensors: bool = True) -> None:
+        self._has_tensors = has_tensors
         self._modules: dict[int, ModuleName] = {}
         self._tensors: dict[int, Leaf] = {}
         self._main: weakref.ref[torch.nn.Module] | None = None
@@ -169,7 +173,8 @@ class Names:
             known = self._modules.get(id(module))
             if known is None or known.reference() is not module:
                 known = self._modules[id(module)] = ModuleName(module, at, is_wrapper)
-            self._add_tensors(known.path, module)
+            if self._has_tensors:
+                self._add_tensors(known.path, module)
 
     def _add_tensors(self, path: str, module: torch.nn.Module) -> None:
         for tensors, op_type in (

@@ -18,7 +18,13 @@ from torch.optim import Optimizer
 
 from tfdbg_cli.engines.kit.patches import PatchSet
 from tfdbg_cli.engines.torch.around.compiled import aside, is_inside, is_product
-from tfdbg_cli.engines.torch.private import NAMES, OPTIMIZER_MADE, keep_out, know_call
+from tfdbg_cli.engines.torch.private import (
+    NAMES,
+    OPTIMIZER_MADE,
+    keep_out,
+    keep_out_code,
+    know_call,
+)
 from tfdbg_cli.engines.torch.runs.keras_steps import KerasSteps
 
 if TYPE_CHECKING:
@@ -179,6 +185,18 @@ class Patches:
             self._calls.replace(torch.nn.Module, "__call__", _aside(self._module_call))
             ours = torch.nn.Module.__call__
             self._calls.also(lambda: know_call(call, ours), lambda: know_call(ours, call))
+
+    def see_calls(self) -> None:
+        """The same for a while that is over soon, and comes again.
+
+        Raises:
+            UserError: as `install_calls`.
+        """
+        if self._calls:
+            return
+        call = torch.nn.Module.__call__
+        if not self._calls.redirect(call, _aside(self._module_call), keep_out_code):
+            self.install_calls()
 
     def undo(self) -> None:
         """Put back what is still ours."""

@@ -22,7 +22,7 @@ from tfdbg_cli.engines.torch.runs.runs import RunPosition
 from tfdbg_cli.engines.torch.stepping.modules import TorchModuleCalls
 from tfdbg_cli.engines.torch.stepping.op_gate import Ended, OpGate
 from tfdbg_cli.engines.torch.stepping.prompted import away
-from tfdbg_cli.engines.torch.stepping.scopes import ScopedLevel
+from tfdbg_cli.engines.torch.stepping.scopes import ScopedLevel, is_inside_modules
 from tfdbg_cli.engines.torch.stepping.stepper import TorchStepper
 from tfdbg_cli.engines.torch.stepping.thread_state import apart
 from tfdbg_cli.stepping.coroutine import Coroutine
@@ -67,7 +67,7 @@ class SteppedCall:
         watcher, names = self._watch(owner, scopes)
         self._watcher = watcher
         self._sees_all = scopes is None
-        self._is_blind = scopes is not None and not scopes
+        self._sees_calls_only = isinstance(watcher, ScopedLevel) and watcher.sees_calls_only
         self._strand = Coroutine(self._body)
         self._passage = OpGate(self._watcher.recorder.ops, self._pause)
         self._modules = TorchModuleCalls(
@@ -75,11 +75,13 @@ class SteppedCall:
             self._strand,
             owner,
             names,
-            self._runs.around_module,
-            watcher.watches if isinstance(watcher, ScopedLevel) else _always,
+            *self._seen_calls(watcher),
         )
         self._description = self._described(frame)
         self._go_back: Callable[[], None] | None = None
+        self._unwatch: Callable[[], None] | None = None
+        self._leave: Callable[[], None] = _nothing
+        self._is_left_alone = False
         self._place: Any = None
         self._stepper: weakref.ref[TorchStepper] | None = None
         self._unless_kept: weakref.finalize[..., TorchStepper] | None = None
@@ -89,7 +91,8 @@ class SteppedCall:
     ) -> tuple[FullLevel, Callable[[], Names]]:
         """What looks at the call, and the names of its modules."""
         # What was called before in this process has no say in the names of this call.
-        names = Names()
+        sees_all = scopes is None or not is_inside_modules(scopes)
+        names = Names(has_tensors=sees_all)
         is_named = owner is None
 
         def named() -> Names:
@@ -102,6 +105,17 @@ class SteppedCall:
         if scopes is None:
             return FullLevel(Watch(), named()), named
         return ScopedLevel(named() if scopes else names, scopes, owner), named
+
+    def _seen_calls(
+        self, watcher: FullLevel
+    ) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., bool]]:
+        """What is to be done around a call of a module, around one done again, and of which."""
+        around = self._runs.around_module
+        if not isinstance(watcher, ScopedLevel):
+            return around, around, _always
+        if self._sees_calls_only:
+            return watcher.around_module, _plainly, watcher.watches
+        return around, around, watcher.watches
 
     def _described(self, frame: FrameType | None) -> Description:
         function, args, kwargs = self._call
@@ -122,6 +136,7 @@ class SteppedCall:
             self._tell,
             self._conclude,
             self.abandon,
+            look_away=self._look_away if self._sees_calls_only else None,
             sees_all=self._sees_all,
         )
         made.modules = self._modules
@@ -139,6 +154,15 @@ class SteppedCall:
             self._passage.release()
             self._call = _nothing, (), {}
             self._description.forget()
+
+    def _look_away(self) -> None:
+        """Nobody asks for more: the rest of the call is none of ours."""
+        self._is_left_alone = True
+        if isinstance(self._watcher, ScopedLevel) and self._strand.is_started:
+            self._watcher.look_away()
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
 
     def _tell(self, command: str) -> Any:
         if self._go_back is None:
@@ -162,10 +186,8 @@ class SteppedCall:
     def _begin(self) -> None:
         runs = self._runs
         runs.counts[BLOCK] = self._description.number = runs.counts.get(BLOCK, 0) + 1
-        unpatch = self._program.watched(
-            self._program.patches.install_calls if self._is_blind else None
-        )
-        leave = self._program.patches.visit(self._modules)
+        if not self._is_left_alone:
+            self._watch_program()
         open_again = runs.set_aside()
         run = TorchRun(BLOCK, "X", self._description)
         run.is_call = True
@@ -174,8 +196,9 @@ class SteppedCall:
 
         def go_back() -> None:
             open_again()
-            leave()
-            unpatch()
+            self._leave()
+            if self._unwatch is not None:
+                self._unwatch()
 
         self._go_back = go_back
         made = self._stepper() if self._stepper is not None else None
@@ -183,6 +206,11 @@ class SteppedCall:
             # It keeps the call, and what that refers to: only as long as there is one.
             self._unless_kept = weakref.finalize(made, self.abandon)
             self._unless_kept.atexit = False
+
+    def _watch_program(self) -> None:
+        patches = self._program.patches
+        self._unwatch = self._program.watched(patches.see_calls if self._sees_calls_only else None)
+        self._leave = patches.visit(self._modules)
 
     def _end(self) -> None:
         """The call is over: the caller's runs are looked at again."""
@@ -198,7 +226,8 @@ class SteppedCall:
         for note in notes:
             watcher.recorder.note(note)
         if not self._sees_all:
-            watcher.recorder.stop()
+            if not self._is_left_alone:
+                watcher.recorder.stop()
             return Capture(ended.value, None, ended.error)
         capture = watcher.finish(ended.error)
         capture.value = ended.value
@@ -217,11 +246,20 @@ class SteppedCall:
         function, args, kwargs = self._call
         self._call = function, (), {}
         self._passage.begin()
+        if self._is_left_alone:
+            return self._ended(function, args, kwargs)
         watcher = self._watcher
         watcher.begin_run()
-        watcher.name_inputs(self._description.tensors)
+        if not self._sees_calls_only:
+            watcher.name_inputs(self._description.tensors)
         watcher.recorder.ops.passage = self._passage
         watcher.start()
+        try:
+            return self._ended(function, args, kwargs)
+        finally:
+            watcher.stop()
+
+    def _ended(self, function: Any, args: Any, kwargs: Any) -> Ended:
         try:
             return Ended(function(*args, **kwargs))
         except BaseException as error:
@@ -229,16 +267,18 @@ class SteppedCall:
                 raise  # it is given up: this is what ends it
             show_program_only(error)
             return Ended(None, error)
-        finally:
-            watcher.stop()
 
     def _pause(self, event: Any) -> str:
         with away(self._watcher.recorder):
             return str(self._strand.pause(event))
 
 
-def _always(module: Any) -> bool:
+def _always(module: Any, path: str | None) -> bool:
     return True
+
+
+def _plainly(original: Callable[..., Any], module: Any, args: Any, kwargs: Any) -> Any:
+    return original(module, *args, **kwargs)
 
 
 def _nothing() -> None:

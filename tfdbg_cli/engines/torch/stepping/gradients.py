@@ -106,6 +106,11 @@ class Gradients:
         return name == self._passing
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether something is to be done in the backward pass."""
+        return bool(self._hooks or self._given)
+
+    @property
     def unused(self) -> list[str]:
         """Tensors whose gradients were given and never came."""
         return list(self._given)

@@ -44,6 +44,7 @@ class TorchModuleCalls(ModuleCalls):
             they are called.
         names: makes the names.
         around: what else is to be done around a call.
+        again: the same for a call that a backward pass makes.
         watches: around which modules' calls.
     """
 
@@ -54,13 +55,15 @@ class TorchModuleCalls(ModuleCalls):
         root: torch.nn.Module | None,
         names: Callable[[], Names],
         around: Callable[..., Any],
-        watches: Callable[[torch.nn.Module], bool],
+        again: Callable[..., Any],
+        watches: Callable[[torch.nn.Module, str | None], bool],
     ) -> None:
         self._passage = passage
         self._strand = strand
         self._root = root
         self._make_names = names
         self._around = around
+        self._again = again
         self._watches = watches
         self._names: Names | None = None
         # The modules are kept, so that their ids are nobody else's.
@@ -72,33 +75,38 @@ class TorchModuleCalls(ModuleCalls):
         self._keeps_last = False
         self._ahead: dict[Spot, Any] = {}
         self._given: dict[int, weakref.ref[torch.Tensor]] = {}
+        self._is_at_rest = False
         #: What somebody waits for.
         self.goal: Spot | None = None
 
     # What `Patches` tells.
 
     def takes(self) -> bool:
-        """Whether a call that is made now is the program's, and none of a checkpoint's again."""
-        return self._strand.is_current and current_node() is None
+        """Whether a call that is made now is the program's."""
+        return self._strand.is_current
 
     def call(
         self, original: Callable[..., Any], module: torch.nn.Module, args: Any, kwargs: Any
     ) -> Any:
         """A call of the program's."""
+        if self._is_at_rest:
+            return original(module, *args, **kwargs)
+        if current_node() is not None:  # of a checkpoint, once more
+            return self._again(original, module, args, kwargs)
         known = self._calls.get(id(module))
         if known is None:
             known = self._calls[id(module)] = [module, 0, 0]
         number = known[1]
         known[1] = number + 1
-        call = None
+        call = path = None
         if self._root is None or self._is_wanted(module):
             call = _OpenCall(module, number)
             if self._root is None:
-                call.path = self._path(module)
-                call.path_number = self._numbers.get((call.path or "", INPUT), 0)
+                call.path = path = self._path(module)
+                call.path_number = self._numbers.get((path or "", INPUT), 0)
             args, kwargs = self._arrive(call, (args, kwargs))
         try:
-            if self._watches(module):
+            if self._watches(module, path):
                 output = self._around(original, module, args, kwargs)
             else:
                 output = original(module, *args, **kwargs)
@@ -118,6 +126,13 @@ class TorchModuleCalls(ModuleCalls):
         if goal is not None and (goal.module is module or goal.module is None):
             return True
         return bool(self._ahead) or self._kept is not None or self._passage.is_waiting
+
+    def rest(self) -> bool:
+        """Nobody drives the program any more; whether there is nothing left to be done for it."""
+        if self._ahead or self._kept is not None:
+            return False
+        self._is_at_rest = True
+        return True
 
     def _path(self, module: torch.nn.Module) -> str | None:
         names = self._names = self._names or self._make_names()

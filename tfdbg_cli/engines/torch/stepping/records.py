@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 
 __all__ = ["Recorded"]
+
+# The same few names are asked for again and again.
+_parsed = functools.lru_cache(maxsize=1024)(parse_tensor_name)
 
 
 class Recorded:
@@ -42,7 +46,7 @@ class Recorded:
 
     def find(self, name: str) -> OpOutput | None:
         """The output of this name, ``node:slot``; ``None``: there is none yet."""
-        node, slot = parse_tensor_name(name)
+        node, slot = _parsed(name)
         record = self._record(node)
         if record is None or self._is_open(record) or slot is None:
             return None
@@ -50,7 +54,7 @@ class Recorded:
 
     def resolve(self, name: str) -> str:
         """The name of a node, or of a tensor, that has an underscore in front; else as it is."""
-        node, _ = parse_tensor_name(name)
+        node, _ = _parsed(name)
         if self._record(node) is not None:
             return name
         return self._plain.get(node, node) + name[len(node) :]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import threading
+from collections.abc import Mapping
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -10,8 +13,12 @@ import torch
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.modes import remove_function_mode
-from tfdbg_cli.engines.torch.names.scopes import Names
+from tfdbg_cli.engines.torch.names.contexts import ThreadState
+from tfdbg_cli.engines.torch.names.scopes import Leaf, Names
+from tfdbg_cli.engines.torch.private import current_node, training_codes
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
+from tfdbg_cli.engines.torch.record.op_record import OpOutput, OpRecord
+from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 from tfdbg_cli.stepping.calls import paths_of
 
@@ -21,6 +28,11 @@ _NOTE = (
     "Only the ops were recorded that the trace block asks for by name; "
     "trace(..., keep=True) records all."
 )
+
+
+def is_inside_modules(scopes: frozenset[str]) -> bool:
+    """Whether all ops of some scopes are in the calls of modules, and none outside of all."""
+    return "" not in scopes
 
 
 class ScopedLevel(FullLevel):
@@ -42,15 +54,40 @@ class ScopedLevel(FullLevel):
         self._scoped = recorder
         recorder.note(_NOTE)
         self._is_blind = not scopes
+        #: Whether calls of modules are all that has to be seen of the program.
+        self.sees_calls_only = is_inside_modules(scopes)
+        self._paths = frozenset().union(*map(paths_of, scopes))
         self._wanted: set[int] | None = None
         if root is not None:
-            self._wanted = {id(names.at(path)) for scope in scopes for path in paths_of(scope)}
+            self._wanted = {id(names.at(path)) for path in self._paths}
 
-    def watches(self, module: torch.nn.Module) -> bool:
-        """Whether a call has to be told of: ops of it are recorded, or those around it are."""
-        if self._is_blind or self._wanted is None:
+    def watches(self, module: torch.nn.Module, path: str | None) -> bool:
+        """Whether a call has to be told of: ops of it are recorded, or those around it are.
+
+        Args:
+            module: that is called.
+            path: of the module, where there is no root.
+        """
+        if self._is_blind or self._scoped.is_in:
             return not self._is_blind
-        return self._scoped.is_in or id(module) in self._wanted
+        if self._wanted is not None:
+            return id(module) in self._wanted
+        return path in self._paths or not self.sees_calls_only
+
+    def look_away(self) -> None:
+        """Nothing more is to be recorded of the run that goes on."""
+        self._is_blind = True
+        self._scoped.look_away()
+
+    def around_module(self, original: Any, module: Any, args: Any, kwargs: Any) -> Any:
+        """A call of a module, where nothing else is seen of the program."""
+        self.enter_module(module)
+        output = None
+        try:
+            output = original(module, *args, **kwargs)
+        finally:
+            self.leave_module(module, output)
+        return output
 
     def enter_module(self, module: Any, arguments: Any = None) -> None:
         """As `FullLevel`, unless nothing is recorded."""
@@ -59,7 +96,7 @@ class ScopedLevel(FullLevel):
 
     def leave_module(self, module: Any, output: Any) -> None:
         """The call returns."""
-        if not self._is_blind:
+        if not self._is_blind or self._scoped.is_in:
             super().leave_module(module, output)
 
     def enter_phase(self, phase: str, owner: Any = None) -> None:
@@ -73,6 +110,49 @@ class ScopedLevel(FullLevel):
             super().leave_phase()
 
 
+class _ModuleOps(OpRecorder):
+    """Those of modules' forward passes alone, told by where they are called.
+
+    Nobody looks at backward passes and steps of optimizers: in the call of a module there is
+    hardly ever one.
+
+    Attributes:
+        is_closed: nobody asks for more.
+    """
+
+    is_closed = False
+
+    def begin(
+        self, op: Any, args: Any, kwargs: Mapping[str, Any], frame: FrameType | None
+    ) -> OpRecord | None:
+        """As `OpRecorder`."""
+        if self.is_closed or current_node() is not None or self._is_elsewhere(frame):
+            return None
+        return super().begin(op, args, kwargs, frame)
+
+    def _discover(
+        self, state: ThreadState, tensor: torch.Tensor, frame: FrameType | None
+    ) -> OpOutput:
+        """As `OpRecorder`, but what it is called is of no interest to anybody."""
+        name = f"input/{self._numbering.unnamed()}"
+        return self._leaf(tensor, Leaf(tensor, name, "Input"))
+
+    def _is_elsewhere(self, frame: FrameType | None) -> bool:
+        top = self.contexts.state().top
+        boundary, codes = top.frame if top is not None else None, _codes_of_training()
+        while frame is not None and frame is not boundary:
+            if id(frame.f_code) in codes:
+                return True
+            frame = frame.f_back
+        return False
+
+
+@functools.cache
+def _codes_of_training() -> Mapping[int, CodeType]:
+    """The code that makes a backward pass, or the step of an optimizer, by its id."""
+    return {id(code): code for code in training_codes()}
+
+
 class _ScopedRecorder(RunRecorder):
     """See `ScopedLevel`.
 
@@ -82,10 +162,19 @@ class _ScopedRecorder(RunRecorder):
     """
 
     def __init__(self, names: Names, scopes: frozenset[str]) -> None:
-        super().__init__(Watch(), names=names)
+        kind = _ModuleOps if is_inside_modules(scopes) else OpRecorder
+        super().__init__(Watch(), names=names, make_ops=kind)
         self._scopes = scopes
         self.is_in = False
         self.gap = 0
+
+    def look_away(self) -> None:
+        """Record no more. The program may be in an op, which puts the mode back at its end."""
+        self._scopes = frozenset()
+        self.ops.passage = None
+        if isinstance(self.ops, _ModuleOps):
+            self.ops.is_closed = True
+        PROCESS_PATCHES.leave(self)
 
     def _is_own_thread(self) -> bool:
         return threading.get_ident() == self._thread

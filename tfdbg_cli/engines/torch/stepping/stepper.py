@@ -46,6 +46,8 @@ class TorchStepper(SteppedRun):
         tell: gives the program the thread, with what it is to do, until it has something to say.
         conclude: the capture of the run at its end, with what is to be said in its dump.
         abandon: gives the run up while no step was done; ``None``: nobody can.
+        look_away: lets the program do the rest of the run as if there were no stepper; ``None``:
+            all of it is looked at.
         sees_all: no op is done that isn't a step.
     """
 
@@ -60,6 +62,7 @@ class TorchStepper(SteppedRun):
         tell: Callable[[str], Any],
         conclude: Callable[[Ended, Sequence[str]], Capture],
         abandon: Callable[[], None] | None = None,
+        look_away: Callable[[], None] | None = None,
         sees_all: bool = True,
     ) -> None:
         self._passage = passage
@@ -67,6 +70,7 @@ class TorchStepper(SteppedRun):
         self._tell = tell
         self._conclude = conclude
         self._abandon = abandon
+        self._look_away = look_away
         self._sees_all = sees_all
         self._recorded = Recorded(recorder, passage.is_open)
         self._changes = ProgramValues(self._recorded, passage)
@@ -180,7 +184,18 @@ class TorchStepper(SteppedRun):
         Where nothing has asked for more it stands still right after the op that has made it so: no
         other op has used its outputs. (`next` lets it go on to the next op.)
         """
+        if is_there is None:
+            self._rest()
         return self._go_on(is_there or never, only_ops=False)
+
+    def _rest(self) -> None:
+        """Nobody waits for anything any more."""
+        look_away, modules = self._look_away, self._modules
+        if look_away is None or self._overrides.values or self._gradients.is_waiting:
+            return
+        if self._ended is None and modules is not None and modules.rest():
+            self._look_away = None
+            look_away()
 
     def reach(self, tensor_name: str) -> bool:
         """The same, until there is a tensor."""
@@ -231,6 +246,7 @@ class TorchStepper(SteppedRun):
         if self._capture is not None:
             return self._capture
         try:
+            self._rest()
             self._begin()
             command = self.let_go()
             if self._ended is None:

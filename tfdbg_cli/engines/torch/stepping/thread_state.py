@@ -18,9 +18,14 @@ from tfdbg_cli.engines.torch.modes import (
 )
 from tfdbg_cli.engines.torch.private import (
     force_keys,
+    function_mode_count,
     gradient_state,
+    has_gradients,
+    has_saved_hooks,
     inference_mode,
+    is_function_enabled,
     local_keys,
+    modes_below,
     put_gradient_state,
     put_saved_hooks,
     take_saved_hooks,
@@ -41,6 +46,13 @@ def apart(*, fresh: bool) -> Iterator[None]:
         fresh: the other code begins as on a new thread, or has to put back a state of its own;
             otherwise it begins with the state of this one.
     """
+    if _is_as_new():
+        try:
+            yield
+        finally:
+            if not _is_as_new():
+                _renew()
+        return
     functions, modes, hooks = function_modes(), dispatch_modes(), take_saved_hooks()
     is_inference, gradients = torch.is_inference_mode_enabled(), gradient_state()
     keys = local_keys()
@@ -62,6 +74,40 @@ def apart(*, fresh: bool) -> Iterator[None]:
                 put_function_modes(functions)
                 put_dispatch_modes(modes)
                 put_saved_hooks(hooks)
+
+
+def _is_as_new() -> bool:
+    """Whether this thread's state is that of a new one: nearly always."""
+    included, excluded = local_keys()
+    return (
+        not function_mode_count()
+        and not modes_below()
+        and (included.raw_repr(), excluded.raw_repr()) == _raw_keys_of_a_new_thread()
+        and is_function_enabled()
+        and not torch.is_inference_mode_enabled()
+        and has_gradients()
+        and not has_saved_hooks()
+    )
+
+
+# What sets a state for as long as it lives.
+_lasting: list[Any] = []
+
+
+def _renew() -> None:
+    """Let it be so again: the other code has left something on for good."""
+    take_saved_hooks()
+    put_function_modes([])
+    put_dispatch_modes([])
+    for guard in (without_quiet(), inference_mode(False), force_keys(*_keys_of_a_new_thread())):
+        guard.__enter__()
+        _lasting.append(guard)
+
+
+@functools.cache
+def _raw_keys_of_a_new_thread() -> tuple[int, int]:
+    included, excluded = _keys_of_a_new_thread()
+    return included.raw_repr(), excluded.raw_repr()
 
 
 @functools.cache
