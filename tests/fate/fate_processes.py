@@ -138,7 +138,6 @@ class Processes:
             "PROMPT_TOOLKIT_NO_CPR": "1",
             "TF_CPP_MIN_LOG_LEVEL": "3",
             "HF_HUB_OFFLINE": "1",
-            "KINETO_LOG_LEVEL": "5",
             "OMP_NUM_THREADS": "1",
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
             "GRPC_ENABLE_FORK_SUPPORT": "0",

@@ -119,6 +119,9 @@ _IMPORTS = {
         "tf.disable_eager_execution()\n"
         "from tensorflow.core.protobuf import rewriter_config_pb2\n"
         "config = tf.ConfigProto()\n"
+        # Its errors' texts have the stack that made the node, from the launcher on.
+        "sys.excepthook = lambda kind, *_: print(kind.__name__, file=sys.stderr)\n"
+        "threading.excepthook = lambda args: print(args.exc_type.__name__, file=sys.stderr)\n"
         "config.graph_options.rewrite_options.disable_meta_optimizer = True\n"
         "config.graph_options.optimizer_options.opt_level = -1"
     ),

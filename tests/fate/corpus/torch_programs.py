@@ -186,6 +186,8 @@ with FlopCounterMode(display=False) as counter:
 print(counter.get_total_flops(), {str(k): v for k, v in counter.get_flop_counts()["Global"].items()})
 
 #%% profiler
+import os
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # it says when it begins
 from torch.profiler import ProfilerActivity, profile
 model = Net()
 with profile(activities=[ProfilerActivity.CPU]) as prof:
