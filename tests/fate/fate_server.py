@@ -6,11 +6,13 @@ The arguments are names of modules to import before the first request.
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import io
 import json
 import os
 import sys
+from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Any
 
@@ -62,7 +64,13 @@ def _program(path: str) -> None:
     filename = os.path.abspath(path)
     sys.path[0] = os.path.dirname(filename)
     main = ModuleType("__main__")
-    main.__dict__.update(__builtins__=__builtins__, __file__=filename, __annotations__={})
+    main.__dict__.update(
+        __builtins__=builtins,
+        __cached__=None,
+        __file__=filename,
+        __annotations__={},
+        __loader__=SourceFileLoader("__main__", filename),
+    )
     sys.modules["__main__"] = main
     with open(filename, encoding="utf-8") as file:
         code = compile(file.read(), filename, "exec", dont_inherit=True)
