@@ -104,11 +104,11 @@ run(4)
 def test_a_disabled_debugger_costs_nothing(tmp_path: Path) -> None:
     program = """\
 from tfdbg_cli.engines.numpy.session import Session
-before = Session.run.__code__, len(tf.session._interceptors)
+before = Session.run.__code__, len(tf.session.interceptors)
 tfdbg_cli.enable()
-assert len(tf.session._interceptors) == before[1] + 1
+assert len(tf.session.interceptors) == before[1] + 1
 tfdbg_cli.disable()
-assert (Session.run.__code__, len(tf.session._interceptors)) == before
+assert (Session.run.__code__, len(tf.session.interceptors)) == before
 run(1)
 """
     assert places(ran(tmp_path, program)) == ["did 1"]

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from tfdbg_cli.common.printable import printable
 
-__all__ = ["OwnDescriptor", "Streams", "TextSink", "is_terminal", "tell"]
+__all__ = ["OwnDescriptor", "Streams", "TextSink", "high_copy", "is_terminal", "tell"]
 
 # Where descriptors of our own begin: a program may count on the low ones.
 _FIRST = 100
@@ -31,7 +31,7 @@ class OwnDescriptor:
     """
 
     def __init__(self, number: int) -> None:
-        self._number = _copy(number)
+        self._number = high_copy(number)
         self._what = _identity(self._number)
         if hasattr(os, "register_at_fork"):
             _OWN.add(self)
@@ -64,7 +64,8 @@ class OwnDescriptor:
             self.close()
 
 
-def _copy(number: int) -> int:
+def high_copy(number: int) -> int:
+    """Another descriptor for the same, above those that a program counts on; -1: there is none."""
     try:
         import fcntl
 

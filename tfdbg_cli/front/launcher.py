@@ -188,6 +188,7 @@ def _run(
     engines: Sequence[str] | None,
 ) -> int:
     watch = EngineWatch(debugger, engines)
+    _keep_out_of_threads()
     # Registered before the program can register anything, so it runs last.
     atexit.register(watch.finish)
     watch.start()
@@ -231,9 +232,8 @@ def _own_status(debugger: Debugger) -> int:
     if debugger.store.has_failed or not queue.batch:
         return int(debugger.store.has_failed)
     if queue and not debugger.stops:
-        for thread in threading.enumerate():  # python waits for them, too
-            if not thread.daemon and thread is not threading.current_thread():
-                thread.join()
+        # Python does this next: a thread may bring a run, and pools end what waits for work here.
+        threading._shutdown()  # type: ignore[attr-defined]
     return int(queue.failed or (bool(queue) and not debugger.stops))
 
 
@@ -282,6 +282,27 @@ def _print_uncaught(error: BaseException) -> int:
 
 
 # Tracebacks without the debugger.
+
+
+def _keep_out_of_threads() -> None:
+    """What ends a thread is told without our frames too, whatever hook the program sets for it."""
+    make = getattr(threading, "_make_invoke_excepthook", None)  # private, of each thread's making
+    if make is None:
+        return
+
+    def make_without_us() -> Callable[[threading.Thread], None]:
+        tell_of: Callable[[threading.Thread], None] = make()
+
+        def without_us(thread: threading.Thread) -> None:
+            error = sys.exc_info()[1]
+            if error is not None:
+                remove_frames(error)
+            del error
+            tell_of(thread)
+
+        return without_us
+
+    threading._make_invoke_excepthook = make_without_us  # type: ignore[attr-defined]
 
 
 def remove_frames(error: BaseException) -> None:

@@ -12,8 +12,9 @@ import sys
 from dataclasses import dataclass, replace
 
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.streams import high_copy
 
-__all__ = ["BACKLOG", "Address", "bind", "connect", "is_listening", "parse_address"]
+__all__ = ["BACKLOG", "Address", "bind", "connect", "is_listening", "lifted", "parse_address"]
 
 _UNIX = "unix:"
 _PORT = re.compile(r"[0-9]{1,5}")
@@ -83,6 +84,15 @@ def parse_address(text: str) -> Address:
     if not _PORT.fullmatch(port) or int(port) > 65535 or (colon and not host):
         raise UserError(f'"{text}" is no address.', "Write PORT, HOST:PORT or unix:PATH.")
     return Address(_EVERYWHERE.get(host, host) if colon else _LOOPBACK, int(port))
+
+
+def lifted(found: socket.socket) -> socket.socket:
+    """The same socket on a descriptor above those that a program counts on."""
+    number = high_copy(found.fileno())
+    if number < 0:
+        return found
+    found.close()
+    return socket.socket(fileno=number)
 
 
 def bind(address: Address) -> tuple[socket.socket, Address]:

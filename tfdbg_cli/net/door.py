@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import threading
 import time
 from collections.abc import Callable
 
+from tfdbg_cli.common.threads import OwnThread
+from tfdbg_cli.net.address import lifted
 from tfdbg_cli.net.wire import LostError, admit
 
 __all__ = ["Door"]
@@ -29,7 +30,6 @@ class Door:
         token: what a client must have, see `admit`.
         welcome: called with the socket of each client that has it; the connection ends when it
             returns.
-        name: of the threads.
     """
 
     def __init__(
@@ -37,17 +37,15 @@ class Door:
         listening: socket.socket,
         token: str,
         welcome: Callable[[socket.socket], None],
-        name: str,
     ) -> None:
         self._listening, self._token, self._welcome = listening, token, welcome
-        self._name = name
         # Those at the handshake, in the order in which they came.
         self._strangers: dict[socket.socket, None] = {}
         self._connections: set[socket.socket] = set()
 
     def open(self) -> None:
         """Accept connections from now on."""
-        threading.Thread(target=self._accept, name=f"{self._name} door", daemon=True).start()
+        OwnThread(self._accept)
 
     def _accept(self) -> None:
         while True:
@@ -60,13 +58,11 @@ class Door:
                 continue
             while len(self._strangers) >= _MOST_STRANGERS:
                 self._turn_away()
+            connected = lifted(connected)
             self._strangers[connected] = None
             self._connections.add(connected)
-            thread = threading.Thread(
-                target=self._meet, args=(connected,), name=self._name, daemon=True
-            )
             try:
-                thread.start()
+                OwnThread(self._meet, connected)
             except RuntimeError:  # no more threads: there is no room for a client
                 self._forget(connected)
             time.sleep(_PAUSE_SECONDS)

@@ -106,19 +106,24 @@ class NumpyAdapter(SessionAdapter):
                 if made[slot] is not None:
                     add(op, slot, made[slot])
 
-        run = self.session.prepare(fetches, feed_dict)
-        for tensor, value in run.values.items():
-            if tensor.value_index in slots(tensor.op):
-                add(tensor.op, tensor.value_index, value)
-        return _captured(run, RunStep(run.state, run.values, recorder), dump)
+        def make_step(run: PreparedRun) -> RunStep:
+            for tensor, value in run.values.items():
+                if tensor.value_index in slots(tensor.op):
+                    add(tensor.op, tensor.value_index, value)
+            return RunStep(run.state, run.values, recorder)
+
+        return _captured(lambda: self.session.run_directly(fetches, feed_dict, make_step), dump)
 
     def profile_run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Capture:
         """The same run by the same code, each of its nodes timed."""
         timings: list[_Timing] = []
         graph = self.graph()
         dump = MemoryDump(graph, profile=lambda: _profile(timings, place_of(graph)))
-        run = self.session.prepare(fetches, feed_dict)
-        return _captured(run, _TimedStep(timings, run.state, run.values), dump)
+
+        def make_step(run: PreparedRun) -> RunStep:
+            return _TimedStep(timings, run.state, run.values)
+
+        return _captured(lambda: self.session.run_directly(fetches, feed_dict, make_step), dump)
 
     def stepper(
         self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any
@@ -186,10 +191,10 @@ class NumpyEngine(SessionEngine):
         return lambda: interceptors.remove(wrap) if wrap in interceptors else None
 
 
-def _captured(run: PreparedRun, step: RunStep, dump: MemoryDump) -> Capture:
-    """Compute a run; its outcome with the dump that the step fills."""
+def _captured(run: Callable[[], Any], dump: MemoryDump) -> Capture:
+    """Do a run; its outcome with the dump that it fills."""
     try:
-        return Capture(run.compute(step), dump)
+        return Capture(run(), dump)
     except OpError as error:
         return Capture(None, dump, error)
 

@@ -77,6 +77,9 @@ def _keeping(original: Callable[..., Any]) -> Callable[..., Any]:
             frame = frame.f_back  # type: ignore[assignment]
         return original(stacklevel + 1)
 
+    # TensorFlow leaves its own frames out of the stacks that its errors tell, and so this one.
+    code = extract_stack.__code__.replace(co_filename=tf_stack.__file__)
+    extract_stack.__code__ = code
     extract_stack._tfdbg_keeps_code = True  # type: ignore[attr-defined]
     return extract_stack
 

@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from tfdbg_cli.common.threads import OwnThread
+
 __all__ = ["RankWatch"]
 
 # A run is long that takes so many times as long as the longest before it.
@@ -30,8 +32,7 @@ class RankWatch:
         self._told = ""
         self._longest = 0.0
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="tfdbg-rank-watch", daemon=True)
-        self._thread.start()
+        self._thread = OwnThread(self._watch)
 
     def begin(self, run: str) -> None:
         """This rank is in a run."""
@@ -47,8 +48,7 @@ class RankWatch:
     def close(self) -> None:
         """Watch no more; returns when the thread has ended, which holds nothing by then."""
         self._end.set()
-        if self._thread is not threading.current_thread():
-            self._thread.join(2 * _LONGEST_PERIOD)
+        self._thread.join(2 * _LONGEST_PERIOD)
 
     def _watch(self) -> None:
         while not self._end.wait(min(_LONGEST_PERIOD, self._seconds() / 4)):

@@ -16,7 +16,7 @@ from tfdbg_cli.dumps.dump import Dump, RunError
 from tfdbg_cli.dumps.joined import JoinedDump
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.engines.base import Meeting
-from tfdbg_cli.net.address import BACKLOG
+from tfdbg_cli.net.address import BACKLOG, lifted
 from tfdbg_cli.net.door import Door
 from tfdbg_cli.net.wire import LostError
 from tfdbg_cli.sessions.debugger.storage import DumpStore
@@ -99,10 +99,12 @@ class Leader:
         self._state: dict[str, Any] = {"is": "state", "number": 0, "stopped": False, "action": None}
         self._run = ""
         self._token = secrets.token_hex(16)
-        listening = socket.create_server(
-            ("127.0.0.1" if is_local else "", 0), backlog=max(BACKLOG, self.size)
+        listening = lifted(
+            socket.create_server(
+                ("127.0.0.1" if is_local else "", 0), backlog=max(BACKLOG, self.size)
+            )
         )
-        self._door = Door(listening, self._token, self._serve, "tfdbg-rank")
+        self._door = Door(listening, self._token, self._serve)
         self._is_over = False
         self._place = ("", "")
         self._long: tuple[str, float] = ("", 0.0)  # a run to tell of, and since when

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 
 from tfdbg_cli.common.streams import tell
-from tfdbg_cli.net.address import Address, bind, parse_address
+from tfdbg_cli.net.address import Address, bind, lifted, parse_address
 from tfdbg_cli.net.door import Door
 from tfdbg_cli.net.tokens import Ticket, write_ticket
 from tfdbg_cli.net.wire import FROM_CLIENT, Channel
@@ -36,7 +36,8 @@ class Listener:
 
     def __init__(self, address: str, program: str) -> None:
         wanted = parse_address(address)
-        self._socket, self.address = bind(wanted)
+        made, self.address = bind(wanted)
+        self._socket = lifted(made)
         try:
             self._ticket: Ticket = write_ticket(self.address, f"{os.getpid()} {program}")
         except BaseException:
@@ -72,7 +73,7 @@ class Listener:
             finally:
                 channel.close()
 
-        self._door = Door(self._socket, self._ticket.token, enter, "tfdbg client")
+        self._door = Door(self._socket, self._ticket.token, enter)
         self._door.open()
 
     def close(self) -> None:

@@ -121,13 +121,17 @@ class TensorFlowAdapter(SessionAdapter):
             fetches, feed_dict, options, run_metadata, watch: as for `debug_run`.
             unwanted: says of a node's output that it needn't be kept; ``None``: all are.
         """
+        unplanned: Exception | None = None
         try:
             plan = self._plan(fetches, feed_dict, watch)
             if unwanted is not None:
                 plan = plan.sparing(unwanted)
-        except Exception as unplanned:
-            pass_on(unplanned)
-            # Mostly the arguments are wrong; the run itself says best in what way.
+        except Exception as raised:
+            pass_on(raised)
+            unplanned = raised
+        if unplanned is not None:
+            # Mostly the arguments are wrong; the run itself says best in what way. (Out here, its
+            # error doesn't get ours for a context.)
             value, error = attempt(lambda: run(fetches, feed_dict, options, run_metadata))
             dump = MemoryDump(self.graph)
             dump.warnings.append(f"The run was not watched: {one_line(unplanned)}")

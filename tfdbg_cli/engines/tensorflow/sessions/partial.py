@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, RunCall, Watch
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
@@ -102,12 +103,16 @@ class PartialRuns:
         session = self._adapter.session
         set_up = guard.runner(session, "partial_run_setup")
         with guard.bypass():
+            handle = None
             try:
                 request = _resolve_setup(session.graph, fetches, feeds)
                 state = _Partial(request, make_plan(session.graph, request, Watch()))
                 handle = set_up([fetches, list(state.left.values())], feeds)
-            except Exception:
-                # Mostly the arguments are wrong; TensorFlow itself says best in what way.
+            except Exception as error:
+                pass_on(error)
+            if handle is None:
+                # Mostly the arguments are wrong; TensorFlow itself says best in what way. (Out
+                # here, its error doesn't get ours for a context.)
                 return set_up(fetches, feeds)
         with self._lock:
             self._running[handle] = state
@@ -139,7 +144,8 @@ class PartialRuns:
             return None
         try:
             return state, resolve(self._adapter.session.graph, fetches, feed_dict)
-        except Exception:
+        except Exception as error:
+            pass_on(error)
             return None
 
     def _run(self, handle: Any, fetches: Any, feed_dict: Any) -> Any:

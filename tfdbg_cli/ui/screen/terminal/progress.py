@@ -12,6 +12,8 @@ from collections.abc import Callable
 import urwid
 
 from tfdbg_cli.common.printable import printable
+from tfdbg_cli.common.streams import high_copy
+from tfdbg_cli.common.threads import OwnThread
 from tfdbg_cli.ui.screen.paint.cells import text_width
 from tfdbg_cli.ui.screen.terminal.terminal import watchdog_of_terminal
 
@@ -37,13 +39,12 @@ class ProgressLine:
 
     def __init__(self, describe: Callable[[], str], terminal: int = 1) -> None:
         self._describe = describe
-        self._terminal = os.dup(terminal)
+        self._terminal = high_copy(terminal)
         self._size = (0, 0)
         self._modes = self._line_modes()
         self._wake = threading.Event()
         self._ended = False
-        self._thread = threading.Thread(target=self._draw_on, name="tfdbg-progress", daemon=True)
-        self._thread.start()
+        self._thread = OwnThread(self._draw_on)
 
     def refresh(self) -> None:
         """Draw at once."""

@@ -1,0 +1,28 @@
+"""The part of the scripts that runs with the other tests."""
+
+from __future__ import annotations
+
+import pytest
+from fate_kit import WAYS, corpus, engine_of
+
+__all__ = ["MADE", "part"]
+
+#: How many programs are made up here for an engine, the same ones each time.
+MADE = 12
+# Every third script, in one way; the ways in turn.
+_STEP = 3
+
+
+def part(*engines: str) -> list[object]:
+    """Parameters: a script and a way."""
+    ways = list(WAYS)
+    made = []
+    scripts = [script for script in corpus() if engine_of(script) in engines]
+    for number, script in enumerate(scripts[::_STEP]):
+        way = ways[number % len(ways)]
+        missing = ", ".join(script.missing)
+        marks = [pytest.mark.skipif(bool(missing), reason=f"needs {missing}")]
+        marks += [pytest.mark.xfail(reason=script.known, strict=False)] if script.known else []
+        marks += [pytest.mark.tty] if WAYS[way].typed else []
+        made.append(pytest.param(script, way, marks=marks, id=f"{script.name}-{way}"))
+    return made

@@ -1,0 +1,358 @@
+"""Programs that are made up: ops, control flow, errors, threads, signals, exits, random numbers."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import hypothesis
+from fate_kit import Fate, Script
+from hypothesis import strategies as st
+
+__all__ = ["ENGINES", "WAYS_OF_PROGRAMS", "generate", "programs", "search"]
+
+ENGINES = "numpy", "tensorflow", "torch"
+WAYS_OF_PROGRAMS = "batch", "never", "nonfinite", "detach", "keep"
+
+_COMMON = """\
+import atexit, gc, os, random, signal, sys, threading, weakref
+import numpy as np
+random.seed(1); np.random.seed(2)
+class Own(Exception):
+    pass
+def handle(number, frame):
+    if raises:
+        raise Own("from a handler")
+    print("handled", number)
+raises = False
+signal.signal(signal.SIGUSR1, handle)
+def hit():  # elsewhere, nobody knows when it is handled
+    if threading.current_thread() is threading.main_thread():
+        os.kill(os.getpid(), signal.SIGUSR1)
+def show(*values):
+    print(*[v.tolist() if hasattr(v, "tolist") else v for v in values])
+"""
+_TORCH = f"""\
+{_COMMON}
+import torch, copy, pickle
+from torch import nn
+import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
+torch.manual_seed(3); torch.set_num_threads(1)
+class Part(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.count = nn.Linear(3, 3), 0
+        self.register_buffer("seen", torch.zeros(3))
+    def forward(self, x):
+        self.count += 1
+        self.seen.add_(x.detach().nan_to_num(0, 0, 0).reshape(-1, 3)[0])
+        if self.count == fails_at:
+            raise Own("in forward")
+        return torch.tanh(self.inner(x))
+class Odd(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+    @staticmethod
+    def backward(ctx, g):
+        if backward_fails:
+            raise Own("in backward")
+        return g * 2 * ctx.saved_tensors[0]
+fails_at, backward_fails = 0, False
+model = nn.Sequential(nn.Linear(3, 3), Part(), nn.Dropout(0.2))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+a, b, c = torch.rand(3), torch.ones(3, requires_grad=True), torch.arange(3.0)
+@atexit.register
+def end():
+    print("end", torch.rand(1).item(), np.random.rand(), random.random())
+    show(a, b, c, *model.state_dict().values())
+def step(x):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+"""
+_GRAPH = f"""\
+{_COMMON}
+{{imports}}
+tf.set_random_seed(3)
+calls = []
+def called(value):
+    calls.append(value.tolist())
+    if len(calls) in bad_calls:
+        raise ValueError("called")
+    return value * np.float32(2)
+bad_calls = ()
+x = tf.placeholder(tf.float32, [3])
+{{variables}}
+nodes, last = [x], x
+def add(make):
+    global last
+    with tf.control_dependencies([last]):
+        last = tf.identity(make())
+    nodes.append(last)
+def end():
+    print("end", np.random.rand(), random.random(), calls)
+    try:
+        show(*session.run([v, w, tf_end]))
+    except Exception as error:
+        print(type(error).__name__)
+atexit.register(end)
+def tried(f):
+    try:
+        show(*f())
+    except tf.errors.OpError as error:
+        print(type(error).__name__)
+"""
+_IMPORTS = {
+    "numpy": "from tfdbg_cli.engines import numpy as tf",
+    # The optimizer would compute the last bit in another way where more is fetched.
+    "tensorflow": (
+        "import tensorflow.compat.v1 as tf\n"
+        "tf.disable_eager_execution()\n"
+        "from tensorflow.core.protobuf import rewriter_config_pb2\n"
+        "config = tf.ConfigProto()\n"
+        # Its errors' texts have the stack that made the node, from the launcher on.
+        "sys.excepthook = lambda kind, *_: print(kind.__name__, file=sys.stderr)\n"
+        "threading.excepthook = lambda args: print(args.exc_type.__name__, file=sys.stderr)\n"
+        "config.graph_options.rewrite_options.disable_meta_optimizer = True\n"
+        "config.graph_options.optimizer_options.opt_level = -1"
+    ),
+}
+_VARIABLES = {
+    "numpy": "v, w = tf.Variable([1.0, 2.0, 3.0]), tf.Variable(tf.ones([3]))",
+    "tensorflow": (
+        "v = tf.Variable([1.0, 2.0, 3.0], use_resource=False)\n"
+        "w = tf.Variable(tf.ones([3]), use_resource=True)"
+    ),
+}
+_SESSIONS = {"numpy": "session = tf.Session()", "tensorflow": "session = tf.Session(config=config)"}
+
+_ERRORS = "ValueError", "Own", "RuntimeError", "KeyboardInterrupt"
+_LEAVING = (
+    "sys.exit(3)",
+    "sys.exit('enough')",
+    "sys.stdout.flush(); os._exit(5)",
+    "sys.stdout.flush(); os.kill(os.getpid(), signal.SIGTERM)",
+    "raise Own('uncaught')",
+    "raise KeyboardInterrupt",
+)
+_ANYWHERE = (
+    "raises = not raises",
+    "hit()",
+    "gc.collect()",
+    "show(np.random.rand(), random.random())",
+    "1 / 0",
+    "print(threading.active_count())",
+)
+_TORCH_LINES = (
+    *_ANYWHERE,
+    "{n} = {n} * {m}",
+    "{n} = torch.sin({n}) + {m}",
+    "{n} = {n}.clone(); {n}[1:] = {k}",
+    "{n} = ({n} + 0).mul_({m}.detach()).relu_()",
+    "{n} = {n}.detach().log()",
+    "{n} = {n}.view(3, 1).t()[0]",
+    "{n} = model({m})",
+    "{n} = model({m}).detach()",
+    "{n} = F.dropout({m}, 0.5) + torch.rand(3)",
+    "{n} = checkpoint(model, {m}, use_reentrant=False)",
+    "{n} = Odd.apply({m} + 0)",
+    "{n} = torch.func.grad(lambda q: (q * {m}.detach()).sin().sum())({n}.detach())",
+    "{n} = torch.rand({k} + 1)",
+    "show(step({n}.detach()))",
+    "show(step({n}))",
+    "({n} * {m}).sum().backward()",
+    "model({n}).sum().backward(); optimizer.step()",
+    "show({n}.grad if {n}.is_leaf and {n}.grad is not None else {n}.shape)",
+    "b = {n}.detach().requires_grad_()",
+    "b.data += {k}",
+    "fails_at = model[1].count + {k}",
+    "backward_fails = not backward_fails",
+    "model.train({k} > 1)",
+    "handle_of = model[0].register_forward_hook(lambda m, i, o: o * {k})",
+    "model[1].register_forward_pre_hook(lambda m, i: hit())",
+    "model[0].weight.register_hook(lambda g: g * {k})",
+    "model[0].weight.register_hook(lambda g: 1 / 0)",
+    "optimizer.register_step_post_hook(lambda *q: print('stepped'))",
+    "optimizer = torch.optim.SGD(model.parameters(), lr=0.{k}1, momentum=0.9)",
+    "model = copy.deepcopy(model); optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
+    "print(len(pickle.dumps(model)))",
+    "torch.manual_seed({k})",
+    "gone = weakref.ref({n} * 2); print(gone() is None)",
+    "show({n}, {m}.requires_grad, {n}._version)",
+    "{n} = {m}.to(torch.{dtype}).to(torch.float32)",
+    "print(sorted(vars(model)), sorted(vars(model[1])))",
+)
+_TORCH_BLOCKS = (
+    "with torch.no_grad():",
+    "with torch.autocast('cpu', torch.bfloat16):",
+    "with torch.random.fork_rng():",
+    "if {n}.detach().sum() > {k}:",
+)
+_NODES = (
+    "{n} + {m}",
+    "{n} * {m} - {k}.0",
+    "tf.{log}({n})",
+    "tf.random_uniform([3])",
+    "tf.random_normal([3], seed={k})",
+    "{v} * {n}",
+    "tf.assign_add({v}, {n}) + 0.0",
+    "tf.assign({v}, {n}) + 0.0",
+    "tf.check_numerics({n}, 'bad')",
+    "tf.py_func(called, [{n}], tf.float32)",
+    "tf.cond(tf.reduce_sum({n}) > {k}.0, lambda: {n} + 1.0, lambda: {m} * 2.0)",
+    "tf.while_loop(lambda i, q: i < {k}, lambda i, q: (i + 1, q * 1.5), [0, {n}])[1]",
+)
+_GRAPH_LINES = (
+    *_ANYWHERE,
+    "tried(lambda: session.run([nodes[{i} % len(nodes)]], {{x: {fed}}}))",
+    "tried(lambda: session.run([last, nodes[{i} % len(nodes)]], {{x: {fed}}}))",
+    "show(*session.run([last], {{x: {fed}}}))",
+    "show(session.run(nodes[{i} % len(nodes)], {{x: np.float32({fed})}}))",
+    "tried(lambda: session.run([last]))",
+    "tried(lambda: [session.make_callable(last, [x])(np.float32({fed}))])",
+    "tried(lambda: session.run([v, w]))",
+    "session.run(v.initializer)",
+    "bad_calls = range(len(calls), len(calls) + {k})",
+    "session = tf.Session(graph=session.graph); session.run([v.initializer, w.initializer])",
+)
+
+
+def _indent(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines] or ["    pass"]
+
+
+@st.composite
+def _statements(
+    draw: st.DrawFn, lines: st.SearchStrategy[str], heads: st.SearchStrategy[str], depth: int
+) -> list[str]:
+    """One after the other, some with others inside."""
+    made: list[str] = []
+    for _ in range(draw(st.integers(1, 6 if depth else 3))):
+        kind = draw(st.sampled_from(["line"] * 6 + ["for", "try", "thread", "head"]))
+        if not depth or kind == "line":
+            made.append(draw(lines))
+            continue
+        inner = _indent(draw(_statements(lines, heads, depth - 1)))
+        if kind == "for":
+            made += [f"for turn in range({draw(st.integers(1, 3))}):", *inner]
+        elif kind == "try":
+            error = draw(st.sampled_from(["Exception", "BaseException", *_ERRORS]))
+            made += ["try:", *inner, f"except {error} as error:"]
+            made += _indent(
+                ["print('caught', type(error).__name__)", *draw(st.sampled_from(_AFTER))]
+            )
+        elif kind == "thread":
+            made += ["def work():", "    global a, b, c, model, optimizer, session, raises, last"]
+            made += ["    global fails_at, backward_fails, bad_calls, handle_of, gone", *inner]
+            made += ["thread = threading.Thread(target=work); thread.start(); thread.join()"]
+        else:
+            made += [draw(heads), *inner]
+    return made
+
+
+_AFTER = (
+    [],
+    ["raise"],
+    ["print(error.__context__ is None, error.__cause__)"],
+    ["raise KeyError('again') from error"],
+)
+
+
+@st.composite
+def programs(draw: st.DrawFn, engine: str) -> Script:
+    """One for an engine."""
+    number = st.integers(0, 3)
+    if engine == "torch":
+        name = st.sampled_from("abc")
+
+        def filled(texts: Sequence[str]) -> st.SearchStrategy[str]:
+            dtypes = st.sampled_from(["float16", "bfloat16", "float64", "int32", "complex64"])
+            return st.builds(
+                lambda text, n, m, k, dtype: text.format(n=n, m=m, k=k, dtype=dtype),
+                *(st.sampled_from(texts), name, name, number, dtypes),
+            )
+
+        head, lines, heads = _TORCH, filled(_TORCH_LINES), filled(_TORCH_BLOCKS)
+    else:
+        head = _GRAPH.format(imports=_IMPORTS[engine], variables=_VARIABLES[engine])
+        node = st.builds("nodes[{} % len(nodes)]".format, st.integers(0, 7))
+        log = "log" if engine == "numpy" else "math.log"
+        for text in draw(st.lists(st.sampled_from(_NODES), min_size=1, max_size=7)):
+            given = {"n": draw(node), "m": draw(node), "k": draw(number), "log": log}
+            made = text.format(**given, v=draw(st.sampled_from("vw")))
+            head += f"add(lambda: {made})\n"
+        head += f"tf_end = tf.random_uniform([2])\n{_SESSIONS[engine]}\n"
+        head += "session.run([v.initializer, w.initializer])\n"
+        fed = st.sampled_from(["[1.0, 2.0, 3.0]", "[0.0, 1.0, 2.0]", "[-1.0, 0.5, 1e30]"])
+        lines = st.builds(
+            lambda text, i, k, fed: text.format(i=i, k=k, fed=fed),
+            *(st.sampled_from(_GRAPH_LINES), st.integers(0, 7), number, fed),
+        )
+        heads = st.sampled_from(
+            ["if len(calls) > 1:", "if np.random.rand() > 0.5:", "with session:"]
+        )
+    body = draw(_statements(lines, heads, 2))
+    body += draw(st.sampled_from([[]] * 8 + [[leaving] for leaving in _LEAVING]))
+    return Script(f"{engine}/made", "\n\n" + head + "\n".join(body) + "\n")
+
+
+def search(
+    engine: str, count: int, folder: Path, ways: Sequence[str], seed: int | None = None
+) -> None:
+    """Make up programs and compare them.
+
+    Raises:
+        AssertionError: the smallest one that differs, and how.
+    """
+    fate = Fate(folder, forked=True)
+
+    @hypothesis.settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        derandomize=seed is None,
+        report_multiple_bugs=False,
+        # Of the few that are the same each time, the first that differs is told as it is.
+        phases=[hypothesis.Phase.generate] + ([] if seed is None else [hypothesis.Phase.shrink]),
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(programs(engine), st.sampled_from(ways))
+    def compare(script: Script, way: str) -> None:
+        found = fate.difference(script, way)
+        fate.forget(script)
+        hypothesis.assume("differs from itself" not in found)
+        assert not found, f"\n{found}\n{textwrap.indent(script.text.strip(), '  ')}"
+
+    try:
+        (compare if seed is None else hypothesis.seed(seed)(compare))()
+    finally:
+        fate.close()
+
+
+def generate(
+    count: int, engines: Sequence[str] | None, seed: int | None, ways: Sequence[str] | None
+) -> int:
+    """Search and print; 1: something differed."""
+    status = 0
+    seed = time.time_ns() % 10**6 if seed is None else seed
+    for engine in engines or ENGINES:
+        begun = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="fate-") as folder:
+            try:
+                search(engine, count, Path(folder), ways or WAYS_OF_PROGRAMS, seed)
+                told = "no differences"
+            except AssertionError as found:
+                print(found, file=sys.stderr)
+                status, told = 1, "a difference"
+        seconds = time.monotonic() - begun
+        print(f"{engine}: {count} programs of seed {seed}: {told}; {seconds:.0f} s", flush=True)
+    return status
