@@ -7,8 +7,8 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable
-from types import CodeType
-from typing import Any
+from types import CodeType, FunctionType
+from typing import Any, cast
 
 from tensorflow.python.util import tf_stack
 
@@ -78,10 +78,10 @@ def _keeping(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(stacklevel + 1)
 
     # TensorFlow leaves its own frames out of the stacks that its errors tell, and so this one.
-    code = extract_stack.__code__.replace(co_filename=tf_stack.__file__)
-    extract_stack.__code__ = code
-    extract_stack._tfdbg_keeps_code = True  # type: ignore[attr-defined]
-    return extract_stack
+    made = cast(FunctionType, extract_stack)
+    made.__code__ = made.__code__.replace(co_filename=tf_stack.__file__)
+    made._tfdbg_keeps_code = True  # type: ignore[attr-defined]
+    return made
 
 
 def frames_of(op: Any) -> tuple[Frame, ...] | None:
