@@ -54,6 +54,10 @@ class FilterRegistry:
             )
         self._filters[name] = tensor_filter
 
+    def is_replaced(self, name: str) -> bool:
+        """Whether a built-in filter's name stands for another one."""
+        return name in BUILTIN and self._filters[name] is not BUILTIN[name]
+
     def names(self) -> list[str]:
         """All names, the built-in ones first."""
         return list(dict.fromkeys([*self._filters, *self._points]))

@@ -104,7 +104,7 @@ class PartialRuns:
         with guard.bypass():
             try:
                 request = _resolve_setup(session.graph, fetches, feeds)
-                state = _Partial(request, make_plan(session.graph, request, Watch()))
+                state = _Partial(request, make_plan(session.graph, request, Watch(), shares=False))
                 handle = set_up([fetches, list(state.left.values())], feeds)
             except Exception:
                 # Mostly the arguments are wrong; TensorFlow itself says best in what way.

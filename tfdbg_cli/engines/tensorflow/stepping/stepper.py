@@ -36,7 +36,7 @@ from tfdbg_cli.engines.tensorflow.sessions.requests import resolve
 from tfdbg_cli.engines.tensorflow.stepping.caveats import caveats_of, updated_already
 from tfdbg_cli.engines.tensorflow.stepping.changes import OverrideSet
 from tfdbg_cli.engines.tensorflow.stepping.counterfactual import Counterfactual, Counterfactuals
-from tfdbg_cli.engines.tensorflow.stepping.dump import SteppedDump, in_order
+from tfdbg_cli.engines.tensorflow.stepping.dump import in_order
 from tfdbg_cli.engines.tensorflow.stepping.layout import Unit, UnitLayout, make_layout
 from tfdbg_cli.engines.tensorflow.stepping.record import RunRecord
 from tfdbg_cli.engines.tensorflow.stepping.region import Region
@@ -352,7 +352,7 @@ class TensorFlowStepper(GraphStepper):
             for index in range(end):
                 yield (anew if anew is not None and index in changed else record).of(index)
 
-        dump = SteppedDump(self.graph, lambda: in_order(groups(), overrides, now))
+        dump = MemoryDump(self.graph, make=lambda: in_order(groups(), overrides, now))
         dump.warnings, dump.absence = recorded.warnings, recorded.absence
         return dump
 
