@@ -8,7 +8,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 from tfdbg_cli.engines.base import Watch
@@ -34,6 +34,9 @@ _SAME = frozenset({"Identity", "PreventGradient", "StopGradient"})
 _VARIABLES = frozenset({"Variable", "VariableV2"})
 # A program has a handful of distinct runs; more come from graphs that grow with each.
 _KEPT = 64
+
+
+_P = TypeVar("_P")
 
 
 class PlannedTensor(NamedTuple):
@@ -85,6 +88,7 @@ class CapturePlan:
         asked: the tensors that were asked for and aren't fed.
         targets: the operations that were asked for.
         feeds: the tensors that are fed.
+        spared: what `sparing` has made of it.
     """
 
     ops: list[Any] = field(default_factory=list)
@@ -106,6 +110,7 @@ class CapturePlan:
     asked: Sequence[Any] = ()
     targets: Sequence[Any] = ()
     feeds: Sequence[Any] = ()
+    spared: CapturePlan | None = None
 
     @functools.cached_property
     def fed_count(self) -> int:
@@ -166,28 +171,36 @@ class CapturePlan:
             extra=[self.extra[place] for place in used],
             ahead=sum(place >= end for place in used),
             entries=[entry._replace(fetch=places.get(entry.fetch, -1)) for entry in kept],
+            spared=None,
         )
 
     def sparing(self, unwanted: Callable[[str, int], bool]) -> CapturePlan:
         """The same plan, keeping fewer tensors than it can; what is asked for is fetched anyway.
 
+        It is made once: what a stepper can compute later follows from the request and the graph.
+
         Args:
             unwanted: says it of a node's output.
         """
-        fewer = self.without(
-            lambda entry: (
-                entry.position >= 0 and not entry.copied and unwanted(entry.node, entry.slot)
+        if self.spared is None:
+            fewer = self.without(
+                lambda entry: (
+                    entry.position >= 0 and not entry.copied and unwanted(entry.node, entry.slot)
+                )
             )
-        )
-        watched = [key for key in self.watched if not unwanted(*key)]
-        return replace(fewer, watched=watched, debug_options={})
+            watched = [key for key in self.watched if not unwanted(*key)]
+            self.spared = replace(fewer, watched=watched, debug_options={})
+        return self.spared
 
 
 class PlanCache:
-    """The plans of one session's latest runs, for those that run again. Threads may share it."""
+    """The plans of one session's latest runs, for those that run again. Threads may share it.
+
+    A plan is how a run is captured, or how it is gone through in steps.
+    """
 
     def __init__(self) -> None:
-        self._plans: OrderedDict[Hashable, CapturePlan] = OrderedDict()
+        self._plans: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = threading.Lock()
         self._thread = 0
         #: Whether several threads run the session: one may write to what another one reads.
@@ -199,10 +212,10 @@ class PlanCache:
         self.is_shared = self.is_shared or self._thread not in (0, thread)
         self._thread = thread
 
-    def get(self, key: Hashable, make: Callable[[], CapturePlan]) -> CapturePlan:
+    def get(self, key: Hashable, make: Callable[[], _P]) -> _P:
         """The plan with a key, made now if there is none; that may take its time."""
         with self._lock:
-            plan = self._plans.get(key)
+            plan: _P | None = self._plans.get(key)
             if plan is not None:
                 self._plans.move_to_end(key)
                 return plan
@@ -226,8 +239,11 @@ _CACHES: weakref.WeakKeyDictionary[Any, PlanCache] = weakref.WeakKeyDictionary()
 
 
 def plans_of(session: Any) -> PlanCache:
-    """The plans of a session, whoever debugs it; they don't keep it alive."""
-    return _CACHES.setdefault(session, PlanCache())
+    """The plans of a session, whoever debugs it; they don't keep it alive.
+
+    The session below a monitored one is a weak proxy: what it stands for is the key.
+    """
+    return _CACHES.setdefault(session.__init__.__self__, PlanCache())
 
 
 def make_plan(

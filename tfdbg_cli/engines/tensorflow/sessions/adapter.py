@@ -369,7 +369,7 @@ class TensorFlowAdapter(SessionAdapter):
 
     @functools.cached_property
     def _plans(self) -> PlanCache:
-        return plans_of(self._real)
+        return plans_of(self.session)
 
     @property
     def _real(self) -> Any:
