@@ -1,17 +1,12 @@
-"""A training step of a small MLP: plain, debugged, stepped to its end, and in a trace block.
-
-.venv/bin/python benchmarks/stepping.py [ROUNDS]
-"""
+"""A training step of a small MLP: plain, debugged, stepped to its end, and in a trace block."""
 
 import importlib.util
 import os
-import statistics
-import sys
-import time
 
 import numpy as np
 
 import tfdbg_cli
+from benchmarks.harness import Row, Table, interleaved, main, with_profile
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.registry import engine_for, load
 
@@ -26,7 +21,8 @@ def session_ways(tf):
     w2 = tf.Variable(tf.truncated_normal([128, 10], stddev=0.1))
     hidden = tf.nn.relu(tf.matmul(x, w1), name="hidden")
     loss = tf.reduce_mean(tf.square(tf.matmul(hidden, w2)))
-    train = tf.train.GradientDescentOptimizer(1e-4).minimize(loss)
+    grads = tf.gradients(loss, [w1, w2])
+    train = tf.group(w1.assign_sub(1e-4 * grads[0]), w2.assign_sub(1e-4 * grads[1]))
     session = tf.Session()
     session.run(tf.global_variables_initializer())
     adapter = engine_for(session).adapt(session)
@@ -106,22 +102,35 @@ def engines():
         yield "PyTorch", torch_ways
 
 
-def main():
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 9
+#: The most that a way may take, as a multiple of the plain one.
+GOALS = {("TensorFlow", "trace, one value read"): 5.0, ("PyTorch", "trace, one value read"): 1.5}
+
+
+def tables(quick):
+    """A table for each engine."""
+    made = []
     for name, make in engines():
         ways = make()
-        times = {way: [] for way in ways}
-        for turn in range(rounds + 1):
-            for way, run in ways.items():
-                began = time.perf_counter()
-                run()
-                if turn:  # the first one warms up
-                    times[way].append(time.perf_counter() - began)
-        medians = {way: statistics.median(found) for way, found in times.items()}
-        print(f"{name}: median of {rounds}")
-        for way, median in medians.items():
-            print(f"  {way:<24} {median * 1e3:9.2f} ms   x{median / medians['plain']:.1f}")
+        sample = interleaved(ways, 3 if quick else 15, steps=3)
+        plain = sample.seconds("plain")
+        table = Table(
+            f"A step of a small MLP: {name}",
+            [],
+            floor="plain (ms)",
+            ratio="multiple of plain",
+        )
+        for way in list(ways)[1:]:
+            row = Row(
+                way,
+                1e3 * sample.seconds(way),
+                floor=1e3 * plain,
+                ratio=sample.ratio(way, "plain"),
+                goal=GOALS.get((name, way)),
+            )
+            table.rows.append(with_profile(table, row, ways[way], 3))
+        made.append(table)
+    return made
 
 
 if __name__ == "__main__":
-    main()
+    main(tables)

@@ -1,17 +1,15 @@
-"""A training step of three models: plain, at each level of `run -f`, with PyTorch's own tools.
-
-.venv/bin/python benchmarks/torch_runs.py [ROUNDS]
-"""
+"""A training step of three models: plain, at each level of `run -f`, with PyTorch's own tools."""
 
 import contextlib
-import statistics
-import sys
 import time
+import warnings
+from random import Random
 
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from benchmarks.harness import Row, Sample, Table, main, profile
 from tfdbg_cli.common.settings import all_fields
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.torch.engine import ENGINE
@@ -142,8 +140,17 @@ LEVELS = {
 }
 
 
-def measure(make, rounds):
-    """Milliseconds of a step, and its ratio to a plain one, for each variant."""
+#: The most that a step may take, by level, as a multiple of the plain one, for each model.
+GOALS = {
+    "run -f: signals": (1.25, 1.05, 1.03),
+    "run -f: op records": (2.1, 1.20, 1.45),
+    "run -f: everything": (2.4, 1.4, 1.6),
+}
+MODELS = (mlp, resnet, transformer)
+
+
+def prepared(make):
+    """A training step of a model, and how many of them a round takes."""
     torch.manual_seed(0)
     model, optimizer, x, steps = make()
     target = torch.randint(0, 10, x.shape[:1])
@@ -155,40 +162,60 @@ def measure(make, rounds):
         loss.backward()
         optimizer.step()
 
-    times = {name: [] for name in LEVELS}
-    for number in range(rounds + 1):
-        for name, enter in LEVELS.items():
-            with enter():
-                step()  # makes what stays
-                start = time.perf_counter()
+    return step, steps
+
+
+def measure(make, rounds):
+    """What the steps of one model take at all levels.
+
+    A level is entered for a round's steps; the first one under it makes what stays, untimed.
+    """
+    step, steps = prepared(make)
+    order, random = list(LEVELS), Random(0)
+    sample = Sample(order)
+    for turn in range(rounds + 1):
+        random.shuffle(order)
+        for name in order:
+            with LEVELS[name]():
+                step()
+                cpu, wall = time.process_time(), time.perf_counter()
                 for _ in range(steps):
                     step()
-                if number:  # the first round allocates memory
-                    times[name].append(1e3 * (time.perf_counter() - start) / steps)
-    # Ratios within a round, because the machine's speed drifts between them.
-    return {
-        name: (
-            statistics.median(measured),
-            statistics.median(a / b for a, b in zip(measured, times["plain"], strict=True)),
-        )
-        for name, measured in times.items()
-    }
+                wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+            if turn:  # the first round allocates memory
+                sample.wall[name].append(wall / steps)
+                sample.cpu[name].append(cpu / steps)
+    return sample
 
 
-def main():
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 9
+def tables(quick):
+    """A table for each model, with a row for each level."""
     torch.set_num_threads(1)
-    models = (mlp, resnet, transformer)
-    results = {make.__name__: measure(make, rounds) for make in models}
-    print(f"PyTorch {torch.__version__}, one thread, medians of {rounds} rounds, ms per step")
-    print(f"{'':<36}" + "".join(f"{name:>20}" for name in results))
-    for name in LEVELS:
-        cells = [results[make][name] for make in results]
-        print(f"{name:<36}" + "".join(f"{ms:>12.2f} x{ratio:>6.2f}" for ms, ratio in cells))
+    warnings.filterwarnings("ignore", message="Anomaly Detection")
+    made = []
+    for number, make in enumerate(MODELS):
+        sample = measure(make, 3 if quick else 15)
+        plain = sample.seconds("plain")
+        table = Table(
+            f"A training step: {make.__name__}",
+            [],
+            floor="plain (ms)",
+            ratio="multiple of plain",
+            note="The last rows are PyTorch's own tools.",
+        )
+        for name in list(LEVELS)[1:]:
+            goal = GOALS[name][number] if name in GOALS else None
+            ratio = sample.ratio(name, "plain")
+            row = Row(name, 1e3 * sample.seconds(name), floor=1e3 * plain, ratio=ratio, goal=goal)
+            if table.misses(row):
+                with LEVELS[name]():
+                    step, steps = prepared(make)
+                    step()
+                    row.profile = profile(step, steps)
+            table.rows.append(row)
+        made.append(table)
+    return made
 
 
 if __name__ == "__main__":
-    import warnings
-
-    warnings.filterwarnings("ignore", message="Anomaly Detection")
-    main()
+    main(tables)

@@ -1,7 +1,5 @@
 """Reading and changing hidden states of a small GPT-2: in a trace block, and with nnsight.
 
-.venv/bin/python benchmarks/tracing.py [ROUNDS]
-
 It needs PyTorch and transformers (the models are made from a configuration, nothing is downloaded).
 Where nnsight is installed, its traces do the same beside ours. A ratio is the median of those of
 single rounds, in which all ways are gone once, one after the other.
@@ -9,14 +7,12 @@ single rounds, in which all ways are gone once, one after the other.
 
 import gc
 import importlib.util
-import statistics
-import sys
-import time
 
 import torch
 import transformers
 
 import tfdbg_cli
+from benchmarks.harness import Row, Table, interleaved, main
 
 # Layers, width, length of the text.
 SIZES = ((2, 64, 16), (4, 128, 32), (12, 256, 32))
@@ -86,12 +82,12 @@ def theirs(model, ids):
     }
 
 
-def main():
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 31
+def tables(quick):
+    """A table for each size."""
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
-    has_nnsight = importlib.util.find_spec("nnsight") is not None
-    for layers, width, length in SIZES:
+    made = []
+    for layers, width, length in SIZES[:1] if quick else SIZES:
         torch.manual_seed(0)
         config = transformers.GPT2Config(
             n_layer=layers, n_head=4, n_embd=width, vocab_size=500, n_positions=64
@@ -99,34 +95,38 @@ def main():
         model = transformers.GPT2LMHeadModel(config).eval()
         ids = torch.randint(0, 500, (1, length))
         ways = {"plain": lambda model=model, ids=ids: model(ids), **ours(model, ids)}
-        if has_nnsight:
+        if importlib.util.find_spec("nnsight") is not None:
             ways |= theirs(model, ids)
-        times = {way: [] for way in ways}
         gc.collect()
         gc.freeze()
         gc.disable()  # it would be one way's garbage and another one's time
         with torch.no_grad():
-            for turn in range(rounds + 2):
-                gc.collect()
-                for way, run in ways.items():
-                    began = time.perf_counter()
-                    run()
-                    if turn > 1:  # the first ones warm up
-                        times[way].append(time.perf_counter() - began)
-        print(f"{layers} layers of width {width}, {length} tokens: median of {rounds}")
-        for way, found in times.items():
-            text = f"  {way:<32} {statistics.median(found) * 1e3:8.2f} ms"
-            text += f"   x{ratio(found, times['plain']):.2f} of plain"
-            peer = f"nnsight,{way.partition(',')[2]}"
-            if way.startswith("trace") and peer in times:
-                text += f"   x{ratio(found, times[peer]):.2f} of nnsight"
-            print(text)
-
-
-def ratio(times, others):
-    """The median of the ratios of the single rounds."""
-    return statistics.median(one / other for one, other in zip(times, others, strict=True))
+            sample = interleaved(ways, 5 if quick else 31, warm_up=2)
+        gc.enable()
+        gc.unfreeze()
+        plain = sample.seconds("plain")
+        table = Table(
+            f"{layers} layers of width {width}, {length} tokens",
+            [],
+            peer="nnsight (ms)",
+            floor="plain (ms)",
+            ratio="multiple of plain",
+        )
+        for way in ways:
+            if way.startswith("trace"):
+                peer = f"nnsight,{way.partition(',')[2]}"
+                table.rows.append(
+                    Row(
+                        way,
+                        1e3 * sample.seconds(way),
+                        peer=1e3 * sample.seconds(peer) if peer in ways else None,
+                        floor=1e3 * plain,
+                        ratio=sample.ratio(way, "plain"),
+                    )
+                )
+        made.append(table)
+    return made
 
 
 if __name__ == "__main__":
-    main()
+    main(tables)

@@ -50,7 +50,9 @@ def spilled(runner, tmp_path):
             stderr=subprocess.DEVNULL,
         )
         started.append(made)
-        until(lambda: list(place.glob("*/files/run_000001/run.json")))
+        # It is written first as that of an unfinished run.
+        name = "*/files/run_000001/run.json"
+        until(lambda: any('"unfinished"' not in run.read_text() for run in place.glob(name)))
         return made
 
     yield start, place

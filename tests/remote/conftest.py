@@ -17,11 +17,12 @@ else:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    """Starts a program; it listens at a free port unless the arguments say otherwise."""
+    """Starts a program; it listens at a free port unless something else is said."""
     started: list[Job] = []
 
     def start(*arguments: str, **options: object) -> Job:
-        if options.get("launcher", True) and "--listen" not in arguments:
+        listens = options.pop("listens", True)
+        if listens and options.get("launcher", True) and "--listen" not in arguments:
             arguments = ("--listen", "0", *arguments)
         started.append(Job(tmp_path, *arguments, **options))  # type: ignore[arg-type]
         return started[-1]

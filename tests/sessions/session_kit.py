@@ -37,6 +37,17 @@ def framework(engine):
     return tf
 
 
+def descend(tf, rate, loss, variables, name):
+    """A step of gradient descent: an optimizer's, where the framework has this one."""
+    if hasattr(tf.train, "GradientDescentOptimizer"):
+        return tf.train.GradientDescentOptimizer(rate).minimize(loss, name=name)
+    updates = [
+        variable.assign_sub(rate * grad, name=f"{name}/update_{variable.op.name}")
+        for variable, grad in zip(variables, tf.gradients(loss, variables), strict=True)
+    ]
+    return tf.group(*updates, name=name)
+
+
 class Stop:
     """What was seen at one stop."""
 

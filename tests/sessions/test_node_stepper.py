@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from session_kit import ENGINES, framework
+from session_kit import ENGINES, descend, framework
 
 import tfdbg_cli as tf_debug
 from tfdbg_cli.common.errors import UserError
@@ -20,7 +20,7 @@ def model(request):
         weights = tf.Variable(tf.ones([3, 2]), name="w", **kind)
         h = tf.matmul(x, weights, name="h")
         loss = tf.reduce_sum(tf.square(h, name="squares"), name="loss")
-        train = tf.train.GradientDescentOptimizer(0.5).minimize(loss, name="train")
+        train = descend(tf, 0.5, loss, [weights], name="train")
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
             yield SimpleNamespace(

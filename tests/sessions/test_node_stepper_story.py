@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from session_kit import ENGINES, framework
+from session_kit import ENGINES, descend, framework
 
 from tfdbg_cli import NodeStepper
 
@@ -53,9 +53,13 @@ def descent(request):
             for name, value in (("a", 1.0), ("b", 2.0), ("c", 4.0))
         )
         f = tf.multiply(tf.multiply(a, b, name="d"), tf.multiply(b, c, name="e"), name="f")
-        tf.train.GradientDescentOptimizer(0.01).minimize(f, name="optim")
+        descend(tf, 0.01, f, [a, b, c], name="optim")
         session.run(tf.global_variables_initializer())
-        updates = [op.name for op in session.graph.get_operations() if "Apply" in op.type]
+        updates = [
+            op.name
+            for op in session.graph.get_operations()
+            if "Apply" in op.type or op.type == "AssignSub"
+        ]
         yield SimpleNamespace(session=session, variables=[a, b, c], a=a, b=b, updates=updates)
 
 

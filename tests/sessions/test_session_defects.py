@@ -99,7 +99,7 @@ def test_defect_29_memory_of_many_debugged_runs():
         last = tf.placeholder(tf.float32, [200], name="x")
         feed = {last: np.ones(200)}
         for number in range(1000):
-            last = tf.tanh(last, name=f"n{number}")
+            last = tf.negative(last, name=f"n{number}")
         sess, ui = wrap(session)
         for _ in range(3):
             sess.run(last, feed)

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -215,12 +216,20 @@ def test_the_rows_are_links(many):
     offline(many, [click, "exit"])
 
 
-def test_a_list_is_there_before_the_runs_are_read(many):
+def test_a_list_is_there_before_the_runs_are_read(many, monkeypatch):
+    may_read = threading.Event()
+
+    def held_up(*args, **kwargs):
+        assert may_read.wait(30)
+        return open_dump(*args, **kwargs)
+
     def look_at(stop):
+        monkeypatch.setattr("tfdbg_cli.sessions.offline.survey.open_dump", held_up)
         document = stop.service.run("runs").document
         shown = document.lines(0, document.line_count)
         assert all("…" in row.text for row in shown[3:])
         assert document.pending
+        may_read.set()
         until = time.monotonic() + 30
         while document.pending and time.monotonic() < until:
             time.sleep(0.001)

@@ -44,7 +44,7 @@ STEPS = {
 from tfdbg_cli.engines import numpy as tf
 x = y = tf.placeholder(tf.float32, [None], name="x")
 for i in range(60):
-    y = tf.tanh(y + 1.0)
+    y = tf.log(y + 1.0)
 session = tf.Session()
 def step():
     session.run(y, {x: [1.0]})

@@ -201,7 +201,7 @@ def test_a_document_that_breaks_spoils_its_own_screen_only() -> None:
     def script(screen: Player) -> Keys:
         yield enter("broken")
         yield ["end", "tab"]
-        assert "This part can't be shown: DumpError: The file a_0 is damaged." in screen.text
+        assert "This part can't be shown: The file a_0 is damaged." in screen.text
         yield enter("/nowhere")
         assert "ERROR: The file a_0 is damaged." in screen.text
         yield ["home", "tab", "enter"]

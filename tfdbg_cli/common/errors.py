@@ -97,10 +97,14 @@ def _last_parts(name: str, *, with_slot: bool) -> tuple[str, ...]:
 
 
 def one_line(error: BaseException, limit: int = 300) -> str:
-    """An exception as one line, ``Type: message``, cut at ``limit`` characters."""
+    """An exception as one line, ``Type: message``, cut at ``limit`` characters.
+
+    A `UserError` is its message: that is for people.
+    """
     text = printable(" ".join(message_of(error).split()))
     name = type(error).__name__
-    text = f"{name}: {text}" if text else name
+    if not (text and isinstance(error, UserError)):
+        text = f"{name}: {text}" if text else name
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

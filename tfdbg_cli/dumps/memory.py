@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo
@@ -86,6 +86,11 @@ class MemoryDump(Dump):
         if count < len(self._added):
             del self._added[count:]
             self._data = self._by_tensor = self._by_node = None
+
+    @property
+    def added(self) -> Sequence[Datum]:
+        """The tensors in the order in which they were added. Cheap."""
+        return self._added
 
     def _make_data(self) -> list[Datum]:
         with self._making:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.engines.registry import entries, load
 from tfdbg_cli.front.import_hook import ImportHook
@@ -76,7 +76,7 @@ class EngineWatch:
             self._undo.append(engine.install(functools.partial(wrapper_of, self.debugger)))
             self.debugger.engines.add(name)
         except Exception as error:
-            reason = str(error) if isinstance(error, UserError) else one_line(error)
+            reason = one_line(error)
             if self._told.get(name) != reason:  # `enable` tries again
                 self._told[name] = reason
                 tell(f"the {name} engine can't be used, its runs go undebugged: {reason}")

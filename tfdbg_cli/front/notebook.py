@@ -95,8 +95,11 @@ class _Engines:
             self._hook.uninstall()
             self._hook = None
         while self._names:
-            _, undo = self._names.popitem()
-            undo()
+            name, undo = self._names.popitem()
+            try:
+                undo()
+            except Exception as error:
+                tell(f"the {name} engine can't be taken off: {one_line(error)}")
 
     def _imported(self, module: str) -> None:
         for entry in entries():

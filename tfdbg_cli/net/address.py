@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from tfdbg_cli.common.errors import UserError
 
-__all__ = ["Address", "bind", "connect", "is_listening", "parse_address"]
+__all__ = ["BACKLOG", "Address", "bind", "connect", "is_listening", "parse_address"]
 
 _UNIX = "unix:"
 _LOOPBACK = "127.0.0.1"
@@ -21,8 +21,8 @@ _EVERYWHERE = {"*": "", "0.0.0.0": "0.0.0.0", "::": "::"}
 #: How many ports after a taken one are tried: enough for the ranks of one machine.
 _PORTS_TRIED = 64
 
-#: A longer queue of connections would only serve somebody who wants to fill it.
-_BACKLOG = 8
+#: How many connections may wait to be accepted.
+BACKLOG = 128
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def bind(address: Address) -> tuple[socket.socket, Address]:
             else:
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind((where[0], port, *where[2:]))
-            made.listen(_BACKLOG)
+            made.listen(BACKLOG)
         except OSError as error:
             made.close()
             problem = problem or error
@@ -136,7 +136,7 @@ def _bind_unix(path: str) -> socket.socket:
         made.bind(path)
         # Nobody can connect before listen, so there is no moment when others could.
         os.chmod(path, 0o600)
-        made.listen(_BACKLOG)
+        made.listen(BACKLOG)
     except OSError as error:
         made.close()
         raise UserError(f"The debugger can't listen at {_UNIX}{path}: {error}.") from None

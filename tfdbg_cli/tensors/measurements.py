@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.tensors.statistics import Health, Statistics, holds_nonfinite, measure
 
@@ -83,7 +83,7 @@ class Measurements:
             try:
                 known = measure(datum.get_tensor(), check)
             except Exception as error:
-                text = str(error) if isinstance(error, UserError) else one_line(error)
+                text = one_line(error)
                 known = Statistics(_stored_health(datum), error=text)
             self._known[id(datum)] = known
         return known

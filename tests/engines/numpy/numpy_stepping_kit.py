@@ -43,7 +43,7 @@ class Twin:
     def __init__(self, program):
         self.program = program()
         self.variables = tf.global_variables()
-        self.draw = [tf.random_normal([3]), tf.random_uniform([2], seed=3)]
+        self.draw = [tf.truncated_normal([3]), tf.random_uniform([2])]
         initializer = tf.global_variables_initializer()
         self.plain, self.other = tf.Session(seed=11), tf.Session(seed=11)
         for session in (self.plain, self.other):

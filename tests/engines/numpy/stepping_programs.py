@@ -57,7 +57,7 @@ def loop() -> Program:
             inner = tf.while_loop(
                 lambda j, a: j < i, lambda j, a: (j + 1, a * 1.5 + 0.1), [tf.constant(0), total]
             )[1]
-        return i + 1, inner + tf.random_normal([], stddev=0.1)
+        return i + 1, inner + tf.truncated_normal([], stddev=0.1)
 
     start = tf.placeholder(tf.float32, [], name="start")
     end = tf.while_loop(lambda i, a: i < 4, body, [tf.constant(0), start], name="outer")[1]
@@ -65,17 +65,17 @@ def loop() -> Program:
 
 
 def dropout() -> Program:
-    """Random masks: from the session's stream, and from one of the node's own."""
+    """Random masks."""
     x = tf.placeholder(tf.float32, [4, 3], name="x")
-    w = tf.Variable(tf.truncated_normal([3, 2], seed=5), name="w")
+    w = tf.Variable(tf.truncated_normal([3, 2]), name="w")
 
-    def dropped(value: Any, seed: int | None) -> Any:
-        keep = tf.floor(0.5 + tf.random_uniform([4, 3], seed=seed))
+    def dropped(value: Any) -> Any:
+        keep = tf.cast(tf.random_uniform([4, 3]) < 0.5, tf.float32)
         return value * keep / 0.5
 
-    y = tf.matmul(dropped(dropped(x, 7), None), w)
-    step = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(y * y))
-    return Program((y, step), lambda run: {x: numbers(run, 4, 3)})
+    y = tf.matmul(dropped(dropped(x)), w)
+    step = w.assign_sub(0.1 * tf.gradients(tf.reduce_mean(y * y), w)[0])
+    return Program((y, step.op), lambda run: {x: numbers(run, 4, 3)})
 
 
 def batch_norm() -> Program:
@@ -90,28 +90,31 @@ def batch_norm() -> Program:
         variance.assign(variance * 0.9 + batch_variance * 0.1),
     ]
     with tf.control_dependencies(updates):
-        y = (x - mean.read_value()) / tf.sqrt(variance.read_value() + 1e-3)
+        y = (x - mean.read_value()) / (variance.read_value() + 1e-3)
     return Program({"y": y, "mean": mean}, lambda run: {x: numbers(run, 6, 3)})
 
 
 def rnn() -> Program:
     """A recurrent network over a sequence, in a loop."""
-    x = tf.placeholder(tf.float32, [5, 2, 3], name="x")
+    x = tf.placeholder(tf.float32, [10, 3], name="x")
     w = tf.Variable(tf.truncated_normal([3, 4], stddev=0.5), name="w")
     u = tf.Variable(tf.truncated_normal([4, 4], stddev=0.5), name="u")
 
     def cell(t: Any, h: Any) -> Any:
-        now = tf.reshape(tf.slice(x, tf.stack([t, 0, 0]), [1, 2, 3]), [2, 3])
-        return t + 1, tf.tanh(tf.matmul(now, w) + tf.matmul(h, u))
+        # The two rows at the time t, by a product with ones and zeros.
+        rows = tf.constant(np.arange(10) // 2, tf.int32)
+        is_now = tf.reshape(tf.cast(tf.equal(rows, t), tf.float32), [10, 1])
+        now = tf.reduce_sum(tf.reshape(x * is_now, [5, 2, 3]), 0)
+        return t + 1, tf.nn.softmax(tf.matmul(now, w) + tf.matmul(h, u))
 
     h = tf.while_loop(lambda t, h: t < 5, cell, [tf.constant(0), tf.zeros([2, 4])])[1]
     with tf.control_dependencies([h]):
         decay = w.assign(w * 0.9)
-    return Program([h, decay], lambda run: {x: numbers(run, 5, 2, 3)})
+    return Program([h, decay], lambda run: {x: numbers(run, 10, 3)})
 
 
 def transformer() -> Program:
-    """Self-attention with a residual, trained, and a branch on the loss."""
+    """Self-attention with a residual, trained, and a choice by the loss."""
     x = tf.placeholder(tf.float32, [4, 6], name="x")
     q, k, v = (
         tf.matmul(x, tf.Variable(tf.truncated_normal([6, 6], stddev=0.3), name=name))
@@ -121,7 +124,7 @@ def transformer() -> Program:
     y = x + tf.matmul(weights, v)
     loss = tf.reduce_mean(tf.square(y), name="loss")
     step = tf.train.AdamOptimizer(0.01).minimize(loss)
-    shown = tf.cond(loss > 1.2, lambda: loss + tf.random_normal([]), lambda: loss * 2.0)
+    shown = tf.where(loss > 1.2, loss + tf.random_uniform([]), loss * 2.0)
     return Program([step, [shown], loss], lambda run: {x: numbers(run, 4, 6) * (0.5 + run)})
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from tfdbg_cli.engines import numpy as tf
 from tfdbg_cli.engines.numpy.debugging import ENGINE
+from tfdbg_cli.engines.numpy.registry import define
 from tfdbg_cli.testing.engine_contract import EngineContract, EngineProgram
 
 
@@ -18,14 +19,15 @@ class NumpyProgram(EngineProgram):
             variable = tf.Variable(np.array([3, 4], np.float32), name="v")
             self.x, self.variable = x, variable
             product = tf.multiply(x, variable, name="product")
-            noise = tf.random_normal([2], name="noise")
+            noise = tf.random_uniform([2], name="noise")
             total = tf.add(product, noise, name="total")
             self.twice = tf.multiply(total, 2.0, name="result")
             with tf.control_dependencies([self.twice]):
                 self.update = tf.assign_add(variable, np.ones(2, np.float32))
             wrong = tf.reshape(product, [3], name="failing")
             self.wrong = wrong
-            self.stop = tf.py_func(interrupt, [product], tf.float32)
+            with tf.control_dependencies([product]):
+                self.stop = graph.create_op("Interrupt", [], [])
             self.session = tf.Session(graph=graph, seed=7)
             self.session.run_directly(tf.global_variables_initializer())
 
@@ -42,8 +44,11 @@ class NumpyProgram(EngineProgram):
         return self.session.run_directly(self.variable)
 
 
-def interrupt(array):
+def interrupt(step, op, inputs):
     raise KeyboardInterrupt
+
+
+define("Interrupt", interrupt)
 
 
 class TestNumpyEngine(EngineContract):

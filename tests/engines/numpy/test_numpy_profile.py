@@ -7,6 +7,7 @@ import pytest
 
 from tfdbg_cli.engines import numpy as tf
 from tfdbg_cli.engines.numpy.debugging import ENGINE
+from tfdbg_cli.engines.numpy.registry import define, pure
 
 
 @pytest.fixture(autouse=True)
@@ -56,8 +57,10 @@ def test_the_time_of_a_slow_node_is_its_own():
         time.sleep(0.02)
         return value
 
+    define("Slow", pure(slow))
     x = tf.constant([1.0], name="x")
-    y = tf.negative(tf.py_func(slow, [x], tf.float32, name="slow"), name="y")
+    op = tf.get_default_graph().create_op("Slow", [x], [tf.float32], name="slow")
+    y = tf.negative(op.outputs[0], name="y")
     with tf.Session() as session:
         found = {entry.node: entry for entry in entries(profile(session, y))}
     assert found["slow"].op_time >= 20_000

@@ -186,28 +186,3 @@ def test_a_loop_is_a_step_with_what_goes_in_and_comes_out():
     stepper.back()
     assert float(stepper.value("turn/mul:0")) == 2
     assert float(stepper.finish().value) == 8
-
-
-def test_only_the_side_that_is_taken_is_done():
-    x = tf.placeholder(tf.float32, [], name="x")
-    y = tf.cond(x > 0.0, lambda: x * 2.0, lambda: x - 1.0)
-    stepper = stepper_of(tf.Session(), y, {x: 3.0})
-    sides = [step for step in stepper.steps if step.op_type == "cond"]
-    assert [step.node for step in sides] == ["cond/switch_t", "cond/switch_f"]
-    go(stepper, "cond/Merge")
-    assert stepper.has("cond/mul:0") and not stepper.has("cond/sub:0")
-    with pytest.raises(UserError, match="not taken"):
-        stepper.override("cond/sub:0", 1.0)
-    stepper.override("cond/mul:0", 7.0)
-    assert float(stepper.finish().value) == 7
-
-
-def test_another_condition_takes_the_other_side():
-    x = tf.placeholder(tf.float32, [], name="x")
-    y = tf.cond(x > 0.0, lambda: x * 2.0, lambda: x - 1.0)
-    stepper = stepper_of(tf.Session(), y, {x: 3.0})
-    stepper.override("cond/pred_id:0", False)
-    capture = stepper.finish()
-    assert float(capture.value) == 2
-    assert float(stepper.original("cond/Merge:0")) == 6
-    assert stepper.original("cond/sub:0") is None

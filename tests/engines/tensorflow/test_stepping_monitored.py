@@ -70,10 +70,17 @@ def test_a_monitored_run_is_stepped_through(overrides):
         assert then[1] == left[1]
 
 
-def test_an_error_is_the_runs():
+@pytest.mark.parametrize(
+    "fail",
+    [
+        lambda x: tf1.check_numerics(tf1.log(x), "bad", name="bad"),
+        lambda x: tf.reshape(x, [3], name="bad"),  # without side effects: it is tried plainly, too
+    ],
+)
+def test_an_error_is_the_runs(fail):
     with tf.Graph().as_default():
-        x = tf1.placeholder(tf.float32, [2], name="x")
-        tf1.check_numerics(tf1.log(x), "bad", name="check")
+        x = tf1.placeholder(tf.float32, None, name="x")
+        fail(x)
         with tf1.train.MonitoredSession() as session:
-            stepper = ENGINE.adapt(session).stepper("check:0", {x: [0.0, 1.0]}, None, None)
+            stepper = ENGINE.adapt(session).stepper("bad:0", {x: [0.0, 1.0]}, None, None)
             assert isinstance(stepper.finish().error, tf.errors.InvalidArgumentError)

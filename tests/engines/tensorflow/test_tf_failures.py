@@ -71,9 +71,10 @@ def test_a_wrong_shape_is_the_same_error(graph):
     assert capture.dump.by_tensor("before:0")[0].shape == (4, 5)
 
 
-def test_a_failed_training_step_is_not_repeated(graph):
+@pytest.mark.parametrize("resource", [True, False])
+def test_a_failed_training_step_is_not_repeated(graph, resource):
     x = tf1.placeholder(tf.float32, None, name="x")
-    steps = tf1.get_variable("steps", initializer=0)
+    steps = tf1.get_variable("steps", initializer=0, use_resource=resource)
     with tf.control_dependencies([tf1.assign_add(steps, 1, name="count")]):
         doubled = tf.multiply(x, 2.0, name="doubled")
         early = tf.identity(doubled, name="early")

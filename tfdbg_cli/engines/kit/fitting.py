@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from tfdbg_cli.common.errors import UserError, message_of
 
-__all__ = ["cannot_have", "fitted_array", "nobody_elses", "wrong_dtype", "wrong_shape"]
+__all__ = [
+    "bytes_array",
+    "cannot_have",
+    "fitted_array",
+    "nobody_elses",
+    "wrong_dtype",
+    "wrong_shape",
+]
 
 _Shape: TypeAlias = Sequence[int | None] | None
 
@@ -47,7 +54,7 @@ def fitted_array(
             f"The value for {name} is itself a tensor ({other}).", "Give an array or a number."
         )
     try:
-        array = _text(value) if dtype.kind == "O" else _numbers(name, value, dtype)
+        array = bytes_array(value) if dtype.kind == "O" else _numbers(name, value, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise cannot_have(name, error) from error
     is_alike = shape is None or (
@@ -77,7 +84,12 @@ def wrong_dtype(name: str, wanted: str, given: str, hint: str = "") -> UserError
     return UserError(f"{name} is {wanted}; the value is {given}, which would lose too much.", hint)
 
 
-def _text(value: Any) -> NDArray[Any]:
+def bytes_array(value: Any) -> NDArray[Any]:
+    """Text as an array of bytes objects.
+
+    Raises:
+        TypeError: it is no text.
+    """
     array = np.array(value, dtype=object)
     made = np.empty(array.size, dtype=object)
     for index, each in enumerate(array.reshape(-1)):

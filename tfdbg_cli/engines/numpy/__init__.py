@@ -13,142 +13,63 @@ It is what `tfdbg_cli.engines.numpy.debugging` debugs, and the engine to copy wh
 
 from __future__ import annotations
 
-from tfdbg_cli.engines.numpy import errors
-from tfdbg_cli.engines.numpy.dtypes import bool_ as bool
-from tfdbg_cli.engines.numpy.dtypes import float16, float32, float64, int32, int64, string
-from tfdbg_cli.engines.numpy.gradients import gradients
-from tfdbg_cli.engines.numpy.graph import (
-    Graph,
-    control_dependencies,
-    get_default_graph,
-    name_scope,
-    reset_default_graph,
-)
-from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
-from tfdbg_cli.engines.numpy.ops import gradient_rules, nn, train
-from tfdbg_cli.engines.numpy.ops.array_ops import (
-    identity,
-    reshape,
-    slice,
-    stack,
-    transpose,
-    unique,
-    where,
-)
-from tfdbg_cli.engines.numpy.ops.constants import constant, ones, placeholder, zeros
-from tfdbg_cli.engines.numpy.ops.control_flow import cond, while_loop
-from tfdbg_cli.engines.numpy.ops.math_ops import (
-    add,
-    argmax,
-    cast,
-    check_numerics,
-    divide,
-    equal,
-    exp,
-    floor,
-    floordiv,
-    greater,
-    less,
-    log,
-    matmul,
-    multiply,
-    negative,
-    reduce_mean,
-    reduce_sum,
-    sqrt,
-    square,
-    subtract,
-    tanh,
-)
-from tfdbg_cli.engines.numpy.ops.random_ops import (
-    random_normal,
-    random_uniform,
-    set_random_seed,
-    truncated_normal,
-)
-from tfdbg_cli.engines.numpy.ops.script_ops import Assert, py_func
+from tfdbg_cli.engines.numpy import errors as errors
+from tfdbg_cli.engines.numpy.dtypes import bool_
+from tfdbg_cli.engines.numpy.dtypes import float16 as float16
+from tfdbg_cli.engines.numpy.dtypes import float32 as float32
+from tfdbg_cli.engines.numpy.dtypes import float64 as float64
+from tfdbg_cli.engines.numpy.dtypes import int32 as int32
+from tfdbg_cli.engines.numpy.dtypes import int64 as int64
+from tfdbg_cli.engines.numpy.dtypes import string as string
+from tfdbg_cli.engines.numpy.graph import Graph as Graph
+from tfdbg_cli.engines.numpy.graph import control_dependencies as control_dependencies
+from tfdbg_cli.engines.numpy.graph import get_default_graph as get_default_graph
+from tfdbg_cli.engines.numpy.graph import name_scope as name_scope
+from tfdbg_cli.engines.numpy.graph import reset_default_graph as reset_default_graph
+from tfdbg_cli.engines.numpy.ops import nn as nn
+from tfdbg_cli.engines.numpy.ops import train as train
+from tfdbg_cli.engines.numpy.ops.array_ops import constant as constant
+from tfdbg_cli.engines.numpy.ops.array_ops import identity as identity
+from tfdbg_cli.engines.numpy.ops.array_ops import ones as ones
+from tfdbg_cli.engines.numpy.ops.array_ops import placeholder as placeholder
+from tfdbg_cli.engines.numpy.ops.array_ops import reshape as reshape
+from tfdbg_cli.engines.numpy.ops.array_ops import transpose as transpose
+from tfdbg_cli.engines.numpy.ops.array_ops import unique as unique
+from tfdbg_cli.engines.numpy.ops.array_ops import where as where
+from tfdbg_cli.engines.numpy.ops.array_ops import zeros as zeros
+from tfdbg_cli.engines.numpy.ops.control_flow import while_loop as while_loop
+from tfdbg_cli.engines.numpy.ops.math_ops import add as add
+from tfdbg_cli.engines.numpy.ops.math_ops import argmax as argmax
+from tfdbg_cli.engines.numpy.ops.math_ops import cast as cast
+from tfdbg_cli.engines.numpy.ops.math_ops import check_numerics as check_numerics
+from tfdbg_cli.engines.numpy.ops.math_ops import divide as divide
+from tfdbg_cli.engines.numpy.ops.math_ops import equal as equal
+from tfdbg_cli.engines.numpy.ops.math_ops import floordiv as floordiv
+from tfdbg_cli.engines.numpy.ops.math_ops import greater as greater
+from tfdbg_cli.engines.numpy.ops.math_ops import less as less
+from tfdbg_cli.engines.numpy.ops.math_ops import log as log
+from tfdbg_cli.engines.numpy.ops.math_ops import matmul as matmul
+from tfdbg_cli.engines.numpy.ops.math_ops import multiply as multiply
+from tfdbg_cli.engines.numpy.ops.math_ops import negative as negative
+from tfdbg_cli.engines.numpy.ops.math_ops import random_uniform as random_uniform
+from tfdbg_cli.engines.numpy.ops.math_ops import reduce_mean as reduce_mean
+from tfdbg_cli.engines.numpy.ops.math_ops import reduce_sum as reduce_sum
+from tfdbg_cli.engines.numpy.ops.math_ops import set_random_seed as set_random_seed
+from tfdbg_cli.engines.numpy.ops.math_ops import square as square
+from tfdbg_cli.engines.numpy.ops.math_ops import subtract as subtract
+from tfdbg_cli.engines.numpy.ops.math_ops import truncated_normal as truncated_normal
+from tfdbg_cli.engines.numpy.ops.train import gradients as gradients
+from tfdbg_cli.engines.numpy.ops.variables import Variable as Variable
+from tfdbg_cli.engines.numpy.ops.variables import assign as assign
+from tfdbg_cli.engines.numpy.ops.variables import assign_add as assign_add
+from tfdbg_cli.engines.numpy.ops.variables import assign_sub as assign_sub
+from tfdbg_cli.engines.numpy.ops.variables import global_variables as global_variables
 from tfdbg_cli.engines.numpy.ops.variables import (
-    Variable,
-    assign,
-    assign_add,
-    assign_sub,
-    global_variables,
-    global_variables_initializer,
-    group,
-    is_variable_initialized,
-    trainable_variables,
+    global_variables_initializer as global_variables_initializer,
 )
-from tfdbg_cli.engines.numpy.session import Session, get_default_session
+from tfdbg_cli.engines.numpy.ops.variables import group as group
+from tfdbg_cli.engines.numpy.ops.variables import trainable_variables as trainable_variables
+from tfdbg_cli.engines.numpy.session import Session as Session
+from tfdbg_cli.engines.numpy.session import get_default_session as get_default_session
 
-__all__ = [
-    "Assert",
-    "Graph",
-    "Operation",
-    "Session",
-    "Tensor",
-    "Variable",
-    "add",
-    "argmax",
-    "assign",
-    "assign_add",
-    "assign_sub",
-    "bool",
-    "cast",
-    "check_numerics",
-    "cond",
-    "constant",
-    "control_dependencies",
-    "divide",
-    "equal",
-    "errors",
-    "exp",
-    "float16",
-    "float32",
-    "float64",
-    "floor",
-    "floordiv",
-    "get_default_graph",
-    "get_default_session",
-    "global_variables",
-    "global_variables_initializer",
-    "gradient_rules",
-    "gradients",
-    "greater",
-    "group",
-    "identity",
-    "int32",
-    "int64",
-    "is_variable_initialized",
-    "less",
-    "log",
-    "matmul",
-    "multiply",
-    "name_scope",
-    "negative",
-    "nn",
-    "ones",
-    "placeholder",
-    "py_func",
-    "random_normal",
-    "random_uniform",
-    "reduce_mean",
-    "reduce_sum",
-    "reset_default_graph",
-    "reshape",
-    "set_random_seed",
-    "slice",
-    "sqrt",
-    "square",
-    "stack",
-    "string",
-    "subtract",
-    "tanh",
-    "train",
-    "trainable_variables",
-    "transpose",
-    "truncated_normal",
-    "unique",
-    "where",
-    "while_loop",
-    "zeros",
-]
+bool = bool_

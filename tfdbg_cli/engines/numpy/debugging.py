@@ -6,7 +6,7 @@ import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,54 +19,37 @@ from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.numpy.dtypes import dtype_name
 from tfdbg_cli.engines.numpy.errors import OpError
-from tfdbg_cli.engines.numpy.executor import DEVICE, RunStep, shown
+from tfdbg_cli.engines.numpy.executor import DEVICE, RunStep
 from tfdbg_cli.engines.numpy.graph import Graph as NumpyGraph
-from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.nodes import Operation
 from tfdbg_cli.engines.numpy.session import (
+    PreparedRun,
     Session,
     default_session,
     flatten_fetches,
-    intercept_runs,
+    interceptors,
 )
-from tfdbg_cli.engines.numpy.stepping.layout import make_layout
+from tfdbg_cli.engines.numpy.stepping.layout import NodeLayout
 from tfdbg_cli.engines.numpy.stepping.stepper import NumpyStepper
 from tfdbg_cli.engines.numpy_traits import TRAITS
 
 __all__ = ["ENGINE", "NumpyAdapter", "NumpyEngine"]
 
-#: Watches whose choice of slots is remembered, and plans whose steps are.
-_WATCHES = _LAYOUTS = 16
+
+def _watched_slots(watch: Watch) -> Callable[[Operation], tuple[int, ...]]:
+    """What gives the output slots of an operation that a watch asks for; decided once for each."""
+    matcher = WatchMatcher(watch)
+
+    def slots(op: Operation) -> tuple[int, ...]:
+        dtypes = enumerate(dtype_name(tensor.dtype) for tensor in op.outputs)
+        return tuple(slot for slot, dtype in dtypes if matcher.wants(op.name, op.type, dtype))
+
+    return functools.cache(slots)
 
 
-class _WatchedSlots(WatchMatcher):
-    """Which outputs of which operations a watch asks for; decided once an operation."""
-
-    def __init__(self, watch: Watch) -> None:
-        super().__init__(watch)
-        self._slots: dict[Operation, tuple[int, ...]] = {}
-
-    def slots(self, op: Operation) -> tuple[int, ...]:
-        """The watched output slots of an operation."""
-        found = self._slots.get(op)
-        if found is None:
-            found = self._slots[op] = tuple(
-                tensor.value_index
-                for tensor in op.outputs
-                if self.wants(op.name, op.type, dtype_name(tensor.dtype))
-            )
-        return found
-
-
-class _Timing(NamedTuple):
-    """One execution of one node, on a clock in nanoseconds.
-
-    It is computed once its outputs are there, and ended once they are kept for who consumes them.
-    """
-
-    op: Operation
-    began: int
-    computed: int
-    ended: int
+#: One execution of one node, on a clock in nanoseconds: when it began, when its outputs were
+#: there, and when they were kept for who consumes them.
+_Timing: TypeAlias = tuple[Operation, int, int, int]
 
 
 class _TimedStep(RunStep):
@@ -84,21 +67,20 @@ class _TimedStep(RunStep):
     def _finish(self, op: Operation, results: Sequence[Any]) -> None:
         computed = time.perf_counter_ns()
         super()._finish(op, results)
-        # Merge and Switch of a loop have no kernel: they come here straight away.
-        began, self._began = self._began or computed, 0
-        self._timings.append(_Timing(op, began, computed, time.perf_counter_ns()))
+        self._timings.append((op, self._began, computed, time.perf_counter_ns()))
 
 
 class NumpyAdapter(SessionAdapter):
     """A `Session` of the NumPy engine, for the wrapper session."""
 
     engine_name = "numpy"
+    session: Session
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._watcher = functools.lru_cache(_WATCHES)(_WatchedSlots)
+        self._slots = functools.lru_cache(16)(_watched_slots)
         # By the plan and the feeds in the caller's order.
-        self._layout = functools.lru_cache(_LAYOUTS)(make_layout)
+        self._layout = functools.lru_cache(16)(NodeLayout)
         self._graph: Graph | None = None
         self._graph_version = -1
 
@@ -114,40 +96,29 @@ class NumpyAdapter(SessionAdapter):
         when they change.
         """
         dump = MemoryDump(self.graph)
-        watcher = self._watcher(watch)
-        clock = Clock()
+        slots, clock = self._slots(watch), Clock()
 
         def add(op: Operation, slot: int, value: Any) -> None:
             dump.add(op.name, slot, value, timestamp=clock.now(), device_name=DEVICE)
 
-        def on_feeds(values: Mapping[Tensor, Any]) -> None:
-            for tensor, value in values.items():
-                if tensor.value_index in watcher.slots(tensor.op):
-                    add(tensor.op, tensor.value_index, value)
-
         def recorder(op: Operation, made: Sequence[Any]) -> None:
-            for slot in watcher.slots(op):
-                value = shown(made[slot])
-                if value is not None:
-                    add(op, slot, value)
+            for slot in slots(op):
+                if made[slot] is not None:
+                    add(op, slot, made[slot])
 
-        try:
-            result = self.session.run_directly(fetches, feed_dict, recorder, on_feeds)
-        except OpError as error:
-            return Capture(None, dump, error)
-        return Capture(result, dump)
+        run = self.session.prepare(fetches, feed_dict)
+        for tensor, value in run.values.items():
+            if tensor.value_index in slots(tensor.op):
+                add(tensor.op, tensor.value_index, value)
+        return _captured(run, RunStep(run.state, run.values, recorder), dump)
 
     def profile_run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Capture:
         """The same run by the same code, each of its nodes timed."""
         timings: list[_Timing] = []
         graph = self.graph()
         dump = MemoryDump(graph, profile=lambda: _profile(timings, place_of(graph)))
-        make_step = functools.partial(_TimedStep, timings)
-        try:
-            result = self.session.run_directly(fetches, feed_dict, make_step=make_step)
-        except OpError as error:
-            return Capture(None, dump, error)
-        return Capture(result, dump)
+        run = self.session.prepare(fetches, feed_dict)
+        return _captured(run, _TimedStep(timings, run.state, run.values), dump)
 
     def stepper(
         self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any
@@ -157,7 +128,6 @@ class NumpyAdapter(SessionAdapter):
         return NumpyStepper(run, self._layout(run.plan, tuple(run.values)), self.graph())
 
     def fetch_names(self, fetches: Any) -> list[str]:
-        """The names of the fetches; what is no fetch appears as it prints."""
         return [_name_of(item) for item in flatten_fetches(fetches)]
 
     def feeds(self, feed_dict: Any) -> Mapping[str, Any]:
@@ -175,11 +145,9 @@ class NumpyAdapter(SessionAdapter):
 
     @property
     def framework_graph(self) -> NumpyGraph:
-        found: NumpyGraph = self.session.graph
-        return found
+        return self.session.graph
 
     def describe_error(self, error: BaseException) -> RunError | None:
-        """The error of an operation in plain words."""
         if not isinstance(error, OpError):
             return None
         return RunError(type(error).__name__, error.message, error.node_name)
@@ -188,8 +156,7 @@ class NumpyAdapter(SessionAdapter):
         self, fetches: Any, feed_list: Any, accept_options: bool
     ) -> Callable[..., Any]:
         """``Session.make_callable``."""
-        made: Callable[..., Any] = self.session.make_callable(fetches, feed_list, accept_options)
-        return made
+        return self.session.make_callable(fetches, feed_list, accept_options)
 
     def default_session(self, wrapper: Any) -> AbstractContextManager[Any]:
         """Make the wrapper the session of ``tensor.eval()``, and the graph the default one."""
@@ -204,7 +171,6 @@ class NumpyEngine(SessionEngine):
     traits = TRAITS
 
     def is_session(self, obj: Any) -> bool:
-        """Whether an object is a `Session` of the NumPy engine."""
         return isinstance(obj, Session)
 
     def adapt(self, session: Any) -> NumpyAdapter:
@@ -216,7 +182,16 @@ class NumpyEngine(SessionEngine):
         ``Tensor.eval`` and ``make_callable`` end in ``Session.run``. Adapters call
         ``Session.run_directly`` and so go past it.
         """
-        return intercept_runs(wrap)
+        interceptors.append(wrap)
+        return lambda: interceptors.remove(wrap) if wrap in interceptors else None
+
+
+def _captured(run: PreparedRun, step: RunStep, dump: MemoryDump) -> Capture:
+    """Compute a run; its outcome with the dump that the step fills."""
+    try:
+        return Capture(run.compute(step), dump)
+    except OpError as error:
+        return Capture(None, dump, error)
 
 
 def _name_of(item: Any) -> str:
@@ -229,31 +204,18 @@ def _name_of(item: Any) -> str:
 
 def _profile(timings: Sequence[_Timing], locate: Locate) -> Profile:
     """Timings in microseconds from the beginning of the first node on."""
-    origin = timings[0].began if timings else 0
-    entries = [
-        ProfileEntry(
-            timing.op.name,
-            timing.op.type,
-            (timing.began - origin) / 1000,
-            (timing.computed - timing.began) / 1000,
-            (timing.ended - timing.began) / 1000,
-            place=locate,
-        )
-        for timing in timings
-    ]
+    entries = []
+    for op, began, computed, ended in timings:
+        spans = began - timings[0][1], computed - began, ended - began
+        start, own, whole = (span / 1000 for span in spans)
+        entries.append(ProfileEntry(op.name, op.type, start, own, whole, place=locate))
     return Profile([(DEVICE, entries)])
 
 
 def _node(op: Operation) -> Node:
-    return Node(
-        op.name,
-        op.type,
-        [tensor.name for tensor in op.inputs],
-        [control.name for control in op.control_inputs],
-        DEVICE,
-        lambda: _attributes(op),
-        lambda: op.traceback,
-    )
+    inputs, control = [each.name for each in op.inputs], [each.name for each in op.control_inputs]
+    attributes = functools.partial(_attributes, op)
+    return Node(op.name, op.type, inputs, control, DEVICE, attributes, lambda: op.traceback)
 
 
 def _attributes(op: Operation) -> dict[str, str]:
@@ -269,8 +231,6 @@ def _text(value: Any) -> str:
         return dtype_name(value)
     if isinstance(value, np.ndarray):
         return np.array2string(value, threshold=20, edgeitems=3)
-    if isinstance(value, Tensor):
-        return value.name
     return str(value)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tfdbg_cli.engines.kit.fitting import bytes_array
 
 __all__ = [
     "Array",
@@ -64,22 +67,16 @@ def is_differentiable(dtype: DType) -> bool:
 
 
 def to_array(value: Any, dtype: DType | None = None) -> Array:
-    """A new array of a value; Python numbers become float32 and int32 unless a dtype is given.
-
-    Raises:
-        TypeError: the value can't be an array of that type.
-    """
+    """A new array of a value; Python numbers become float32 and int32 unless a dtype is given."""
     try:
-        if dtype is not None and dtype.kind == "O":
-            return _to_strings(np.array(value, dtype=object))
         made: Array = np.array(value, dtype=dtype)
+        if made.dtype.kind in "SUO":
+            return bytes_array(made)
         if made.dtype.kind in "iu" and not hasattr(value, "dtype"):
             _check_range(value, made)
     except (TypeError, ValueError, OverflowError) as error:
         wanted = f" of {dtype_name(dtype)}" if dtype is not None else ""
         raise TypeError(f"{value!r} can't be made a tensor{wanted}: {error}.") from None
-    if made.dtype.kind in "SUO":
-        return _to_strings(made)
     if dtype is None and not isinstance(value, np.ndarray | np.generic):
         if made.dtype == float64:
             return made.astype(float32)
@@ -93,18 +90,6 @@ def _check_range(value: Any, made: Array) -> None:
     given = np.asarray(value)
     if given.dtype.kind in "iuO" and not np.array_equal(made, given):
         raise OverflowError(f"it is out of the bounds of {made.dtype}")
-
-
-def _to_strings(made: Array) -> Array:
-    found = np.empty(made.shape, dtype=object)
-    for index, item in np.ndenumerate(made):
-        if isinstance(item, str):
-            found[index] = item.encode()
-        elif isinstance(item, bytes):
-            found[index] = item
-        else:
-            raise TypeError(f"{item!r} is neither a number nor a string; it can't be in a tensor.")
-    return found
 
 
 def is_fully_known(shape: Shape) -> bool:
@@ -122,11 +107,7 @@ def compatible(one: Shape, other: Shape) -> bool:
 
 
 def merge_shapes(one: Shape, other: Shape) -> Shape:
-    """What is known of an array that has both static shapes.
-
-    Raises:
-        ValueError: no array can have both.
-    """
+    """What is known of an array that has both static shapes; ValueError: none can have both."""
     if not compatible(one, other):
         raise ValueError(f"Shapes {one} and {other} are not compatible.")
     if one is None or other is None:
@@ -135,21 +116,14 @@ def merge_shapes(one: Shape, other: Shape) -> Shape:
 
 
 def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
-    """The static shape of an elementwise result.
-
-    Raises:
-        ValueError: the shapes can't be broadcast together.
-    """
-    rank = 0
-    for shape in shapes:
-        if shape is None:
-            return None
-        rank = max(rank, len(shape))
+    """The static shape of an elementwise result; ValueError: there is none."""
+    if None in shapes:
+        return None
     result: list[int | None] = []
-    for axis in range(-rank, 0):
-        sizes = {shape[axis] for shape in shapes if shape is not None and len(shape) >= -axis}
-        known = sizes - {None, 1}
+    turned = (reversed(shape) for shape in shapes if shape is not None)
+    for sizes in zip_longest(*turned, fillvalue=1):
+        known = set(sizes) - {None, 1}
         if len(known) > 1:
             raise ValueError(f"Shapes {', '.join(map(str, shapes))} can't be broadcast together.")
         result.append(known.pop() if known else None if None in sizes else 1)
-    return tuple(result)
+    return tuple(reversed(result))

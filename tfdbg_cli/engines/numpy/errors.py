@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tfdbg_cli.engines.numpy.nodes import Operation
 
-__all__ = [
-    "FailedPreconditionError",
-    "InvalidArgumentError",
-    "OpError",
-    "ResourceExhaustedError",
-    "UnknownError",
-]
+__all__ = ["FailedPreconditionError", "InvalidArgumentError", "OpError", "ResourceExhaustedError"]
 
 
 class OpError(Exception):
@@ -43,7 +37,3 @@ class FailedPreconditionError(OpError):
 
 class ResourceExhaustedError(OpError):
     """There is not enough memory for the result."""
-
-
-class UnknownError(OpError):
-    """A Python function of the user's raised; the original exception is the ``__cause__``."""

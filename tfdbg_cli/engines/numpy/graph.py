@@ -5,16 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from tfdbg_cli.common.errors import did_you_mean
 from tfdbg_cli.dumps.elements import parse_tensor_name
-from tfdbg_cli.engines.numpy.dtypes import DType, Shape
-from tfdbg_cli.engines.numpy.nodes import FlowContext, Operand, Operation, Tensor, raw_stack
+from tfdbg_cli.engines.numpy.dtypes import DType
+from tfdbg_cli.engines.numpy.nodes import Loop, Operand, Operation, Tensor, raw_stack
 from tfdbg_cli.engines.numpy.registry import OPS
-
-if TYPE_CHECKING:
-    from tfdbg_cli.engines.numpy.ops.variables import Variable
 
 __all__ = [
     "Graph",
@@ -24,27 +21,30 @@ __all__ = [
     "reset_default_graph",
 ]
 
-#: The op types through which a value leaves a branch or a loop.
-_WAYS_OUT = frozenset({"Merge", "Exit"})
 
-
-class _ControlBlock:
+class _ControlBlock(NamedTuple):
     """One ``control_dependencies`` block: what it waits for, and what was made in it so far."""
 
-    __slots__ = ("made", "waits_for")
-
-    def __init__(self, waits_for: tuple[Operation, ...]) -> None:
-        self.waits_for = waits_for
-        self.made: set[Operation] = set()
+    waits_for: list[Operation]
+    made: set[Operation]
 
 
 class _Building(threading.local):
     """Where in the graph a thread is building."""
 
-    def __init__(self) -> None:
-        self.scope = ""
-        self.control: tuple[_ControlBlock, ...] = ()
-        self.context: FlowContext | None = None
+    scope = ""
+    control: tuple[_ControlBlock, ...] = ()
+    loop: Loop | None = None
+
+    @contextmanager
+    def elsewhere(self, **place: Any) -> Iterator[None]:
+        """Build in another place within the block."""
+        before = {name: getattr(self, name) for name in place}
+        vars(self).update(place)
+        try:
+            yield
+        finally:
+            vars(self).update(before)
 
 
 class Graph:
@@ -53,11 +53,12 @@ class Graph:
     def __init__(self) -> None:
         self._operations: dict[str, Operation] = {}
         self._names: dict[str, int] = {}
-        self._building = _Building()
+        #: For the engine's own use.
+        self.building = _Building()
         #: Seed of sessions that were given none; see `set_random_seed`.
         self.seed: int | None = None
         #: Every variable, in the order of creation.
-        self.variables: list[Variable] = []
+        self.variables: list[Any] = []
 
     @property
     def version(self) -> int:
@@ -125,32 +126,15 @@ class Graph:
 
         Names that differ only by case are told apart by a number too.
         """
-        scope = self._building.scope
-        wanted = f"{scope}/{name}" if scope else name
-        key = wanted.lower()
-        count = self._names.get(key)
-        if count is None:
-            self._names[key] = 1
-            return wanted
-        while True:
+        scope = self.building.scope
+        made = wanted = f"{scope}/{name}" if scope else name
+        count = self._names.get(wanted.lower(), 1)
+        while made.lower() in self._names:
             made = f"{wanted}_{count}"
             count += 1
-            if made.lower() not in self._names:
-                break
-        self._names[key] = count
         self._names[made.lower()] = 1
+        self._names[wanted.lower()] = count
         return made
-
-    @contextmanager
-    def _at(self, **place: Any) -> Iterator[None]:
-        """Build elsewhere in the block."""
-        building = self._building
-        before = {name: getattr(building, name) for name in place}
-        vars(building).update(place)
-        try:
-            yield
-        finally:
-            vars(building).update(before)
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
@@ -165,38 +149,28 @@ class Graph:
             name is called exactly like the scope.
         """
         scope = (name or "")[:-1] if not name or name.endswith("/") else self.unique_name(name)
-        building = self._building
+        building = self.building
         before, building.scope = building.scope, scope
         try:
             yield scope + "/" if scope else ""
         finally:
             building.scope = before
 
-    @contextmanager
-    def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Iterator[None]:
+    def control_dependencies(
+        self, control_inputs: Iterable[Any] | None
+    ) -> AbstractContextManager[None]:
         """Nodes made in the block run after the given operations and tensors.
 
         Args:
             control_inputs: what to wait for; ``None`` waits for nothing, not even for what the
-                blocks around this one name, and leaves loops and branches.
+                blocks around this one name, and leaves loops.
         """
-        if control_inputs is None:
-            place: dict[str, Any] = {"control": (), "context": None}
-        else:
+        place: dict[str, Any] = {"control": (), "loop": None}
+        if control_inputs is not None:
             elements = [self.as_graph_element(item) for item in control_inputs]
             waits_for = [item.op if isinstance(item, Tensor) else item for item in elements]
-            place = {"control": (*self._building.control, _ControlBlock(tuple(waits_for)))}
-        with self._at(**place):
-            yield
-
-    def in_context(self, context: FlowContext | None) -> AbstractContextManager[None]:
-        """Nodes made in the block are part of a loop or branch. For the engine's own use."""
-        return self._at(context=context, control=())
-
-    @property
-    def current_context(self) -> FlowContext | None:
-        """The loop or branch that nodes made now are part of."""
-        return self._building.context
+            place = {"control": (*self.building.control, _ControlBlock(waits_for, set()))}
+        return self.building.elsewhere(**place)
 
     def create_op(
         self,
@@ -205,34 +179,28 @@ class Graph:
         dtypes: Sequence[DType],
         attributes: Mapping[str, Any] | None = None,
         name: str | None = None,
-        shapes: Sequence[Shape] | None = None,
     ) -> Operation:
         """Add a node.
 
         Args:
             op_type: one of `registry.OPS`.
-            inputs: tensors of this graph.
-            dtypes, shapes: of each output; the static shapes are inferred if not given.
+            dtypes: of each output.
             attributes: constants for the kernel.
-            name: default: the op type. With a slash at its end it is taken as it is, see
-                `name_scope`.
+            name: default: the op type. With a slash at its end it is taken as it is (`name_scope`).
 
         Raises:
-            ValueError: an input is of another graph or of another loop or branch, or the inputs'
-                shapes can't go together.
+            ValueError: an input is of another graph or of another loop, or the inputs' shapes
+                can't go together.
         """
-        definition = OPS[op_type]
-        if name is None:
-            name = op_type
+        infer = OPS[op_type].shape
+        name = op_type if name is None else name
         full = name[:-1] if name.endswith("/") else self.unique_name(name)
-        building = self._building
-        context = building.context
+        building = self.building
         for tensor in inputs:
             if tensor.op.graph is not self:
                 raise ValueError(f"{tensor!r} is not an element of this graph.")
-            source = tensor.op.context
-            if source is not None and source is not context and op_type not in _WAYS_OUT:
-                _check_inside(context, source, tensor, full)
+            if tensor.op.loop is not building.loop and op_type != "Exit":
+                _check_inside(building.loop, tensor, full)
         op = Operation(
             self,
             full,
@@ -240,59 +208,51 @@ class Graph:
             tuple(inputs),
             self._control_inputs(inputs),
             attributes or {},
-            context,
+            building.loop,
             len(self._operations),
             raw_stack(),
         )
-        if shapes is None and definition.shape is not None:
-            try:
-                shapes = definition.shape(inputs, op.attributes)
-            except ValueError as error:
-                raise ValueError(f"{error} (node {full}, op type {op_type})") from None
+        try:
+            shapes = (None,) * len(dtypes) if infer is None else infer(op)
+        except ValueError as error:
+            raise ValueError(f"{error} (node {full}, op type {op_type})") from None
         op.outputs = tuple(
             Tensor(op, slot, dtype, shape)
-            for slot, (dtype, shape) in enumerate(
-                zip(dtypes, shapes or (None,) * len(dtypes), strict=True)
-            )
+            for slot, (dtype, shape) in enumerate(zip(dtypes, shapes, strict=True))
         )
+        if OPS[op_type].ref_inputs:
+            op.outputs[0].variable = inputs[0].variable
         self._operations[full] = op
         for block in building.control:
             block.made.add(op)
         return op
 
     def _control_inputs(self, inputs: Sequence[Tensor]) -> tuple[Operation, ...]:
-        building = self._building
-        if not building.control and building.context is None:
+        building = self.building
+        if not building.control and building.loop is None:
             return ()
         sources = {tensor.op for tensor in inputs}
         found: dict[Operation, None] = {}
-        context = building.context
-        if context is not None and not any(op.context is context for op in sources):
-            pivot = context.pivot
-            if pivot is not None:
-                found[pivot] = None
+        loop = building.loop
+        if loop is not None and loop.pivot and not any(op.loop is loop for op in sources):
+            found[loop.pivot] = None
         for block in building.control:
             # An input that was made in the block has waited already.
             if block.made.isdisjoint(sources):
                 found.update((op, None) for op in block.waits_for if op not in sources)
         return tuple(found)
 
-    def __repr__(self) -> str:
-        return f"<Graph of {len(self._operations)} operations>"
 
-
-def _check_inside(
-    where: FlowContext | None, source: FlowContext, tensor: Tensor, user: str
-) -> None:
-    """A tensor of a loop or branch may have no value outside of it, or many."""
-    while where is not None:
+def _check_inside(where: Loop | None, tensor: Tensor, user: str) -> None:
+    """A tensor of a loop may have no value outside of it, or many."""
+    source = tensor.op.loop
+    while where is not None and where is not source:
         where = where.parent
-        if where is source:
-            return
-    raise ValueError(
-        f"{tensor.name} can't be an input of {user}: it lives inside {source.name}. "
-        "Return it from there and use the result."
-    )
+    if source is not None and where is None:
+        raise ValueError(
+            f"{tensor.name} can't be an input of {user}: it lives inside {source.name}. "
+            "Return it from there and use the result."
+        )
 
 
 class ThreadStack(threading.local):
@@ -312,10 +272,7 @@ class ThreadStack(threading.local):
         try:
             yield item
         finally:
-            for at in reversed(range(len(self.items))):
-                if self.items[at] is item:
-                    del self.items[at]
-                    break
+            del self.items[max(at for at, each in enumerate(self.items) if each is item)]
 
 
 _defaults = ThreadStack()
@@ -328,11 +285,7 @@ def get_default_graph() -> Graph:
 
 
 def reset_default_graph() -> None:
-    """Start with a new global graph.
-
-    Raises:
-        RuntimeError: called within an ``as_default`` block.
-    """
+    """Start with a new global graph; not within an ``as_default`` block."""
     global _global_graph
     if _defaults.items:
         raise RuntimeError("reset_default_graph() can't be used within Graph.as_default().")

@@ -1,30 +1,26 @@
-"""What a graph is made of: tensors, operations, and the loops and branches that they are in."""
+"""What a graph is made of: tensors, operations, and the loops that they are in."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.dumps.sources import Frame
-from tfdbg_cli.engines.numpy.dtypes import DType, Shape, dtype_name, merge_shapes
+from tfdbg_cli.engines.numpy.dtypes import DType, Shape, dtype_name
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.numpy.graph import Graph
 
-__all__ = ["Branch", "FlowContext", "Loop", "Operation", "Tensor"]
+__all__ = ["Loop", "Operand", "Operation", "Tensor"]
 
 _ENGINE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-#: Code objects and line numbers, innermost first.
-RawStack: TypeAlias = tuple[tuple[CodeType, int], ...]
-
-
-def raw_stack() -> RawStack:
+def raw_stack() -> tuple[tuple[CodeType, int], ...]:
     """The callers' code and line numbers, innermost first; cheap enough for every node."""
     found = []
     frame = sys._getframe(2)
@@ -52,13 +48,13 @@ class Operand:
 
     def as_graph_element(self) -> Tensor:
         """The tensor that fetching this fetches."""
-        raise NotImplementedError
+        return self.value()
 
 
 class Tensor(Operand):
     """An output of an operation, the one at ``value_index``: a value that a run will compute."""
 
-    __slots__ = ("dtype", "op", "shape", "value_index")
+    __slots__ = ("dtype", "op", "shape", "value_index", "variable")
 
     def __init__(self, op: Operation, value_index: int, dtype: DType, shape: Shape) -> None:
         self.op = op
@@ -66,6 +62,8 @@ class Tensor(Operand):
         self.dtype = dtype
         #: What is known of the shape before a run.
         self.shape = shape
+        #: The node of the variable that this stands for, as it is whenever it is used.
+        self.variable: Operation | None = None
 
     @property
     def name(self) -> str:
@@ -78,39 +76,22 @@ class Tensor(Operand):
         return self.op.graph
 
     def value(self) -> Tensor:
-        """Itself."""
         return self
-
-    def as_graph_element(self) -> Tensor:
-        """Itself."""
-        return self
-
-    def set_shape(self, shape: Sequence[int | None] | None) -> None:
-        """Say more about the shape than the graph could find out; it must not contradict that."""
-        self.shape = merge_shapes(self.shape, None if shape is None else tuple(shape))
 
     def eval(self, feed_dict: Mapping[Any, Any] | None = None, session: Any = None) -> Any:
-        """The value, computed by the default session or by the one given.
+        """The value, computed by the session given or by the default one, which there must be."""
+        from tfdbg_cli.engines.numpy.session import get_default_session
 
-        Raises:
-            ValueError: there is no default session.
-        """
-        from tfdbg_cli.engines.numpy.session import run_in_default_session
-
-        return run_in_default_session(self, feed_dict, session)
+        chosen = session or get_default_session()
+        if chosen is None:
+            raise ValueError("There is no default session: use `with Session():` or give one.")
+        return chosen.run(self, feed_dict)
 
     def __repr__(self) -> str:
         return f"<Tensor {self.name!r} shape={self.shape} dtype={dtype_name(self.dtype)}>"
 
     def __bool__(self) -> bool:
-        raise TypeError(
-            f"The tensor {self.name} has no truth value before a run; use cond() or Session.run()."
-        )
-
-    def __iter__(self) -> Iterator[Tensor]:
-        raise TypeError(
-            f"The tensor {self.name} can't be iterated over; use cond() or while_loop()."
-        )
+        raise TypeError(f"The tensor {self.name} has no truth value before a run.")
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -120,9 +101,9 @@ class Operation:
     Attributes:
         control_inputs: operations that must run before it.
         attributes: constants that belong to it: a shape, a dtype, a flag.
-        context: the loop or branch that it is part of, if any.
+        loop: the innermost loop that it is part of, if any.
         index: its place in the order of creation.
-        stack: where it was made.
+        stack: where it was made, innermost first.
     """
 
     graph: Graph
@@ -131,9 +112,9 @@ class Operation:
     inputs: tuple[Tensor, ...]
     control_inputs: tuple[Operation, ...]
     attributes: Mapping[str, Any]
-    context: FlowContext | None
+    loop: Loop | None
     index: int
-    stack: RawStack
+    stack: tuple[tuple[CodeType, int], ...]
     outputs: tuple[Tensor, ...] = ()
 
     @property
@@ -150,40 +131,20 @@ class Operation:
 
 
 @dataclass(eq=False)
-class FlowContext:
-    """A loop or branch.
-
-    Attributes:
-        parent: the loop or branch around it.
-        name: for messages.
-        pred: what says whether it runs, or runs once more, a boolean scalar. What a loop makes
-            before it runs once more than what it makes after it.
-        pivot: the node that stands for "this context runs now"; nodes without an input from the
-            context get it as a control input.
-    """
-
-    parent: FlowContext | None
-    name: str
-    pred: Tensor = field(init=False)
-    pivot: Operation | None = None
-
-
-@dataclass(eq=False)
-class Branch(FlowContext):
-    """One side of a ``cond``: the one for ``taken_if``."""
-
-    taken_if: bool = False
-
-
-@dataclass(eq=False)
-class Loop(FlowContext):
+class Loop:
     """The inside of a ``while_loop``: Merge, condition, LoopCond, Switch, body, NextIteration.
 
     Attributes:
-        merges: the nodes where the loop variables come in, first from outside, then from the
-            iteration before.
-        switches: the nodes where they go on into the body or out of the loop.
+        parent: the loop around it.
+        name: for messages.
+        pred: what says whether it runs once more, a boolean scalar.
+        pivot: the node that stands for "it runs now"; nodes without an input from the loop get it
+            as a control input.
+        body: where the body begins in the order of creation.
     """
 
-    merges: set[Operation] = field(default_factory=set)
-    switches: set[Operation] = field(default_factory=set)
+    parent: Loop | None
+    name: str
+    pred: Tensor = field(init=False)
+    pivot: Operation | None = None
+    body: int = sys.maxsize

@@ -2,80 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tfdbg_cli.engines.numpy.dtypes import Array, Shape
+from tfdbg_cli.engines.numpy.dtypes import Shape
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.numpy.executor import RunStep
     from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
 
-__all__ = ["OPS", "Kernel", "OpDef", "define", "gradient", "pure", "same_shape", "scalar_shape"]
+__all__ = ["OPS", "Gradients", "Kernel", "OpDef", "define", "gradient", "pure", "same_shape"]
 
 #: ``kernel(step, op, inputs)``: the output, or a sequence of them for an op with several.
 Kernel: TypeAlias = "Callable[[RunStep, Operation, list[Any]], Any]"
 
-#: ``shape(inputs, attributes)``: the static shape of each output.
-ShapeFunction: TypeAlias = "Callable[[Sequence[Tensor], Mapping[str, Any]], Sequence[Shape]]"
-
-#: ``rule(op, *output_gradients)``: one gradient (or ``None``) for each input. The gradient of an
-#: output that nothing depends on is ``None``; an op with one output is never asked for that.
-Gradient: TypeAlias = "Callable[..., Sequence[Tensor | None]]"
+#: One gradient, or ``None``, for each input of an op.
+Gradients: TypeAlias = "Sequence[Tensor | None]"
 
 
-@dataclass(frozen=True)
-class OpDef:
+class OpDef(NamedTuple):
     """One op type.
 
     Attributes:
         kernel: computes it. It never changes its inputs; it may return them or views of them.
-        shape: infers static shapes; without it they are unknown.
-        ref_inputs: how many of the first inputs the kernel gets as variables, not as values.
-        has_effects: the kernel does what nobody can undo: it calls a function of the program's.
-        gradient: makes the gradient nodes; without it there is none.
+        shape: ``shape(op)``, the static shape of each output; without it they are unknown.
+        ref_inputs: how many of the first inputs are variables that it changes. An op that has such
+            inputs gives the first of them.
+        gradient: ``gradient(op, *of_outputs)`` makes the gradient nodes; without it there is none.
+            The gradient of an output that nothing depends on is ``None``; an op with one output is
+            never asked for that.
     """
 
     kernel: Kernel
-    shape: ShapeFunction | None = None
+    shape: Callable[[Operation], Sequence[Shape]] | None = None
     ref_inputs: int = 0
-    has_effects: bool = False
-    gradient: Gradient | None = None
+    gradient: Callable[..., Gradients] | None = None
 
 
 #: Op type -> definition.
 OPS: dict[str, OpDef] = {}
 
 
-def define(
-    op_type: str, kernel: Kernel, shape: ShapeFunction | None = None, **options: Any
-) -> None:
-    """Add an op type to the table; the options are those of `OpDef`."""
-    OPS[op_type] = OpDef(kernel, shape, **options)
+def define(op_type: str, *arguments: Any, **options: Any) -> None:
+    """Add an op type to the table; the arguments are those of `OpDef`."""
+    OPS[op_type] = OpDef(*arguments, **options)
 
 
-def gradient(*op_types: str) -> Callable[[Gradient], Gradient]:
-    """Decorate the function that makes the gradient nodes of some op types."""
+def gradient(op_type: str) -> Callable[[Callable[..., Gradients]], None]:
+    """Decorate the function that makes the gradient nodes of an op type."""
 
-    def add(rule: Gradient) -> Gradient:
-        for op_type in op_types:
-            OPS[op_type] = replace(OPS[op_type], gradient=rule)
-        return rule
+    def add(rule: Callable[..., Gradients]) -> None:
+        OPS[op_type] = OPS[op_type]._replace(gradient=rule)
 
     return add
 
 
-def pure(function: Callable[..., Array | Sequence[Array]]) -> Kernel:
+def pure(function: Callable[..., Any]) -> Kernel:
     """A kernel from a function of the input arrays alone."""
     return lambda step, op, inputs: function(*inputs)
 
 
-def same_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> list[Shape]:
+def same_shape(op: Operation) -> list[Shape]:
     """The shape function of ops whose output is shaped like their first input."""
-    return [inputs[0].shape]
-
-
-def scalar_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> list[Shape]:
-    """The shape function of ops that give a scalar."""
-    return [()]
+    return [op.inputs[0].shape]

@@ -3,47 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.engines.numpy.dtypes import compatible, dtype_name, to_array
-from tfdbg_cli.engines.numpy.executor import (
-    Recorder,
-    RunPlan,
-    RunState,
-    RunStep,
-    VariableRef,
-    make_plan,
-)
+from tfdbg_cli.engines.numpy.executor import RunPlan, RunState, RunStep, make_plan
 from tfdbg_cli.engines.numpy.graph import Graph, ThreadStack, get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 
 __all__ = ["Session", "get_default_session"]
 
-#: Plans kept for each session; programs rarely have more than a handful of different runs.
-_PLANS = 128
-
-#: Given a session, what runs instead of it.
-Interceptor: TypeAlias = "Callable[[Session], Any]"
-
-#: What computes a run: `RunStep`, or something that watches it closer.
-StepMaker: TypeAlias = (
-    "Callable[[RunState, dict[Tensor, Any], Recorder | None, Mapping[str, Any]], RunStep]"
-)
-
-_interceptors: list[Interceptor] = []
+#: Given a session, each says what runs instead of it; the last one is asked.
+interceptors: list[Callable[[Session], Any]] = []
 
 
 @dataclass(frozen=True)
 class PreparedRun:
     """What a run is made of once its fetches and feeds were found to be right.
 
-    The values are the fed ones, to be filled by whoever computes it; the elements are the fetches,
-    flattened.
+    Attributes:
+        state: the session's.
+        values: the fed ones at first; a step adds what it computes.
+        elements: the fetches, flattened.
     """
 
     state: RunState
@@ -51,6 +37,12 @@ class PreparedRun:
     values: dict[Tensor, Any]
     fetches: Any
     elements: Sequence[Tensor | Operation]
+
+    def compute(self, step: RunStep | None = None) -> Any:
+        """Compute all of it, with a step of one's own or a plain one; what was fetched."""
+        with np.errstate(all="ignore"):
+            (step or RunStep(self.state, self.values)).run(self.plan)
+        return self.result()
 
     def result(self) -> Any:
         """What was fetched, in the nest of the fetches, once everything is computed."""
@@ -60,9 +52,9 @@ class PreparedRun:
                 results.append(None)
                 continue
             value = self.values[element]
-            if type(value) is VariableRef:
-                # The value when the node ran; a variable that the run initialized has one now.
-                value = value.read(element.op) if value.snapshot is None else value.snapshot
+            if type(value) is InconvertibleTensorProto:
+                # A variable without a value when its node ran; it may have been initialized since.
+                value = self.state.read(element, element.op)
             # A copy: whatever the caller does with it, our values stay as they are.
             results.append(np.array(value)[()])
         return pack_fetches(self.fetches, iter(results))
@@ -79,11 +71,12 @@ class Session:
 
     def __init__(self, graph: Graph | None = None, seed: int | None = None) -> None:
         self.graph = graph or get_default_graph()
-        self._state = RunState(self.graph.seed if seed is None else seed)
+        stream = np.random.default_rng(self.graph.seed if seed is None else seed)
+        self._state = RunState({}, stream)
         # Nodes never change, so a plan holds whatever is added to the graph later.
-        self._plan = lru_cache(_PLANS)(make_plan)
+        self._plan = lru_cache(make_plan)
         self._closed = False
-        self._contexts: list[Any] = []
+        self._default = ExitStack()
 
     @property
     def sess_str(self) -> str:
@@ -106,59 +99,27 @@ class Session:
             options, run_metadata: of TensorFlow's signature; ignored.
 
         Returns:
-            What was fetched, in the same nest: an array or NumPy scalar of the caller's own for a
-            tensor, ``None`` for an operation.
+            The same nest: an array or NumPy scalar of the caller's own for a tensor, ``None`` for
+            an operation.
 
         Raises:
             OpError: an operation failed.
-            TypeError: a fetch or feed is no tensor, or a value can't be one.
-            ValueError: a fetch or feed isn't in the graph, or a value has the wrong shape.
+            TypeError, ValueError: a fetch or feed is not right.
             RuntimeError: the session is closed.
         """
-        if _interceptors:
-            return _interceptors[-1](self).run(fetches, feed_dict, options, run_metadata)
-        return self.run_directly(fetches, feed_dict)
+        if interceptors:
+            return interceptors[-1](self).run(fetches, feed_dict, options, run_metadata)
+        return self.prepare(fetches, feed_dict).compute()
 
-    def run_directly(
-        self,
-        fetches: Any,
-        feed_dict: Mapping[Any, Any] | None = None,
-        recorder: Recorder | None = None,
-        on_feeds: Callable[[dict[Tensor, Any]], None] | None = None,
-        make_step: StepMaker = RunStep,
-    ) -> Any:
-        """`run`, past any debugger. For the engine's debugging adapter.
-
-        Args:
-            fetches, feed_dict: as in `run`.
-            recorder: told of every node as soon as it is computed.
-            on_feeds: told the fed values before anything is computed.
-            make_step: makes what computes it, from the arguments of `RunStep`.
-        """
-        run = self.prepare(fetches, feed_dict)
-        if on_feeds is not None:
-            on_feeds(run.values)
-        step = make_step(self._state, run.values, recorder, np.geterr())
-        with np.errstate(all="ignore"):
-            step.run(run.plan.items)
-        return run.result()
+    def run_directly(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> Any:
+        """`run`, past any debugger. For the engine's debugging adapter."""
+        return self.prepare(fetches, feed_dict).compute()
 
     def prepare(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> PreparedRun:
-        """A run that is only to be computed. For the engine's debugging adapter.
-
-        Raises:
-            TypeError, ValueError, RuntimeError: as `run` raises them.
-        """
+        """A run that is only to be computed. For the engine's debugging adapter."""
         if self._closed:
             raise RuntimeError("The session is closed; make a new one to run anything.")
-        elements = [self.graph.as_graph_element(item) for item in flatten_fetches(fetches)]
-        for element in elements:
-            context = element.op.context if isinstance(element, Tensor) else element.context
-            if context is not None:
-                raise ValueError(
-                    f"{element.name} can't be fetched: it lives inside {context.name}, where it "
-                    "may have no value, or many. Fetch what comes out of it."
-                )
+        elements = [self._element(item, "fetched") for item in flatten_fetches(fetches)]
         values = self._feeds(feed_dict)
         wanted = dict.fromkeys(
             item.op if isinstance(item, Tensor) else item for item in elements if item not in values
@@ -166,16 +127,22 @@ class Session:
         plan = self._plan(tuple(wanted), frozenset(values))
         return PreparedRun(self._state, plan, values, fetches, elements)
 
+    def _element(self, item: Any, use: str) -> Tensor | Operation:
+        element = self.graph.as_graph_element(item)
+        loop = (element.op if isinstance(element, Tensor) else element).loop
+        if loop is not None:
+            raise ValueError(
+                f"{element.name} can't be {use}: it lives inside {loop.name}, where it may have no "
+                "value, or many. Take what comes out of it."
+            )
+        return element
+
     def _feeds(self, feed_dict: Mapping[Any, Any] | None) -> dict[Tensor, Any]:
         values: dict[Tensor, Any] = {}
         for key, value in (feed_dict or {}).items():
-            tensor = self.graph.as_graph_element(key)
+            tensor = self._element(key, "fed")
             if not isinstance(tensor, Tensor):
                 raise TypeError(f"{tensor.name} is an operation; feed its output {tensor.name}:0.")
-            if tensor.op.context is not None:
-                raise ValueError(
-                    f"{tensor.name} can't be fed: it lives inside {tensor.op.context.name}."
-                )
             if isinstance(value, Operand):
                 raise TypeError(
                     f"The value fed for {tensor.name} is itself a tensor "
@@ -193,27 +160,21 @@ class Session:
     def make_callable(
         self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False
     ) -> Callable[..., Any]:
-        """A function that runs the fetches, with the values of ``feed_list`` as its arguments.
-
-        With ``accept_options`` it also takes ``options`` and ``run_metadata``.
-        """
+        """A function that runs the fetches, given the values of ``feed_list``, maybe options."""
         keys = list(feed_list or [])
 
         def call(*values: Any, **keywords: Any) -> Any:
             if len(values) != len(keys):
                 raise TypeError(f"{len(keys)} value(s) are needed, {len(values)} were given.")
-            unknown = set(keywords) - ({"options", "run_metadata"} if accept_options else set())
-            if unknown:
-                raise TypeError(f"There is no keyword argument {sorted(unknown)[0]!r}.")
+            if keywords and not accept_options:
+                raise TypeError(f"There is no keyword argument {next(iter(keywords))!r}.")
             return self.run(fetches, dict(zip(keys, values, strict=True)) or None, **keywords)
 
         return call
 
-    @contextmanager
-    def as_default(self) -> Iterator[Session]:
+    def as_default(self) -> AbstractContextManager[Session]:
         """Make this the session of ``tensor.eval()`` within the ``with`` block."""
-        with default_session(self):
-            yield self
+        return default_session(self)
 
     def close(self) -> None:
         """Let go of the variables; the session can't be used any more."""
@@ -222,13 +183,11 @@ class Session:
         self._plan.cache_clear()
 
     def __enter__(self) -> Session:
-        context = default_session(self)
-        context.__enter__()
-        self._contexts.append(context)
+        self._default.enter_context(default_session(self))
         return self
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
-        self._contexts.pop().__exit__(exc_type, exc_value, traceback)
+        self._default.close()
         self.close()
 
 
@@ -267,32 +226,3 @@ def default_session(session: Any) -> Iterator[Any]:
     """Make a session, or what stands for one, and its graph the default ones."""
     with _defaults.holding(session), session.graph.as_default():
         yield session
-
-
-def run_in_default_session(fetches: Any, feed_dict: Any, session: Any = None) -> Any:
-    """Run fetches in a session, by default the default one.
-
-    Raises:
-        ValueError: there is none.
-    """
-    chosen = session if session is not None else get_default_session()
-    if chosen is None:
-        raise ValueError(
-            "There is no default session: use `with Session():`, or give one as `session`."
-        )
-    return chosen.run(fetches, feed_dict)
-
-
-def intercept_runs(interceptor: Interceptor) -> Callable[[], None]:
-    """Let something else take every run that a program asks a session for.
-
-    Returns:
-        A function that ends it. The latest interceptor that has not ended is the one that is asked.
-    """
-    _interceptors.append(interceptor)
-
-    def end() -> None:
-        if interceptor in _interceptors:
-            _interceptors.remove(interceptor)
-
-    return end

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
@@ -17,7 +16,9 @@ from tfdbg_cli.dumps.dump import Dump, RunError
 from tfdbg_cli.dumps.joined import JoinedDump
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.engines.base import Meeting
-from tfdbg_cli.net.wire import LostError, admit
+from tfdbg_cli.net.address import BACKLOG
+from tfdbg_cli.net.door import Door
+from tfdbg_cli.net.wire import LostError
 from tfdbg_cli.sessions.debugger.storage import DumpStore
 from tfdbg_cli.sessions.ranks.interface import Agreement, Verdict
 from tfdbg_cli.sessions.ranks.messages import RankLink, addresses, message_of, verdict_of
@@ -98,44 +99,28 @@ class Leader:
         self._state: dict[str, Any] = {"is": "state", "number": 0, "stopped": False, "action": None}
         self._run = ""
         self._token = secrets.token_hex(16)
-        self._listener = socket.create_server(
-            ("127.0.0.1" if is_local else "", 0), backlog=self.size
+        listening = socket.create_server(
+            ("127.0.0.1" if is_local else "", 0), backlog=max(BACKLOG, self.size)
         )
+        self._door = Door(listening, self._token, self._serve, "tfdbg-rank")
         self._is_over = False
         self._place = ("", "")
         self._long: tuple[str, float] = ("", 0.0)  # a run to tell of, and since when
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._abandon)
-        threading.Thread(target=self._admit, name="tfdbg-ranks", daemon=True).start()
+        self._door.open()
         place = {
             "hosts": addresses(is_local),
-            "port": self._listener.getsockname()[1],
+            "port": listening.getsockname()[1],
             "token": self._token,
         }
         meeting.put(ADDRESS, json.dumps(place))
 
-    # Threads: one that lets followers in, and one for each of them.
-
-    def _admit(self) -> None:
-        while not self._is_over:
-            try:
-                connected, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(
-                target=self._serve, args=(connected,), name="tfdbg-rank", daemon=True
-            ).start()
+    # Threads: a door that lets followers in, and one for each of them.
 
     def _serve(self, connected: socket.socket) -> None:
-        try:
-            if not admit(connected, self._token):
-                connected.close()
-                return
-            link = RankLink(connected)
-            hello = link.receive(_PATIENCE)
-        except LostError:
-            connected.close()
-            return
+        link = RankLink(connected)
+        hello = link.receive(_PATIENCE)
         if hello is None:
             link.close()
             return
@@ -428,8 +413,7 @@ class Leader:
     def leave(self) -> None:
         """This rank is at its end: nobody waits for it."""
         self._is_over = True
-        with contextlib.suppress(OSError):
-            self._listener.close()
+        self._door.close()
         for follower in list(self._followers.values()):
             if follower.link is not None:
                 follower.link.close()
@@ -437,8 +421,7 @@ class Leader:
     def _abandon(self) -> None:
         """In a forked child: the connections are the parent's."""
         self._is_over = True
-        with contextlib.suppress(OSError):
-            self._listener.close()
+        self._door.abandon()
         for follower in self._followers.values():
             if follower.link is not None:
                 follower.link.abandon()

@@ -5,20 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import threading
-import time
 from collections.abc import Callable
 
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.net.address import Address, bind, parse_address
+from tfdbg_cli.net.door import Door
 from tfdbg_cli.net.tokens import Ticket, write_ticket
-from tfdbg_cli.net.wire import FROM_CLIENT, Channel, LostError, admit
+from tfdbg_cli.net.wire import FROM_CLIENT, Channel
 
 __all__ = ["Listener"]
-
-# Who has a wrong token is let go only after this long, and so many may try at a time.
-_REFUSED_SECONDS = 1.0
-_MOST_STRANGERS = 8
 
 _SERIOUS = """\
 others can reach {address}: whoever gets hold of the token can run code here, and what is sent can \
@@ -48,8 +43,7 @@ class Listener:
             self._socket.close()
             raise
         self._process = os.getpid()
-        self._strangers = threading.BoundedSemaphore(_MOST_STRANGERS)
-        self._connections: set[socket.socket] = set()
+        self._door: Door | None = None
         if wanted.port not in (0, self.address.port):
             tell(f"port {wanted.port} is taken; listening at {self.address.port}.")
         if not wanted.is_private:
@@ -70,62 +64,23 @@ class Listener:
             welcome: called with each client that has the token, in a thread of its own; the
                 connection ends when it returns.
         """
-        threading.Thread(
-            target=self._accept, args=(welcome,), name="tfdbg listener", daemon=True
-        ).start()
 
-    def _accept(self, welcome: Callable[[Channel], None]) -> None:
-        while True:
+        def enter(connected: socket.socket) -> None:
+            channel = Channel(connected, FROM_CLIENT)
             try:
-                connected, _ = self._socket.accept()
-            except OSError:
-                if self._socket.fileno() < 0:
-                    return
-                time.sleep(0.1)  # out of descriptors, or a connection that broke at once
-                continue
-            if not self._strangers.acquire(blocking=False):
-                connected.close()
-                continue
-            self._connections.add(connected)
-            thread = threading.Thread(
-                target=self._meet, args=(connected, welcome), name="tfdbg client", daemon=True
-            )
-            try:
-                thread.start()
-            except RuntimeError:  # no more threads: there is no room for a client
-                self._strangers.release()
-                self._forget(connected)
-
-    def _meet(self, connected: socket.socket, welcome: Callable[[Channel], None]) -> None:
-        try:
-            try:
-                is_friend = admit(connected, self._ticket.token)
-                if not is_friend:
-                    time.sleep(_REFUSED_SECONDS)
+                welcome(channel)
             finally:
-                self._strangers.release()
-            if is_friend:
-                channel = Channel(connected, FROM_CLIENT)
-                try:
-                    welcome(channel)
-                finally:
-                    channel.close()
-        except LostError:
-            pass  # Port scanners, and clients that died, are nobody's business.
-        finally:
-            self._forget(connected)
+                channel.close()
 
-    def _forget(self, connected: socket.socket) -> None:
-        self._connections.discard(connected)
-        with contextlib.suppress(OSError):
-            connected.close()
+        self._door = Door(self._socket, self._ticket.token, enter, "tfdbg client")
+        self._door.open()
 
     def close(self) -> None:
         """Listen no more, and remove the token file; not in a forked child."""
         if os.getpid() != self._process:
             return
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+        if self._door is not None:
+            self._door.close()
         self._socket.close()
         with contextlib.suppress(OSError):
             # Another program may have the port by now, and its own file of this name.
@@ -137,7 +92,7 @@ class Listener:
 
     def abandon(self) -> None:
         """In a forked child: close its copies of the sockets, which are the parent's."""
-        for held in (self._socket, *self._connections):
-            with contextlib.suppress(OSError):
-                held.close()
-        self._connections.clear()
+        if self._door is not None:
+            self._door.abandon()
+        with contextlib.suppress(OSError):
+            self._socket.close()

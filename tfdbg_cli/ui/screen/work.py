@@ -93,7 +93,7 @@ class Work:
             self.cancel()
         except Exception as error:
             self._steps = None
-            text = str(error) if isinstance(error, UserError) else one_line(error)
+            text = one_line(error)
             self._state.message = Toast(text, "error")
 
     def _say(self, share: float) -> None:

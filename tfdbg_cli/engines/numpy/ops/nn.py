@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tfdbg_cli.engines.numpy.dtypes import Array, Shape, merge_shapes
 from tfdbg_cli.engines.numpy.graph import get_default_graph
-from tfdbg_cli.engines.numpy.nodes import Tensor
-from tfdbg_cli.engines.numpy.ops.constants import as_tensor
-from tfdbg_cli.engines.numpy.ops.math_ops import unary
-from tfdbg_cli.engines.numpy.registry import define, pure, same_shape
+from tfdbg_cli.engines.numpy.nodes import Operation, Tensor
+from tfdbg_cli.engines.numpy.ops.array_ops import as_tensor, node, reshape
+from tfdbg_cli.engines.numpy.ops.math_ops import multiply, negative, reduce_sum, subtract, unary
+from tfdbg_cli.engines.numpy.registry import Gradients, define, gradient, pure, same_shape
 
 __all__ = ["relu", "softmax", "softmax_cross_entropy_with_logits_v2"]
 
@@ -55,8 +54,8 @@ def _cross_entropy(logits: Array, labels: Array) -> list[Array]:
     return [np.asarray(loss), np.asarray(_softmax(logits) - labels)]
 
 
-def _cross_entropy_shape(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> list[Shape]:
-    both = merge_shapes(inputs[0].shape, inputs[1].shape)
+def _cross_entropy_shape(op: Operation) -> list[Shape]:
+    both = merge_shapes(op.inputs[0].shape, op.inputs[1].shape)
     return [None if both is None else both[:1], both]
 
 
@@ -65,3 +64,21 @@ softmax = unary("Softmax", _softmax, "``exp(x) / sum(exp(x))`` over the last dim
 log_softmax = unary("LogSoftmax", _log_softmax, "The logarithm of `softmax`, as stable.")
 define("ReluGrad", pure(lambda grad, features: grad * (features > 0)), same_shape)
 define("SoftmaxCrossEntropyWithLogits", pure(_cross_entropy), _cross_entropy_shape)
+
+gradient("Relu")(lambda op, grad: [node("ReluGrad", [grad, op.outputs[0]])])
+
+
+@gradient("Softmax")
+def _by_softmax(op: Operation, grad: Tensor) -> Gradients:
+    result = op.outputs[0]
+    along = reduce_sum(multiply(grad, result, name="mul"), -1, keepdims=True)
+    return [multiply(subtract(grad, along, name="sub"), result, name="mul")]
+
+
+@gradient("SoftmaxCrossEntropyWithLogits")
+def _by_cross_entropy(op: Operation, by_loss: Tensor, by_backprop: Tensor | None) -> Gradients:
+    if by_backprop is not None:
+        raise LookupError(f"SoftmaxCrossEntropyWithLogits has no second gradient (node {op.name}).")
+    grad = reshape(by_loss, [-1, 1])
+    by_labels = multiply(grad, negative(log_softmax(op.inputs[0])), name="mul")
+    return [multiply(grad, op.outputs[1], name="mul"), by_labels]

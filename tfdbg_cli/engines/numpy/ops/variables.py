@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.engines.numpy.dtypes import Array, bool_, compatible
-from tfdbg_cli.engines.numpy.executor import RunStep, VariableRef
+from tfdbg_cli.dumps.dump import InconvertibleTensorProto
+from tfdbg_cli.engines.numpy.dtypes import Array, compatible
+from tfdbg_cli.engines.numpy.executor import RunStep
 from tfdbg_cli.engines.numpy.graph import control_dependencies, get_default_graph
 from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
-from tfdbg_cli.engines.numpy.ops.array_ops import identity
-from tfdbg_cli.engines.numpy.ops.constants import as_tensor, build
-from tfdbg_cli.engines.numpy.registry import define, same_shape, scalar_shape
+from tfdbg_cli.engines.numpy.ops.array_ops import as_tensor, build, identity
+from tfdbg_cli.engines.numpy.registry import Kernel, define, same_shape
 
 __all__ = [
     "Variable",
@@ -23,7 +23,6 @@ __all__ = [
     "global_variables",
     "global_variables_initializer",
     "group",
-    "is_variable_initialized",
     "trainable_variables",
 ]
 
@@ -44,25 +43,16 @@ class Variable(Operand):
         initializer: the operation that gives it its initial value.
     """
 
-    def __init__(
-        self,
-        initial_value: Any | Callable[[], Any],
-        trainable: bool = True,
-        name: str | None = None,
-    ) -> None:
+    def __init__(self, initial_value: Any, trainable: bool = True, name: str | None = None) -> None:
         graph = get_default_graph()
-        if graph.current_context is not None:
-            raise ValueError(
-                "A variable can't be made inside a loop or branch; make it before and use it there."
-            )
+        if graph.building.loop is not None:
+            raise ValueError("A variable can't be made inside a loop; make it before.")
         with control_dependencies(None), graph.name_scope(name or "Variable") as scope:
             given = initial_value() if callable(initial_value) else initial_value
             self.initial_value = as_tensor(given, name="initial_value")
             static = self.initial_value.shape
-            self.op = graph.create_op(
-                "VariableV2", [], [self.initial_value.dtype], {"shape": static}, scope, [static]
-            )
-            self._ref = self.op.outputs[0]
+            self._ref = build("VariableV2", [], self.initial_value.dtype, {"shape": static}, scope)
+            self.op = self._ref.variable = self._ref.op
             self.initializer = _update("Assign", self._ref, self.initial_value, "Assign").op
             self._read = identity(self._ref, name="read")
         self.name, self.dtype, self.shape = self._ref.name, self._ref.dtype, self._ref.shape
@@ -77,7 +67,6 @@ class Variable(Operand):
         return identity(self._ref, name="read")
 
     def as_graph_element(self) -> Tensor:
-        """What fetching the variable fetches."""
         return self._ref
 
     def assign(self, value: Any, name: str | None = None) -> Tensor:
@@ -100,24 +89,7 @@ def _update(op_type: str, ref: Tensor, value: Any, name: str | None) -> Tensor:
     return build(op_type, [("ref", ref, None), ("value", value, 0)], name=name)
 
 
-def assign(ref: Variable, value: Any, name: str | None = None) -> Tensor:
-    """`Variable.assign`."""
-    return ref.assign(value, name)
-
-
-def assign_add(ref: Variable, value: Any, name: str | None = None) -> Tensor:
-    """`Variable.assign_add`."""
-    return ref.assign_add(value, name)
-
-
-def assign_sub(ref: Variable, value: Any, name: str | None = None) -> Tensor:
-    """`Variable.assign_sub`."""
-    return ref.assign_sub(value, name)
-
-
-def is_variable_initialized(ref: Variable, name: str | None = None) -> Tensor:
-    """A boolean scalar: whether the variable has a value."""
-    return build("IsVariableInitialized", [("ref", ref.as_graph_element(), None)], bool_, name=name)
+assign, assign_add, assign_sub = Variable.assign, Variable.assign_add, Variable.assign_sub
 
 
 def global_variables() -> list[Variable]:
@@ -141,30 +113,25 @@ def global_variables_initializer() -> Operation:
     return group(*(variable.initializer for variable in global_variables()), name="init")
 
 
-def _updater(compute: Callable[[Array, Array], Array]) -> Callable[..., VariableRef]:
-    def kernel(step: RunStep, op: Operation, inputs: list[Any]) -> VariableRef:
-        ref: VariableRef = inputs[0]
-        return ref.write(np.asarray(compute(ref.read(op), inputs[1])))
+def _updater(compute: Callable[[Array, Array], Any]) -> Kernel:
+    def kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
+        ref = op.inputs[0]
+        value = np.asarray(compute(*inputs), ref.dtype)
+        if not compatible(ref.shape, value.shape):
+            raise ValueError(f"A value of shape {value.shape} can't be assigned to {ref!r}")
+        step.state.write(ref, value)
+        return value
 
     return kernel
 
 
-def _assign_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> VariableRef:
-    ref: VariableRef = inputs[0]
-    value: Array = inputs[1]
-    if not compatible(op.inputs[0].shape, value.shape):
-        raise ValueError(f"A value of shape {value.shape} can't be assigned to {op.inputs[0]!r}")
-    return ref.write(value)
+def _variable_kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Any:
+    nothing = InconvertibleTensorProto(f"Uninitialized variable {op.name}", initialized=False)
+    return step.state.variables.get(op, nothing)
 
 
-define("VariableV2", lambda step, op, inputs: VariableRef(step.state, op))
-define("Assign", _assign_kernel, same_shape, ref_inputs=1)
+define("VariableV2", _variable_kernel, lambda op: [op.attributes["shape"]])
+define("Assign", _updater(lambda old, new: new), same_shape, ref_inputs=1)
 define("AssignAdd", _updater(np.add), same_shape, ref_inputs=1)
 define("AssignSub", _updater(np.subtract), same_shape, ref_inputs=1)
-define(
-    "IsVariableInitialized",
-    lambda step, op, inputs: np.asarray(inputs[0].op in step.state.variables),
-    scalar_shape,
-    ref_inputs=1,
-)
 define("NoOp", lambda step, op, inputs: ())

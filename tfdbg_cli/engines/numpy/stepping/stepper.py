@@ -2,39 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture
+from tfdbg_cli.engines.kit import stepped
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.fitting import fitted_array, nobody_elses
-from tfdbg_cli.engines.kit.stepped import (
-    GraphStepper,
-    check_overridden,
-    names_to_restore,
-    no_step_done,
-)
 from tfdbg_cli.engines.numpy.dtypes import Array
-from tfdbg_cli.engines.numpy.errors import OpError
-from tfdbg_cli.engines.numpy.executor import DEVICE, PlanBlock, shown
-from tfdbg_cli.engines.numpy.nodes import Loop, Operand, Operation, Tensor
+from tfdbg_cli.engines.numpy.errors import OpError, ResourceExhaustedError
+from tfdbg_cli.engines.numpy.executor import DEVICE, PlanBlock, RunState, RunStep
+from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 from tfdbg_cli.engines.numpy.session import PreparedRun
-from tfdbg_cli.engines.numpy.stepping.counterfactual import NodeCounterfactual
-from tfdbg_cli.engines.numpy.stepping.journal import JournaledState, JournaledStep, JournalEntry
 from tfdbg_cli.engines.numpy.stepping.layout import NodeLayout
 from tfdbg_cli.stepping.stepper import Step, StepOutcome
 
 __all__ = ["NumpyStepper"]
 
+#: Of the loops of a shadow: overrides may have made them finite.
+_MOST_ROUNDS = 10_000
 
-class NumpyStepper(GraphStepper):
+
+class _Moment(NamedTuple):
+    """How things were before a step, or before one iteration of it.
+
+    Attributes:
+        rounds: iterations of the loop that were done.
+        values: those of the tensors that it computes, as far as there were any.
+        variables: those that it has changed; ``None``: it had no value.
+    """
+
+    position: int
+    rounds: int
+    dumped: int
+    values: Mapping[Tensor, Any]
+    stream: Mapping[str, Any]
+    variables: dict[Operation, Array | None]
+
+
+class _Shadow(RunStep):
+    """What the tensors would be if nothing were overridden.
+
+    It is the run done once more on the side, from how it began: only when somebody asks, and as far
+    as is asked for.
+    """
+
+    done = rounds = 0
+
+    def follow(self, items: Sequence[Operation | PlanBlock | None]) -> None:
+        """Compute the first items, those that are not computed yet, as far as they can be."""
+        try:
+            with np.errstate(all="ignore"):
+                for item in items[self.done :]:
+                    self.run((item,) if item is not None else ())
+                    self.done += 1
+        except OpError:
+            self.done = sys.maxsize
+
+    def iterate(self, block: PlanBlock, is_first: bool) -> bool:
+        self.rounds += 1
+        if self.rounds > _MOST_ROUNDS:
+            raise ResourceExhaustedError(block.loop.pred.op, "The loops go on and on.")
+        return super().iterate(block, is_first)
+
+
+class NumpyStepper(stepped.GraphStepper):
     """A run by the code of every run, item by item of its plan.
 
     Kernels write to no array that exists and variables are replaced, so that a step is undone by
@@ -48,53 +88,46 @@ class NumpyStepper(GraphStepper):
 
     engine_name = "numpy"
     can_iterate = True
+    is_over = False
 
     def __init__(self, run: PreparedRun, layout: NodeLayout, graph: Graph) -> None:
         super().__init__()
-        self._run = run
-        self._graph = graph
+        #: The session's variables, until they are withheld.
+        self._state = RunState(run.state.variables, run.state.stream)
+        self._session_state = run.state
+        self._run = replace(run, state=self._state)
         self._layout = layout
         self.caveats = layout.caveats
-        self._errstate = np.geterr()
-        self._state = JournaledState(run.state)
-        self._executor = JournaledStep(self._state, run.values, self._record, self._errstate)
-        self._initial = dict(run.state.variables)
         self._values = run.values
+        self._executor = RunStep(self._state, run.values, self._record)
+        self._initial = dict(run.state.variables)
+        beginning = np.random.default_rng()
+        beginning.bit_generator.state = run.state.stream.bit_generator.state
+        self._shadow = _Shadow(RunState(dict(self._initial), beginning), dict(run.values))
         #: Iterations done of the loop that is the next step.
         self._rounds = 0
-        self._records: list[JournalEntry] = []
-        #: A step that has raised. What it did until then stays until something else is done, so
-        #: that a run that ends with the error ends exactly as the plain one.
-        self._failed: tuple[JournalEntry, BaseException] | None = None
+        self._moments: list[_Moment] = []
+        #: Of the step before the last moment, which has raised. What it did until then stays until
+        #: something else is done, so that a run that ends with the error ends as the plain one.
+        self._error: BaseException | None = None
         self._overrides: dict[str, Array] = {}
         #: What was computed for tensors that are overridden.
         self._computed: dict[Tensor, Any] = {}
-        self._shadow: NodeCounterfactual | None = None
         self._clock = Clock()
-        self._data: list[tuple[Tensor, Datum]] = []
-        #: Filled when somebody asks; so many of the data are in it.
         self._dump = MemoryDump(graph)
-        self._in_dump = 0
         self._capture: Capture | None = None
-        self._is_over = False
         for tensor, value in run.values.items():
-            self._data.append((tensor, self._datum(tensor, value)))
-
-    # -- going on and going back
+            self._keep(tensor, value, self._clock.now())
 
     @property
     def steps(self) -> Sequence[Step]:
         return self._layout.steps
 
-    @property
-    def is_over(self) -> bool:
-        return self._is_over
-
     def readers(self, tensor_name: str) -> Sequence[int]:
         return self._layout.readers.get(tensor_name, ())
 
     def has_read(self, index: int) -> bool:
-        rounds = self._rounds if self._failed is None else self._failed[0].rounds
+        rounds = self._rounds if self._error is None else self._moments[-1].rounds
         return super().has_read(index) or (index == self._position and bool(rounds))
 
     def advance(self, iteration: bool = False) -> StepOutcome:
@@ -103,102 +136,87 @@ class NumpyStepper(GraphStepper):
         return self._do(iteration)
 
     def _do(self, iteration: bool) -> StepOutcome:
-        index = self._position
-        step, item = self.steps[index], self._layout.items[index]
-        record = JournalEntry(
-            index,
-            self._rounds,
-            len(self._data),
-            {
-                tensor: self._values[tensor]
-                for tensor in self._layout.made[index]
-                if tensor in self._values
-            },
-            bool(self._overrides) and not self._overrides.keys().isdisjoint(step.inputs),
+        index, state = self._position, self._state
+        step, item, made = self.steps[index], self._layout.items[index], self._layout.made[index]
+        before = dict(state.variables)
+        values = {tensor: self._values[tensor] for tensor in made if tensor in self._values}
+        stream = state.stream.bit_generator.state
+        changed: dict[Operation, Array | None] = {}
+        self._moments.append(
+            _Moment(index, self._rounds, len(self._dump.added), values, stream, changed)
         )
-        self._state.record = record
         is_done = True
         try:
             with np.errstate(all="ignore"):
-                if isinstance(item, PlanBlock) and isinstance(item.context, Loop):
-                    is_done = self._run_loop(item, iteration)
+                if isinstance(item, PlanBlock):
+                    while is_going := self._executor.iterate(item, self._rounds == 0):
+                        self._rounds += 1
+                        if iteration:
+                            break
+                    is_done = not is_going
                 elif item is not None:
-                    self._executor.run([item])
+                    self._executor.run((item,))
         except BaseException as error:
-            self._failed = record, error
+            self._error = error
             raise
-        self._records.append(record)
-        updated = tuple(op.name for op in record.variables)
+        finally:
+            for op, value in state.variables.items():
+                if value is not before.get(op):
+                    changed[op] = before.get(op)
+        updated = tuple(op.name for op in changed)
         if not is_done:
             return StepOutcome(step, updated, is_partial=True)
         self._position += 1
         self._rounds = 0
-        if item is not None and self._overrides:
-            for tensor in self._layout.made[index]:
-                if tensor.name in self._overrides and tensor in self._values:
-                    self._substitute(tensor, self._overrides[tensor.name])
+        for tensor in made if self._overrides else ():
+            if tensor.name in self._overrides and tensor in self._values:
+                self._substitute(tensor, self._overrides[tensor.name])
         return StepOutcome(step, updated)
-
-    def _run_loop(self, block: PlanBlock, iteration: bool) -> bool:
-        """Do the rest of a loop, or one iteration; whether it is over."""
-        while self._executor.iterate(block, self._rounds == 0):
-            self._rounds += 1
-            if iteration:
-                return False
-        return True
 
     def back(self) -> Step:
         """Undo the last step; of a loop that is not over, the last iteration.
 
         A loop that is over is undone as a whole, however it was done.
         """
-        self.check_open()
-        if not self._records:
-            raise no_step_done()
-        index = self._records[-1].index
-        start = len(self._records) - 1
-        if index < self._position:  # it is over
-            while start and self._records[start - 1].index == index:
-                start -= 1
-        for record in self._records[start:]:
-            if record.effects:
-                raise UserError(
-                    f"There is no way back over {record.effects[0]}: it calls a Python function, "
-                    "whose effects can't be undone."
-                )
         self._begin()
-        while len(self._records) > start:
-            self._undo(self._records.pop())
-        return self.steps[index]
+        if not self._moments:
+            raise stepped.no_step_done()
+        is_over = self._moments[-1].position < self._position
+        self._undo()
+        while is_over and self._rounds:
+            self._undo()
+        return self.steps[self._position]
 
-    def _undo(self, record: JournalEntry) -> None:
-        self._state.undo(record)
-        for tensor in self._layout.made[record.index]:
+    def _undo(self) -> None:
+        """Be at the last moment again."""
+        moment = self._moments.pop()
+        self._put_back(self._state, moment.variables)
+        self._state.stream.bit_generator.state = moment.stream
+        for tensor in self._layout.made[moment.position]:
             self._computed.pop(tensor, None)
-            if tensor in record.values:
-                self._values[tensor] = record.values[tensor]
+            self._values.pop(tensor, None)
+        self._values.update(moment.values)
+        self._dump.drop_since(moment.dumped)
+        self._position, self._rounds = moment.position, moment.rounds
+
+    @staticmethod
+    def _put_back(state: RunState, variables: Mapping[Operation, Array | None]) -> None:
+        for op, value in variables.items():
+            if value is None:
+                state.variables.pop(op, None)
             else:
-                self._values.pop(tensor, None)
-        del self._data[record.dumped :]
-        self._outdated(record.dumped)
-        self._position = record.index
-        self._rounds = record.rounds
-        self._shadow = None
+                state.variables[op] = value
 
     def _begin(self) -> None:
         """Get ready for something new: what a step that has raised did is undone."""
         self.check_open()
-        if self._failed is not None:
-            record, _ = self._failed
-            self._failed = None
-            self._undo(record)
-
-    # -- values
+        if self._error is not None:
+            self._error = None
+            self._undo()
 
     def has(self, tensor_name: str) -> bool:
-        if tensor_name in self._overrides:
-            return True
-        return self._layout.tensors.get(tensor_name) in self._values
+        tensor = self._layout.tensors.get(tensor_name)
+        return tensor_name in self._overrides or tensor in self._values
 
     def value(self, tensor_name: str) -> Any:
         """A copy of the value of a tensor; of one inside a loop, that of its last iteration."""
@@ -207,36 +225,26 @@ class NumpyStepper(GraphStepper):
         tensor = self._layout.tensors.get(tensor_name)
         if tensor is None or tensor not in self._values:
             raise KeyError(tensor_name)
-        return nobody_elses(shown(self._values[tensor]))
+        return nobody_elses(self._values[tensor])
 
     def override(self, tensor_name: str, value: Any) -> None:
         self.check_open()
-        tensor = self._overridable(tensor_name)
+        self.check_known(tensor_name, self._layout.tensors)
+        self.check_inside(tensor_name, self._layout.makers[tensor_name])
+        self.check_unread(tensor_name)
+        tensor = self._layout.tensors[tensor_name]
         other = value.as_graph_element().name if isinstance(value, Operand) else ""
         array = fitted_array(tensor_name, value, tensor.dtype, tensor.shape, other)
         self._begin()
         self._overrides[tensor_name] = array
-        self._shadow = None
         if tensor in self._values:
             self._substitute(tensor, array)
 
-    def _overridable(self, tensor_name: str) -> Tensor:
-        self.check_known(tensor_name, self._layout.tensors)
-        tensor, maker = self._layout.tensors[tensor_name], self._layout.makers[tensor_name]
-        self.check_inside(tensor_name, maker)
-        is_made = maker < self._position and not self.steps[maker].is_feed
-        if is_made and tensor not in self._values:
-            raise self.not_taken(tensor_name)
-        self.check_unread(tensor_name)
-        return tensor
-
     def take_back(self, tensor_name: str) -> None:
-        """Remove an override."""
         self.check_open()
-        check_overridden(tensor_name, self._overrides)
+        stepped.check_overridden(tensor_name, self._overrides)
         self._begin()
         del self._overrides[tensor_name]
-        self._shadow = None
         tensor = self._layout.tensors[tensor_name]
         if tensor in self._computed:
             self._substitute(tensor, self._computed[tensor])
@@ -246,12 +254,13 @@ class NumpyStepper(GraphStepper):
         """Let a computed tensor have another value from now on, in the dump as well."""
         self._computed.setdefault(tensor, self._values[tensor])
         self._values[tensor] = value
-        for at in range(len(self._data) - 1, -1, -1):
-            known, datum = self._data[at]
-            if known is tensor:
-                self._data[at] = tensor, self._datum(tensor, value, datum.timestamp)
-                self._outdated(at)
-                return
+        added = self._dump.added
+        at = max(at for at, datum in enumerate(added) if datum.tensor_name == tensor.name)
+        old, *later = added[at:]
+        self._dump.drop_since(at)
+        self._keep(tensor, value, old.timestamp)
+        for datum in later:
+            self._dump.add_datum(datum)
 
     @property
     def overrides(self) -> Mapping[str, Any]:
@@ -260,127 +269,84 @@ class NumpyStepper(GraphStepper):
     def original(self, tensor_name: str) -> Any | None:
         """What a tensor would be if nothing were overridden; ``None``: not known.
 
-        Not known are random numbers, and what Python functions give, for other inputs than those
-        of this run.
+        Not known is what is inside a loop that is not over.
         """
         tensor = self._layout.tensors.get(tensor_name)
         if tensor is None or tensor not in self._values:
             return None
-        if self._shadow is None:
-            self._shadow = NodeCounterfactual(
-                self._layout, self._values, self._computed, self._errstate
-            )
-        self._shadow.follow(self._records, self._position)
-        found = self._shadow.value(tensor)
-        return None if found is None else nobody_elses(shown(found))
-
-    # -- variables
+        maker = self._layout.makers[tensor_name]
+        if maker == self._position and self._rounds:
+            return None
+        self._shadow.follow(self._layout.items[: maker + 1])
+        return nobody_elses(self._shadow.values.get(tensor))
 
     @property
     def updated(self) -> Sequence[str]:
         """The variables whose value is another one than before the first step."""
         return [op.name for op in self._changed()]
 
-    def _changed(self) -> list[Operation]:
-        variables = self._state.variables
-        return [op for op in self._touched() if variables.get(op) is not self._initial.get(op)]
-
-    def _touched(self) -> Iterable[Operation]:
-        records = [*self._records, *([self._failed[0]] if self._failed is not None else [])]
-        return dict.fromkeys(op for record in records for op in record.variables)
+    def _changed(self) -> dict[Operation, Array | None]:
+        """The variables that differ from what they were before the first step, and what that is."""
+        touched = {op: self._initial.get(op) for each in self._moments for op in each.variables}
+        return {op: old for op, old in touched.items() if self._state.variables.get(op) is not old}
 
     def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
         self._begin()
-        changed = {op.name: op for op in self._changed()}
-        names = names_to_restore(variables, changed)
-        for name in names:
-            op = changed[name]
-            before = self._initial.get(op)
-            if before is None:
-                self._state.variables.pop(op, None)
-            else:
-                self._state.variables[op] = before
+        changed = {op.name: (op, old) for op, old in self._changed().items()}
+        names = stepped.names_to_restore(variables, changed)
+        self._put_back(self._state, dict(changed[name] for name in names))
         return names
 
-    # -- what there is to see
-
-    def graph(self) -> Graph:
-        """The whole graph."""
-        return self._graph
+    def graph(self) -> Graph | None:
+        return self._dump.graph()
 
     def dump(self) -> MemoryDump:
         """What was computed so far; an overridden tensor has the value that later steps see."""
-        for _, datum in self._data[self._in_dump :]:
-            self._dump.add_datum(datum)
-        self._in_dump = len(self._data)
         return self._dump
 
     def made(self, outcome: StepOutcome) -> Sequence[Datum]:
-        start = self._records[-1].dumped if self._records else 0
-        return [datum for _, datum in self._data[start:]]
-
-    def _outdated(self, start: int) -> None:
-        """Take out of the dump what was replaced or undone, from a place on."""
-        self._in_dump = min(self._in_dump, start)
-        self._dump.drop_since(self._in_dump)
+        return self._dump.added[self._moments[-1].dumped if self._moments else 0 :]
 
     def _record(self, op: Operation, made: Sequence[Any]) -> None:
         for tensor, value in zip(op.outputs, made, strict=True):
             if value is not None:
-                self._data.append((tensor, self._datum(tensor, value)))
+                self._keep(tensor, value, self._clock.now())
 
-    def _datum(self, tensor: Tensor, value: Any, timestamp: int | None = None) -> Datum:
-        seen = shown(value)
-        return Datum(
-            tensor.op.name,
-            tensor.value_index,
-            lambda: seen,
-            timestamp=self._clock.now() if timestamp is None else timestamp,
-            device_name=DEVICE,
-        )
-
-    # -- the ends
+    def _keep(self, tensor: Tensor, value: Any, timestamp: int) -> None:
+        node, slot = tensor.op.name, tensor.value_index
+        self._dump.add(node, slot, value, timestamp=timestamp, device_name=DEVICE)
 
     def finish(self) -> Capture:
         if self._capture is not None:
             return self._capture
-        error = self._failed[1] if self._failed is not None else None
         value = None
-        if not isinstance(error, OpError):
-            error = None
-            self._begin()
-            try:
-                while self._position < len(self.steps):
-                    self._do(False)
-                value = self._run.result()
-            except OpError as raised:
-                error = raised
-        self._is_over = True
-        self._state.release(self._touched())
-        self._capture = Capture(value, self.dump(), error)
+        try:
+            if not isinstance(self._error, OpError):
+                self._begin()
+            while self._error is None and self._position < len(self.steps):
+                self._do(False)
+            value = None if self._error is not None else self._run.result()
+        except OpError as error:
+            self._error = error
+        self.is_over = True
+        now = self._state.variables
+        touched = {op: now.get(op) for each in self._moments for op in each.variables}
+        self._put_back(self._session_state, touched)
+        self._capture = Capture(value, self._dump, self._error)
         return self._capture
 
     def withhold(self) -> None:
-        """Give the session its variables back until the run is finished."""
         self.check_open()
-        self._state.withhold(self._initial)
+        self._state.variables = dict(self._state.variables)
+        self._session_state.variables.clear()
+        self._session_state.variables.update(self._initial)
 
     def variable(self, name: str) -> Any:
         found = [value for op, value in self._state.variables.items() if op.name == name]
-        return nobody_elses(shown(found[0])) if found else None
+        return nobody_elses(found[0]) if found else None
 
     def discard(self) -> None:
-        """Put variables and random streams back as they were before the first step."""
-        self.check_open()
-        records = [*self._records, *([self._failed[0]] if self._failed is not None else [])]
-        effects = [name for record in records for name in record.effects]
-        if effects:
-            raise UserError(
-                f"This run can't be taken back: {effects[0]} has called a Python function, whose "
-                "effects can't be undone.",
-                "Let it go on to its end.",
-            )
         self._begin()
-        while self._records:
-            self._undo(self._records.pop())
-        self._is_over = True
+        while self._moments:
+            self._undo()
+        self.is_over = True

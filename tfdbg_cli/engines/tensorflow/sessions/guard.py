@@ -17,6 +17,7 @@ __all__ = [
     "bypassed",
     "done",
     "entered",
+    "hand_over",
     "intercept",
     "interceptions",
     "note_done",
@@ -148,3 +149,16 @@ def intercept(interception: Interception) -> Callable[[], None]:
 def interceptions(session: Any, fetches: Any) -> list[Interception]:
     """Those that wait for these fetches of a session, the outermost first."""
     return [each for each in _STATE.interceptions if each.matches(session, fetches)]
+
+
+def hand_over(
+    interception: Interception, session: Any, plain: Callable[..., Any], *arguments: Any
+) -> Any:
+    """Let an interception have a run; runs that this makes with the same fetches are not for it."""
+    stack = _STATE.interceptions
+    place = stack.index(interception)
+    del stack[place]
+    try:
+        return interception.run(session, plain, *arguments)
+    finally:
+        stack.insert(place, interception)

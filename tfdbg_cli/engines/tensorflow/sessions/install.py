@@ -168,7 +168,7 @@ def _session_run(original: Callable[..., Any]) -> Callable[..., Any]:
         waiting = guard.interceptions(self, fetches)
         if waiting:
             for interception in reversed(waiting):
-                plain = functools.partial(interception.run, self, plain)
+                plain = functools.partial(guard.hand_over, interception, self, plain)
             return plain(fetches, feed_dict, options, run_metadata)
         _patch_monitored()
         wrap = _wrap()
@@ -276,13 +276,20 @@ def _monitored_run(original: Callable[..., Any]) -> Callable[..., Any]:
         options: Any = None,
         run_metadata: Any = None,
     ) -> Any:
-        wrap = _wrap()
-        if wrap is None:
-            return original(self, fetches, feed_dict, options, run_metadata)
-        with guard.entered(self, functools.partial(original, self)):
-            return wrap(self).run(fetches, feed_dict, options, run_metadata)
+        return _debugged_run(
+            self, functools.partial(original, self), fetches, feed_dict, options, run_metadata
+        )
 
     return run
+
+
+def _debugged_run(session: Any, plain: Callable[..., Any], *arguments: Any) -> Any:
+    """A call of ``run`` of a monitored session, or of the context of one of its steps."""
+    wrap = _wrap()
+    if wrap is None:
+        return plain(*arguments)
+    with guard.entered(session, plain):
+        return wrap(session).run(*arguments)
 
 
 def _run_step_fn(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -302,11 +309,7 @@ def _run_step_fn(original: Callable[..., Any]) -> Callable[..., Any]:
                 options: Any = None,
                 run_metadata: Any = None,
             ) -> Any:
-                wrap = _wrap()
-                if wrap is None:
-                    return plain(fetches, feed_dict, options, run_metadata)
-                with guard.entered(self, plain):
-                    return wrap(self).run(fetches, feed_dict, options, run_metadata)
+                return _debugged_run(self, plain, fetches, feed_dict, options, run_metadata)
 
             return step_fn(type(step_context)(step_context.session, run_with_hooks))
 

@@ -11,29 +11,21 @@ from tensorflow.python.framework import errors_impl
 from tfdbg_cli.engines.tensorflow.capture.plan import CapturePlan, PlannedTensor
 from tfdbg_cli.engines.tensorflow.capture.topology import walk
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt, failed_op
+from tfdbg_cli.engines.tensorflow.stepping.effects import HARMLESS, VARIABLES
 
 __all__ = ["has_side_effects", "recomputable", "recompute", "with_variables"]
 
 # How often the tensors before a failure are asked for, each time without what failed anew.
 _ATTEMPTS = 4
 
-_VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
-# Stateful by declaration, yet running them twice changes nothing.
-_HARMLESS = _VARIABLES | {
-    "Assert",
-    "IsVariableInitialized",
-    "Placeholder",
-    "ReadVariableOp",
-    "ResourceGather",
-    "ResourceGatherNd",
-    "VarIsInitializedOp",
-    "VariableShape",
-}
-_READERS = _HARMLESS | {"Identity", "Rank", "Shape", "Size"}
+_READERS = HARMLESS | {"Identity", "Rank", "Shape", "Size"}
 
 
 def _harmless(op: Any) -> bool:
-    return op.type in _HARMLESS or not op.op_def.is_stateful
+    if op.type in HARMLESS:
+        return True
+    # What writes to a reference variable isn't declared as stateful.
+    return not (op.op_def.is_stateful or any(arg.is_ref for arg in op.op_def.input_arg))
 
 
 def has_side_effects(plan: CapturePlan) -> bool:
@@ -67,12 +59,12 @@ def recomputable(
         for op in plan.ops
         if op not in downstream and op.type not in _READERS
         for source, _ in edges[op].data
-        if source.type in _VARIABLES
+        if source.type in VARIABLES
     }
     lost = set(downstream)
     for op in plan.ops:
         data, control = edges[op]
-        touches = op if op.type in _VARIABLES else None
+        touches = op if op.type in VARIABLES else None
         if (
             not _harmless(op)
             or (touches is not None and (touches in written or not variables))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
 from tfdbg_cli.engines.tensorflow.private import is_reference
 
-__all__ = ["PRINTS", "VARIABLES", "Effect", "Effects", "is_handle"]
+__all__ = ["HARMLESS", "PRINTS", "VARIABLES", "Effect", "Effects", "is_handle"]
 
 #: What holds a variable.
 VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
@@ -27,8 +27,8 @@ _OF_THE_RUN = frozenset(
     }
 )
 _WITH_STATE_OF_THE_RUN = ("DestroyTemporaryVariable", "Stack", "TemporaryVariable", "TensorArray")
-# Stateful by declaration; a second execution gives the same and changes nothing.
-_HARMLESS = VARIABLES | {
+#: Stateful by declaration; a second execution gives the same and changes nothing.
+HARMLESS = VARIABLES | {
     "Assert",
     "CheckNumerics",
     "CheckNumericsV2",
@@ -167,7 +167,7 @@ def _passes(op: Any) -> bool:
 
 def _is_written(op: Any, index: int) -> bool:
     """Whether an operation may change the variable that one of its inputs stands for."""
-    if op.type in _HARMLESS or _passes(op):
+    if op.type in HARMLESS or _passes(op):
         return False
     if not is_reference(op.inputs[index]):
         return True
@@ -193,7 +193,7 @@ def _keeps(op: Any) -> str:
         return "python"
     if op.type in PRINTS:
         return "" if op.outputs else "print"
-    if not op.op_def.is_stateful or op.type in _HARMLESS:
+    if not op.op_def.is_stateful or op.type in HARMLESS:
         return ""
     names = {attribute.name for attribute in op.op_def.attr}
     if op.type.startswith("CudnnRNN"):
