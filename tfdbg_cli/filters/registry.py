@@ -29,6 +29,7 @@ class FilterRegistry:
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings
         self._filters: dict[str, Predicate] = dict(BUILTIN)
+        self._lenient: dict[str, tuple[Predicate, Predicate]] = {}
         self._points = {point.name: point for point in entry_points(group="tfdbg_cli.filters")}
 
     def add(self, name: str, tensor_filter: Predicate) -> None:
@@ -99,7 +100,11 @@ class FilterRegistry:
         Raises:
             UserError: as `get`.
         """
-        return _lenient(self._set(name, self.get(name)))
+        found = self._set(name, self.get(name))
+        known = self._lenient.get(name)
+        if known is None or known[0] is not found:  # each run asks: a signature costs its time
+            known = self._lenient[name] = found, _lenient(found)
+        return known[1]
 
     def _set(self, name: str, tensor_filter: Predicate) -> Predicate:
         """A filter with its thresholds."""
