@@ -1,78 +1,239 @@
-"""One training run of a small classifier: plain, under `run -f`, and with the original's wrapper.
+"""Runs of TensorFlow sessions: plain, under `run -f`, and the original's way to the same answer.
 
-.venv/bin/python benchmarks/tensorflow_runs.py [RUNS]
+The original's way is a run whose tensors its runtime dumps to memory, read with TensorFlow's own
+reader, in which the filter is looked for.
 """
 
+import argparse
+import contextlib
+import importlib.util
 import os
+import resource
 import shutil
-import statistics
 import sys
 import tempfile
 import time
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from pathlib import Path
 
 import numpy as np
-import tensorflow.compat.v1 as tf
-from tensorflow.python.debug.wrappers.dumping_wrapper import DumpingDebugWrapperSession
 
 import tfdbg_cli
+from benchmarks.harness import Row, Sample, Table, exponent, interleaved, main, with_profile
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.tensorflow.engine import ENGINE
 
-tf.disable_eager_execution()
-tf.logging.set_verbosity(tf.logging.ERROR)
-
-
-def build():
-    x = tf.placeholder(tf.float32, [None, 64], name="x")
-    y = tf.placeholder(tf.float32, [None, 10], name="y")
-    hidden = x
-    for layer in range(3):
-        with tf.variable_scope(f"layer{layer}"):
-            weights = tf.get_variable("weights", [hidden.shape[1], 100])
-            hidden = tf.nn.relu(hidden @ weights)
-    logits = hidden @ tf.get_variable("weights", [100, 10])
-    loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits_v2(labels=y, logits=logits))
-    return x, y, tf.train.AdamOptimizer(1e-4).minimize(loss)
+AWAITED = Watch(filter_name="has_inf_or_nan", predicate=tfdbg_cli.has_inf_or_nan)
+FILTERED = "run -f has_inf_or_nan"
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
-def main():
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 50
-    x, y, train = build()
-    session = tf.Session()
-    session.run(tf.global_variables_initializer())
-    random = np.random.default_rng(0)
-    feed = {
-        x: random.random((100, 64), dtype=np.float32),
-        y: np.eye(10, dtype=np.float32)[random.integers(0, 10, 100)],
+def mnist(tf):
+    """The step of examples/debug_mnist.py, without its bug."""
+    spec = importlib.util.spec_from_file_location("debug_mnist", EXAMPLES / "debug_mnist.py")
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    options = argparse.Namespace(stable=True, learning_rate=1e-4, hidden_units=1000)
+    x, labels, step, _ = example.build_model(tf, options)
+    (images, classes), _ = example.load_digits()
+    return step, {x: images[:100], labels: classes[:100]}
+
+
+def chain(tf, count):
+    """A graph of so many ops, one after the other, that the optimizer can't make less of."""
+    x = at = tf.placeholder(tf.float32, [8])
+    factor = tf.constant(1.01)
+    for number in range(count):
+        at = tf.tanh(at) if number % 2 else at * factor
+    return at, {x: np.ones(8, np.float32)}
+
+
+def deep(tf, count):
+    """A training step of about so many ops: layers and Adam."""
+    x = at = tf.placeholder(tf.float32, [None, 8])
+    for number in range(max(1, count // 55)):
+        at = tf.nn.relu(at @ tf.get_variable(f"w{number}", [8, 8], use_resource=True))
+    loss = tf.reduce_mean(tf.square(at))
+    return tf.train.AdamOptimizer(1e-4).minimize(loss), {x: np.ones((4, 8), np.float32)}
+
+
+@contextlib.contextmanager
+def opened(tf, build):
+    """A session on one thread and the arguments of a run of a graph."""
+    with tf.Graph().as_default() as graph:
+        fetches, feeds = build(tf)
+        init = tf.global_variables_initializer()
+        config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+        with tf.Session(graph=graph, config=config) as session:
+            session.run(init)
+            yield session, fetches, feeds
+
+
+def original(tf, session, fetches, feeds, root):
+    """A run as the original made it under ``run -f``."""
+    from tensorflow.python.debug.lib import debug_data, debug_utils
+
+    folder = tempfile.mkdtemp(dir=root)
+    options = tf.RunOptions()
+    debug_utils.watch_graph(options, session.graph, debug_urls=[f"file://{folder}"])
+    session.run(fetches, feeds, options=options)
+    dump = debug_data.DebugDumpDir(folder, validate=False)
+    assert not dump.find(debug_data.has_inf_or_nan, first_n=1)
+    shutil.rmtree(folder)
+
+
+def measured(tf, build, rounds, root):
+    """The ways of one run, and our way."""
+    from tfdbg_cli.engines.tensorflow.engine import ENGINE
+    from tfdbg_cli.engines.tensorflow.sessions.install import open_doors
+
+    # Under the launcher the patches are in place all the time.
+    with opened(tf, build) as (session, fetches, feeds), open_doors():
+        adapter = ENGINE.adapt(session)
+
+        def ours():
+            capture = adapter.debug_run(fetches, feeds, None, None, AWAITED)
+            assert capture.filter_passed is False
+
+        ways = {"plain": lambda: session.run(fetches, feeds), "ours": ours}
+        sample = interleaved(ways, rounds, warm_up=3)
+        theirs = None
+        if root:
+            ways["original"] = lambda: original(tf, session, fetches, feeds, root)
+            theirs = interleaved(ways, max(2, rounds // 10))
+        yield sample, theirs, ours
+
+
+def first_runs(tf, build):
+    """CPU seconds of the first run of a session, plain and ours."""
+    from tfdbg_cli.engines.tensorflow.engine import ENGINE
+
+    taken = []
+    for is_ours in (False, True):
+        with opened(tf, build) as (session, fetches, feeds):
+            adapter, began = ENGINE.adapt(session), time.process_time()
+            if is_ours:
+                adapter.debug_run(fetches, feeds, None, None, AWAITED)
+            else:
+                session.run(fetches, feeds)
+            taken.append(time.process_time() - began)
+    return taken
+
+
+def grown(tf, runs):
+    """By how many MB the process grows in so many awaited runs, after a hundred of them."""
+    from tfdbg_cli.engines.tensorflow.engine import ENGINE
+
+    with opened(tf, lambda tf: deep(tf, 1000)) as (session, fetches, feeds):
+        adapter = ENGINE.adapt(session)
+        at = 0.0
+        for turn in range(runs + 100):
+            if turn == 100:
+                at = resident()
+            adapter.debug_run(fetches, feeds, None, None, AWAITED)
+        return resident() - at
+
+
+def resident():
+    """MB that the process has in memory."""
+    with contextlib.suppress(OSError):
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        return pages * resource.getpagesize() / 1e6
+    return 0.0
+
+
+def tables(quick):
+    """What a run costs, how that grows, the first run, and memory."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if importlib.util.find_spec("tensorflow") is None:
+        return []
+    import tensorflow.compat.v1 as tf
+
+    tf.disable_v2_behavior()
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    rounds = 15 if quick else 60
+    root = tempfile.mkdtemp(prefix="tfdbg_benchmark_", dir=_memory())
+    try:
+        return [*_costs(tf, rounds, root), *_growth(tf, rounds, quick), *_rest(tf, quick)]
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _memory():
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def _costs(tf, rounds, root):
+    costs = Table(
+        "A run until a filter passes",
+        [],
+        peer="original (ms)",
+        floor="plain (ms)",
+        ratio="of plain",
+        note="The original's way: dumped to memory, read with TensorFlow's reader, searched. "
+        "Ratios are of CPU time.",
+    )
+    shares = Table("The same as a share of the original's way", [], ratio="of the original")
+    graphs = {
+        "MNIST": (mnist, 2.5, 1 / 8),
+        "1,400 ops in a chain": (lambda tf: chain(tf, 1400), 4, None),
+        "a step of 1,400 ops": (lambda tf: deep(tf, 1400), 4, None),
     }
-    root = tempfile.mkdtemp(prefix="tfdbg_benchmark_")
-    original = DumpingDebugWrapperSession(session, os.path.join(root, "dumps"))
-    adapter = ENGINE.adapt(session)
+    for name, (build, goal, share) in graphs.items():
+        for sample, theirs, ours in measured(tf, build, rounds, root):
+            row = _row(name, "", sample, goal)
+            row.peer = theirs.seconds("original") * 1e3
+            costs.rows.append(with_profile(costs, row, ours, 20))
+            ratio = theirs.ratio("ours", "original", cpu=True)
+            shares.rows.append(Row(name, row.ours, peer=row.peer, ratio=ratio, goal=share))
+    return costs, shares
 
-    def until_filter():
-        dump = adapter.debug_run(train, feed, None, None, Watch()).dump
-        assert not dump.find(tfdbg_cli.has_inf_or_nan, first_n=1)
 
-    peers = {
-        "plain Session.run": lambda: session.run(train, feed),
-        "run -f has_inf_or_nan": until_filter,
-        "original's dumping wrapper": lambda: original.run(train, feed),
-    }
-    times = {name: [] for name in peers}
-    for number in range(runs + 3):
-        for name, run in peers.items():
-            start = time.perf_counter()
-            run()
-            if number >= 3:  # the first runs build executors and plans
-                times[name].append(1e3 * (time.perf_counter() - start))
-    shutil.rmtree(root, ignore_errors=True)
-    plain = statistics.median(times["plain Session.run"])
-    for name, measured in times.items():
-        median = statistics.median(measured)
-        print(f"{name:<28} {median:8.2f} ms   x{median / plain:.1f}")
+def _row(name: str, size: str, sample: Sample, goal: float | None) -> Row:
+    return Row(
+        name,
+        sample.seconds("ours") * 1e3,
+        size,
+        floor=sample.seconds("plain") * 1e3,
+        ratio=sample.ratio("ours", "plain", cpu=True),
+        goal=goal,
+    )
+
+
+def _growth(tf, rounds, quick):
+    sizes = [1_400, 14_000] if quick else [1_400, 14_000, 140_000]
+    table = Table("How the price of a run grows", [], floor="plain (ms)", ratio="of plain")
+    for name, kind, most in (("ops in a chain", chain, 14_000), ("a training step", deep, 140_000)):
+        costs = []
+        for size in [each for each in sizes if each <= most]:
+            build = lambda tf, kind=kind, size=size: kind(tf, size)  # noqa: E731
+            for sample, _, _ in measured(tf, build, max(5, rounds // 4), ""):
+                table.rows.append(_row(name, f"{size:,}", sample, None))
+                costs.append(sample.seconds("ours"))
+        slope = exponent(sizes[: len(costs)], costs)
+        table.rows.append(Row(f"{name}: exponent", float("nan"), ratio=slope, goal=1.15))
+    return [table]
+
+
+def _rest(tf, quick):
+    count = 5_000 if quick else 50_000
+    first = Table(
+        "The first run of a session",
+        [],
+        unit="s of CPU",
+        floor="plain",
+        ratio="of plain",
+        note="TensorFlow prepares a graph when it is first run; what is fetched is part of it.",
+    )
+    for name, kind in (("ops in a chain", chain), ("a training step", deep)):
+        plain, ours = first_runs(tf, lambda tf, kind=kind: kind(tf, count))
+        row = Row(name, ours, f"{count:,}", floor=plain, ratio=ours / plain, goal=1.5)
+        first.rows.append(row)
+    runs = 200 if quick else 1_000
+    memory = Table("Memory", [], unit="MB more", ratio="KB a run")
+    more = grown(tf, runs)
+    memory.rows.append(Row(f"{runs:,} awaited runs of 1,000 ops", more, ratio=more / runs * 1e3))
+    return first, memory
 
 
 if __name__ == "__main__":
-    main()
+    sys.path.insert(0, str(EXAMPLES.parent))
+    main(tables)

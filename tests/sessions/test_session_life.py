@@ -406,3 +406,13 @@ def test_a_bug_of_ours_is_told_and_never_raised_into_the_program(program, capsys
     err = capsys.readouterr().err
     assert err.count("RuntimeError: a bug of ours") == 2  # its traceback, and in one line
     assert "the program goes on without it" in err
+
+
+def test_a_filter_under_a_built_in_name_is_the_one_that_is_asked(program):
+    """No engine takes its name for what it stood for."""
+    sess, ui = wrap(program.session, "run -f has_inf_or_nan")
+    sess.add_tensor_filter("has_inf_or_nan", lambda datum, tensor: datum.node_name == "add")
+    for _ in range(2):
+        sess.run(program.ratio, program.feed)
+    assert ui.modes == "see"
+    assert ui.stops[1].initial == "lt -f has_inf_or_nan"

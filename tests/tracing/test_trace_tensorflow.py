@@ -203,3 +203,29 @@ def test_an_error_in_the_block_takes_the_run_back(program):
     np.testing.assert_array_equal(program.sess.run(program.w), np.eye(2))
     program.sess.run(program.step, program.feed)
     assert not np.array_equal(program.sess.run(program.w), np.eye(2))
+
+
+def test_later_traces_of_the_same_run_make_nothing_anew(program, monkeypatch):
+    """What computes values that the real run doesn't keep is kept; each has its run's values."""
+    import tensorflow.compat.v1 as tf
+    from tensorflow.python.client import session
+
+    made = []
+    for name, kind in (("session", tf.Session), ("callable", session.BaseSession._Callable)):
+        plain = kind.__init__
+
+        def counted(self, *args, _name=name, _plain=plain, **kwargs):
+            made.append(_name)
+            _plain(self, *args, **kwargs)
+
+        monkeypatch.setattr(kind, "__init__", counted)
+    fetches = [program.loss, program.step]
+    for turn in range(4):
+        w = program.sess.run(program.w)
+        feed = {program.x: X + turn}
+        with tfdbg_cli.trace(program.sess, fetches=fetches, feed_dict=feed) as t:
+            y, loss = t["y:0"].value, t["loss:0"].value
+        np.testing.assert_allclose(y, (X + turn) @ w, rtol=1e-5)
+        assert loss == t.result[0]
+        assert turn == 0 or made == [], made
+        made.clear()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo
@@ -23,6 +24,7 @@ class MemoryDump(Dump):
         run_info: fetches, feeds and the rest.
         profile: the run's timings, or a function that makes them when somebody asks; ``None``:
             the run was not timed.
+        make: makes tensors when somebody asks for the first one; they come before those added.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class MemoryDump(Dump):
         sources: Sources | None = None,
         run_info: RunInfo | None = None,
         profile: Profile | Callable[[], Profile] | None = None,
+        make: Callable[[], Iterable[Datum]] | None = None,
     ) -> None:
         super().__init__()
         self._graph = graph
@@ -38,6 +41,8 @@ class MemoryDump(Dump):
         self._sources = sources or Sources()
         self._run_info = run_info
         self._added: list[Datum] = []
+        self._make = make
+        self._making = threading.Lock()
 
     def add(
         self,
@@ -88,6 +93,10 @@ class MemoryDump(Dump):
         return self._added
 
     def _make_data(self) -> list[Datum]:
+        with self._making:
+            if self._make is not None:
+                self._added[:0] = self._make()
+                self._make = None
         return sorted(self._added, key=lambda datum: datum.timestamp)
 
     def graph(self) -> Graph | None:
@@ -117,4 +126,4 @@ class MemoryDump(Dump):
     @property
     def nbytes(self) -> int:
         """Bytes of all values; views take none."""
-        return sum(datum.nbytes for datum in self._added if not datum.is_view)
+        return sum(datum.nbytes for datum in self.data() if not datum.is_view)

@@ -35,6 +35,7 @@ class FilterRegistry:
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings
         self._filters: dict[str, Predicate] = dict(BUILTIN)
+        self._lenient: dict[str, tuple[Predicate, Predicate]] = {}
         self._points = {point.name: point for point in entry_points(group="tfdbg_cli.filters")}
 
     def add(self, name: str, tensor_filter: Predicate) -> None:
@@ -59,6 +60,10 @@ class FilterRegistry:
                 f"{tensor_filter!r}."
             )
         self._filters[name] = tensor_filter
+
+    def is_replaced(self, name: str) -> bool:
+        """Whether a built-in filter's name stands for another one."""
+        return name in BUILTIN and self._filters[name] is not BUILTIN[name]
 
     def names(self) -> list[str]:
         """All names, the built-in ones first."""
@@ -101,7 +106,11 @@ class FilterRegistry:
         Raises:
             UserError: as `get`.
         """
-        return _lenient(self._set(name, self.get(name)))
+        found = self._set(name, self.get(name))
+        known = self._lenient.get(name)
+        if known is None or known[0] is not found:  # each run asks: a signature costs its time
+            known = self._lenient[name] = found, _lenient(found)
+        return known[1]
 
     def _set(self, name: str, tensor_filter: Predicate) -> Predicate:
         """A filter with its thresholds."""

@@ -6,6 +6,7 @@ them. Everything here looks at what a dtype holds instead of at NumPy's class tr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tfdbg_cli.dumps.dtypes import blocks, name_of
 from tfdbg_cli.dumps.finite import all_finite
 
 __all__ = [
+    "any_nonfinite",
     "blocks",
     "dtype_kind",
     "dtype_name",
@@ -69,6 +71,29 @@ def exact_sum(block: np.ndarray[Any, Any], largest: int) -> int:
     # Halves of 32 bits: a block has too few elements for their sums to overflow.
     high, low = block >> 32, block & 0xFFFFFFFF
     return (int(high.sum(dtype=np.int64)) << 32) + int(low.sum(dtype=np.uint64))
+
+
+# Arrays of up to so many elements cost more to ask than to copy.
+_SMALL = 1024
+
+
+def any_nonfinite(arrays: Sequence[Any], dtype: np.dtype[Any]) -> bool:
+    """Whether one of several arrays of one dtype holds a nan or an infinity.
+
+    Small ones are looked at together: a thousand of them cost little more than one.
+
+    Args:
+        arrays: arrays, or scalars as NumPy has them.
+        dtype: of all of them.
+    """
+    if dtype.kind not in "fc":
+        return any(map(has_nonfinite, arrays))
+    small = [array for array in arrays if array.size <= _SMALL]
+    if small and not np.isfinite(np.concatenate(small, axis=None)).all():
+        return True
+    if len(small) == len(arrays):
+        return False
+    return any(has_nonfinite(array) for array in arrays if array.size > _SMALL)
 
 
 def has_nonfinite(value: object) -> bool:

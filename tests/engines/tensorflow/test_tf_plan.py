@@ -20,9 +20,9 @@ def plans(monkeypatch):
     """One item for each plan that was made."""
     made = []
 
-    def counted(graph, request, watch, inline_calls=False):
+    def counted(graph, request, *arguments, **options):
         made.append(request)
-        return make_plan(graph, request, watch, inline_calls)
+        return make_plan(graph, request, *arguments, **options)
 
     monkeypatch.setattr(adapter_module, "make_plan", counted)
     return made

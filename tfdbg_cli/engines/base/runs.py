@@ -26,8 +26,9 @@ class Watch:
         debug_urls: where an engine that can writes its own dumps; most engines ignore it.
         debug_ops: as in the original; ``DebugIdentity`` keeps the value.
         tolerate_failures: a debug op that can't be made for a tensor is left out.
-        filter_name: the filter that the run is watched for (``run -f``); empty: none. An engine
-            that can tell more cheaply than by keeping every value whether it passes may do so.
+        filter_name: the filter that the run is watched for (``run -f``); empty: none, or another
+            one under the name of a built-in filter. An engine that can tell more cheaply than by
+            keeping every value whether it passes may do so.
         exclude: nodes whose name this regex is found in don't count for it.
         predicate: the filter itself.
         limit: bytes of values that may be held in memory; ``None``: no limit. Only engines that

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -34,6 +35,7 @@ __all__ = [
     "is_reference",
     "make_callable",
     "monitored_class",
+    "prepared_call",
     "replace_input",
     "serial_of",
 ]
@@ -75,6 +77,30 @@ def make_callable(session: Any, options: Any) -> Callable[..., Any]:
     """A session's callable of ``CallableOptions``."""
     made: Callable[..., Any] = getattr(session, CALLABLE_MADE)(options)
     return made
+
+
+class _WhileAlive:
+    """A session for as long as it is one: what is made of it doesn't hold it."""
+
+    def __init__(self, session: Any) -> None:
+        self._tfdbg_session = weakref.ref(session)
+
+    def __getattr__(self, name: str) -> Any:
+        session = self._tfdbg_session()
+        return None if session is None else getattr(session, name)
+
+
+def prepared_call(session: Any, options: Any) -> Callable[..., Any] | None:
+    """A session's callable of ``CallableOptions``, whose errors are told as those of its runs.
+
+    It doesn't keep the session alive. ``None``: this version has no such thing.
+    """
+    tell = getattr(type(session), "_do_call", None)
+    if tell is None:
+        return None
+    make = getattr(tf_session.BaseSession, CALLABLE_MADE)
+    made = tell(session, make, _WhileAlive(session), options)
+    return lambda session, values: tell(session, made, *values)
 
 
 _is_attrs: Callable[[Any], bool] = getattr(tf_session, "_is_attrs_instance", lambda value: False)

@@ -217,11 +217,13 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         if choice.filter_name:
             with contextlib.suppress(UserError):  # it is told of at the run's end
                 predicate = self.debugger.filters.predicate(choice.filter_name)
+        # An engine that knows what the name stands for need not ask the filter.
+        is_replaced = self.debugger.filters.is_replaced(choice.filter_name)
         return Watch(
             choice.node_name,
             choice.op_type,
             choice.tensor_dtype,
-            filter_name=choice.filter_name,
+            filter_name="" if is_replaced else choice.filter_name,
             exclude=choice.exclude,
             predicate=predicate,
             limit=self.debugger.store.limit,

@@ -6,7 +6,7 @@ import contextlib
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.common.errors import one_line
@@ -18,7 +18,7 @@ from tfdbg_cli.engines.tensorflow.bodies.functions import Inner
 from tfdbg_cli.engines.tensorflow.bodies.rewrites import Rewrites
 from tfdbg_cli.engines.tensorflow.capture.plan import CapturePlan, PlannedTensor
 from tfdbg_cli.engines.tensorflow.capture.spool import Seen
-from tfdbg_cli.engines.tensorflow.capture.values import owned, plain
+from tfdbg_cli.engines.tensorflow.capture.values import apart, owned, plain
 from tfdbg_cli.engines.tensorflow.graph import GraphView
 
 __all__ = ["Assembly"]
@@ -58,6 +58,8 @@ class Assembly:
         self._rewrites: Rewrites | None = None
         self._hidden: set[str] = set()
         self._inner: dict[str, Inner] = {}
+        # The nodes of what the watches saw, by the user's names.
+        self._shown: set[str] = set()
 
     def ran(self, graph: bytes) -> None:
         """Take in a partition of the graph that ran, a serialized ``GraphDef``."""
@@ -69,21 +71,32 @@ class Assembly:
         extra: Sequence[Any],
         seen: Sequence[Seen],
         everything: bool = False,
+        is_brief: bool = False,
     ) -> MemoryDump:
         """Put it together.
 
         Args:
             entries: the tensors to list, in order.
-            extra: the values of `CapturePlan.extra`.
+            extra: the values of `CapturePlan.extra`, which others may write to.
             seen: what the watches saw.
             everything: also what the runtime made itself and nobody can name.
+            is_brief: nobody looks at the dump once the program goes on.
         """
-        dump = MemoryDump(self._graph)
+        values: list[Any] = []
+        watched: list[tuple[float, Seen, str]] = []
+
+        def make() -> Iterator[Datum]:
+            return self._data(entries, values or self._own(extra), watched)
+
+        dump = MemoryDump(self._graph, make=make)
         dump.absence = self._absence
         try:
             if seen and not everything:
                 seen = self._compared(dump, seen)
-            self._fill(dump, entries, extra, seen, everything)
+            watched += self._place(seen, entries, everything)
+            self._shown.update(name for _, _, name in watched)
+            if not is_brief:
+                values += self._own(extra)
         except Exception as bug:  # the program has its result, whatever happens to the dump
             pass_on(bug)
             dump.warnings.append(f"Tensors are missing: {one_line(bug)}")
@@ -95,6 +108,51 @@ class Assembly:
                 f"longer compute the graph's tensors, which are not shown: {some}{more}"
             )
         return dump
+
+    def unseen(self, is_complete: bool) -> Iterator[str]:
+        """What the dump has no tensors of, and why, in a sentence each.
+
+        Args:
+            is_complete: the run has come to its end, and all its tensors were asked for.
+        """
+        plan = self.plan
+        for caller in plan.opaque if is_complete else ():
+            if not any(name.startswith(f"{caller}/") for name in self._shown):
+                yield (
+                    f"The body of {caller} left no tensors: TensorFlow computed it ahead of the "
+                    "run (constant folding) or kept it as one op."
+                )
+        if plan.functional and not plan.everything:
+            yield (
+                "Function bodies aren't watched: that would change the run, or a node's name is "
+                "too long for a file."
+            )
+        if plan.unwatched:
+            first, count = ", ".join(plan.unwatched[:3]), len(plan.unwatched)
+            more = f" and {count - 3} more" if count > 3 else ""
+            yield (
+                f"Not watched, for that would change the run: {first}{more} (a variable that is "
+                "read again after its update, or a loop in a branch)."
+            )
+
+    def is_finite(self, extra: Sequence[Any], seen: Sequence[Seen]) -> bool:
+        """Whether none of a run's tensors holds a nan or an infinity; makes nothing of them.
+
+        Args:
+            extra, seen: as `dump` takes them.
+        """
+        try:
+            return self.plan.check.passes(extra, [one.load() for one in seen])
+        except Exception as bug:  # whoever asks the dump is told what is wrong with it
+            pass_on(bug)
+            return False
+
+    def _own(self, extra: Sequence[Any]) -> list[Any]:
+        """The values in memory that nobody else writes to."""
+        values = [apart(value) for value in extra]
+        for place in self.plan.copied if values else ():
+            values[place] = owned(values[place])
+        return values
 
     def _compared(self, dump: MemoryDump, seen: Sequence[Seen]) -> Sequence[Seen]:
         """What the watches saw, if it is known which of it is the user's."""
@@ -142,37 +200,33 @@ class Assembly:
             return "The runtime's optimizer has removed it: it was folded, fused or merged."
         return ""
 
-    def _fill(
+    def _data(
         self,
-        dump: MemoryDump,
         entries: Sequence[PlannedTensor],
-        extra: Sequence[Any],
-        seen: Sequence[Seen],
-        everything: bool,
-    ) -> None:
-        watched = self._place(seen, entries, everything)
+        values: Sequence[Any],
+        watched: Sequence[tuple[float, Seen, str]],
+    ) -> Iterator[Datum]:
         now, at = self._start, 0
         for entry in entries:
             while at < len(watched) and watched[at][0] <= entry.position:
                 now = max(now + 1, watched[at][1].timestamp)
-                dump.add_datum(self._seen_datum(*watched[at][1:], now))
+                yield self._seen_datum(*watched[at][1:], now)
                 at += 1
             now += 1
-            dump.add_datum(self._fetched_datum(entry, extra, now))
-        for _, seen_one, name in watched[at:]:
-            now = max(now + 1, seen_one.timestamp)
-            dump.add_datum(self._seen_datum(seen_one, name, now))
+            yield self._fetched_datum(entry, values, now)
+        for _, seen, name in watched[at:]:
+            now = max(now + 1, seen.timestamp)
+            yield self._seen_datum(seen, name, now)
 
     def _graph(self) -> Any:
         return self._view.graph(self._inner.values())
 
-    def _fetched_datum(self, entry: PlannedTensor, extra: Sequence[Any], now: int) -> Datum:
+    def _fetched_datum(self, entry: PlannedTensor, values: Sequence[Any], now: int) -> Datum:
         load: Callable[[], Any]
         if entry.constant is not None:
             load = entry.constant
         else:
-            value = extra[entry.fetch]
-            value = owned(value) if entry.copied else plain(value)
+            value = plain(values[entry.fetch])
 
             def load() -> Any:
                 return value
@@ -204,7 +258,7 @@ class Assembly:
         changed = self._rewrites.changed if self._rewrites is not None else frozenset()
         wanted = set(plan.watched)
         kept = {op.name for op, _ in plan.returned}
-        listed = {(entry.node, entry.slot) for entry in entries}
+        listed = {(entry.node, entry.slot) for entry in entries} if plan.functional else set()
         placed: list[tuple[float, Seen, str]] = []
         aliases = self._rewrites.aliases if self._rewrites is not None else {}
         for one in seen:

@@ -148,6 +148,9 @@ class Buffers:
         late: references, and tensors of `changing`, that something uses after an update that comes
             after them, or that hand on their buffer to such a tensor. It sees the updated
             variable; a watch would put a copy in between.
+        written: the variables that this run writes.
+        first: operation that reads a variable, and that every update waits for -> the variable.
+        last: operation that writes a variable after all others do -> the variable.
         users: operation -> the variables that it so sees through tensors of `changing`.
         live: operations and those of their inputs that make it so.
     """
@@ -164,13 +167,16 @@ class Buffers:
         self.changing: Set[tuple[Any, int]] = self._held.keys()
         self.reads: dict[Any, Any] = {}
         self.late: set[tuple[Any, int]] = set()
+        self.written: set[Any] = set()
+        self.first: dict[Any, Any] = {}
+        self.last: dict[Any, Any] = {}
         self.users: dict[Any, set[Any]] = {}
         self.live: set[tuple[Any, tuple[Any, int]]] = set()
         if any(op.type in _VARIABLES for op in ops):
             self._follow(ops)
 
     def _follow(self, ops: Iterable[Any]) -> None:
-        written = {
+        self.written = written = {
             self._variable(source)
             for op in ops
             if op.type.removeprefix("Ref") not in _READERS
@@ -194,8 +200,10 @@ class Buffers:
 
     def _find_late(self, ops: Iterable[Any]) -> None:
         """Find the uses of a buffer that come after an update."""
-        bits: dict[Any, int] = {}  # of each update
+        bits: dict[Any, int] = {}  # of each update, and of each read
         updates: dict[Any, int] = {}  # variable -> those of it
+        readers: dict[Any, Any] = {}  # operation -> the variable that it reads
+        writers: dict[Any, list[Any]] = {}  # variable -> the operations that update it
         before: dict[Any, int] = {}  # operation -> those that come before it
         for op in ops:
             data, control = self._edges[op]
@@ -203,6 +211,9 @@ class Buffers:
             for source in (*(source for source, _ in data), *control):
                 mask |= before.get(source, 0) | bits.get(source, 0)
             before[op] = mask
+            if op.type == "Identity" and data[0][0] in self.written:
+                bits[op] = 1 << len(bits)
+                readers[op] = data[0][0]
             if op.type.removeprefix("Ref") in _READERS or op.type in _FORWARDING:
                 continue
             for source, slot in data:
@@ -210,6 +221,15 @@ class Buffers:
                     bit = bits.setdefault(op, 1 << len(bits))
                     variable = self._variable(source)
                     updates[variable] = updates.get(variable, 0) | bit
+                    writers.setdefault(variable, []).append(op)
+        for op, variable in readers.items():
+            if all(before[writer] & bits[op] for writer in writers.get(variable, ())):
+                self.first[op] = variable
+        for variable, found in writers.items():
+            for op in found:
+                others = updates[variable] & ~bits[op]
+                if before[op] & others == others:
+                    self.last[op] = variable
         for op in ops:
             for edge in self._edges[op].data:
                 known = before.get(edge[0], 0) | bits.get(edge[0], 0)

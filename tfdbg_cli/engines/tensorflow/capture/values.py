@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tensorflow.python.framework import dtypes, tensor_util
 
-__all__ = ["Constant", "base_dtype_name", "holdable", "owned", "plain"]
+__all__ = ["Constant", "apart", "base_dtype_name", "holdable", "owned", "plain"]
 
 _OPAQUE = frozenset({dtypes.resource, dtypes.variant})
 
@@ -49,6 +49,13 @@ def owned(value: Any) -> Any:
     """As `plain`, in memory that nobody else holds: the program may write into its own arrays."""
     array = plain(value)
     return array.copy() if array is value or array.base is not None else array
+
+
+def apart(value: Any) -> Any:
+    """A fetched value in memory that isn't the runtime's: a callable gives what variables hold."""
+    if isinstance(value, np.ndarray) and not value.flags.owndata:
+        return value.copy()
+    return value
 
 
 class Constant:

@@ -19,6 +19,7 @@ from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import CannotStep, Capture, RunCall, SessionAdapter, Watch
+from tfdbg_cli.engines.kit.levels import CHECKED
 from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
 from tfdbg_cli.engines.tensorflow.capture.assembly import Assembly
 from tfdbg_cli.engines.tensorflow.capture.plan import (
@@ -26,7 +27,9 @@ from tfdbg_cli.engines.tensorflow.capture.plan import (
     PlanCache,
     PlannedTensor,
     make_plan,
+    plans_of,
 )
+from tfdbg_cli.engines.tensorflow.capture.prepared import Extras
 from tfdbg_cli.engines.tensorflow.capture.profile import StepTimings, traced
 from tfdbg_cli.engines.tensorflow.capture.spool import Seen, borrow_folder, take
 from tfdbg_cli.engines.tensorflow.capture.watch import all_watchable, debug_options, with_debug
@@ -48,6 +51,7 @@ __all__ = ["TensorFlowAdapter"]
 
 _Run = Callable[[Any, Any, Any, Any], Any]
 
+_NO_OPTIONS = config_pb2.RunOptions()
 _BRANCHES = frozenset({"Case", "If", "StatelessCase", "StatelessIf"})
 _LOOPS = frozenset({"StatelessWhile", "While"})
 
@@ -67,7 +71,6 @@ class TensorFlowAdapter(SessionAdapter):
         super().__init__(session)
         self._is_exact = is_exact
         self._view: GraphView | None = None
-        self._plans = PlanCache()
         self._device: str | None = None
         self._watching = True  # until a debug operation fails
         self._callables = Callables(self)
@@ -121,11 +124,10 @@ class TensorFlowAdapter(SessionAdapter):
             fetches, feed_dict, options, run_metadata, watch: as for `debug_run`.
             unwanted: says of a node's output that it needn't be kept; ``None``: all are.
         """
+        is_native = bool(watch.debug_urls) or watch.debug_ops != ("DebugIdentity",)
         unplanned: Exception | None = None
         try:
-            plan = self._plan(fetches, feed_dict, watch)
-            if unwanted is not None:
-                plan = plan.sparing(unwanted)
+            plan, before = self._plan(fetches, feed_dict, watch, unwanted, not is_native)
         except Exception as raised:
             pass_on(raised)
             unplanned = raised
@@ -137,7 +139,7 @@ class TensorFlowAdapter(SessionAdapter):
             dump.warnings.append(f"The run was not watched: {one_line(unplanned)}")
             return Capture(value, dump, error, run_metadata)
         assembly = self.assembly(plan)
-        if watch.debug_urls or watch.debug_ops != ("DebugIdentity",):
+        if is_native:
             capture = self._native_run(
                 lambda opts: run(fetches, feed_dict, opts, run_metadata), options, assembly, watch
             )
@@ -145,22 +147,31 @@ class TensorFlowAdapter(SessionAdapter):
             return capture
         problems: list[str] = []
         with ExitStack() as stack:
-            debugged, folder = options, ""
+            debug, folder = None, ""
             if self._watches(plan, options):
                 try:
                     folder = stack.enter_context(borrow_folder())
-                    debugged = with_debug(options, self._debug_options(plan, folder))
+                    debug = self._debug_options(plan, folder)
                 except OSError as full:
                     problems.append(f"Loops and functions were not watched: {one_line(full)}")
-            kept = Kept(plan.extra)
+            is_plain = (options is None or options == _NO_OPTIONS) and run_metadata is None
+            extras = Extras(plan.prepared, debug, is_plain and not self.session.sess_str)
+            kept = Kept(plan.extra[: plan.fed_count], extras)
+            debugged = options if debug is None else with_debug(options, debug)
             values, error, late, is_done = attempt_late(
                 lambda: run([kept, fetches], feed_dict, debugged, run_metadata)
             )
             seen = take(folder, problems.append, assembly.ran) if folder else []
         if is_done:
-            entries = plan.entries if kept.values is not None else []
-            dump = assembly.dump(entries, kept.values or [], seen)
+            extra = [*(kept.values or ()), *(extras.values or ()), *before]
+            is_whole = len(extra) == len(plan.extra)
+            is_checked = error is None and is_whole and watch.filter_name in CHECKED
+            is_finite = is_checked and assembly.is_finite(extra, seen)
+            dump = assembly.dump(plan.entries if is_whole else [], extra, seen, is_brief=is_finite)
             capture = Capture(values[1] if error is None else None, dump, error, late=late)
+            if is_finite:
+                capture.filter_passed = False
+                capture.progress_text = f"none of {len(plan.entries) + len(seen)} tensors"
         else:
             assert error is not None
             capture = self._failed(
@@ -168,31 +179,15 @@ class TensorFlowAdapter(SessionAdapter):
                 lambda tensors: run(tensors, feed_dict, None, None),
                 assembly,
                 seen,
+                before,
                 error,
             )
         capture.run_metadata = run_metadata
         assert capture.dump is not None
         capture.dump.warnings.extend(problems)
-        if capture.error is None and plan.functional and watch == Watch():
-            names = {datum.node_name for datum in capture.dump.data()}
-            for caller in plan.functional:
-                if not any(name.startswith(f"{caller}/") for name in names):
-                    capture.dump.warnings.append(
-                        f"The body of {caller} left no tensors: TensorFlow computed it ahead of "
-                        "the run (constant folding) or kept it as one op."
-                    )
-        if plan.functional and not plan.everything:
-            capture.dump.warnings.append(
-                "Function bodies aren't watched: that would change the run, or a node's name is "
-                "too long for a file."
-            )
-        if plan.unwatched:
-            first, count = ", ".join(plan.unwatched[:3]), len(plan.unwatched)
-            more = f" and {count - 3} more" if count > 3 else ""
-            capture.dump.warnings.append(
-                f"Not watched, for that would change the run: {first}{more} (a variable that is "
-                "read again after its update, or a loop in a branch)."
-            )
+        capture.dump.warnings.extend(
+            assembly.unseen(is_complete=capture.error is None and watch == Watch())
+        )
         return capture
 
     def _failed(
@@ -201,6 +196,7 @@ class TensorFlowAdapter(SessionAdapter):
         fetch: Callable[[list[Any]], list[Any]],
         assembly: Assembly,
         seen: list[Seen],
+        before: list[Any],
         error: BaseException,
     ) -> Capture:
         """The capture of a run that has raised an ``OpError``.
@@ -210,6 +206,7 @@ class TensorFlowAdapter(SessionAdapter):
             fetch: other tensors with the feeds of the run.
             assembly: makes the dump.
             seen: what the watches saw before the failure.
+            before: the variables that were read before the run.
             error: what was raised.
         """
         plan, value, survived = assembly.plan, None, False
@@ -230,7 +227,11 @@ class TensorFlowAdapter(SessionAdapter):
             failed = inner.calls[0][1].name if inner is not None else failed
         if (failed or own_fault) and not expected:
             entries, extra = recovery.recompute(plan, fetch, {failed}, error)
-        dump = assembly.dump(entries, extra, seen)
+        shown, values = entries, extra
+        if before:
+            after, _ = attempt(lambda: plan.prepared.read_ahead(self._real))
+            shown, values = recovery.with_variables(plan, entries, extra, before, after or before)
+        dump = assembly.dump(shown, values, seen)
         if inner is not None and not survived:
             errors.name_op(error, inner.name)
         if own_fault:
@@ -244,7 +245,7 @@ class TensorFlowAdapter(SessionAdapter):
                 )
             return Capture(None, dump, error)
         if not own_fault:
-            kept = {(entry.node, entry.slot) for entry in entries}
+            kept = {(entry.node, entry.slot) for entry in shown}
             fewer = plan.without(lambda entry: (entry.node, entry.slot) not in kept)
             self._plans.replace(plan, fewer)
             dump.warnings.append(f"Tensors that the run itself doesn't need are left out: {reason}")
@@ -368,21 +369,57 @@ class TensorFlowAdapter(SessionAdapter):
 
     def assembly(self, plan: CapturePlan) -> Assembly:
         """What makes the dump of a run that begins now."""
-        # A session below a monitored one is a weak proxy; what it stands for can be a key.
-        session = self.session.__init__.__self__
-        return Assembly(self._graph_view(), plan, self._device_name(), session)
+        return Assembly(self._graph_view(), plan, self._device_name(), self._real)
 
-    def _plan(self, fetches: Any, feed_dict: Any, watch: Watch) -> CapturePlan:
-        graph = self.session.graph
+    @functools.cached_property
+    def _plans(self) -> PlanCache:
+        return plans_of(self.session)
+
+    @property
+    def _real(self) -> Any:
+        """The session, which can be a key; the one below a monitored session is a weak proxy."""
+        return self.session.__init__.__self__
+
+    def _plan(
+        self,
+        fetches: Any,
+        feed_dict: Any,
+        watch: Watch,
+        unwanted: Callable[[str, int], bool] | None,
+        may_read: bool,
+    ) -> tuple[CapturePlan, list[Any]]:
+        """How to debug a run, and the variables that were read before it.
+
+        Args:
+            fetches, feed_dict, watch, unwanted: as for `debug_with`.
+            may_read: whether variables may be read before it.
+        """
+        graph, plans = self.session.graph, self._plans
         request = resolve(graph, fetches, feed_dict)
         filters = (watch.node_name, watch.op_type, watch.tensor_dtype)
-        key = (graph.version, *request.key(), *filters)
-        return self._plans.get(key, lambda: self._make_plan(request, watch))
+        is_here = not self.session.sess_str
+        plans.enter()
 
-    def _make_plan(self, request: RunRequest, watch: Watch) -> CapturePlan:
+        def plan(reads: bool) -> CapturePlan:
+            ways = self._watching and is_here, reads
+            key = (graph.version, *ways, *request.key(), *filters)
+            made = plans.get(key, lambda: self._make_plan(request, watch, *ways))
+            return made if unwanted is None else made.sparing(unwanted)
+
+        made = plan(may_read and is_here and not plans.is_shared)
+        try:
+            return made, made.prepared.read_ahead(self._real) if may_read else []
+        except Exception as unread:  # one has no value yet, or the session is closed
+            pass_on(unread)
+        watched = plan(False)
+        plans.replace(made, watched)
+        return watched, []
+
+    def _make_plan(
+        self, request: RunRequest, watch: Watch, inlines: bool, reads: bool
+    ) -> CapturePlan:
         graph = self.session.graph
-        inlines = self._watching and not self.session.sess_str
-        plan = make_plan(graph, request, watch, inlines)
+        plan = make_plan(graph, request, watch, inlines, reads)
         if plan.functional:
             functions = self._graph_view().functions
             inner = functions.names(plan.functional.values())
@@ -392,7 +429,7 @@ class TensorFlowAdapter(SessionAdapter):
                 and all_watchable(chain((op.name for op in plan.ops), inner))
             )
             if plan.returned and not plan.everything:
-                plan = make_plan(graph, request, watch)
+                plan = make_plan(graph, request, watch, reads_ahead=reads)
         return plan
 
     def _watches(self, plan: CapturePlan, options: Any) -> bool:

@@ -90,7 +90,7 @@ def attempt_late(run: Callable[[], Any]) -> Attempt:
     Raises:
         BaseException: any error but the runtime's before it has done its work.
     """
-    with open_doors():
+    with open_doors(), guard.aside():
         before = guard.done()
         try:
             value, error = attempt(run)

@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 __all__ = [
     "Interception",
+    "aside",
+    "await_run",
+    "awaited",
     "bypass",
     "bypassed",
     "done",
@@ -58,6 +61,7 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.depth = 0
         self.done = 0
+        self.awaited: list[Any] = []
         self.runners: list[_Entered] = []
         self.interceptions: list[Interception] = []
 
@@ -107,6 +111,27 @@ def note_done() -> None:
 def done() -> int:
     """How often the runtime has done its work on this thread, where the doors were open."""
     return _STATE.done
+
+
+def await_run(extras: Any) -> None:
+    """Something is to be asked of the runtime besides, by the run of this thread that begins."""
+    _STATE.awaited.append(extras)
+
+
+def awaited() -> list[Any]:
+    """What `await_run` has got; it is awaited no more."""
+    found, _STATE.awaited = _STATE.awaited, []
+    return found
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """A run is made within, maybe in the middle of another one: what that awaits isn't for it."""
+    before = awaited()
+    try:
+        yield
+    finally:
+        _STATE.awaited = before
 
 
 def intercept(interception: Interception) -> Callable[[], None]:

@@ -164,7 +164,7 @@ def _session_run(original: Callable[..., Any]) -> Callable[..., Any]:
         options: Any = None,
         run_metadata: Any = None,
     ) -> Any:
-        plain: Callable[..., Any] = functools.partial(original, self)
+        plain: Callable[..., Any] = functools.partial(_apart, original, self)
         waiting = guard.interceptions(self, fetches)
         if waiting:
             for interception in reversed(waiting):
@@ -173,11 +173,16 @@ def _session_run(original: Callable[..., Any]) -> Callable[..., Any]:
         _patch_monitored()
         wrap = _wrap()
         if wrap is None or _housekeeping(1):
-            return original(self, fetches, feed_dict, options, run_metadata)
+            return plain(fetches, feed_dict, options, run_metadata)
         with guard.entered(self, plain):
             return wrap(self).run(fetches, feed_dict, options, run_metadata)
 
     return run
+
+
+def _apart(original: Callable[..., Any], *arguments: Any) -> Any:
+    with guard.aside():
+        return original(*arguments)
 
 
 def _make_callable(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -253,7 +258,10 @@ def _partial_run(original: Callable[..., Any]) -> Callable[..., Any]:
 def _do_run(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def _do_run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        values = original(self, *args, **kwargs)
+        extras, run = guard.awaited(), functools.partial(original, self)
+        for each in extras:
+            run = functools.partial(each.run, run, None if len(extras) > 1 else self)
+        values = run(*args, **kwargs)
         guard.note_done()
         return values
 

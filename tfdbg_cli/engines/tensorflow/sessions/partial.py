@@ -106,7 +106,7 @@ class PartialRuns:
             handle = None
             try:
                 request = _resolve_setup(session.graph, fetches, feeds)
-                state = _Partial(request, make_plan(session.graph, request, Watch()))
+                state = _Partial(request, make_plan(session.graph, request, Watch(), shares=False))
                 handle = set_up([fetches, list(state.left.values())], feeds)
             except Exception as error:
                 pass_on(error)

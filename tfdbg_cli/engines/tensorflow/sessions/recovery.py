@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorflow.python.framework import errors_impl
@@ -13,7 +13,7 @@ from tfdbg_cli.engines.tensorflow.capture.topology import walk
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt, failed_op
 from tfdbg_cli.engines.tensorflow.stepping.effects import HARMLESS, VARIABLES
 
-__all__ = ["has_side_effects", "recomputable", "recompute"]
+__all__ = ["has_side_effects", "recomputable", "recompute", "with_variables"]
 
 # How often the tensors before a failure are asked for, each time without what failed anew.
 _ATTEMPTS = 4
@@ -118,6 +118,43 @@ def recompute(
         lost.add(name)
         error = again
     return [], []
+
+
+def with_variables(
+    plan: CapturePlan,
+    entries: Sequence[PlannedTensor],
+    extra: Sequence[Any],
+    before: Sequence[Any],
+    after: Sequence[Any],
+) -> tuple[list[PlannedTensor], list[Any]]:
+    """What is known of a failed run, and of the variables that were read before it.
+
+    An update that was made is told by the variable, which is another one since.
+
+    Args:
+        plan: the plan of the run.
+        entries, extra: what is known, as `recompute` gives it.
+        before: the variables before the run.
+        after: the same as they are now.
+    """
+    end = len(plan.extra) - plan.ahead
+    values = [*(extra[:end] or [None] * end), *before]
+    names = [tensor.name for tensor in plan.extra[end:]]
+    changed = {
+        name: new
+        for name, old, new in zip(names, before, after, strict=True)
+        if old.shape != new.shape or old.tobytes() != new.tobytes()
+    }
+    known = {id(entry) for entry in entries}
+    found = []
+    for entry in plan.entries:
+        variable = plan.updates.get(entry.node)
+        if variable is not None and variable.name in changed:
+            values[entry.fetch] = changed[variable.name]
+        elif entry.fetch < end and id(entry) not in known:
+            continue
+        found.append(entry)
+    return found, values
 
 
 def _sources(data: Any, control: Any, plan: CapturePlan) -> list[Any]:

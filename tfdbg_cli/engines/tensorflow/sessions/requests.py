@@ -12,7 +12,9 @@ from tensorflow.python.ops import session_ops
 from tensorflow.python.util import nest
 
 from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.engines.tensorflow.capture.prepared import Extras
 from tfdbg_cli.engines.tensorflow.private import conversions, fetch_mapper, fields_of
+from tfdbg_cli.engines.tensorflow.sessions import guard
 
 __all__ = ["Kept", "RunRequest", "feed_pairs", "feed_values", "fetch_labels", "resolve"]
 
@@ -25,21 +27,29 @@ class Kept:
 
     Args:
         tensors: the tensors.
+        extras: what the run is to ask of the runtime besides.
 
     Attributes:
         values: their values; ``None``: they haven't come.
     """
 
-    def __init__(self, tensors: Sequence[Any]) -> None:
+    def __init__(self, tensors: Sequence[Any], extras: Extras | None = None) -> None:
         self.tensors = list(tensors)
         self.values: list[Any] | None = None if self.tensors else []
+        self._extras = extras
+
+    def _begin(self) -> list[Any]:
+        """The session takes the fetches of a run apart."""
+        if self._extras is not None:
+            guard.await_run(self._extras)
+        return self.tensors
 
     def _take(self, values: list[Any]) -> None:
         self.values = values
 
 
 tf_session.register_session_run_conversion_functions(
-    Kept, fetch_function=lambda kept: (kept.tensors, kept._take)
+    Kept, fetch_function=lambda kept: (kept._begin(), kept._take)
 )
 
 

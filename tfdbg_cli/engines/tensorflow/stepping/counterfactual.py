@@ -46,6 +46,20 @@ class Counterfactual(NamedTuple):
     failed_at: int
 
 
+class Completion(NamedTuple):
+    """What computes the tensors that the real runs of a layout don't record.
+
+    Attributes:
+        names: of the tensors that they do.
+        region: what is computed.
+        scratch: does it.
+    """
+
+    names: frozenset[str]
+    region: Region
+    scratch: Scratch
+
+
 class Counterfactuals:
     """Makes the run once, and whatever it would have been as often as somebody asks.
 
@@ -134,11 +148,14 @@ class Counterfactuals:
             self._complete()
         return self._recorded
 
+    def record_of(self, tensor_name: str) -> RunRecord:
+        """The record, complete unless the real run has a tensor: then that is all of it."""
+        return self._recorded if self._recorded.place(tensor_name) is not None else self.record
+
     def _complete(self) -> None:
         assert self.capture.dump is not None
         try:
-            region = find_missing(self.layout, self._recorded, self._lost)
-            result, _ = self._compute(Change(), region, self.failed_at)
+            result, region = self._missing()
         except UserError as error:
             self.capture.dump.warnings.append(f"Tensors are missing: {error.message}")
             return
@@ -148,6 +165,25 @@ class Counterfactuals:
         if result.error is not None and not self.has_failed:
             self.capture.dump.warnings.append(f"Tensors are missing: {errors.reason(result.error)}")
         self._recorded.take_over(RunRecord(self.layout, result.data), region.changed)
+
+    def _missing(self) -> tuple[Result, Region]:
+        """What of the run was not recorded, computed, and where it belongs."""
+        session, graph = self._adapter.session, self._adapter.framework_graph
+        known, names = self.layout.completion, frozenset(self._recorded.names)
+        if known is None or known.names != names or self.has_failed:
+            region = find_missing(self.layout, self._recorded, self._lost)
+            scratch = None if self.has_failed else self._scratch(Change(), region)
+            if scratch is None or not scratch.lasts:
+                return self._compute(Change(), region, self.failed_at)[0], region
+            known = self.layout.completion = Completion(names, region, scratch)
+        initial = self._initial(known.region)
+        result = known.scratch.again(
+            self._recorded, initial, graph, config_of(session), type(self._adapter)
+        )
+        if result.error is not None:
+            self.layout.completion = None
+            result = self._compute(Change(), known.region, self.failed_at)[0]
+        return result, known.region
 
     # What would have been.
 
@@ -197,19 +233,26 @@ class Counterfactuals:
         return result._replace(error=error), end
 
     def _execute(self, change: Change, region: Region) -> Result:
-        session = self._adapter.session
         with guard.bypass():
-            others = region.variables - set(self.layout.variables) - self.initial.keys()
-            scratch = Scratch(
-                self.layout,
-                self._recorded,
-                change,
-                region,
-                self.initial | self.doors.read(others),
-                bool(session.sess_str),
-            )
+            scratch = self._scratch(change, region)
             graph, kind = self._adapter.framework_graph, type(self._adapter)
-            return scratch.run(graph, config_of(session), kind)
+            return scratch.run(graph, config_of(self._adapter.session), kind)
+
+    def _scratch(self, change: Change, region: Region) -> Scratch:
+        return Scratch(
+            self.layout,
+            self._recorded,
+            change,
+            region,
+            self._initial(region),
+            bool(self._adapter.session.sess_str),
+        )
+
+    def _initial(self, region: Region) -> dict[Any, Any]:
+        """What the variables of a region were before the run."""
+        others = region.variables - set(self.layout.variables) - self.initial.keys()
+        with guard.bypass():
+            return self.initial | self.doors.read(others)
 
     def _place(self, error: BaseException, record: RunRecord, candidates: Any) -> int:
         """The step that has failed."""

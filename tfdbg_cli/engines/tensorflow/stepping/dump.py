@@ -1,39 +1,15 @@
-"""The dump of a stepped run: the tensors of the steps that were done."""
+"""The tensors of the steps that were done of a stepped run."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.elements import split_tensor_name
-from tfdbg_cli.dumps.graph import Graph
-from tfdbg_cli.dumps.memory import MemoryDump
 
-__all__ = ["SteppedDump", "in_order"]
-
-
-class SteppedDump(MemoryDump):
-    """Put together when somebody looks.
-
-    Args:
-        graph: makes the graph.
-        make: makes the tensors.
-    """
-
-    def __init__(
-        self, graph: Callable[[], Graph | None], make: Callable[[], Iterable[Datum]]
-    ) -> None:
-        super().__init__(graph)
-        self._make = make
-
-    def _make_data(self) -> list[Datum]:
-        return list(self._make())
-
-    @property
-    def nbytes(self) -> int:
-        return sum(datum.nbytes for datum in self.data())
+__all__ = ["in_order"]
 
 
 def in_order(

@@ -96,6 +96,8 @@ class UnitLayout:
             if edge[1] >= 0 and edge not in fed:
                 for variable in buffers.variables(edge):
                     self.ends.setdefault(variable, set()).add(self.unit_of[edge[0]].index)
+        #: What computes what the runs don't record, once it was needed.
+        self.completion: Any = None
         self._writers: dict[int, int] | None = None
         self._before: list[int] = []
 

@@ -8,6 +8,7 @@ writes the result to them.
 from __future__ import annotations
 
 import functools
+import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -81,6 +82,11 @@ class Scratch:
             self._scope += "_"
         self._graph = graph_pb2.GraphDef()
         self._feeds: dict[str, Any] = {}
+        #: Fed tensor -> what has its value: a tensor of the run, or a variable.
+        self._sources: dict[str, Any] = {}
+        self._adapter: Any = None
+        self._ends: list[str] = []
+        self._lock = threading.Lock()
         self._given: dict[tuple[Any, ...], str] = {}
         self._setters: dict[str, str] = {}
         self._getters: dict[Any, str] = {}
@@ -175,6 +181,7 @@ class Scratch:
             op, slot = edge
             tensor = op.outputs[slot]
             name = self._placeholder(tensor.dtype.base_dtype, value, tensor.shape)
+            self._sources[name] = tensor
             if not self._layout.certain(op, slot):
                 name = self._gate(edge, name, is_override)
             self._given[key] = name
@@ -218,6 +225,7 @@ class Scratch:
             dtype = tf.as_dtype(kind)
             op = "Assign" if is_reference else "AssignVariableOp"
             given = self._placeholder(dtype, value, tf.TensorShape(None))
+            self._sources[given] = variable
             setter = self._graph.node.add(name=f"{name}/set", op=op, input=[handle, given])
             setter.attr["T" if is_reference else "dtype"].type = kind
             if is_reference:
@@ -269,6 +277,17 @@ class Scratch:
         """
         if not self._ops:
             return Result((), {}, None)
+        with guard.bypass(), self._session(graph, config) as session:
+            starts = {given: self._feeds.pop(given) for given in self._setters.values()}
+            session.run(list(self._setters), starts)
+            capture: Capture = adapt(session).debug_run(
+                list(self._targets()), self._feeds, None, None, Watch()
+            )
+            variables = dict(self._read(session))
+        assert capture.dump is not None
+        return Result(capture.dump.data(), variables, capture.error)
+
+    def _session(self, graph: Any, config: Any) -> Any:
         self._library(graph)
         self._graph.versions.CopyFrom(graph.graph_def_versions)
         made = tf.Graph()
@@ -281,25 +300,66 @@ class Scratch:
             # All is fetched, nothing can be rewritten: only the bodies of functions need it, which
             # it inlines.
             settings.graph_options.rewrite_options.disable_meta_optimizer = True
-        with guard.bypass(), tf.compat.v1.Session(graph=made, config=settings) as session:
-            starts = {given: self._feeds.pop(given) for given in self._setters.values()}
-            session.run(list(self._setters), starts)
-            capture: Capture = adapt(session).debug_run(
-                list(self._targets()), self._feeds, None, None, Watch()
-            )
-            variables = dict(self._read(session))
+        return tf.compat.v1.Session(graph=made, config=settings)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it can be used for other runs: nothing in it remembers the run before."""
+        return (
+            bool(self._ops)
+            and set(self._region.variables) <= set(self._sources.values())
+            and not any(unit.draws or unit.keeps or unit.shares for unit in self._units)
+        )
+
+    def again(
+        self, record: RunRecord, initial: Mapping[Any, Any], graph: Any, config: Any, adapt: Any
+    ) -> Result:
+        """The same for another run of the same steps, in a session that is kept; see `run`.
+
+        Args:
+            record, initial: of that run.
+            graph, config, adapt: as `run` takes them; for the first time.
+
+        Returns:
+            What came of it, without the variables.
+
+        Raises:
+            UserError: of that run not the same is known.
+        """
+        values = {}
+        for name, source in self._sources.items():
+            is_tensor = hasattr(source, "value_index")
+            values[name] = record.array(source) if is_tensor else initial.get(source)
+            if values[name] is None:
+                raise UserError(f"The value of {source.name}, which this needs, was not recorded.")
+        starts = {given: values.pop(given) for given in self._setters.values()}
+        with self._lock, guard.bypass():
+            if self._adapter is None:
+                self._adapter = adapt(self._session(graph, config))
+                self._ends = list(self._targets())
+            if starts:
+                self._adapter.session.run(list(self._setters), starts)
+            capture: Capture = self._adapter.debug_run(self._ends, values, None, None, Watch())
         assert capture.dump is not None
-        return Result(capture.dump.data(), variables, capture.error)
+        return Result(capture.dump.data(), {}, capture.error)
 
     def _targets(self) -> Iterator[str]:
         """What is to be run by name; what a loop is made of runs with what leaves the loop.
 
         What the program fetches is fetched here as well: of a variable's buffer that somebody uses
-        later nobody else may take a copy.
+        later nobody else may take a copy. What others wait for needn't be said.
         """
+        doors = {*self._setters, *(name.partition(":")[0] for name in self._getters.values())}
+        awaited = {
+            text.removeprefix("^").partition(":")[0]
+            for node in self._graph.node
+            if node.name not in doors
+            for text in node.input
+        }
         for unit in self._units:
             for op in unit.ops:
-                if op in self._ops and (len(unit.ops) == 1 or not self._layout.in_loop(op)):
+                is_end = op in self._ops and op.name not in awaited
+                if is_end and (len(unit.ops) == 1 or not self._layout.in_loop(op)):
                     yield op.name
         for op, slot in self._layout.asked:
             if slot >= 0 and op in self._ops and self._layout.shown(op, slot):

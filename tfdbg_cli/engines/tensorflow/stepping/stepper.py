@@ -29,6 +29,7 @@ from tfdbg_cli.engines.kit.stepped import (
     no_step_done,
 )
 from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
+from tfdbg_cli.engines.tensorflow.capture.plan import plans_of
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
 from tfdbg_cli.engines.tensorflow.private import fetch_handler, is_reference
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
@@ -36,7 +37,7 @@ from tfdbg_cli.engines.tensorflow.sessions.requests import resolve
 from tfdbg_cli.engines.tensorflow.stepping.caveats import caveats_of, updated_already
 from tfdbg_cli.engines.tensorflow.stepping.changes import OverrideSet
 from tfdbg_cli.engines.tensorflow.stepping.counterfactual import Counterfactual, Counterfactuals
-from tfdbg_cli.engines.tensorflow.stepping.dump import SteppedDump, in_order
+from tfdbg_cli.engines.tensorflow.stepping.dump import in_order
 from tfdbg_cli.engines.tensorflow.stepping.layout import Unit, UnitLayout, make_layout
 from tfdbg_cli.engines.tensorflow.stepping.record import RunRecord
 from tfdbg_cli.engines.tensorflow.stepping.region import Region
@@ -64,7 +65,9 @@ def make_stepper(
     for tensor in request.fetches:
         if not holdable(tensor.dtype) or tensor.op.type.startswith("GetSessionHandle"):
             raise CannotStep(f"{tensor.name} is a handle: its run can't be stepped.")
-    return TensorFlowStepper(adapter, make_layout(request, functions), arguments)
+    key = ("steps", adapter.framework_graph.version, *request.key())
+    layout = plans_of(adapter.session).get(key, lambda: make_layout(request, functions))
+    return TensorFlowStepper(adapter, layout, arguments)
 
 
 class TensorFlowStepper(GraphStepper):
@@ -171,19 +174,19 @@ class TensorFlowStepper(GraphStepper):
 
     # Values.
 
-    def _source(self, place: int) -> RunRecord:
-        return self._world().record if self._is_changed(place) else self._worlds.record
-
     def _find(self, tensor_name: str) -> RunRecord | None:
         """Where the value of a tensor is found that was computed or fed."""
-        records = [self._worlds.record]
+        records = [self._worlds.record_of(tensor_name)]
         if self._changes and any(index < self._position for index in self._find_region().changed):
             records.append(self._world().record)
         for record in records:
             place = record.place(tensor_name)
             if place is None:
                 continue
-            source = self._source(place) if place >= 0 else record
+            if self._is_changed(place):
+                source = self._world().record
+            else:
+                source = self._worlds.record_of(tensor_name) if place >= 0 else record
             if place < self._position and source.place(tensor_name) is not None:
                 return source
         return None
@@ -352,7 +355,7 @@ class TensorFlowStepper(GraphStepper):
             for index in range(end):
                 yield (anew if anew is not None and index in changed else record).of(index)
 
-        dump = SteppedDump(self.graph, lambda: in_order(groups(), overrides, now))
+        dump = MemoryDump(self.graph, make=lambda: in_order(groups(), overrides, now))
         dump.warnings, dump.absence = recorded.warnings, recorded.absence
         return dump
 
