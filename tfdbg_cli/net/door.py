@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import time
 from collections.abc import Callable
@@ -50,8 +51,10 @@ class Door:
     def _accept(self) -> None:
         while True:
             try:
+                # While it waits, accept holds the lowest descriptor, which is the program's.
+                select.select([self._listening], [], [])
                 connected, _ = self._listening.accept()
-            except OSError:
+            except (OSError, ValueError):
                 if self._listening.fileno() < 0:
                     return
                 time.sleep(0.1)  # out of descriptors, or a connection that broke at once

@@ -212,7 +212,7 @@ import os
 print(sorted(name for name in os.environ if name not in ("LC_CTYPE", "_") and not name.startswith(("XDG", "PYTEST"))))
 print(os.umask(0o22), os.getcwd().endswith("here"), os.nice(0))
 
-#%% file_descriptors
+#%% file_descriptors # alone
 import os
 numbers = []
 for _ in range(5):
