@@ -87,7 +87,7 @@ class ModulesDump(MemoryDump):
             self._renames[id(replay)].update(self._inputs_of(replay))
         if outside is not None:
             self._take_outside(outside, is_bad)
-        self._make()
+        self._fill()
         self._graph = Graph(self._nodes.values())
         self.suspects = frozenset(self._suspects)
         self.set_run_info(RunInfo(results=self._results))
@@ -161,7 +161,7 @@ class ModulesDump(MemoryDump):
                     found[name] = self._border_name(border)
         return found
 
-    def _make(self) -> None:
+    def _fill(self) -> None:
         again = {id(each.call): each for each in self._replays}
         inside = [each.call for each in self._replays]
         for call in sorted(self._seen.calls, key=lambda call: call.ended or call.began):

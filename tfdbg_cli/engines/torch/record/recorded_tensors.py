@@ -1,0 +1,334 @@
+"""Which records the tensors of a run are, and what belongs to the run at all."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import time
+import weakref
+from types import FrameType
+from typing import Any
+
+import torch
+
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
+from tfdbg_cli.engines.torch.names.contexts import Contexts, ThreadState
+from tfdbg_cli.engines.torch.names.leaves import Leaves
+from tfdbg_cli.engines.torch.names.scopes import Leaf, Names
+from tfdbg_cli.engines.torch.private import storage_key
+from tfdbg_cli.engines.torch.record.describing import Describer
+from tfdbg_cli.engines.torch.record.holding import Holder
+from tfdbg_cli.engines.torch.record.op_record import JUDGED, OpOutput, OpRecord
+from tfdbg_cli.engines.torch.record.tracking import Tracker
+from tfdbg_cli.engines.torch.record.written import make_written
+
+__all__ = ["RecordedTensors"]
+
+_Tensor = torch.Tensor
+_ACCUMULATE = "AccumulateGrad/"
+# Leaves that are checked though they aren't held: not the many bytes of a model.
+_JUDGED = frozenset(["Buffer", "Input"])
+# What is recorded before a run begins, which may never come.
+_MOST_AHEAD = 20_000
+_MOST_BYTES_AHEAD = 1 << 30
+
+
+class RecordedTensors:
+    """The records of one run, and the tensors that they know.
+
+    Args:
+        names: of modules, parameters and optimizers.
+        wanted: which values are held.
+        holder: holds them; ``None``: nobody does.
+        check: is told of every output as it is made.
+
+    Attributes:
+        raw: in the order in which they were begun; the latest may not be in words yet.
+        contexts: the calls that are open.
+        tracker: which output a tensor is.
+        holder: of the values.
+        troubles: what went wrong in here.
+        is_eager: records are put into words at once: their names say which values are held.
+    """
+
+    def __init__(
+        self, names: Names, wanted: WatchMatcher, holder: Holder | None, check: Any = None
+    ) -> None:
+        self.troubles: list[str] = []
+        self.tracker = Tracker()
+        self.holder = holder if holder is not None else Holder()
+        # None of these keeps what keeps it: memory is let go of as soon as a run is.
+        myself = weakref.proxy(self)
+        kind = RecordedTensors
+        self._leaf_of = functools.partial(kind._record_of_leaf, myself)
+        self.contexts = Contexts(self._leaf_of)
+        self._describer = Describer(self.contexts, functools.partial(kind._trouble, myself))
+        self.raw = self._describer.raw
+        self._holds = holder is not None
+        self._wanted = wanted
+        self.is_eager = not wanted.is_open
+        self._check = check
+        self._names = names
+        self._leaves = Leaves(names, self._leaf_of)
+        self._indices = itertools.count()
+        self._unnamed = itertools.count()
+        # Records with a lower index are from before the run.
+        self._begins_at = 0
+        self._is_ahead = False
+        self._is_over = False
+        self._kept: list[OpOutput] = []  # at the end
+        self._has_pending = False
+
+    @property
+    def records(self) -> list[OpRecord]:
+        """In the order in which they were begun, in words."""
+        return self._describer.records()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.raw)
+
+    def has_written(self, start: int) -> bool:
+        """Whether an op has written to memory since there were so many records."""
+        return any(record.overwrites for record in self.raw[start:])
+
+    def describe(self) -> None:
+        """Put all records into words, up to now."""
+        self._describer.records()
+
+    def _trouble(self, error: Exception) -> None:
+        pass_on(error)
+        text = f"An op could not be recorded: {one_line(error)}"
+        if text not in self.troubles:
+            self.troubles.append(text)
+
+    # Inputs.
+
+    def _input(self, state: ThreadState, tensor: torch.Tensor, frame: FrameType | None) -> OpOutput:
+        output = self.tracker.find(tensor)
+        if output is None:
+            output = self._discover(state, tensor, frame)
+        elif not output.record.is_adopted:
+            found = self._known_leaf(state, tensor)
+            if found is not None and found[0] is tensor:
+                # A parameter is one, though it may have been made just before the first run.
+                return self._leaf(tensor, found[1])
+            output = self._current(tensor, output)
+            if not output.record.is_adopted:
+                self._adopt(output.record)
+            return output
+        return self._current(tensor, output)
+
+    def _current(self, tensor: torch.Tensor, output: OpOutput) -> OpOutput:
+        """What a tensor is after what was written to its memory through others."""
+        if output.key not in self.tracker.writes or self._is_over:
+            return output
+        sources = self.tracker.sources(tensor, output)
+        if len(sources) == 1:
+            if sources[0] is not output:
+                self.tracker.stand_for(tensor, sources[0])
+            return sources[0]
+        for each in sources:
+            if not each.record.is_adopted:
+                self._adopt(each.record)
+        record = make_written(next(self._indices), tensor, sources)
+        (output,) = record.outputs
+        self.tracker.add(tensor, output)
+        self._add(record)
+        self._has_pending = True
+        return output
+
+    def _read(self, output: OpOutput) -> None:
+        """The value of an output that waits for this is going to be used."""
+        tensor = output.reference()
+        if tensor is None:
+            return
+        output.is_pending = False
+        is_held = self._holds and not tensor.is_meta
+        record = output.record
+        if is_held and self._wants(record, output):
+            output.held = self.holder.hold(tensor, output.key)
+
+    def _wants(self, record: OpRecord, output: OpOutput) -> bool:
+        wanted = self._wanted
+        return wanted.is_open or wanted.wants(record.name, record.op_type, output.dtype)
+
+    def _list(
+        self, state: ThreadState, values: Any, inputs: list[OpOutput], frame: FrameType | None
+    ) -> bool:
+        """Add the tensors of a list; whether it is one of tensors."""
+        found = False
+        for value in values:
+            if isinstance(value, _Tensor):
+                inputs.append(self._input(state, value, frame))
+                found = True
+            elif type(value) is list or type(value) is tuple:
+                found = self._list(state, value, inputs, frame) or found
+            elif value is not None and not found:
+                return False
+        return found
+
+    # Leaves.
+
+    def _discover(
+        self, state: ThreadState, tensor: torch.Tensor, frame: FrameType | None
+    ) -> OpOutput:
+        """The record of a tensor that nobody has made."""
+        found = self._known_leaf(state, tensor)
+        if found is not None:
+            origin, leaf = found
+            if origin is not tensor:
+                known = self.tracker.find(origin)
+                if known is None:
+                    self._leaf(origin, leaf)
+                output = self.tracker.find(tensor)
+                if output is not None:
+                    return output
+            return self._leaf(tensor, leaf)
+        name = self._leaves.variable(tensor, frame) or f"tensor_{next(self._unnamed)}"
+        return self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
+
+    def _known_leaf(
+        self, state: ThreadState, tensor: torch.Tensor
+    ) -> tuple[torch.Tensor, Leaf] | None:
+        """The tensor of a model or of the optimizer at work that a tensor is a part of."""
+        context = next((each for each in reversed(state.contexts) if each.updates), None)
+        updates, prefix = (context.updates, context.prefix) if context else (None, "")
+        return self._leaves.leaf(tensor, updates, prefix)
+
+    def _leaf(self, tensor: torch.Tensor, leaf: Leaf) -> OpOutput:
+        record = OpRecord(next(self._indices), leaf.op_type, None, [])
+        record.time = time.perf_counter_ns()
+        record.leaf = leaf
+        if leaf.op_type == "State":
+            record.owner_of = leaf.parameter
+        output = OpOutput(record, 0, tensor, storage_key(tensor))
+        record.outputs.append(output)
+        self.tracker.add(tensor, output)
+        self._add(record)
+        is_held = self._holds and not tensor.is_meta
+        if is_held and self._wants(record, output):
+            output.held = self.holder.hold(tensor, output.key, is_owned=True)
+            output.judged = JUDGED  # at the end
+        elif self._check is not None and leaf.op_type in _JUDGED and not tensor.is_meta:
+            output.judged = JUDGED
+            self._check.add(record, 0, tensor)
+        return output
+
+    def _add(self, record: OpRecord) -> None:
+        self.raw.append(record)
+        if self.is_eager:
+            self.describe()
+
+    def _record_of_leaf(self, tensor: torch.Tensor) -> OpRecord | str:
+        """The record of the leaf that a tensor is, or what it is called."""
+        output = self.tracker.find(tensor)
+        if output is not None and output.record.facts is None:
+            return output.record
+        found = self._leaves.plain_name(tensor)
+        if found:
+            return found
+        if output is None:
+            output = self._discover(self.contexts.state(), tensor, None)
+        return output.record
+
+    # The beginning of the run.
+
+    def look_ahead(self) -> None:
+        """No run has begun: of what is recorded now only the latest part is kept."""
+        self._is_ahead = True
+
+    def _is_too_much(self) -> bool:
+        return len(self.raw) > _MOST_AHEAD or self.holder.held_bytes > _MOST_BYTES_AHEAD
+
+    def _start_over(self) -> None:
+        """Forget all that was recorded: hardly any of it is going to be used by a run."""
+        self._describer.clear()
+        self.holder.close()
+        self.tracker = Tracker()
+        self._leaves = Leaves(self._names, self._leaf_of)
+        self._unnamed = itertools.count()
+        self.contexts.forget()
+
+    def begin_run(self) -> None:
+        """What was recorded so far belongs to the run only as far as the run uses it."""
+        self._is_ahead = False
+        for record in self.raw:
+            record.is_adopted = False
+        self._begins_at = next(self._indices)
+        self._unnamed = itertools.count()
+        self._describer.begin_run()
+
+    def _adopt(self, record: OpRecord) -> None:
+        """The run uses an op from before: it and all that it depends on belong to it."""
+        found: dict[int, OpRecord] = {}
+        pending = [record]
+        while pending:
+            current = pending.pop()
+            if current.is_adopted or current.index in found:
+                continue
+            found[current.index] = current
+            pending += [output.record for output in current.inputs]
+        adopted = [found[index] for index in sorted(found)]
+        for current in adopted:
+            current.is_adopted = True
+        self._describer.name_again(adopted)
+        if not self.is_eager:
+            return
+        self.describe()
+        for current in adopted:
+            if not self._wanted.wants_name(current.name):
+                for output in current.outputs:
+                    if output.held is not None:
+                        self.holder.drop(output.held)
+                        output.held = None
+
+    # What the recorder asks.
+
+    def find(self, tensor: torch.Tensor) -> OpOutput | None:
+        """The output that a tensor is now; ``None``: nobody has made it."""
+        output = self.tracker.find(tensor)
+        if output is not None:
+            output = self._current(tensor, output)
+            if output.is_pending and not self._is_over:
+                self._read(output)
+        return output
+
+    def finish(self) -> None:
+        """The run is over: what was written to and not read since is shown as it is now."""
+        for tensor, known in list(self.tracker.living()):
+            if not known.record.is_adopted:
+                continue
+            made = self.tracker.find_now(tensor, known)
+            has_changed = made.is_pending or made.key in self.tracker.writes
+            output = self.find(tensor) if has_changed else made
+            if output is not None and output.record.facts is not None:
+                self._kept.append(output)
+        self._is_over = True
+
+    def results(self) -> dict[str, bool]:
+        """What the run leaves behind, see `RunInfo.results`; after `finish`."""
+        found = {output.name: False for output in self._kept}
+        for record in self.records:
+            is_gradient = record.prefix.endswith(_ACCUMULATE)
+            for output in record.outputs if record.is_adopted else ():
+                if output.is_result or is_gradient:
+                    found[output.name] = True
+        return found
+
+    def name_input(self, name: str, tensor: torch.Tensor) -> None:
+        """A tensor that the run gets."""
+        state = self.contexts.state()
+        output = self.find(tensor)
+        if output is not None:
+            if not output.record.is_adopted:
+                self._adopt(output.record)
+            return
+        found = self._leaves.leaf(tensor, None, "")
+        if found is not None:
+            self._discover(state, tensor, None)
+        else:
+            self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
