@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("torch._lazy.ts_backend")
 
 LEVELS = {
-    "everything": ("config set overhead inf",),
-    "op records": ("config set overhead 1", "config set guard off"),
+    "everything": ("config set level values",),
+    "op records": ("config set level ops",),
 }
 PROGRAM = """
 import torch
@@ -52,8 +52,7 @@ def program(tmp_path):
 
 
 def _debugged(programs, path, level):
-    fresh = ("config set overhead 1.5", "config set guard on")
-    commands = [*fresh, *LEVELS[level], "run -f has_inf_or_nan"]
+    commands = [*LEVELS[level], "run -f has_inf_or_nan"]
     given = [part for command in commands for part in ("-c", command)]
     return programs.debugged("--batch", "--engine", "torch", *given, path)
 

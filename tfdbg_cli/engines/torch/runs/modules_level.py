@@ -271,7 +271,9 @@ class ModulesLevel(CaptureLevel):
         """Updated parameters are looked at."""
         phase = self._phases.pop()
         if phase != "backward" and not self._phases:
-            self._look_at_all(UPDATED, ((each, each) for each in self._parameters()))
+            # Elsewhere the device would be waited for again: the next run sees what comes of it.
+            here = (each for each in self._parameters() if each.is_cpu)
+            self._look_at_all(UPDATED, ((each, each) for each in here))
         if phase != "backward" and not self._phases and not self._open:
             self._look_again()  # after a backward pass that comes later
 
