@@ -8,7 +8,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ParamSpec
 
 import torch
 
@@ -19,7 +19,7 @@ from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import MODULES, CaptureLevel
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
 from tfdbg_cli.engines.torch.names.sites import tensors_in
-from tfdbg_cli.engines.torch.private import quiet
+from tfdbg_cli.engines.torch.private import functions_seen, quiet
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.record.run_recorder import Names
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_clean
@@ -48,6 +48,23 @@ from tfdbg_cli.engines.torch.runs.outside_nodes import OutsideNode, watch_outsid
 from tfdbg_cli.engines.torch.runs.replay import Aside, Replayer
 
 __all__ = ["ModulesLevel"]
+
+
+_P = ParamSpec("_P")
+
+
+def _unseen(method: Callable[_P, None]) -> Callable[_P, None]:
+    """Function modes of the program don't see what a method asks of tensors."""
+
+    @functools.wraps(method)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        if functions_seen():
+            with quiet():
+                method(*args, **kwargs)
+        else:
+            method(*args, **kwargs)
+
+    return call
 
 
 class ModulesLevel(CaptureLevel):
@@ -111,7 +128,7 @@ class ModulesLevel(CaptureLevel):
         if not self._outside.recorder.can_resume:
             self._outside.start()
             if self._is_away:
-                self._outside.pause()
+                self._outside.recorder.pause(is_long=True)
         elif not self._is_away:
             self._outside.resume()
 
@@ -121,13 +138,13 @@ class ModulesLevel(CaptureLevel):
         if not self._outside.recorder.can_resume:
             self._outside.stop()
         elif not self._is_away:
-            self._outside.pause()
+            self._outside.recorder.pause(is_long=True)
 
     def _look_away(self) -> None:
         """What comes is no work of the program's own code outside of modules."""
         if not self._is_away:
             self._is_away = True
-            self._outside.pause()
+            self._outside.recorder.pause(is_long=True)
 
     def _look_again(self) -> None:
         """It goes on."""
@@ -158,6 +175,7 @@ class ModulesLevel(CaptureLevel):
 
     # What the program does.
 
+    @_unseen
     def enter_module(self, module: Any, arguments: Any = None) -> None:
         """A forward pass may begin here; what it gets is kept."""
         if self._failure is not None:
@@ -185,6 +203,7 @@ class ModulesLevel(CaptureLevel):
         self._open.append(call)
         self._calls.append(call)
 
+    @_unseen
     def leave_module(self, module: Any, output: Any) -> None:
         """What it returns is looked at."""
         if "backward" in self._phases:
@@ -226,6 +245,7 @@ class ModulesLevel(CaptureLevel):
             arrived = functools.partial(_arrived, weakref.ref(self), border, tensor.output_nr)
             node.register_prehook(arrived)
 
+    @_unseen
     def arrived(self, border: Border, tensor: torch.Tensor) -> None:
         """The gradient of a tensor is known."""
         gradient = Gradient(tensor, self._backward)
@@ -234,6 +254,7 @@ class ModulesLevel(CaptureLevel):
         if not self._is_root(border.call):
             self._memory.keep_gradient(gradient)
 
+    @_unseen
     def passed(self, node: OutsideNode, gradients: Iterable[torch.Tensor | None]) -> None:
         """A node outside of modules hands gradients on."""
         for slot, tensor in enumerate(gradients):
@@ -246,6 +267,7 @@ class ModulesLevel(CaptureLevel):
         """Something went wrong where nobody looks: it is told as soon as somebody does."""
         self._failure = error
 
+    @_unseen
     def enter_phase(self, phase: str, owner: Any = None) -> None:
         """Before the parameters change is the time to look."""
         if self._failure is not None:
@@ -267,6 +289,7 @@ class ModulesLevel(CaptureLevel):
             self._judge()
         self._phases.append(phase)
 
+    @_unseen
     def leave_phase(self) -> None:
         """Updated parameters are looked at."""
         phase = self._phases.pop()
@@ -277,6 +300,7 @@ class ModulesLevel(CaptureLevel):
         if phase != "backward" and not self._phases and not self._open:
             self._look_again()  # after a backward pass that comes later
 
+    @_unseen
     def backward_done(self, is_grad: bool, value: Any = None) -> None:
         """Gradients of parameters are looked at."""
         if self._open or "backward" in self._phases:
