@@ -73,9 +73,6 @@ class ProcessPatches:
 
     def enter(self, recorder: RunRecorder) -> None:
         """A run is recorded from now on, by one recorder at a time, on this thread."""
-        if self._recorder is recorder:  # it has paused
-            self.helpers.own(recorder)
-            return
         if self._recorder is not None:
             self.leave(self._recorder)
         self._recorder = recorder

@@ -142,13 +142,6 @@ class RunRecorder:
         self._remove()
         PROCESS_PATCHES.leave(self)
 
-    def pause(self) -> None:
-        """Don't record for a moment: `start` or `end` follows on this thread."""
-        self.is_on = False
-        for guest in self._guests:
-            guest.is_busy = True
-        self._remove()
-
     def end(self) -> None:
         """Don't record any more, for good.
 
