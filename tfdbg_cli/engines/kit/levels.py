@@ -61,10 +61,6 @@ class CaptureLevel:
     def stop(self) -> None:
         """Look away; `start` may follow."""
 
-    def pause(self) -> None:
-        """Look away for a moment: `start` follows, or `discard`."""
-        self.stop()
-
     def look_ahead(self) -> None:
         """The run has not begun, and it may take long until it does."""
 

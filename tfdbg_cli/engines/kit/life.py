@@ -128,7 +128,7 @@ class RunLife(ABC, Generic[R]):
         description = run.description
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
-            ahead.pause()
+            ahead.stop()
             if self._ahead_on != threading.get_ident():
                 ahead.discard()
                 ahead = None

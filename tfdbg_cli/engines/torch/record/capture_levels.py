@@ -39,9 +39,6 @@ class RecordingLevel(CaptureLevel):
         """Don't record."""
         self.recorder.stop()
 
-    def pause(self) -> None:
-        self.recorder.pause()
-
     def discard(self) -> None:
         self.recorder.end()
 

@@ -149,18 +149,16 @@ class RunRecorder:
         """Whether it was started on this thread, and nothing else was recorded since."""
         return self._thread == threading.get_ident() and PROCESS_PATCHES.follows(self)
 
-    def pause(self, *, is_long: bool = False) -> None:
-        """Don't record for a moment, at next to no cost: `resume`, `start` or `end` follows.
+    def pause(self) -> None:
+        """Don't record for a while, at next to no cost: `resume`, `start` or `end` follows.
 
-        Args:
-            is_long: the program goes on meanwhile, with compiled code as it is compiled.
+        The program goes on meanwhile, with compiled code as it is compiled.
         """
         self.is_on = False
         for guest in self._guests:
             guest.is_busy = True
         self._remove()
-        if is_long:
-            PROCESS_PATCHES.pause(self)
+        PROCESS_PATCHES.pause(self)
 
     def resume(self) -> None:
         """Go on recording, on the same thread."""

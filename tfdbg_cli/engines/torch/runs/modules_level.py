@@ -128,7 +128,7 @@ class ModulesLevel(CaptureLevel):
         if not self._outside.recorder.can_resume:
             self._outside.start()
             if self._is_away:
-                self._outside.recorder.pause(is_long=True)
+                self._outside.recorder.pause()
         elif not self._is_away:
             self._outside.resume()
 
@@ -138,13 +138,13 @@ class ModulesLevel(CaptureLevel):
         if not self._outside.recorder.can_resume:
             self._outside.stop()
         elif not self._is_away:
-            self._outside.recorder.pause(is_long=True)
+            self._outside.recorder.pause()
 
     def _look_away(self) -> None:
         """What comes is no work of the program's own code outside of modules."""
         if not self._is_away:
             self._is_away = True
-            self._outside.recorder.pause(is_long=True)
+            self._outside.recorder.pause()
 
     def _look_again(self) -> None:
         """It goes on."""
