@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from tfdbg_cli.engines.torch.private import fused_switches
-from tfdbg_cli.engines.torch.record.capture import ApiMode
+from tfdbg_cli.engines.torch.record.capture import ApiMode, meant
 
 __all__ = ["FUSED_MODULES", "ExpandingMode"]
 
@@ -75,10 +76,11 @@ class ExpandingMode(ApiMode):
     def __torch_function__(
         self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None
     ) -> Any:
+        func = meant(func, sys._getframe(1))
         way = _WAYS.get(func)
         if way is None:
-            return super().__torch_function__(func, types, args, kwargs)
+            return self._call(func, args, kwargs)
         if func.__name__ not in self.names:
             self.names.append(func.__name__)
         with way():
-            return super().__torch_function__(func, types, args, kwargs)
+            return self._call(func, args, kwargs)

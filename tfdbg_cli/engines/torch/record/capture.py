@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, handle_torch_function
 
 from tfdbg_cli.engines.torch.private import KERNEL, DispatchMode, fake_classes, modes_below
 
@@ -15,7 +16,11 @@ if TYPE_CHECKING:
 
     from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 
-__all__ = ["ApiMode", "CaptureMode"]
+__all__ = ["ApiMode", "CaptureMode", "meant"]
+
+
+# Through this, functions of PyTorch that are written in Python come to a mode.
+_HANDS_OVER = handle_torch_function.__code__
 
 
 def _dispatch_of(kind: Any) -> Any:
@@ -84,6 +89,28 @@ class CaptureMode(DispatchMode):
         return result
 
 
+def meant(func: Any, frame: FrameType | None) -> Any:
+    """The function of PyTorch that was called, whatever the program has put in its place.
+
+    PyTorch looks itself up by name to hand itself over, and finds what the program has put there,
+    which is what has called it: that would be done twice.
+
+    Args:
+        func: that PyTorch hands over.
+        frame: of who does.
+    """
+    origin = frame.f_back if frame is not None and frame.f_code is _HANDS_OVER else None
+    if origin is None:
+        return func
+    code = origin.f_code
+    if getattr(func, "__code__", None) is code or code.co_freevars:
+        return func
+    name = code.co_name
+    if origin.f_globals.get(name) is func or getattr(torch.Tensor, name, None) is func:
+        return FunctionType(code, origin.f_globals, name)
+    return func
+
+
 class ApiMode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is Any to mypy
     """Notes which function of the API the program has called.
 
@@ -111,6 +138,9 @@ class ApiMode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is Any to myp
         self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None
     ) -> Any:
         """One call of the API."""
+        return self._call(meant(func, sys._getframe(1)), args, kwargs)
+
+    def _call(self, func: Any, args: Any, kwargs: Any) -> Any:
         ops = self._ops
         if ops is None:
             return func(*args, **kwargs) if kwargs else func(*args)
