@@ -1,7 +1,5 @@
 """Memory and time of dumping many runs: `DumpingDebugWrapperSession`, ours and the original's.
 
-.venv/bin/python benchmarks/dumping.py [RUNS] [NODES]
-
 Each peer runs in a process of its own; the first tenth of the runs, which build executors and
 plans, doesn't count.
 """
@@ -13,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from benchmarks.harness import Row, Table, main
 
 PEERS = ("plain", "tfdbg_cli", "original")
 
@@ -60,24 +60,37 @@ def measure(peer, runs, nodes):
     return grown, statistics.median(times)
 
 
-def main():
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    nodes = int(sys.argv[2]) if len(sys.argv) > 2 else 100
-    print(f"{runs} runs of {2 * nodes + 1} nodes")
+def tables(quick):
+    """A row for the time, and one for the memory."""
+    runs, nodes = (50, 100) if quick else (200, 100)
+    found = {}
     for peer in PEERS:
-        code = f"import dumping; print(*dumping.measure({peer!r}, {runs}, {nodes}))"
-        here = os.path.dirname(os.path.abspath(__file__))
-        path = os.pathsep.join([here, os.path.dirname(here)])
+        code = f"from benchmarks import dumping; print(*dumping.measure({peer!r}, {runs}, {nodes}))"
         done = subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            check=True,
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
         )
-        grown, median = map(float, done.stdout.split()[-2:])
-        print(f"{peer:<10} {median:8.2f} ms a run {grown / 1e3:10.1f} kB more memory a run")
+        found[peer] = tuple(map(float, done.stdout.split()[-2:]))
+    (_, plain), (grown, ours), (theirs_grown, theirs) = (found[peer] for peer in PEERS)
+    size = f"{2 * nodes + 1} nodes"
+    note = f"Medians of {runs} runs, each peer in a process of its own."
+    return [
+        Table(
+            "DumpingDebugWrapperSession: a run",
+            [Row("time", ours, size, theirs, plain, ratio=ours / theirs)],
+            peer="original (ms)",
+            floor="plain (ms)",
+            ratio="of the original",
+            note=note,
+        ),
+        Table(
+            "DumpingDebugWrapperSession: growth of the process",
+            [Row("memory", grown / 1e3, size, theirs_grown / 1e3)],
+            unit="kB a run",
+            peer="original (kB)",
+            note=note,
+        ),
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    main(tables)

@@ -1,7 +1,4 @@
-"""How long screens take: the first ones as tensors and lists grow, and the full screen's keys.
-
-.venv/bin/python benchmarks/screens.py
-"""
+"""How long screens take: the first ones as tensors and lists grow, and the full screen's keys."""
 
 import io
 import itertools
@@ -13,6 +10,7 @@ import time
 import numpy as np
 from urwid.display import raw
 
+from benchmarks.harness import Row, Table, main
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.service import CommandService
@@ -62,14 +60,19 @@ class Terminal(raw.Screen):
         self._started = True
 
 
-def milliseconds(do, times=50):
-    """The median time, and the longest of all."""
+def rows_of(name, do, times=50, size=""):
+    """The median time of something that a person waits for, and the longest of all."""
     took = []
     for _ in range(times):
         start = time.perf_counter()
         do()
         took.append(1e3 * (time.perf_counter() - start))
-    return f"{statistics.median(took):7.2f} ms, at most {max(took):7.2f} ms"
+    goal = 5.0 if name.startswith("redraw") else None
+    longest = max(took)
+    return [
+        Row(name, statistics.median(took), size),
+        Row(f"{name}, the longest of {times}", longest, size, ratio=longest, goal=goal),
+    ]
 
 
 def colored(number):
@@ -97,18 +100,17 @@ def full_screen():
         view.go_to(next(numbers) * 7_919_993 % LINES)
         draw()
 
-    print(f"{LINES:,} lines of 10 runs at {SIZE[0]}x{SIZE[1]}:")
-    print(f"  redraw         {milliseconds(redraw)}")
-    print(f"  jump           {milliseconds(jump)}")
+    rows = [*rows_of("redraw", redraw), *rows_of("jump", jump)]
     view.pattern = re.compile("77")
-    print(f"  jump, matches  {milliseconds(jump)}")
+    rows += rows_of("jump, matches marked", jump)
     frame._handler.do("open_palette")
-    print(f"  with commands  {milliseconds(redraw)}")
+    rows += rows_of("redraw, with the list of commands", redraw)
     for what, steps in (
-        ("search slice", find_steps(view.document, re.compile("x"), 0, 1)),
-        ("filter slice", matching_steps(view.document, re.compile("123"))),
+        ("a slice of a search", find_steps(view.document, re.compile("x"), 0, 1)),
+        ("a slice of a filter", matching_steps(view.document, re.compile("123"))),
     ):
-        print(f"  {what}   {milliseconds(lambda steps=steps: next(steps), 40)}")
+        rows += rows_of(what, lambda steps=steps: next(steps), 40)
+    return rows
 
 
 def palette(count=10_000):
@@ -128,16 +130,17 @@ def palette(count=10_000):
         made.line.insert(next(letters))
         made.touch()
 
-    print(f"list of {count:,} commands: opened in {opened:.2f} ms")
-    print(f"  a letter       {milliseconds(type_one, 10)}")
+    size = f"{count:,} commands"
+    return [Row("a list of commands opens", opened, size), *rows_of("a letter", type_one, 10, size)]
 
 
 def search():
-    """CPU seconds of searches to the end, as the full screen does them, and of writing it all."""
+    """CPU milliseconds of searches to the end, as on the full screen, and of writing it all."""
     dump = MemoryDump()
     dump.add("big", 0, np.random.default_rng(0).standard_normal((1000, 1000)).astype(np.float32))
     for number in range(100_000):
         dump.add(f"op_{number}", 0, np.zeros((4, 4), np.float32), timestamp=number)
+    rows = []
     for command, regex in (
         ("pt -a big:0", "absent"),
         ("pt -a big:0", "987656789"),
@@ -146,38 +149,49 @@ def search():
         ("lt", "op_absent"),
     ):
         document = service(dump).run(command, 79).document
-        start = time.process_time()
-        for _ in find_steps(document, re.compile(regex), 0, 1):
-            pass
-        searched, start = time.process_time() - start, time.process_time()
-        for _ in matching_steps(document, re.compile(regex)):
-            pass
-        narrowed = time.process_time() - start
-        print(
-            f"{command:<12} /{regex:<10} {searched:6.2f} s, &{regex:<10} {narrowed:6.2f} s of CPU"
-        )
+        for sign, steps in (
+            ("/", find_steps(document, re.compile(regex), 0, 1)),
+            ("&", matching_steps(document, re.compile(regex))),
+        ):
+            start = time.process_time()
+            for _ in steps:
+                pass
+            rows.append(Row(f"{command} {sign}{regex}", 1e3 * (time.process_time() - start)))
     start = time.process_time()
     sum(len(made.text) for made in service(dump).run("pt -a big:0", 79).document)
-    print(f"pt -a big:0 written: {time.process_time() - start:6.2f} s of CPU")
+    rows.append(Row("pt -a big:0, all of it written", 1e3 * (time.process_time() - start)))
+    return rows
 
 
-def main():
+def first_screens():
+    """As tensors and lists grow."""
+    rows = []
     for size in (10**4, 10**6, 10**8):
         dump = MemoryDump()
         dump.add("big", 0, np.broadcast_to(np.float32(1.5), (size // 1000, 1000)))
-        top, end = first_screen(dump, "pt -a big:0"), first_screen(dump, "pt -a big:0", jump=True)
-        print(f"pt -a, {size:>11,} elements: top {top:7.2f} ms, last screen {end:7.2f} ms")
+        text = f"{size:,} elements"
+        rows.append(Row("pt -a, the top", first_screen(dump, "pt -a big:0"), text))
+        end = first_screen(dump, "pt -a big:0", jump=True)
+        rows.append(Row("pt -a, the last screen", end, text))
     for count in (10**3, 10**4, 10**5):
         dump = MemoryDump()
         value = np.zeros(3, np.float32)
         for number in range(count):
             dump.add(f"scope/node_{number}", 0, value, timestamp=number)
-        top = first_screen(dump, "lt")
-        print(f"lt,    {count:>11,} tensors:  top {top:7.2f} ms")
-    search()
-    full_screen()
-    palette()
+        rows.append(Row("lt, the top", first_screen(dump, "lt"), f"{count:,} tensors"))
+    return rows
+
+
+def tables(quick):
+    """What a person waits for."""
+    longest = "milliseconds, at most"
+    return [
+        Table("First screens", first_screens()),
+        Table(f"{LINES:,} lines of 10 runs at 200x60", full_screen(), ratio=longest),
+        Table("The list of commands", palette(), ratio=longest),
+        *([] if quick else [Table("Searches to the end (CPU)", search())]),
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    main(tables)
