@@ -38,26 +38,7 @@ from tfdbg_cli.engines.numpy.ops.array_ops import unique as unique
 from tfdbg_cli.engines.numpy.ops.array_ops import where as where
 from tfdbg_cli.engines.numpy.ops.array_ops import zeros as zeros
 from tfdbg_cli.engines.numpy.ops.control_flow import while_loop as while_loop
-from tfdbg_cli.engines.numpy.ops.math_ops import add as add
-from tfdbg_cli.engines.numpy.ops.math_ops import argmax as argmax
-from tfdbg_cli.engines.numpy.ops.math_ops import cast as cast
-from tfdbg_cli.engines.numpy.ops.math_ops import check_numerics as check_numerics
-from tfdbg_cli.engines.numpy.ops.math_ops import divide as divide
-from tfdbg_cli.engines.numpy.ops.math_ops import equal as equal
-from tfdbg_cli.engines.numpy.ops.math_ops import floordiv as floordiv
-from tfdbg_cli.engines.numpy.ops.math_ops import greater as greater
-from tfdbg_cli.engines.numpy.ops.math_ops import less as less
-from tfdbg_cli.engines.numpy.ops.math_ops import log as log
-from tfdbg_cli.engines.numpy.ops.math_ops import matmul as matmul
-from tfdbg_cli.engines.numpy.ops.math_ops import multiply as multiply
-from tfdbg_cli.engines.numpy.ops.math_ops import negative as negative
-from tfdbg_cli.engines.numpy.ops.math_ops import random_uniform as random_uniform
-from tfdbg_cli.engines.numpy.ops.math_ops import reduce_mean as reduce_mean
-from tfdbg_cli.engines.numpy.ops.math_ops import reduce_sum as reduce_sum
-from tfdbg_cli.engines.numpy.ops.math_ops import set_random_seed as set_random_seed
-from tfdbg_cli.engines.numpy.ops.math_ops import square as square
-from tfdbg_cli.engines.numpy.ops.math_ops import subtract as subtract
-from tfdbg_cli.engines.numpy.ops.math_ops import truncated_normal as truncated_normal
+from tfdbg_cli.engines.numpy.ops.math_ops import *  # noqa: F403
 from tfdbg_cli.engines.numpy.ops.train import gradients as gradients
 from tfdbg_cli.engines.numpy.ops.variables import Variable as Variable
 from tfdbg_cli.engines.numpy.ops.variables import assign as assign
