@@ -530,6 +530,18 @@ def storage_key(tensor: torch.Tensor) -> int:
         return 0
 
 
+class _WeakStorage(int):
+    """How PyTorch refers to a storage whose memory it may free, let go when nobody has this.
+
+    As `StorageWeakRef`, at a fifth of its price, and no line of Python runs at its end: what a
+    handler of the program's signals raises amid a ``__del__`` would be lost.
+    """
+
+    __slots__ = ()
+    # Gives ``partial(_let_go, self)``, which is then called.
+    __del__ = property(functools.partial(functools.partial, _let_go))
+
+
 class Pins:
     """While this lives, no other storage gets the `storage_key` of a tensor that was pinned.
 
@@ -537,8 +549,7 @@ class Pins:
     """
 
     def __init__(self) -> None:
-        # Storage -> how PyTorch refers to it; as `StorageWeakRef`, at a fifth of its price.
-        self._references: dict[int, int] = {}
+        self._references: dict[int, _WeakStorage] = {}
 
     def __contains__(self, key: int) -> bool:
         return key in self._references
@@ -546,16 +557,11 @@ class Pins:
     def add(self, key: int, tensor: torch.Tensor) -> None:
         """Pin the storage of a tensor."""
         if key not in self._references:
-            self._references[key] = tensor.untyped_storage()._weak_ref()
+            self._references[key] = _WeakStorage(tensor.untyped_storage()._weak_ref())
 
     def clear(self) -> None:
         """Let them go."""
-        references, self._references = self._references, {}
-        for reference in references.values():
-            _let_go(reference)
-
-    def __del__(self) -> None:
-        self.clear()
+        self._references = {}
 
 
 _storage_use_count: Callable[[int], int] = _get("_storage_Use_Count", lambda key: 1 << 30)
