@@ -191,8 +191,8 @@ def profile(way: Way, steps: int = 1, lines: int = 6) -> list[str]:
         way()
     profiler.disable()
     stats = pstats.Stats(profiler, stream=io.StringIO())
-    total = stats.total_tt or 1.0  # type: ignore[attr-defined]
-    found = sorted(stats.stats.items(), key=lambda item: -item[1][2])  # type: ignore[attr-defined]
+    total = stats.total_tt or 1.0
+    found = sorted(stats.stats.items(), key=lambda item: -item[1][2])
     shown = []
     for (file, line, name), (_, calls, own, cumulative, _) in found[:lines]:
         where = name if file == "~" else f"{_short(file)}:{line} {name}"

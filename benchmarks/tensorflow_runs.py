@@ -6,6 +6,7 @@ reader, in which the filter is looked for.
 
 import argparse
 import contextlib
+import functools
 import importlib.util
 import os
 import resource
@@ -204,7 +205,7 @@ def _growth(tf, rounds, quick):
     for name, kind, most in (("ops in a chain", chain, 14_000), ("a training step", deep, 140_000)):
         costs = []
         for size in [each for each in sizes if each <= most]:
-            build = lambda tf, kind=kind, size=size: kind(tf, size)  # noqa: E731
+            build = functools.partial(kind, count=size)
             for sample, _, _ in measured(tf, build, max(5, rounds // 4), ""):
                 table.rows.append(_row(name, f"{size:,}", sample, None))
                 costs.append(sample.seconds("ours"))

@@ -54,9 +54,9 @@ def _compare(scripts: list[Script], ways: list[str], jobs: int, forked: bool) ->
                     counts["comparisons"] += 1
                     if difference:
                         told = any(difference.partition("\n")[2] in each for each in found)
-                        if script.known:
+                        if why := script.known(way):
                             known.append(difference)
-                            print(f"{script.name}, {way}: known: {script.known}\n", flush=True)
+                            print(f"{script.name}, {way}: known: {why}\n", flush=True)
                             continue
                         found.append(difference)
                         shown = (

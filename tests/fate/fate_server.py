@@ -53,7 +53,7 @@ def _renew_streams() -> None:
         stream = io.TextIOWrapper(
             raw, "utf-8", errors, line_buffering=number == 2 or os.isatty(number)
         )
-        stream.mode = "w" if number else "r"  # type: ignore[attr-defined]
+        stream.mode = "w" if number else "r"
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 

@@ -287,7 +287,7 @@ def _with_file(kind: str, write: Callable[[str], None], data: bytes, look: objec
         path, before = added, b""
     try:
         with confined(os.path.dirname(folder)):
-            look(folder)  # type: ignore[operator]
+            look(folder)
     finally:
         if number < 128:
             _put(path, before)

@@ -81,9 +81,9 @@ def _parser() -> Any:
     def leave(status: int = 0, message: str | None = None) -> Any:
         raise _ExitError(message or "")
 
-    parser.exit = leave  # type: ignore[method-assign]
-    parser.print_help = lambda file=None: None  # type: ignore[method-assign]
-    parser._print_message = lambda message, file=None: None  # type: ignore[method-assign]
+    parser.exit = leave
+    parser.print_help = lambda file=None: None
+    parser._print_message = lambda message, file=None: None
     return parser, takes_value
 
 

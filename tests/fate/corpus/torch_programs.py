@@ -464,7 +464,7 @@ for _ in range(3):
 optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=0.1)
 torch.optim.lr_scheduler.StepLR(optimizer, 1).step()
 
-#%% warnings_are_errors # differs: a warning that points at its caller points at a mode of ours
+#%% warnings_are_errors # differs in never nonfinite keep pty: a warning that points at its caller points at a mode of ours
 import warnings
 warnings.simplefilter("error")
 train(Net(), count=2)

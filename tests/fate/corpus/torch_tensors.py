@@ -363,7 +363,7 @@ y = Cube.apply(InPlace.apply(x * 1), 3)
 y.sum().backward()
 show(y, x.grad)
 
-#%% custom_ops # differs: the version of what a custom op has written counts one less in a run that is watched
+#%% custom_ops # differs in never nonfinite keep pty: the version of what a custom op has written counts one less in a run that is watched
 @torch.library.custom_op("fate::double", mutates_args=())
 def double(x: torch.Tensor) -> torch.Tensor:
     print("called", x.requires_grad)
