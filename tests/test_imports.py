@@ -124,7 +124,7 @@ CORE = {
 }
 #: What is about TensorFlow's own formats and API: its dumps, its protos, its class of values that
 #: are no arrays (which the filters of programs ask for), and its ways of calling its debugger.
-ABOUT_TENSORFLOW = ("dumps/tfdbg_dir/", "dumps/proto/", "dumps/dump.py", "sessions/compat/")
+ABOUT_TENSORFLOW = ("dumps/tfdbg_dir/", "dumps/proto/", "dumps/datum.py", "sessions/compat/")
 
 
 def is_core(path):

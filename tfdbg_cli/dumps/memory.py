@@ -79,13 +79,13 @@ class MemoryDump(Dump):
     def add_datum(self, datum: Datum) -> None:
         """Add a datum that knows how to load its own value."""
         self._added.append(datum)
-        self._data = self._by_tensor = self._by_node = None
+        self._data = self._tables = None
 
     def drop_since(self, count: int) -> None:
         """Take the tensors added after the first ``count`` out again."""
         if count < len(self._added):
             del self._added[count:]
-            self._data = self._by_tensor = self._by_node = None
+            self._data = self._tables = None
 
     @property
     def added(self) -> Sequence[Datum]:

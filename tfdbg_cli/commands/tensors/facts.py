@@ -109,12 +109,7 @@ class TensorFacts:
     @functools.cached_property
     def _repeated(self) -> set[tuple[str, int]] | None:
         """The tensors with several dumps; ``None`` where one device or debug op isn't all."""
-        data = self.dump.data()
-        if len({datum.device_name for datum in data}) > 1:
-            return None
-        if len({datum.debug_op for datum in data}) > 1:
-            return None
-        return {(datum.node_name, datum.output_slot) for datum in data if datum.execution}
+        return self.dump.tables().repeated()
 
     def facts(self, datum: Datum, statistics: Statistics | None = None) -> Facts:
         """All facts of a tensor."""

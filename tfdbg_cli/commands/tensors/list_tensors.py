@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
@@ -42,7 +42,7 @@ class _Selection(NamedTuple):
         failures: one line for each tensor that a filter choked on.
     """
 
-    found: list[Datum]
+    found: Sequence[Datum]
     hidden: int
     failures: list[str]
 
@@ -60,12 +60,9 @@ def _select(context: Context, arguments: argparse.Namespace) -> _Selection:
     if arguments.tensor_filter:
         predicate = context.filters.predicate(arguments.tensor_filter)
     data = dump.data()
-    found: list[Datum] = []
+    seen = data if arguments.views else dump.tables().without_views()
+    hidden = len(data) - len(seen)
     failures: list[str] = []
-    if not any((node, op, dtype, predicate)):
-        found = data if arguments.views else [datum for datum in data if not datum.is_view]
-        return _Selection(found, len(data) - len(found), failures)
-    hidden = 0
 
     def failed(datum: Datum, error: Exception) -> None:
         if not isinstance(error, DumpError):
@@ -73,7 +70,7 @@ def _select(context: Context, arguments: argparse.Namespace) -> _Selection:
         elif not dump.warnings:  # most dumps have said it themselves
             failures.append(f"{datum.tensor_name}: {error}")
 
-    def chosen() -> Iterator[Datum]:
+    def named() -> Iterator[Datum]:
         nonlocal hidden
         for datum in data:
             if node is not None and not node.search(datum.node_name):
@@ -93,10 +90,14 @@ def _select(context: Context, arguments: argparse.Namespace) -> _Selection:
                 continue
             yield datum
 
+    if any((node, op, dtype, exclude)):
+        hidden = 0
+        seen = list(named())
     if predicate is None:
-        return _Selection(list(chosen()), hidden, failures)
-    asked = dump.maybe_nonfinite(chosen()) if is_only_nonfinite(predicate) else chosen()
+        return _Selection(seen, hidden, failures)
+    asked = dump.maybe_nonfinite(seen) if is_only_nonfinite(predicate) else seen
     predicate = bound(predicate, dump)
+    found: list[Datum] = []
     for datum in asked:
         try:
             if predicate(datum, dump.value(datum)):
@@ -110,7 +111,7 @@ def _regex(text: str, what: str) -> re.Pattern[str] | None:
     return compile_regex(text, what) if text else None
 
 
-def _sort(facts: TensorFacts, found: list[Datum], name: str, reverse: bool) -> list[Datum]:
+def _sort(facts: TensorFacts, found: Sequence[Datum], name: str, reverse: bool) -> Sequence[Datum]:
     """The tensors by a column; those that it says nothing of come last in either direction."""
     if name == "time":
         return found[::-1] if reverse else found

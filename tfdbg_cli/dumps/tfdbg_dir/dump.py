@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.common.errors import DumpError
@@ -287,7 +287,7 @@ class DirectoryDump(Dump):
                     self._renamed.append(renamed)
         return data
 
-    def _number(self, data: list[Datum]) -> None:
+    def _number(self, data: Sequence[Datum]) -> None:
         # The others were numbered where they were listed.
         number_executions(self._renamed)
 

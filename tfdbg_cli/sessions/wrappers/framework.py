@@ -16,7 +16,7 @@ from typing import Any, Self
 from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.run_errors import late_error
+from tfdbg_cli.dumps.run_info import late_error
 from tfdbg_cli.engines.base import (
     Adapter,
     AsksForSessions,

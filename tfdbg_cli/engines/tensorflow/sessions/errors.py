@@ -11,7 +11,7 @@ from tensorflow.python.framework import errors_impl
 
 from tfdbg_cli.common.errors import message_of
 from tfdbg_cli.dumps.dump import RunError
-from tfdbg_cli.dumps.run_errors import late_error
+from tfdbg_cli.dumps.run_info import late_error
 from tfdbg_cli.engines.base import Capture
 from tfdbg_cli.engines.tensorflow.sessions import guard
 from tfdbg_cli.engines.tensorflow.sessions.install import open_doors
