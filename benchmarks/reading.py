@@ -201,8 +201,9 @@ def no_value(datum, value):
 
 
 def run_folders(folder, rounds, counts=COUNTS):
-    """Our format: from the folder to the first screen of ``lt``, and a search."""
+    """Our format: from the folder to the first screen of ``lt``, a search, and what it takes."""
     table = Table("Run folders", [], "ms of CPU", ratio="ms")
+    memory = Table("Memory of an open run folder, its first lt on the screen", [], "MB")
     for count in counts:
         root = os.path.join(folder, f"run_{count}")
         write_run(root, count)
@@ -210,16 +211,28 @@ def run_folders(folder, rounds, counts=COUNTS):
         def look(root=root):
             return first_list(RunFolderDump(root))
 
+        def kept(root=root):
+            dump = RunFolderDump(root)
+            return dump, first_list(dump)
+
+        def all_of_them(root=root):
+            return sum(datum.nbytes for datum in RunFolderDump(root).data())
+
         dump = opened(RunFolderDump(root))
-        at = interleaved(
-            {"look": look, "find": lambda dump=dump: dump.find(has_inf_or_nan)}, rounds
-        )
+        ways = {
+            "look": look,
+            "all": all_of_them,
+            "find": lambda dump=dump: dump.find(has_inf_or_nan),
+        }
+        at = interleaved(ways, rounds)
         row = Row("open, first lt", cpu(at, "look"), f"{count:,}", ratio=cpu(at, "look"))
         row.goal = 100 if count == 100_000 else None
         table.rows.append(with_profile(table, row, look))
+        table.rows.append(Row("open, look at each tensor", cpu(at, "all"), f"{count:,}"))
         table.rows.append(Row("find has_inf_or_nan", cpu(at, "find"), f"{count:,}"))
+        memory.rows.append(Row("open, first lt", allocated(kept) / 1e6, f"{count:,}"))
     table.note = growth(table.rows)
-    return table
+    return [table, memory]
 
 
 def bandwidth(rounds, size=1 << 27):
@@ -311,7 +324,7 @@ def tables(quick=False):
     folder = tempfile.mkdtemp(prefix="tfdbg_benchmark_", dir=where)
     try:
         found = dump_folders(folder, rounds, counts)
-        found.append(run_folders(folder, rounds, counts))
+        found += run_folders(folder, rounds, counts)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     found.append(walks_of_graphs(rounds, counts))

@@ -102,6 +102,7 @@ def names(folder: Path) -> tuple[str, ...]:
 
 
 FILES = (
+    "columns.safetensors",
     "frames.json",
     "graph.pb",
     "profile.jsonl",
@@ -135,7 +136,12 @@ def wrong(folder: Path, name: str, truth: dict[Any, Any]) -> list[str]:
 
 
 # Large ones take several turns: one case of so many in each.
-TURNS = {"tensors.jsonl": 8, "run.json": 4, "tensors-00000.safetensors": 3}
+TURNS = {
+    "columns.safetensors": 4,
+    "tensors.jsonl": 8,
+    "run.json": 4,
+    "tensors-00000.safetensors": 3,
+}
 
 
 @pytest.mark.slow

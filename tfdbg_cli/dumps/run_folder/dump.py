@@ -7,7 +7,7 @@ import functools
 import itertools
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +19,12 @@ from tfdbg_cli.dumps.files import read_file
 from tfdbg_cli.dumps.graph import Graph, parse_tensor_name
 from tfdbg_cli.dumps.profile import Profile
 from tfdbg_cli.dumps.proto.graph_def import graph_of, parse_graph_def
+from tfdbg_cli.dumps.run_folder.columns import (
+    COLUMNS_FILE,
+    ColumnMaker,
+    Columns,
+    ColumnTables,
+)
 from tfdbg_cli.dumps.run_folder.json_fields import (
     LARGEST,
     Fields,
@@ -43,6 +49,7 @@ from tfdbg_cli.dumps.run_folder.writer import (
     write_run_folder,
 )
 from tfdbg_cli.dumps.sources import Frame, Sources
+from tfdbg_cli.dumps.tables import LazyData, Tables
 
 __all__ = ["RunFolderDatum", "RunFolderDump", "RunFolderWriter", "write_run_folder"]
 
@@ -74,22 +81,10 @@ class RunFolderDump(Dump):
         self._is_graph_read = False
         self._run = self._read_run()
         self._feeds: dict[str, Stored] = {}
-        positions: list[int] = []
         self._tensors: list[RunFolderDatum] = []
-        with collector_paused():
-            for line, position, record in self._records():
-                datum = self._take(line, record)
-                if datum is not None:
-                    positions.append(position)
-                    self._tensors.append(datum)
-        if any(datum._stored.place is not None for datum in self._tensors):
-            stored = dict(zip(positions, (datum._stored for datum in self._tensors), strict=True))
-            for each in stored.values():
-                if each.place is not None:
-                    each.base = stored.get(each.place["of"]) if is_size(each.place["of"]) else None
-        if any(first > second for first, second in itertools.pairwise(positions)):
-            order = sorted(range(len(positions)), key=positions.__getitem__)
-            self._tensors = [self._tensors[at] for at in order]
+        self._columns = self._read_columns()
+        if self._columns is None:
+            self._read_index()
         self._check_feeds()
         self._check_files()
 
@@ -154,6 +149,45 @@ class RunFolderDump(Dump):
         for line in found.texts("warnings"):
             self._report(line)
         return found
+
+    def _read_columns(self) -> Columns | None:
+        """What the index says, without parsing it; ``None``: that has to be done."""
+        written = self._checksums.get(COLUMNS_FILE)
+        path = self._path(COLUMNS_FILE)
+        if written is None or not os.path.lexists(path):
+            return None
+        try:
+            data = read_file(path, self._root)
+            if zlib.crc32(data) != written:
+                self._report(f"{path} is damaged: {INDEX_FILE} is read instead.")
+                return None
+            columns = Columns(data, read_file(self._path(INDEX_FILE), self._root))
+            if columns.count != self._run.size("tensors"):
+                return None
+            feeds = {Fields(each, fail).text("feed"): each for each in columns.feeds}
+            self._feeds = {name: Stored(self._root, each) for name, each in feeds.items()}
+        except (DumpError, ValueError, LookupError):  # what is wrong, the index says itself
+            self._feeds = {}
+            return None
+        return columns
+
+    def _read_index(self) -> None:
+        """Make the tensors of which the lines of the index tell."""
+        positions: list[int] = []
+        with collector_paused():
+            for line, position, record in self._records():
+                datum = self._take(line, record)
+                if datum is not None:
+                    positions.append(position)
+                    self._tensors.append(datum)
+        if any(datum._stored.place is not None for datum in self._tensors):
+            stored = dict(zip(positions, (datum._stored for datum in self._tensors), strict=True))
+            for each in stored.values():
+                if each.place is not None:
+                    each.base = stored.get(each.place["of"]) if is_size(each.place["of"]) else None
+        if any(first > second for first, second in itertools.pairwise(positions)):
+            order = sorted(range(len(positions)), key=positions.__getitem__)
+            self._tensors = [self._tensors[at] for at in order]
 
     def _records(self) -> Iterator[tuple[int, int, Record]]:
         """The tensors of the index, with the numbers of their lines and their positions."""
@@ -242,9 +276,13 @@ class RunFolderDump(Dump):
             parts = name.split("/")
             if ".." not in parts:
                 needed[self._path(*parts)] = size
+        columns = self._columns
+        ends = [(self._path(f), end) for f, end in (columns.ends() if columns is not None else ())]
         for stored in [*(datum._stored for datum in self._tensors), *self._feeds.values()]:
             if stored.path:
-                needed[stored.path] = max(needed.get(stored.path, 0), stored.end)
+                ends.append((stored.path, stored.end))
+        for path, end in ends:
+            needed[path] = max(needed.get(path, 0), end)
         for path, end in needed.items():
             try:
                 size = os.stat(path).st_size
@@ -256,11 +294,25 @@ class RunFolderDump(Dump):
 
     # The face of every dump.
 
-    def _make_data(self) -> list[Datum]:
+    def _make_data(self) -> Sequence[Datum]:
+        if self._columns is not None:
+            return ColumnMaker(self._columns, self._root, self._report).data()
         return list(self._tensors)
+
+    def _number(self, data: Sequence[Datum]) -> None:
+        if not isinstance(data, LazyData):  # which are numbered as they are made
+            super()._number(data)
+
+    def _make_tables(self) -> Tables:
+        data = self.data()
+        if self._columns is not None and isinstance(data, LazyData):
+            return ColumnTables(data, self._columns)
+        return super()._make_tables()
 
     def maybe_nonfinite(self, data: Iterable[Datum]) -> Iterator[Datum]:
         """Those that aren't known to be finite by the counts of the index."""
+        if self._columns is not None and isinstance(data, LazyData):
+            return iter(data.where(self._columns.maybe_bad()))
         return (
             datum
             for datum in data

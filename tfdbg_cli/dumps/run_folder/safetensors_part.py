@@ -26,6 +26,7 @@ __all__ = [
     "PartEntry",
     "PartWriter",
     "dtype_of_stored",
+    "entries_in",
     "raw_bytes",
     "read_header",
     "storage_of",
@@ -179,6 +180,12 @@ class PartWriter:
         self._entries[name] = PartEntry(stored, raw.shape, start, self._offset)
         self.nbytes += raw.nbytes
 
+    def chunks(self) -> tuple[list[Chunk], int]:
+        """What the file holds, and where the first tensor begins in it."""
+        header = json.dumps(self._header, separators=(",", ":")).encode()
+        header += b" " * (-(len(header) + 8) % _ALIGNMENT)
+        return [struct.pack("<Q", len(header)), header, *self._chunks], 8 + len(header)
+
     def write(self, path: str | os.PathLike[str]) -> tuple[dict[str, PartEntry], int]:
         """Write the file in one step.
 
@@ -188,10 +195,8 @@ class PartWriter:
         Raises:
             UserError: the file can't be written.
         """
-        header = json.dumps(self._header, separators=(",", ":")).encode()
-        header += b" " * (-(len(header) + 8) % _ALIGNMENT)
-        size = write_file(path, [struct.pack("<Q", len(header)), header, *self._chunks])
-        base = 8 + len(header)
+        chunks, base = self.chunks()
+        size = write_file(path, chunks)
         places = {
             name: PartEntry(entry.stored, entry.shape, base + entry.start, base + entry.end)
             for name, entry in self._entries.items()
@@ -213,9 +218,21 @@ def read_header(
     """
     data = read_file(path, root)
     try:
-        size = int.from_bytes(data[:8], "little")
-        if len(data) < 8 or size > min(len(data) - 8, _LARGEST_HEADER):
-            raise ValueError("the header is cut short")
+        return entries_in(data)
+    except ValueError as error:
+        raise DumpError(f"{os.fspath(path)} is damaged: {error}.") from None
+
+
+def entries_in(data: memoryview) -> dict[str, PartEntry]:
+    """The tensors of what a file holds, without those that only fill gaps.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    size = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or size > min(len(data) - 8, _LARGEST_HEADER):
+        raise ValueError("the header is cut short")
+    try:
         found = parse_json(bytes(data[8 : 8 + size]))
         return {
             name: PartEntry(
@@ -227,5 +244,5 @@ def read_header(
             for name, entry in found.items()
             if name != "__metadata__" and not name.startswith(PADDING)
         }
-    except (LookupError, ArithmeticError, ValueError, TypeError, AttributeError) as error:
-        raise DumpError(f"{os.fspath(path)} is damaged: {error}.") from None
+    except (LookupError, ArithmeticError, TypeError, AttributeError) as error:
+        raise ValueError(str(error)) from None

@@ -7,7 +7,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,15 @@ from tfdbg_cli.dumps.run_folder.json_fields import LARGEST, Fields, fail
 from tfdbg_cli.dumps.run_folder.strings_part import decode_strings
 from tfdbg_cli.dumps.run_folder.view_places import view_in
 
-__all__ = ["Record", "RunFolderDatum", "Stored", "plain_datum"]
+__all__ = [
+    "Plain",
+    "Record",
+    "RunFolderDatum",
+    "Stored",
+    "plain_datum",
+    "plain_datum_of",
+    "plain_fields",
+]
 
 #: A line of the index, as it was parsed.
 Record = dict[str, Any]
@@ -59,6 +67,20 @@ class RunFolderDatum(Datum):
             self.health = found.size("nan"), found.size("neg_inf"), found.size("pos_inf")
         self._stored = stored
         self._report = report
+
+    def plain(self) -> Plain:
+        """What is said of it, as far as nearly all tensors have it."""
+        stored = self._stored
+        return Plain(
+            *(self.node_name, self.output_slot, self.timestamp, self._nbytes or 0),
+            *(os.path.basename(stored.path), stored.start, stored.end, stored.checksum),
+            *(self.health or (0, 0, 0), self.op_type, self.debug_op, self.device_name),
+            *(stored.dtype, stored.shape),
+        )
+
+    def is_view_of(self, base: RunFolderDatum) -> None:
+        """Say whose elements it shows."""
+        self._stored.base = base._stored
 
     @property
     def file_path(self) -> str:
@@ -192,7 +214,48 @@ _PLAIN: dict[str, type] = {
     "shape": list,
 }
 # What older folders don't have.
-_SUMMED: dict[str, type] = {**_PLAIN, "value_crc32": int, "crc32": str}
+_WRITTEN: dict[str, type] = {**_PLAIN, "value_crc32": int}
+_SUMMED: dict[str, type] = {**_WRITTEN, "crc32": str}
+
+
+class Plain(NamedTuple):
+    """What such a line says."""
+
+    node: str
+    slot: int
+    time: int
+    nbytes: int
+    file: str
+    start: int
+    end: int
+    checksum: int | None
+    counts: tuple[int, int, int]
+    op_type: str
+    debug_op: str
+    device: str
+    dtype: str
+    shape: tuple[int, ...] | None
+
+
+def plain_fields(record: Record) -> Plain | None:
+    """What a line says that holds what nearly all do; ``None``: each field has to be looked at."""
+    if not _is_plain(tuple(record), tuple(map(type, record.values()))):
+        return None
+    slot, nbytes, start, end = record["slot"], record["bytes"], record["start"], record["end"]
+    counts = record["nan"], record["neg_inf"], record["pos_inf"]
+    file, sizes = record["file"], record["shape"]
+    shape = _shape_of(tuple(sizes)) if all(type(size) is int for size in sizes) else None
+    checksum = record.get("value_crc32")
+    sums = *counts, checksum or 0
+    least, most = min(slot, nbytes, start, *sums), max(slot, nbytes, end, *sums)
+    is_right = least >= 0 and most < LARGEST and start <= end and abs(record["time"]) < LARGEST
+    if not is_right or shape is None or not file or os.path.basename(file) != file:
+        return None
+    return Plain(
+        *(record["node"], slot, record["time"], nbytes, file, start, end, checksum),
+        *(_shared(counts), record["op_type"], record["debug_op"] or "DebugIdentity"),
+        *(record["device"], record["dtype"], shape),
+    )
 
 
 def plain_datum(root: str, record: Record, report: Callable[[str], None]) -> RunFolderDatum | None:
@@ -200,28 +263,24 @@ def plain_datum(root: str, record: Record, report: Callable[[str], None]) -> Run
 
     It is what `Stored` and `RunFolderDatum` make of the line, in a third of the time.
     """
-    if not _is_plain(tuple(record), tuple(map(type, record.values()))):
-        return None
-    slot, nbytes, start, end = record["slot"], record["bytes"], record["start"], record["end"]
-    counts = record["nan"], record["neg_inf"], record["pos_inf"]
-    path, sizes = _path_in(root, record["file"]), record["shape"]
-    shape = _shape_of(tuple(sizes)) if all(type(size) is int for size in sizes) else None
-    checksum = record.get("value_crc32")
-    sums = *counts, checksum or 0
-    least, most = min(slot, nbytes, start, *sums), max(slot, nbytes, end, *sums)
-    is_right = least >= 0 and most < LARGEST and start <= end and abs(record["time"]) < LARGEST
-    if not is_right or not path or shape is None:
-        return None
+    plain = plain_fields(record)
+    return None if plain is None else plain_datum_of(root, plain, report)
+
+
+def plain_datum_of(root: str, plain: Plain, report: Callable[[str], None]) -> RunFolderDatum:
+    """The tensor of which a line says so."""
     stored = Stored.__new__(Stored)
-    stored.root, stored.path, stored.start, stored.end = root, path, start, end
-    stored.dtype, stored.shape = sys.intern(record["dtype"]), shape
+    datum = RunFolderDatum.__new__(RunFolderDatum)
+    node, slot, time, nbytes, file, start, end, checksum, counts = plain[:9]
+    op_type, debug_op, device, dtype, shape = plain[9:]
+    stored.root, stored.path, stored.start, stored.end = root, _path_in(root, file), start, end
+    stored.dtype, stored.shape = sys.intern(dtype), shape
     stored.missing, stored.as_text, stored.checksum = "", False, checksum
     stored.given = stored.place = stored.base = None
-    datum = RunFolderDatum.__new__(RunFolderDatum)
-    datum.node_name, datum.output_slot, datum.timestamp = record["node"], slot, record["time"]
-    datum.debug_op = sys.intern(record["debug_op"]) or "DebugIdentity"
-    datum.device_name, datum.op_type = sys.intern(record["device"]), sys.intern(record["op_type"])
-    datum.execution, datum.is_view, datum.health = 0, False, _shared(counts)
+    datum.node_name, datum.output_slot, datum.timestamp = node, slot, time
+    datum.debug_op = sys.intern(debug_op)
+    datum.device_name, datum.op_type = sys.intern(device), sys.intern(op_type)
+    datum.execution, datum.is_view, datum.health = 0, False, counts
     datum._dtype, datum._shape, datum._nbytes = stored.dtype, shape, nbytes
     datum._load, datum._note = _load_stored, ""
     datum._stored, datum._report = stored, report
@@ -237,13 +296,12 @@ def _load_stored() -> Any:
 def _is_plain(names: tuple[str, ...], kinds: tuple[type, ...]) -> bool:
     """Whether a line has all of the fields and no others, each of its type."""
     known = dict(zip(names, kinds, strict=True))
-    return known in (_SUMMED, _PLAIN)
+    return known in (_SUMMED, _WRITTEN, _PLAIN)
 
 
 @functools.lru_cache(1 << 10)
 def _path_in(root: str, file: str) -> str:
-    """A file of the folder; empty where the name is none."""
-    return os.path.join(root, file) if file and os.path.basename(file) == file else ""
+    return os.path.join(root, file)
 
 
 @functools.lru_cache(1 << 12)

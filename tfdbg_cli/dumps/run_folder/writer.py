@@ -21,6 +21,7 @@ from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.profile import Profile
 from tfdbg_cli.dumps.proto.graph_def import graph_chunks, node_def_of
+from tfdbg_cli.dumps.run_folder.columns import COLUMNS_FILE, ColumnsWriter
 from tfdbg_cli.dumps.run_folder.json_fields import sealed
 from tfdbg_cli.dumps.run_folder.profile_file import PROFILE_FILE, profile_lines
 from tfdbg_cli.dumps.run_folder.safetensors_part import PartWriter, raw_bytes, storage_of
@@ -102,6 +103,7 @@ class RunFolderWriter:
         self._sizes: dict[str, int] = {}
         self._checksums: dict[str, int] = {}
         self._is_finished = False
+        self._columns = ColumnsWriter(self.path)
         check_new_folder(self.path)
         self._begin_part()
         self._append_to_index([{"format": FORMAT, "version": VERSION}])
@@ -131,7 +133,9 @@ class RunFolderWriter:
             self._checksums[name] = _checksum(*chunks)
 
     def _append_to_index(self, records: Iterable[Mapping[str, Any]]) -> None:
+        records = list(records)
         lines = [sealed(json.dumps(record, separators=(",", ":"))) + b"\n" for record in records]
+        self._columns.add(records, lines)
         path = self.path / INDEX_FILE
         try:
             with open(path, "ab") as file:
@@ -383,6 +387,9 @@ class RunFolderWriter:
                 f"The values of {self._omitted} tensors are not stored: they are beyond the limit "
                 f"of {_size_text(self._limit or 0)} for this dump."
             )
+        columns = self._columns.chunks()
+        if columns:
+            self._write(COLUMNS_FILE, columns)
         counts = {
             "tensors": self._count,
             "bytes": self._stored,
