@@ -10,7 +10,7 @@ from tfdbg_cli.dumps.dtypes import decode
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.dumps.proto.tensor_proto import tensor_chunks
 from tfdbg_cli.dumps.tfdbg_dir.events import Event, tensor_event
-from tfdbg_cli.dumps.tfdbg_dir.plain_event import plain_tensor
+from tfdbg_cli.dumps.tfdbg_dir.plain_event import plain_tensor, plain_tensors
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 
 VALUES = [
@@ -37,9 +37,14 @@ def by_fields(data):
         return None
 
 
+WHOLE = file_of(np.arange(5.0))
+
+
 def check(data):
-    """Whether a file is plain; if so, it is found to be the same."""
+    """Whether a file is plain; if so, it is found to be the same, alone and among others."""
     plain = plain_tensor(data)
+    before, found, empty, after = plain_tensors([WHOLE, data, b"", WHOLE])
+    assert before == after == plain_tensor(WHOLE) and empty is None and found == plain
     if plain is None:
         return False
     dtype, shape, start, end = plain

@@ -11,6 +11,7 @@ from tfdbg_cli.dumps.dtypes import DType, decode
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.finite import all_finite
 from tfdbg_cli.dumps.tfdbg_dir.datum import DebugTensorDatum
+from tfdbg_cli.dumps.tfdbg_dir.plain_event import plain_tensors
 
 __all__ = ["maybe_nonfinite"]
 
@@ -34,12 +35,13 @@ def _suspects(chunk: list[Datum]) -> list[Datum]:
     """As `maybe_nonfinite`: the elements of all tensors of a type are judged as one array."""
     found: list[int] = []
     held: dict[str, tuple[DType, list[int], list[bytes]]] = {}
-    for number, datum in enumerate(chunk):
-        looked = datum.plain() if isinstance(datum, DebugTensorDatum) else None
-        if looked is None:
+    files = [datum.content() if isinstance(datum, DebugTensorDatum) else None for datum in chunk]
+    plain = plain_tensors([data or b"" for data in files])
+    for number, (data, tensor) in enumerate(zip(files, plain, strict=True)):
+        if data is None or tensor is None:
             found.append(number)
             continue
-        (dtype, _, start, end), data = looked
+        dtype, _, start, end = tensor
         if dtype.name not in held:
             held[dtype.name] = dtype, [], []
         _, numbers, pieces = held[dtype.name]
