@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from command_kit import Shell
 
+from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.tensors.measurements import halt
+from tfdbg_cli.tensors.measurements import Background, halt
 
 # -- what is still computed
 
@@ -174,3 +175,55 @@ def test_many_small_tensors_do_not_hold_up_the_screen():
     document.settle(20_000, 20_003)
     assert [line.text.split()[-2] for line in document.lines(20_000, 20_003)] == ["ok"] * 3
     halt()
+
+
+def test_a_page_that_is_drawn_again_is_not_made_again(monkeypatch):
+    dump = MemoryDump()
+    for number in range(1000):
+        dump.add(f"n{number}", 0, np.full(3, number, np.float32), timestamp=number)
+    document = Shell(dump).document("lt")
+    document.settle(3, 1003)
+    made = []
+    facts = TensorFacts.facts
+    monkeypatch.setattr(
+        TensorFacts,
+        "facts",
+        lambda self, datum, *rest: made.append(datum) or facts(self, datum, *rest),
+    )
+    first = document.lines(300, 350)
+    assert len(made) == 50
+    assert document.lines(300, 350) == first and len(made) == 50
+    assert document.lines(301, 351)[:-1] == first[1:] and len(made) == 51
+    for start in range(3, 1003, 20):
+        document.lines(start, start + 20)
+    assert document.lines(300, 350) == first
+
+
+def test_rows_that_wait_are_not_measured_when_they_are_drawn_again(monkeypatch):
+    dump = MemoryDump()
+    for number in range(30):
+        dump.add(f"n{number}", 0, np.ones(3), timestamp=number)
+    document = Shell(dump).document("lt")
+    monkeypatch.setattr("tfdbg_cli.commands.tensors.table._BUDGET_SECONDS", -1.0)
+    monkeypatch.setattr(Background, "_renew", lambda self: None)  # nobody measures meanwhile
+    assert all(line.text.split()[-2] == "…" for line in document.lines(3, 33))
+    monkeypatch.setattr("tfdbg_cli.commands.tensors.table._BUDGET_SECONDS", 60.0)
+    assert all(line.text.split()[-2] == "…" for line in document.lines(3, 33))
+    document.settle(3, 33)
+    assert all(line.text.split()[-2] == "ok" for line in document.lines(3, 33))
+
+
+def test_rows_grow_with_the_columns():
+    dump = MemoryDump()
+    for number in range(200):
+        value = np.full(3, np.nan if number == 150 else 1, np.float32)
+        dump.add(f"n{number}", 0, value, timestamp=number)
+    document = Shell(dump).document("lt")
+    document.settle(3, 203)
+    narrow = document.lines(100, 120)
+    assert document.lines(153, 154)[0].text.split()[-3:-1] == ["3", "nan"]
+    many = Shell(dump).document("lt")
+    assert document.lines(100, 154) == many.lines(100, 154)
+    assert [line.text.split() for line in narrow] == [
+        line.text.split() for line in document.lines(100, 120)
+    ]

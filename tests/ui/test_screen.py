@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 from ui_player import Input, Player, enter, play
 from ui_service import SmallService
 
-from tfdbg_cli.commands.reply import Leave
+from tfdbg_cli.commands.reply import Leave, Reply
+from tfdbg_cli.common.documents import LazyDocument, Line, line
 from tfdbg_cli.ui.base import CommandQueue
 
 Keys = Iterator[list[Input]]
@@ -214,7 +216,9 @@ def test_bad_numbers_differ_without_colour() -> None:
     play(script)
 
 
-def test_ten_million_lines_open_and_jump_at_once() -> None:
+def test_ten_million_lines_open_and_jump_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfdbg_cli.ui.screen.view._COUNT_SECONDS", 0.0)  # too many to be counted
+
     def script(screen: Player) -> Keys:
         yield enter("numbers 10000000")
         yield ["end"]
@@ -266,3 +270,27 @@ def test_the_status_line_holds_whole_items_only(width: int) -> None:
             assert set(filter(None, items)) <= whole | narrow, row
 
     play(script, size=(width, 24))
+
+
+def test_the_garbage_collector_waits_while_a_screen_is_drawn() -> None:
+    seen: list[bool] = []
+
+    def line_of(number: int) -> Line:
+        seen.append(gc.isenabled())
+        return line(f"line {number}")
+
+    class Service(SmallService):
+        def run(self, text: str, width: int = 80) -> Reply:
+            if text != "lines":
+                return super().run(text, width)
+            return Reply(text, LazyDocument(100, line_of))
+
+    def script(screen: Player) -> Keys:
+        yield enter("lines")
+        assert "line 7" in screen.text
+        yield ["page down"]
+        assert gc.isenabled()
+
+    assert gc.isenabled()
+    play(script, Service())
+    assert seen and seen.count(False) > 10 and gc.isenabled()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
@@ -27,11 +28,16 @@ def aligned(cells: Iterable[Sequence[Span]], widths: Sequence[int], gap: int = 2
             if spans:
                 begin = max(begin, place + gap)
             if begin > place:
-                spans.append(Span(" " * (begin - place)))
+                spans.append(_blanks(begin - place))
             spans += cell
             place = begin + length
         start += abs(width) + gap
     return Line(spans)
+
+
+@functools.lru_cache(256)
+def _blanks(count: int) -> Span:
+    return Span(" " * count)
 
 
 def sorting_link(again: str, key: str, sorted_by: str, is_reverse: bool) -> Link:

@@ -32,6 +32,10 @@ __all__ = ["COMMANDS"]
 
 _depth = positive("depth")
 
+# Deeper lines are indented like those of this depth: nobody scrolls so far to the right, and the
+# indents of a chain of a hundred thousand nodes would fill gigabytes.
+_DEEPEST = 100
+
 
 class _Tree:
     """The lines of a walk, each made when it is looked at.
@@ -74,7 +78,7 @@ class _Tree:
         """The line with this number, from 0."""
         dots = bisect_right(self._dots, at)
         visit = self._walk[at - dots]
-        indent = "|  " * (visit.depth - 1)
+        indent = "|  " * (min(visit.depth, _DEEPEST) - 1)
         if dots and self._dots[dots - 1] == at:
             link = Link(f"{self._command} {quoted(visit.edge.node)}")
             return Line([Span(f"{indent}|  |- "), Span("... (deeper)", "link", link)])

@@ -42,6 +42,10 @@ class Word:
     is_quoted: bool
 
 
+# What is a word as it stands, whatever is around it: nearly all names are.
+_SIMPLE = re.compile(r"\w[\w/:.-]*")
+
+
 @lru_cache(maxsize=32)
 def _groups(line: str) -> dict[int, int]:
     """Where the quoted and bracketed groups of a line begin, and the places behind them.
@@ -190,6 +194,8 @@ def quoted(text: str) -> str:
 
     Only a text with both kinds of quotes can't be written.
     """
+    if _SIMPLE.fullmatch(text):
+        return text
     # What stands behind the word must not be drawn into it by a quote or bracket left open.
     is_whole = split_words(f"{text} )]'\"`")[:1] == [text]
     is_plain = text and text[0] not in "-#!|" and not text.endswith("|")

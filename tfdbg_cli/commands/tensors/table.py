@@ -32,6 +32,12 @@ _SMALL = 1 << 16
 # So many rows, spread over the list, tell how wide its names are.
 _SAMPLE = 1000
 
+# About so many rows of those that were looked at last are kept, where nothing in them is still to
+# come: each key draws the page anew. The collector would have to go through many more.
+_KEPT = 128
+
+_Row = Sequence[Sequence[Span]]
+
 # How wide columns may grow when rows need it.
 _WIDEST = {"size": 9, "op_type": 24, "dtype": 15, "shape": 20, "health": 16, "name": 60}
 _WIDEST |= dict.fromkeys(("min", "max", "mean"), 12)
@@ -47,9 +53,9 @@ _NAMES = {"op_type": 0.2, "name": 0.4}
 class TensorTable(TableDocument):
     """The heads of the columns, then one row a tensor.
 
-    Rows show the statistics that are known; small tensors are measured when their row is made, as
-    far as a few milliseconds reach, and the others in the background, with a placeholder until
-    then.
+    Rows show the statistics that are known; small tensors are measured when their row is first
+    made, as far as a few milliseconds reach, and the others in the background, with a placeholder
+    until then.
 
     Args:
         facts: where the rows look up what they show.
@@ -88,6 +94,8 @@ class TensorTable(TableDocument):
         self._has_statistics, self._has_numbers = bool(needs), any(needs)
         self._background = Background(facts.measurements)
         self._widths = self._layout()
+        self._kept: dict[int, Line] = {}
+        self._waiting: set[int] = set()
 
     def _sample(self) -> Sequence[Datum]:
         return self._found[:: max(len(self._found) // _SAMPLE, 1)]
@@ -116,28 +124,48 @@ class TensorTable(TableDocument):
 
     def rows(self, start: int, stop: int) -> list[Line]:
         deadline = time.perf_counter() + _BUDGET_SECONDS
-        rows: list[list[tuple[Span, ...]]] = []
-        unknown: list[Datum] = []
-        for datum in self._found[start:stop]:
+        if len(self._kept) > _KEPT:
+            self._kept.clear()
+        made: dict[int, _Row] = {}
+        unknown: dict[int, Datum] = {}
+        for number in range(start, stop):
+            if number in self._kept:
+                continue
+            datum = self._found[number]
             statistics = self._known(datum)
             if statistics is None:
-                if time.perf_counter() < deadline and _is_small(datum):
+                is_first = number not in self._waiting and time.perf_counter() < deadline
+                if is_first and _is_small(datum):
                     statistics = self._facts.measured(datum)
                 else:
-                    unknown.append(datum)
+                    unknown[number] = datum
             facts = self._facts.facts(datum, statistics)
-            rows.append([column.cell(facts) for column in self._columns])
+            made[number] = [column.cell(facts) for column in self._columns]
         if unknown:
-            self._background.want(unknown)
-        self._widen(rows)
-        return [aligned(row, self._widths, 1) for row in rows]
+            self._waiting.update(unknown)
+            self._background.want([*unknown.values()])
+        if self._widen([*made.values()]):
+            self._kept.clear()  # they were made too narrow
+            if len(made) < stop - start:
+                return self.rows(start, stop)
+        lines = {number: aligned(row, self._widths, 1) for number, row in made.items()}
+        found = [lines.get(number) or self._kept[number] for number in range(start, stop)]
+        if len(lines) <= _KEPT:
+            self._kept |= {number: line for number, line in lines.items() if number not in unknown}
+        return found
 
-    def _widen(self, rows: Sequence[Sequence[Sequence[Span]]]) -> None:
-        """Give columns the room that these rows need, within bounds; none shrinks again."""
+    def _widen(self, rows: Sequence[_Row]) -> bool:
+        """Give columns the room that these rows need, within bounds; none shrinks again.
+
+        Returns:
+            Whether there was one that needed more: the rows that were made before are too narrow.
+        """
+        before = [*self._widths]
         for at, column in enumerate(self._columns[:-1]):
             limit = _WIDEST.get(column.name, column.width)
             widest = max((sum(len(span.text) for span in row[at]) for row in rows), default=0)
             self._widths[at] = max(self._widths[at], min(widest, limit))
+        return self._widths != before
 
     def _known(self, datum: Datum) -> Statistics | None:
         if not self._has_statistics:

@@ -14,6 +14,7 @@ from urwid.display import raw
 from tfdbg_cli.commands.reply import Leave, Reply, Service, Toast, UiRequest
 from tfdbg_cli.common.documents import Document, ElementStep
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.garbage import collector_paused
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.bindings import KeyTable
 from tfdbg_cli.ui.screen.input.commander import Commander
@@ -39,6 +40,19 @@ _HEADER_LINES = 200
 
 # How often a page whose values are still computed is drawn again.
 _REFRESH_SECONDS = 0.2
+
+
+class _Loop(urwid.MainLoop):
+    """urwid's, in which the garbage collector waits while a screen is drawn.
+
+    A screen is thousands of small objects, none of them garbage before the next one is drawn; and
+    the program that is debugged may have millions that would be gone through for them.
+    """
+
+    def draw_screen(self) -> None:
+        """Draw the screen."""
+        with collector_paused():
+            super().draw_screen()
 
 
 class App(Commander):
@@ -103,7 +117,7 @@ class App(Commander):
         """Show the screen until a command gives control back."""
         screen = terminal.screen
         self._colors = getattr(screen, "colors", 1)
-        loop = urwid.MainLoop(
+        loop = _Loop(
             ScreenFrame(self.state, self._controls, self._drawn),
             screen=screen,
             handle_mouse=self.state.mouse,

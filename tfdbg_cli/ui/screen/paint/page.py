@@ -41,8 +41,9 @@ def page_rows(view: View) -> list[Cells]:
     focused = view.focused_link()
     lines = view.visible()
     rows: list[Cells] = []
+    top = view.line_at(0)
     for row in range(view.height):
-        number = view.line_at(row)
+        number = top + row
         segments: list[Segment] = []
         if row < len(lines):
             link = focused if focused is not None and focused.line == number else None
