@@ -183,6 +183,17 @@ def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
     return statistics.linear_regression(x, y).slope
 
 
+def growth(rows: Sequence[Row]) -> str:
+    """In words, with which power of its size each kind of row grows."""
+    words = []
+    for name in dict.fromkeys(row.name for row in rows):
+        mine = [row for row in rows if row.name == name]
+        if len(mine) > 1:
+            sizes = [int(row.size.replace(",", "")) for row in mine]
+            words.append(f"{name} {exponent(sizes, [row.ours for row in mine]):.2f}")
+    return f"Grows with the size to the power of: {', '.join(words)}."
+
+
 def profile(way: Way, steps: int = 1, lines: int = 6) -> list[str]:
     """The functions that take most of a way's time, themselves, with their share of it."""
     profiler = cProfile.Profile()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.harness import Row, Table, exponent, interleaved, main, with_profile
+from benchmarks.harness import Row, Table, growth, interleaved, main, with_profile
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.service import CommandService
@@ -113,17 +113,6 @@ def allocated(make):
 def cpu(sample, name):
     """Median milliseconds of CPU."""
     return 1e3 * statistics.median(sample.cpu[name])
-
-
-def growth(rows):
-    """In words, with which power of its size each kind of row grows."""
-    words = []
-    for name in dict.fromkeys(row.name for row in rows):
-        mine = [row for row in rows if row.name == name]
-        if len(mine) > 1:
-            sizes = [int(row.size.replace(",", "")) for row in mine]
-            words.append(f"{name} {exponent(sizes, [row.ours for row in mine]):.2f}")
-    return f"Grows with the size to the power of: {', '.join(words)}."
 
 
 def dump_folders(folder, rounds, counts=COUNTS):

@@ -231,6 +231,10 @@ _TO_FIRST_BAD = Argument(
     "instead: from a tensor with nan or inf back to where they began; without NODE from the "
     "first such tensor of the run",
 )
+_TREE_DETAILS = (
+    "Each node is expanded once; (see line n) tells where. Lines deeper than "
+    f"{_DEEPEST} levels are indented no further. "
+)
 _PATH_DETAILS = (
     "--path A B looks for a way of data from A to B, then from B to A; where there is none, or "
     "with -c, control edges count as well."
@@ -251,7 +255,7 @@ LIST_INPUTS = Command(
         ("li --path input/x loss", "how one comes from the other, and which tensor is bad"),
         ("li --to-first-bad loss", "where the nan in the loss began"),
     ),
-    details="Each node is expanded once; (see line n) tells where. " + _PATH_DETAILS + "\n\n"
+    details=_TREE_DETAILS + _PATH_DETAILS + "\n\n"
     "--to-first-bad walks back through bad tensors only; what wasn't dumped is passed through. "
     "In loops a tensor counts as it was when its consumer was computed.",
 )
@@ -269,7 +273,7 @@ LIST_OUTPUTS = Command(
         ("lo -r Softmax", "and who uses those"),
         ("lo --path Softmax train/Adam", "how one leads to the other"),
     ),
-    details="Each node is expanded once; (see line n) tells where. " + _PATH_DETAILS,
+    details=_TREE_DETAILS + _PATH_DETAILS,
 )
 
 COMMANDS = (LIST_INPUTS, LIST_OUTPUTS)

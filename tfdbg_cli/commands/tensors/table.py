@@ -32,8 +32,8 @@ _SMALL = 1 << 16
 # So many rows, spread over the list, tell how wide its names are.
 _SAMPLE = 1000
 
-# About so many rows of those that were looked at last are kept, where nothing in them is still to
-# come: each key draws the page anew. The collector would have to go through many more.
+# About so many rows of those that were looked at last are kept, each until what it still waits for
+# has come: a key draws the page anew. The collector would have to go through many more.
 _KEPT = 128
 
 _Row = Sequence[Sequence[Span]]
@@ -129,7 +129,7 @@ class TensorTable(TableDocument):
         made: dict[int, _Row] = {}
         unknown: dict[int, Datum] = {}
         for number in range(start, stop):
-            if number in self._kept:
+            if number in self._kept and number not in self._waiting:
                 continue
             datum = self._found[number]
             statistics = self._known(datum)
@@ -139,8 +139,11 @@ class TensorTable(TableDocument):
                     statistics = self._facts.measured(datum)
                 else:
                     unknown[number] = datum
+                    if number in self._kept:
+                        continue
             facts = self._facts.facts(datum, statistics)
             made[number] = [column.cell(facts) for column in self._columns]
+        self._waiting.difference_update(made)
         if unknown:
             self._waiting.update(unknown)
             self._background.want([*unknown.values()])
@@ -151,7 +154,7 @@ class TensorTable(TableDocument):
         lines = {number: aligned(row, self._widths, 1) for number, row in made.items()}
         found = [lines.get(number) or self._kept[number] for number in range(start, stop)]
         if len(lines) <= _KEPT:
-            self._kept |= {number: line for number, line in lines.items() if number not in unknown}
+            self._kept |= lines
         return found
 
     def _widen(self, rows: Sequence[_Row]) -> bool:

@@ -15,7 +15,7 @@ from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.ui.screen.input.cursor import ElementCursor
 from tfdbg_cli.ui.screen.jobs import FilteredDocument, Hit, find_steps
 from tfdbg_cli.ui.screen.kept import KeptDocument, keep
-from tfdbg_cli.ui.screen.paint.cells import text_width
+from tfdbg_cli.ui.screen.paint.cells import Cells, text_width
 
 __all__ = ["FoundLine", "LinkPlace", "View"]
 
@@ -79,6 +79,8 @@ class View:
     Attributes:
         stop: the number of the stop that it was made at, see `ViewStack`.
         steps: what the next match is instead of a match: ``bad element``; empty: a match.
+        painted: the rows of the page that was painted last, by the numbers of their lines: how
+            they look, the lines, and their cells.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class View:
         self.mark: int | None = None
         self.cursor = ElementCursor(self)
         self.stop = 0
+        self.painted: dict[int, tuple[tuple[object, ...], Line, Cells]] = {}
         self._matches: list[int] | None = None
         self._counted: re.Pattern[str] | None = None
         self.go_to(document.initial_line)

@@ -15,6 +15,7 @@ __all__ = ["page_rows", "thumb"]
 _LONG_LINE = 10_000
 
 _GOES_ON = Segment(">", "dim")
+_NOTHING = Line()
 
 
 def thumb(view: View) -> tuple[int, int]:
@@ -32,7 +33,8 @@ def page_rows(view: View) -> list[Cells]:
     Only the visible lines are asked of the Document. The last column is the scroll bar's; a line
     that goes on to the right ends in ``>``.
     """
-    unicode = urwid.util.get_encoding().lower().replace("-", "") == "utf8"
+    encoding = urwid.util.get_encoding()
+    unicode = encoding.lower().replace("-", "") == "utf8"
     track = clip([Segment("│" if unicode else "|", "scrollbar")], 0, 1)
     block = clip([Segment("█" if unicode else "#", "scrollbar-thumb")], 0, 1)
     first, length = thumb(view)
@@ -42,13 +44,20 @@ def page_rows(view: View) -> list[Cells]:
     lines = view.visible()
     rows: list[Cells] = []
     top = view.line_at(0)
+    before, view.painted = view.painted, {}
     for row in range(view.height):
-        number = top + row
-        segments: list[Segment] = []
-        if row < len(lines):
-            link = focused if focused is not None and focused.line == number else None
-            segments = _segments(view, lines[row], number, link)
-        cells = clip(segments, view.left, view.width - 1, marker=_GOES_ON)
+        number, made = top + row, lines[row] if row < len(lines) else _NOTHING
+        link = focused if focused is not None and focused.line == number else None
+        # All that a row depends on. One that is as it was on the page before is painted already.
+        state = (number == view.mark, link, view.cursor.span_on(number), number == view.match)
+        looks = (encoding, view.left, view.width, view.pattern, state)
+        painted = before.get(number)
+        if painted is None or painted[:2] != (looks, made):
+            segments = _segments(view, made, number, link)
+            cells = clip(segments, view.left, view.width - 1, marker=_GOES_ON)
+            painted = (looks, made, cells)
+        view.painted[number] = painted
+        cells = painted[2]
         bar = block if first <= row < first + length else track
         rows.append(cells._replace(data=cells.data + bar.data, runs=cells.runs + bar.runs))
     return rows
