@@ -90,7 +90,7 @@ def test_numbers_are_found_on_the_lines_that_show_them(search):
     assert view.find(regex, middle, -1) == next((h for h in hits[::-1] if h <= middle), None)
 
 
-@pytest.mark.parametrize("dtype", _FLOATS[:4] + _COMPLEX)
+@pytest.mark.parametrize("dtype", [*_FLOATS[:4], *_COMPLEX, "g", "G"])
 def test_no_element_that_shows_some_digits_is_left_out(dtype):
     """The formats are those of other elements, so that some are written in full."""
     rng = np.random.default_rng(3)
@@ -161,6 +161,8 @@ _RNG = np.random.default_rng(1)
     [
         (_RNG.standard_normal((300, 100)).astype(np.float32), "987654"),
         (_RNG.standard_normal((300, 100)), r"0\.12345"),
+        (_RNG.standard_normal((300, 100)).astype("g"), "987654"),
+        (np.exp(9 * _RNG.standard_normal((300, 100))).astype("g"), "e-1"),
         (_RNG.standard_normal((300, 100)).astype(np.float16), "987654"),
         (np.exp(9 * _RNG.standard_normal((300, 100))), "e-1"),
         (_RNG.standard_normal((300, 100)).astype(np.complex64), "12.34567"),
@@ -260,7 +262,9 @@ def test_patterns_of_several_numbers_write_hardly_a_line():
         assert counted.count < values.size / 20, pattern
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ml_dtypes.bfloat16, ml_dtypes.float8_e5m2])
+@pytest.mark.parametrize(
+    "dtype", ["f2", "f4", "f8", "g", ml_dtypes.bfloat16, ml_dtypes.float8_e5m2]
+)
 @pytest.mark.parametrize("scale", [1e-6, 0.1, 1.0, 1e6])
 def test_many_elements_are_written_as_numpy_writes_them(dtype, scale):
     """By whatever way they are written: formats of one sample, elements of another."""
@@ -279,3 +283,34 @@ def test_many_elements_are_written_as_numpy_writes_them(dtype, scale):
         with np.errstate(invalid="ignore"):
             part = cells_for(1j * chosen.astype(wide.dtype))._imag
         assert part.texts(values) == part._written_by_numpy(wide)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1.0, 3e6])
+def test_long_numbers_between_two_texts_are_written_as_numpy_writes_them(scale):
+    """Also those that are rounded otherwise as float64."""
+    rng = np.random.default_rng(11)
+    ten = np.longdouble(10)
+    halves = (rng.integers(10**7, 10**9, 3000).astype("g") + np.longdouble(0.5)) / ten**8
+    halves = np.concatenate([halves, halves / ten**3, ten ** np.arange(-9, 9).astype("g")])
+    near = [halves * np.longdouble(scale)]
+    for step in (2.0**-63, 2.0**-60, 2.0**-53, 2.0**-50):
+        near += [near[0] * (1 + np.longdouble(step)), near[0] * (1 - np.longdouble(step))]
+    values = np.concatenate(near)
+    values = np.concatenate([values, -values, np.array([0, 1e300, 1e-300], "g")])
+    for sample in (values[:100], rng.standard_normal(200).astype("g"), values[:1], values):
+        cells = cells_for(sample)
+        assert cells.texts(values) == cells._written_by_numpy(values)
+
+
+def test_long_numbers_beyond_any_float64_are_found_by_their_digits():
+    """They are looked at; most others are not."""
+    ten = np.longdouble(10)
+    exponents = np.concatenate([np.arange(-4900, 4900, 7), [-308, -300, -299, 299, 300, 308]])
+    values = np.longdouble("1.2345678") * ten ** exponents.astype("g")
+    for sample in (values, values[:3], np.ones(3, "g")):
+        cells = cells_for(sample)
+        texts = cells.texts(values)
+        for needle in ("1.2345", "45678", "e+12", "e-03", "e+0", "99", "2?34"):
+            shown = [re.search(re.escape(needle).replace(r"\?", "."), text) for text in texts]
+            may = cells.may_show(needle, values)
+            assert not any(found and not one for found, one in zip(shown, may, strict=True))

@@ -36,7 +36,12 @@ _SAMPLE_RUNS, _SAMPLE_RUNS_LARGE = 32, 8
 _LARGE = 1 << 28  # bytes
 
 # Bytes of an element -> below which size neighbours are that close, see `_FloatCells._is_easy`.
-_CLOSE = {4: 2.0**-3, 8: 1e7}
+_CLOSE = {4: 2.0**-3, 8: 1e7, **dict.fromkeys((12, 16), 1e7)}
+
+# What a longdouble of an exponent is multiplied by so that all digits that are shown of it, with an
+# exponent, are before the point.
+_LEAST_EXPONENT = -38
+_UNITS = np.array([np.longdouble(f"1e{DIGITS - at}") for at in range(_LEAST_EXPONENT, 40)])
 
 
 def bytes_text(data: bytes, is_cut: bool = False) -> str:
@@ -243,11 +248,11 @@ class _FloatCells(ElementFormat):
         sign, right = "+" if self._plus else "", self._right + 1
         if self._scientific:
             pattern = f"%{sign}{self.width}.{DIGITS}e"
-            written = [pattern % value for value in numbers.tolist()]
+            written = [pattern % value for value in _as_python(numbers)]
         else:
             pattern = f"%{sign}{self._left + 1 + DIGITS}.{DIGITS}f"
-            digits = [(pattern % value).rstrip("0") for value in numbers.tolist()]
-            written = [text.ljust(text.find(".") + right) for text in digits]
+            digits = [pattern % value for value in _as_python(numbers)]
+            written = [text if text[-1] != "0" else _without_zeros(text, right) for text in digits]
         hard = np.flatnonzero(~is_easy)
         for at, text in zip(hard.tolist(), self._written_by_numpy(numbers[hard]), strict=True):
             written[at] = text
@@ -265,6 +270,8 @@ class _FloatCells(ElementFormat):
             found = (sizes < _CLOSE.get(sizes.itemsize, 0.0)) & ~self._is_odd(sizes)
         elif self._fraction == DIGITS and self._exponent == 2 and sizes.itemsize in _CLOSE:
             found = (sizes <= 1e38) & ((sizes >= 1e-37) | (sizes == 0))
+        if sizes.itemsize > 8 and found.any():  # written as a float64
+            found &= _rounds_alike(np.where(found, sizes, 0), self._scientific)
         return found
 
     def _written_by_numpy(self, numbers: _Array) -> list[str]:
@@ -296,11 +303,17 @@ class _FloatCells(ElementFormat):
 
     def may_show(self, needle: str, row: _Array) -> _Array:
         sizes = np.absolute(widened(row))
-        if sizes.itemsize > 8:
-            return super().may_show(needle, row)
-        if self._scientific:
-            return in_floats(needle, sizes, True, self._fraction)
-        return in_floats(needle, sizes, self._is_odd(sizes))
+        odd: _Array | bool = self._scientific or self._is_odd(sizes)
+        fraction = self._fraction if self._scientific else DIGITS
+        if sizes.itemsize <= 8:
+            return in_floats(needle, sizes, odd, fraction)
+        # A float64 differs from it far behind the digits that are shown, if there is one so large.
+        with np.errstate(over="ignore", under="ignore"):
+            narrow = sizes.astype(np.float64)
+        beyond = ((narrow < 1e-300) | (narrow > 1e300)) & (sizes != 0) & np.isfinite(sizes)
+        found: _Array = in_floats(needle, np.where(beyond, 0, narrow), odd, fraction)
+        found |= beyond
+        return found
 
     def _padded_scientific(self, value: Any) -> str:
         if self._fraction < DIGITS:
@@ -324,6 +337,37 @@ class _FloatCells(ElementFormat):
         return self._inf if value > 0 else self._negative_inf
 
 
+def _without_zeros(text: str, right: int) -> str:
+    """A number without the zeros at its end; it takes so many columns from its point on."""
+    text = text.rstrip("0")
+    return text.ljust(text.find(".") + right)
+
+
+def _as_python(numbers: _Array) -> list[float]:
+    with np.errstate(over="ignore", under="ignore"):
+        found: list[float] = numbers.astype(np.float64, copy=False).tolist()
+    return found
+
+
+def _rounds_alike(sizes: _Array, scientific: bool) -> _Array:
+    """Which longdoubles have the digits that are shown of them as float64, too.
+
+    They are not between two such numbers, as far as the two types differ.
+    """
+    found: _Array = np.ones(sizes.shape, bool)
+    units = sizes * np.longdouble(10) ** DIGITS
+    if scientific:
+        narrow = sizes.astype(np.float64)
+        exponents = np.floor(np.log10(narrow, where=narrow > 0, out=np.zeros_like(narrow)))
+        units = sizes * _UNITS[exponents.astype(np.int64) - _LEAST_EXPONENT]
+        # Next to a power of ten the exponent may be the other one.
+        one = 10.0**DIGITS
+        found = (units > one * (1 + 1e-9)) & (units < 10 * one * (1 - 1e-9)) | (sizes == 0)
+    off = np.absolute(units - np.floor(units) - 0.5)
+    found &= off > 1e-6 + 4 * float(np.finfo(np.float64).eps) * units
+    return found
+
+
 class _ComplexCells(ElementFormat):
     def __init__(self, sample: _Array) -> None:
         self._real = _FloatCells(sample.real)
@@ -332,12 +376,13 @@ class _ComplexCells(ElementFormat):
 
     def texts(self, row: _Array) -> list[str]:
         numbers = widened(row)
-        made = []
         pairs = zip(self._real.texts(numbers.real), self._imag.texts(numbers.imag), strict=True)
-        for real, imag in pairs:
-            digits = imag.rstrip()
-            made.append(f"{real}{digits}j{imag[len(digits) :]}")
-        return made
+        return [
+            f"{real}{imag}j"
+            if imag[-1] != " "
+            else f"{real}{(part := imag.rstrip())}j{imag[len(part) :]}"
+            for real, imag in pairs
+        ]
 
     def may_show(self, needle: str, row: _Array) -> _Array:
         numbers = widened(row)

@@ -82,9 +82,9 @@ def in_floats(
     unsure |= mantissas >= np.where(subnormal, 9, 10 - wrong)
     wrong = 1 if subnormal.any() else wrong
     unsure |= _in_digits(needle, mantissas, 9.0, wrong)
-    # In some columns all exponents have three digits.
+    # In some columns all exponents have three digits, or four.
     digits = re.compile(re.escape(needle).replace(r"\?", "."))
-    texts = (f"e{exponent:+03d} e{exponent:+04d}" for exponent in _EXPONENTS)
+    texts = (f"e{number:+03d} e{number:+04d} e{number:+05d}" for number in _EXPONENTS)
     shows = [digits.search(text) is not None for text in texts]
     if any(shows):
         unsure |= np.array(shows)[exponents - _EXPONENTS.start]
