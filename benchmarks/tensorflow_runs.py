@@ -222,7 +222,11 @@ def _rest(tf, quick):
         unit="s of CPU",
         floor="plain",
         ratio="of plain",
-        note="TensorFlow prepares a graph when it is first run; what is fetched is part of it.",
+        note="TensorFlow prepares a graph when it is first run; what is fetched is part of it. Where "
+        "all of a large graph is fetched, most of what is added is its check of devices "
+        "(`PruneGraph`, `ValidateFeedAndFetchDevices`), which compares the name of each node with "
+        "that of each fetched tensor. Only partial runs go without it, and those set up all of "
+        "their fetches again in each run.",
     )
     for name, kind in (("ops in a chain", chain), ("a training step", deep)):
         plain, ours = first_runs(tf, lambda tf, kind=kind: kind(tf, count))
