@@ -222,8 +222,8 @@ def _rest(tf, quick):
         unit="s of CPU",
         floor="plain",
         ratio="of plain",
-        note="TensorFlow prepares a graph when it is first run; what is fetched is part of it. Where "
-        "all of a large graph is fetched, most of what is added is its check of devices "
+        note="TensorFlow prepares a graph when it is first run; what is fetched is part of it. "
+        "Where all of a large graph is fetched, most of what is added is its check of devices "
         "(`PruneGraph`, `ValidateFeedAndFetchDevices`), which compares the name of each node with "
         "that of each fetched tensor. Only partial runs go without it, and those set up all of "
         "their fetches again in each run.",
