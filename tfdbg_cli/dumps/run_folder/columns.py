@@ -44,8 +44,8 @@ COLUMNS_FILE = "columns.safetensors"
 
 _VERSION = 1
 
-# Numbers of each tensor, in the order of the dump. Those of the second row are columns only to be
-# looked at together; what a tensor with the flag `_ODD` is, its line says.
+# Numbers of each tensor, in the order of the dump. Of a tensor with the flag `_ODD` the second row
+# serves only what is asked of all together: what it is itself, its line says.
 _NUMBERS = (
     *("name_end", "slot", "time", "execution", "kind", "flags", "line_start", "line_end"),
     *("bytes", "nan", "neg_inf", "pos_inf", "file", "start", "end", "value_crc32"),

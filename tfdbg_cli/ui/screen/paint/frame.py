@@ -51,8 +51,8 @@ class InputHandler(Protocol):
 class ScreenFrame(urwid.Widget):
     """One box widget for the whole screen.
 
-    A screen of rows that are all made anew is simpler than a tree of widgets, leaves nothing
-    stale behind, and takes a millisecond or two.
+    A screen of rows that are all asked for anew is simpler than a tree of widgets, leaves nothing
+    stale behind, and takes a millisecond or two: what is as it was isn't painted again.
     """
 
     _sizing = frozenset([urwid.BOX])
