@@ -121,13 +121,14 @@ class DebugTensorDatum(Datum):
 
     def plain(self) -> tuple[PlainTensor, bytes] | None:
         """Where the elements lie in the bytes of the file; ``None``: that takes a longer look."""
-        data = self.content()
+        data = read_small(self.file_path) if self.is_found else None
         plain = plain_tensor(data) if data is not None else None
         return (plain, data) if plain is not None and data is not None else None
 
-    def content(self) -> bytes | None:
-        """The bytes of the file, if it is small and was found in a folder."""
-        return read_small(self.file_path) if self._report is not None else None
+    @property
+    def is_found(self) -> bool:
+        """Whether it was found in a folder, among plain files: others aren't just read."""
+        return self._report is not None
 
     def get_tensor(self) -> Any:
         """The value: an ndarray, or an `InconvertibleTensorProto`.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from tfdbg_cli.dumps.dtypes import DType
 from tfdbg_cli.dumps.proto import wire
 from tfdbg_cli.dumps.proto.tensor_proto import TensorProto
 
-__all__ = ["PlainTensor", "plain_tensor", "plain_tensors", "read_small"]
+__all__ = ["PlainTensor", "plain_tensor", "plain_tensors", "read_small", "read_smalls"]
 
 # What is larger is better mapped than read.
 _SMALL = 1 << 14
@@ -52,17 +52,25 @@ PlainTensor = tuple[DType, tuple[int, ...], int, int]
 
 def read_small(path: str) -> bytes | None:
     """The bytes of a small file; ``None``: it is none, or can't be read."""
-    try:
-        file = os.open(path, _FLAGS)
-    except (OSError, ValueError):
-        return None
-    try:
-        data = os.read(file, _SMALL)
-    except OSError:
-        return None
-    finally:
-        os.close(file)
-    return data if len(data) < _SMALL else None
+    return read_smalls([path])[0]
+
+
+def read_smalls(paths: Iterable[str]) -> list[bytes | None]:
+    """As `read_small` of each file."""
+    found: list[bytes | None] = []
+    begin, read, close, most = os.open, os.read, os.close, _SMALL
+    for path in paths:
+        data = None
+        try:
+            file = begin(path, _FLAGS)
+            try:
+                data = read(file, most)
+            finally:
+                close(file)
+        except (OSError, ValueError):
+            pass
+        found.append(data if data is None or len(data) < most else None)
+    return found
 
 
 def plain_tensor(data: bytes) -> PlainTensor | None:

@@ -11,7 +11,7 @@ from tfdbg_cli.dumps.dtypes import DType, decode
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.finite import all_finite
 from tfdbg_cli.dumps.tfdbg_dir.datum import DebugTensorDatum
-from tfdbg_cli.dumps.tfdbg_dir.plain_event import plain_tensors
+from tfdbg_cli.dumps.tfdbg_dir.plain_event import plain_tensors, read_smalls
 
 __all__ = ["maybe_nonfinite"]
 
@@ -35,7 +35,10 @@ def _suspects(chunk: list[Datum]) -> list[Datum]:
     """As `maybe_nonfinite`: the elements of all tensors of a type are judged as one array."""
     found: list[int] = []
     held: dict[str, tuple[DType, list[int], list[bytes]]] = {}
-    files = [datum.content() if isinstance(datum, DebugTensorDatum) else None for datum in chunk]
+    # An empty path can't be opened.
+    is_file = [isinstance(datum, DebugTensorDatum) and datum.is_found for datum in chunk]
+    pairs = zip(chunk, is_file, strict=True)
+    files = read_smalls([datum.file_path if is_one else "" for datum, is_one in pairs])
     plain = plain_tensors([data or b"" for data in files])
     for number, (data, tensor) in enumerate(zip(files, plain, strict=True)):
         if data is None or tensor is None:
@@ -52,7 +55,7 @@ def _suspects(chunk: list[Datum]) -> list[Datum]:
         if all_finite(values):
             continue
         known = values if values.dtype.kind in "fc" else values.astype(np.float32)
-        ends = np.cumsum([len(piece) // dtype.itemsize for piece in pieces])
+        ends = np.cumsum([len(piece) for piece in pieces]) // dtype.itemsize
         places = np.searchsorted(ends, np.flatnonzero(~np.isfinite(known)), side="right")
         found += [numbers[at] for at in np.unique(places)]
     return [chunk[number] for number in sorted(found)]
