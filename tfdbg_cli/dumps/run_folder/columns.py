@@ -11,7 +11,7 @@ import json
 import os
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,7 @@ class ColumnsWriter:
         self._feeds: list[tuple[int, int]] = []
         self._is_fit = True
 
-    def add(self, records: Iterable[Mapping[str, Any]], lines: Sequence[bytes]) -> None:
+    def add(self, records: Iterable[Record], lines: Sequence[bytes]) -> None:
         """Take up what was appended to the index: records, and the lines that were made of them."""
         rows, names = [], []
         for record, line in zip(records, lines, strict=True):
@@ -86,7 +86,7 @@ class ColumnsWriter:
                 self._feeds.append((begin, self._size))
             elif "n" in record and self._is_fit:
                 try:
-                    row, name = self._row(dict(record), begin)
+                    row, name = self._row(record, begin)
                 except ValueError:  # readers leave such a line out: the others need their numbers
                     self._is_fit = False
                     continue

@@ -213,6 +213,7 @@ _PLAIN: dict[str, type] = {
     **dict.fromkeys(("stored", "file"), str),
     "shape": list,
 }
+_INTEGERS = frozenset({int})
 # What older folders don't have.
 _WRITTEN: dict[str, type] = {**_PLAIN, "value_crc32": int}
 _SUMMED: dict[str, type] = {**_WRITTEN, "crc32": str}
@@ -244,12 +245,12 @@ def plain_fields(record: Record) -> Plain | None:
     slot, nbytes, start, end = record["slot"], record["bytes"], record["start"], record["end"]
     counts = record["nan"], record["neg_inf"], record["pos_inf"]
     file, sizes = record["file"], record["shape"]
-    shape = _shape_of(tuple(sizes)) if all(type(size) is int for size in sizes) else None
+    shape = _shape_of(tuple(sizes)) if set(map(type, sizes)) <= _INTEGERS else None
     checksum = record.get("value_crc32")
     sums = *counts, checksum or 0
     least, most = min(slot, nbytes, start, *sums), max(slot, nbytes, end, *sums)
     is_right = least >= 0 and most < LARGEST and start <= end and abs(record["time"]) < LARGEST
-    if not is_right or shape is None or not file or os.path.basename(file) != file:
+    if not is_right or shape is None or not _is_name(file):
         return None
     return Plain(
         *(record["node"], slot, record["time"], nbytes, file, start, end, checksum),
@@ -297,6 +298,12 @@ def _is_plain(names: tuple[str, ...], kinds: tuple[type, ...]) -> bool:
     """Whether a line has all of the fields and no others, each of its type."""
     known = dict(zip(names, kinds, strict=True))
     return known in (_SUMMED, _WRITTEN, _PLAIN)
+
+
+@functools.lru_cache(1 << 10)
+def _is_name(file: str) -> bool:
+    """Whether that may be a file of the folder."""
+    return bool(file) and os.path.basename(file) == file
 
 
 @functools.lru_cache(1 << 10)

@@ -132,7 +132,7 @@ class RunFolderWriter:
         if is_summed:
             self._checksums[name] = _checksum(*chunks)
 
-    def _append_to_index(self, records: Iterable[Mapping[str, Any]]) -> None:
+    def _append_to_index(self, records: Iterable[dict[str, Any]]) -> None:
         records = list(records)
         lines = [sealed(json.dumps(record, separators=(",", ":"))) + b"\n" for record in records]
         self._columns.add(records, lines)
