@@ -29,7 +29,7 @@ from tfdbg_cli.dumps.run_folder.json_fields import (
 )
 from tfdbg_cli.dumps.run_folder.safetensors_part import PartWriter, entries_in
 from tfdbg_cli.dumps.run_folder.tensors import (
-    Plain,
+    Kind,
     Record,
     RunFolderDatum,
     Stored,
@@ -56,9 +56,6 @@ _SMALLEST = {"time": -LARGEST + 1, "file": -1}
 # of another tensor; nobody has counted which of its elements are bad.
 _VIEW, _ODD, _PLACED, _UNCOUNTED = 1, 2, 4, 8
 
-# What many tensors have in common: op type, debug op, device, element type and shape.
-_Kind = tuple[str, str, str, str, tuple[int, ...] | None]
-
 
 class ColumnsWriter:
     """Collects the columns of an index as it is written.
@@ -72,7 +69,7 @@ class ColumnsWriter:
         self._size = self._checksum = self._count = self._name_end = 0
         self._names: list[bytes] = []
         self._rows: list[np.ndarray[Any, Any]] = []
-        self._kinds: dict[_Kind, int] = {}
+        self._kinds: dict[Kind, int] = {}
         self._files: dict[str, int] = {}
         self._feeds: list[tuple[int, int]] = []
         self._is_fit = True
@@ -109,18 +106,17 @@ class ColumnsWriter:
             plain = datum.plain()
             flags = _ODD | _VIEW * datum.is_view | _PLACED * (stored.place is not None)
             flags |= _UNCOUNTED * (datum.health is None)
-        name = plain.node.encode()
+        node, slot, time, (nbytes, file, start, end, checksum, counts), kind = plain
+        name = node.encode()
         if record["n"] != self._count:
             raise ValueError("it isn't the next one")
         self._count += 1
         self._name_end += len(name)
-        kind = plain.op_type, plain.debug_op, plain.device, plain.dtype, plain.shape
+        kinds, files = self._kinds, self._files
         row = (
-            *(self._name_end, plain.slot, plain.time, 0),
-            *(self._kinds.setdefault(kind, len(self._kinds)), flags, begin, self._size),
-            *(plain.nbytes, *plain.counts),
-            self._files.setdefault(plain.file, len(self._files)) if plain.file else -1,
-            *(plain.start, plain.end, plain.checksum or 0),
+            *(self._name_end, slot, time, 0, kinds.setdefault(kind, len(kinds)), flags),
+            *(begin, self._size, nbytes, *counts),
+            *(files.setdefault(file, len(files)) if file else -1, start, end, checksum or 0),
         )
         return row, name
 
@@ -285,7 +281,7 @@ def _is_part(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(map(is_size, value))
 
 
-def _kind(value: Any) -> _Kind:
+def _kind(value: Any) -> Kind:
     if not isinstance(value, list) or len(value) != 5:
         raise ValueError("a kind isn't what it should be")
     op_type, debug_op, device, dtype, shape = value
@@ -319,17 +315,13 @@ class ColumnMaker(DatumMaker):
         numbers = [columns.numbers[name][places].tolist() for name in _NUMBERS]
         for at, row in zip(places.tolist(), zip(*numbers, strict=True), strict=True):
             _, slot, time, execution, kind, flags, _, _, nbytes, nan, minus, plus, *where = row
-            name, (op_type, debug_op, device, dtype, shape) = columns.name(at), columns.kinds[kind]
+            name = columns.name(at)
             if flags & _ODD:
                 datum = self._odd(at, name, slot)
             else:
                 file, start, end, checksum = where
-                counts = nan, minus, plus
-                plain = Plain(
-                    *(name, slot, time, nbytes, columns.files[file], start, end, checksum, counts),
-                    *(op_type, debug_op, device, dtype, shape),
-                )
-                datum = plain_datum_of(root, plain, report)
+                place = nbytes, columns.files[file], start, end, checksum, (nan, minus, plus)
+                datum = plain_datum_of(root, (name, slot, time, place, columns.kinds[kind]), report)
             datum.execution = execution
             yield datum
 

@@ -276,13 +276,11 @@ class RunFolderDump(Dump):
             parts = name.split("/")
             if ".." not in parts:
                 needed[self._path(*parts)] = size
-        columns = self._columns
-        ends = [(self._path(f), end) for f, end in (columns.ends() if columns is not None else ())]
+        for file, end in self._columns.ends() if self._columns is not None else ():
+            needed[self._path(file)] = max(needed.get(self._path(file), 0), end)
         for stored in [*(datum._stored for datum in self._tensors), *self._feeds.values()]:
             if stored.path:
-                ends.append((stored.path, stored.end))
-        for path, end in ends:
-            needed[path] = max(needed.get(path, 0), end)
+                needed[stored.path] = max(needed.get(stored.path, 0), stored.end)
         for path, end in needed.items():
             try:
                 size = os.stat(path).st_size

@@ -7,7 +7,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from tfdbg_cli.dumps.run_folder.strings_part import decode_strings
 from tfdbg_cli.dumps.run_folder.view_places import view_in
 
 __all__ = [
+    "Kind",
     "Plain",
     "Record",
     "RunFolderDatum",
@@ -31,6 +32,14 @@ __all__ = [
 
 #: A line of the index, as it was parsed.
 Record = dict[str, Any]
+
+
+#: Op type, debug op, device, element type and shape: what many tensors have in common.
+Kind = tuple[str, str, str, str, tuple[int, ...] | None]
+
+#: What nearly all lines say, and no more: node, slot, time; bytes, file, start, end, checksum and
+#: counts of bad elements; the kind.
+Plain = tuple[str, int, int, tuple[int, str, int, int, int | None, tuple[int, int, int]], Kind]
 
 
 class RunFolderDatum(Datum):
@@ -71,12 +80,10 @@ class RunFolderDatum(Datum):
     def plain(self) -> Plain:
         """What is said of it, as far as nearly all tensors have it."""
         stored = self._stored
-        return Plain(
-            *(self.node_name, self.output_slot, self.timestamp, self._nbytes or 0),
-            *(os.path.basename(stored.path), stored.start, stored.end, stored.checksum),
-            *(self.health or (0, 0, 0), self.op_type, self.debug_op, self.device_name),
-            *(stored.dtype, stored.shape),
-        )
+        file, counts = os.path.basename(stored.path), self.health or (0, 0, 0)
+        place = self._nbytes or 0, file, stored.start, stored.end, stored.checksum, counts
+        kind = self.op_type, self.debug_op, self.device_name, stored.dtype, stored.shape
+        return self.node_name, self.output_slot, self.timestamp, place, kind
 
     def is_view_of(self, base: RunFolderDatum) -> None:
         """Say whose elements it shows."""
@@ -219,25 +226,6 @@ _WRITTEN: dict[str, type] = {**_PLAIN, "value_crc32": int}
 _SUMMED: dict[str, type] = {**_WRITTEN, "crc32": str}
 
 
-class Plain(NamedTuple):
-    """What such a line says."""
-
-    node: str
-    slot: int
-    time: int
-    nbytes: int
-    file: str
-    start: int
-    end: int
-    checksum: int | None
-    counts: tuple[int, int, int]
-    op_type: str
-    debug_op: str
-    device: str
-    dtype: str
-    shape: tuple[int, ...] | None
-
-
 def plain_fields(record: Record) -> Plain | None:
     """What a line says that holds what nearly all do; ``None``: each field has to be looked at."""
     if not _is_plain(tuple(record), tuple(map(type, record.values()))):
@@ -252,11 +240,10 @@ def plain_fields(record: Record) -> Plain | None:
     is_right = least >= 0 and most < LARGEST and start <= end and abs(record["time"]) < LARGEST
     if not is_right or shape is None or not _is_name(file):
         return None
-    return Plain(
-        *(record["node"], slot, record["time"], nbytes, file, start, end, checksum),
-        *(_shared(counts), record["op_type"], record["debug_op"] or "DebugIdentity"),
-        *(record["device"], record["dtype"], shape),
-    )
+    place = nbytes, file, start, end, checksum, _shared(counts)
+    debug_op = record["debug_op"] or "DebugIdentity"
+    kind = record["op_type"], debug_op, record["device"], record["dtype"], shape
+    return record["node"], slot, record["time"], place, kind
 
 
 def plain_datum(root: str, record: Record, report: Callable[[str], None]) -> RunFolderDatum | None:
@@ -272,8 +259,8 @@ def plain_datum_of(root: str, plain: Plain, report: Callable[[str], None]) -> Ru
     """The tensor of which a line says so."""
     stored = Stored.__new__(Stored)
     datum = RunFolderDatum.__new__(RunFolderDatum)
-    node, slot, time, nbytes, file, start, end, checksum, counts = plain[:9]
-    op_type, debug_op, device, dtype, shape = plain[9:]
+    node, slot, time, (nbytes, file, start, end, checksum, counts), kind = plain
+    op_type, debug_op, device, dtype, shape = kind
     stored.root, stored.path, stored.start, stored.end = root, _path_in(root, file), start, end
     stored.dtype, stored.shape = sys.intern(dtype), shape
     stored.missing, stored.as_text, stored.checksum = "", False, checksum
