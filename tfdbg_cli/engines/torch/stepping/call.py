@@ -62,7 +62,8 @@ class SteppedCall:
         if owner is None and isinstance(getattr(function, "__self__", None), torch.nn.Module):
             owner = function.__self__  # type: ignore[attr-defined]
         self._module = owner
-        frame = user_frame(sys._getframe(2))
+        is_framed = owner is not None or scopes is None
+        frame = user_frame(sys._getframe(2)) if is_framed else None
         if owner is not None:
             self._runs.names.module(owner, frame, None)
         watcher, names = self._watch(owner, scopes)
