@@ -63,6 +63,7 @@ class UnitLayout:
         tensors: name -> tensor, of all that the run makes or is fed.
         readers: ``(operation, slot)`` -> the indices of the units that it goes into.
         users: variable or state of the run -> the indices of the units that work on it.
+        places: the name of an operation -> the index of its unit.
     """
 
     def __init__(
@@ -96,8 +97,9 @@ class UnitLayout:
             if edge[1] >= 0 and edge not in fed:
                 for variable in buffers.variables(edge):
                     self.ends.setdefault(variable, set()).add(self.unit_of[edge[0]].index)
-        #: What computes what the runs don't record, once it was needed.
-        self.completion: Any = None
+        self.places = {op.name: unit.index for unit in units for op in unit.ops}
+        #: What whoever makes such runs has found out about them, by its name.
+        self.known: dict[str, Any] = {}
         self._writers: dict[int, int] | None = None
         self._before: list[int] = []
 
