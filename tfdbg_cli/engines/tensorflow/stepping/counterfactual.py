@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -109,7 +110,6 @@ class Counterfactuals:
                 run, *arguments, Watch(), unwanted=self._is_unwanted
             )
         assert self.capture.dump is not None
-        self._recorded = RunRecord(layout, self.capture.dump.data())
         self._is_complete = False
         # Tensors that were computed without all others.
         self._alone: dict[str, RunRecord | None] = {}
@@ -129,7 +129,12 @@ class Counterfactuals:
 
     def _uses_inside(self, unit: Unit) -> bool:
         """Whether a loop or a function reads variables in its body."""
-        return bool(unit.reads) and (len(unit.ops) > 1 or self._prospects.calls(unit))
+        return bool(unit.reads) and unit.index in self._prospects.reading_inside
+
+    @functools.cached_property
+    def _recorded(self) -> RunRecord:
+        assert self.capture.dump is not None
+        return RunRecord(self.layout, self.capture.dump.data())
 
     def read(self, variables: Iterable[Any]) -> dict[Any, Any]:
         """The values of variables of the session, in memory of their own; of those that have one.
@@ -148,12 +153,8 @@ class Counterfactuals:
 
     def settle(self) -> None:
         """Get ready for the program to go on: variables will have other values then."""
-        used = {
-            variable
-            for unit in self.layout.units
-            if self._uses_inside(unit)
-            for variable in unit.reads
-        }
+        inside = self._prospects.reading_inside
+        used = {variable for index in inside for variable in self.layout.units[index].reads}
         if not self._is_complete and used - self.initial.keys():
             with guard.bypass():
                 self.initial |= self.read(used - self.initial.keys())
@@ -370,6 +371,7 @@ class Prospects:
     Attributes:
         doors: to the variables that the run uses.
         stuck, lost: as in `Counterfactuals` and `beyond_recall`.
+        reading_inside: the units of loops and functions that read variables in their bodies.
     """
 
     def __init__(self, layout: UnitLayout, graph: Any) -> None:
@@ -378,9 +380,13 @@ class Prospects:
         self.doors = VariableDoors(state for state in layout.users if state.type in VARIABLES)
         self.stuck = frozenset(_stuck(layout, self.doors))
         self.lost = beyond_recall(layout, self.stuck)
+        self.reading_inside = frozenset(
+            unit.index
+            for unit in layout.units
+            if unit.reads and (len(unit.ops) > 1 or self._calls_function(unit))
+        )
 
-    def calls(self, unit: Unit) -> bool:
-        """Whether a unit calls a function."""
+    def _calls_function(self, unit: Unit) -> bool:
         return unit.step.op_type in self._calls
 
     def alone(
@@ -405,7 +411,7 @@ class Prospects:
 
     def _is_plain(self, unit: Unit) -> bool:
         state = unit.reads or unit.writes or unit.shares or unit.keeps or unit.draws
-        if state or len(unit.ops) != 1 or self.calls(unit):
+        if state or len(unit.ops) != 1 or self._calls_function(unit):
             return False
         op = unit.ops[0]
         return all(self._layout.certain(op, slot) for slot in range(len(op.outputs)))

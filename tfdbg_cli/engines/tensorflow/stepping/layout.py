@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
@@ -103,11 +104,11 @@ class UnitLayout:
         self._writers: dict[int, int] | None = None
         self._before: list[int] = []
 
-    @property
-    def variables(self) -> list[Any]:
+    @functools.cached_property
+    def variables(self) -> Sequence[Any]:
         """The variables that the run may write, in the order of the graph."""
         found = {variable for unit in self.units for variable in unit.writes}
-        return sorted(found, key=serial_of)
+        return tuple(sorted(found, key=serial_of))
 
     def writers(self, variable: Any) -> list[int]:
         """The indices of the units that may write a variable."""
