@@ -107,7 +107,7 @@ class Counterfactuals:
         with guard.bypass():
             self.initial = self.read(layout.variables)
             self.capture: Capture = adapter.debug_with(
-                run, *arguments, Watch(), unwanted=self._is_unwanted
+                run, *arguments, Watch(), unwanted=self._is_unwanted, known=self.initial
             )
         assert self.capture.dump is not None
         self._is_complete = False
