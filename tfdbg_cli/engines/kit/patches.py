@@ -141,6 +141,26 @@ class _Redirection:
 _redirections: dict[int, _Redirection] = {}
 
 
+class _WayBack:
+    """Takes one replacement back, once.
+
+    Args:
+        undo: does it.
+        ways: that are still to be gone; this one is going to be among them.
+    """
+
+    __slots__ = ("_undo", "_ways")
+
+    def __init__(self, undo: Callable[[], None], ways: list[Callable[[], None]]) -> None:
+        self._undo = undo
+        self._ways = ways
+
+    def __call__(self) -> None:
+        if self in self._ways:
+            self._ways.remove(self)
+            self._undo()
+
+
 class PatchSet:
     """What is replaced together and taken back together.
 
@@ -242,13 +262,9 @@ class PatchSet:
         self._undo_from(0)
 
     def _add(self, undo: Callable[[], None]) -> Callable[[], None]:
-        def once() -> None:
-            if once in self._undo:
-                self._undo.remove(once)
-                undo()
-
-        self._undo.append(once)
-        return once
+        way = _WayBack(undo, self._undo)
+        self._undo.append(way)
+        return way
 
     def _undo_from(self, count: int) -> None:
         try:

@@ -180,6 +180,7 @@ class SteppedCall:
             return self._body()
         finally:
             self._is_done = True
+            self._strand.forget()
 
     def _switch(self, switch: Callable[[], Any]) -> Any:
         """Let the program go on, where it is."""
