@@ -112,7 +112,7 @@ class Coroutine:
             raise RuntimeError("The strand has paused while it was being closed.")
 
     def forget(self) -> None:
-        """Let go of a function that hasn't begun, and never will: it mostly refers to the strand."""
+        """Let go of a function that never begins: it mostly refers to the strand."""
         self._function, self._greenlet = None, self._library.greenlet()
 
     def _run(self) -> Any:

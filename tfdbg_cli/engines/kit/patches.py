@@ -17,11 +17,6 @@ __all__ = ["PatchSet"]
 _MISSING: Any = object()
 
 
-class _Place(NamedTuple):
-    owner: int
-    name: str
-
-
 class _Patch:
     """One replacement, from when it is put in place until nothing of it is left.
 
@@ -31,6 +26,8 @@ class _Patch:
         before: what stood there; `_MISSING`: the owner had inherited it.
         is_on: whether nobody has taken it back yet.
     """
+
+    __slots__ = ("before", "is_on", "name", "owner", "value")
 
     def __init__(self, owner: Any, name: str, value: Any, before: Any) -> None:
         self.owner, self.name, self.value, self.before = owner, name, value, before
@@ -67,21 +64,24 @@ class _Made(NamedTuple):
 
 # What lies on top of each other, the lowest first: of two patches of ours the lower one may be
 # taken back first, and is gone when the upper one is.
-_stacks: dict[_Place, list[_Patch]] = {}
+_stacks: dict[tuple[int, str], list[_Patch]] = {}
 _lock = threading.RLock()
 
 
 def _put(patch: _Patch) -> None:
     with _lock:
         setattr(patch.owner, patch.name, patch.value)
-        _stacks.setdefault(_Place(id(patch.owner), patch.name), []).append(patch)
+        _stacks.setdefault((id(patch.owner), patch.name), []).append(patch)
 
 
 def _take_back(patch: _Patch) -> None:
     with _lock:
         patch.is_on = False
-        place = _Place(id(patch.owner), patch.name)
+        place = id(patch.owner), patch.name
         stack = _stacks.get(place, [])
+        if len(stack) == 1 and stack[0] is patch and patch.restore():  # nearly always
+            del _stacks[place]
+            return
         while stack and not stack[-1].is_on and stack[-1].restore():
             stack.pop()
         if not any(each.before is patch.value for each in stack) and patch in stack:
