@@ -289,3 +289,18 @@ def test_a_change_acts_in_each_run_with_its_own_values(program, runtime_calls):
         expected = before - np.float32(0.01) * (X.T @ (2 * np.float32(value) * mask))
         np.testing.assert_allclose(program.sess.run(program.w), expected, rtol=1e-6)
     assert counts[2] <= counts[0]
+
+
+def test_a_reference_variable_that_the_run_only_reads():
+    import tensorflow.compat.v1 as tf
+
+    with tf.Graph().as_default(), tf.Session() as sess:
+        w = tf.get_variable("w", initializer=[1.0, 2.0], use_resource=False)
+        total = tf.reduce_sum(w * 2.0, name="total")
+        sess.run(tf.global_variables_initializer())
+        for scale in (1.0, 3.0):
+            sess.run(w.assign([1.0 * scale, 2.0 * scale]))
+            with tfdbg_cli.trace(sess, total, {}) as t:
+                value = t["w:0"].value
+            np.testing.assert_array_equal(value, [scale, 2 * scale])
+            assert t.result == 6 * scale

@@ -195,6 +195,7 @@ class _Search:
                     continue
                 self._check(unit)
             self.included.add(unit.index)
+            self.variables.update(op for op in unit.ops if op.type in VARIABLES)
             waiting += self._needs(unit)
         return Region(
             frozenset(self.changed),
