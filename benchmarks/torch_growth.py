@@ -97,15 +97,15 @@ def resident():
 
 
 def memory(quick):
-    """By how much the process grows in awaited runs, after a hundred of them."""
+    """By how much the process grows in awaited runs, once its caches are full."""
     runs = 200 if quick else 1_000
     table = Table(f"Memory of {runs:,} awaited runs", [], unit="MB more", ratio="KB a run")
     step = layered(8, 64, 64)
     for name in ("plain", *WATCHED):
         with LEVELS[name]():
             at = 0.0
-            for turn in range(runs + 100):
-                if turn == 100:
+            for turn in range(runs + 500):
+                if turn == 500:
                     gc.collect()
                     at = resident()
                 step()
