@@ -23,6 +23,7 @@ PAGE = ROOT / "docs" / "performance.md"
 #: In the order of the page, with the heads of their sections.
 BENCHMARKS = {
     "torch_runs": "Waiting: PyTorch",
+    "torch_growth": "Growth: PyTorch",
     "tensorflow_runs": "Waiting: TensorFlow sessions",
     "stepping": "Stepping and tracing",
     "tracing": "Tracing a language model",

@@ -95,12 +95,53 @@ def measured(tf, build, rounds, root):
             assert capture.filter_passed is False
 
         ways = {"plain": lambda: session.run(fetches, feeds), "ours": ours}
+        if not root:
+            ways["fetched"] = fetched(tf, session, fetches, feeds)
         sample = interleaved(ways, rounds, warm_up=3)
         theirs = None
         if root:
             ways["original"] = lambda: original(tf, session, fetches, feeds, root)
             theirs = interleaved(ways, max(2, rounds // 10))
         yield sample, theirs, ours
+
+
+def fetched(tf, session, fetches, feeds):
+    """A run that fetches all that ours fetches, by a callable of TensorFlow's own."""
+    from tensorflow.core.protobuf import config_pb2
+
+    from tfdbg_cli.engines.tensorflow.engine import ENGINE
+
+    adapter = ENGINE.adapt(session)
+    plan, _ = adapter._plan(fetches, feeds, AWAITED, None, True)
+    options = config_pb2.CallableOptions(
+        feed=[tensor.name for tensor in feeds],
+        fetch=[tensor.name for tensor in plan.prepared.tensors],
+        target=[op.name for op in plan.targets],
+    )
+    call, values = session._make_callable_from_options(options), list(feeds.values())
+    return lambda: call(*values)
+
+
+def traces(session, fetches, feeds):
+    """The ways of trace blocks: an op near the beginning of the graph is read."""
+    name = next(op.outputs[0].name for op in session.graph.get_operations() if op.type in _EARLY)
+
+    def nothing():
+        with tfdbg_cli.trace(session, fetches, feeds):
+            pass
+
+    def value():
+        with tfdbg_cli.trace(session, fetches, feeds) as t:
+            _ = t[name].value
+
+    return {
+        "plain": lambda: session.run(fetches, feeds),
+        "trace, nothing asked": nothing,
+        "trace, one value read": value,
+    }
+
+
+_EARLY = frozenset({"Tanh", "Relu"})
 
 
 def first_runs(tf, build):
@@ -201,17 +242,49 @@ def _row(name: str, size: str, sample: Sample, goal: float | None) -> Row:
 
 def _growth(tf, rounds, quick):
     sizes = [1_400, 14_000] if quick else [1_400, 14_000, 140_000]
-    table = Table("How the price of a run grows", [], floor="plain (ms)", ratio="of plain")
+    table = Table(
+        "How the price of a run grows",
+        [],
+        peer="all fetched (ms)",
+        floor="plain (ms)",
+        ratio="of plain",
+        note="Beside it a callable of TensorFlow's own that fetches the same tensors: what is "
+        "fetched stays in memory until the run is over, beyond the processor's caches in the end.",
+    )
     for name, kind, most in (("ops in a chain", chain, 14_000), ("a training step", deep, 140_000)):
-        costs = []
+        costs, theirs = [], []
         for size in [each for each in sizes if each <= most]:
             build = functools.partial(kind, count=size)
             for sample, _, _ in measured(tf, build, max(5, rounds // 4), ""):
-                table.rows.append(_row(name, f"{size:,}", sample, None))
+                row = _row(name, f"{size:,}", sample, None)
+                row.peer = sample.seconds("fetched") * 1e3
+                table.rows.append(row)
                 costs.append(sample.seconds("ours"))
-        slope = exponent(sizes[: len(costs)], costs)
-        table.rows.append(Row(f"{name}: exponent", float("nan"), ratio=slope, goal=1.15))
-    return [table]
+                theirs.append(sample.seconds("fetched"))
+        slopes = {
+            "exponent": (exponent(sizes[: len(costs)], costs), 1.15),
+            "exponent of all fetched": (exponent(sizes[: len(theirs)], theirs), None),
+        }
+        for said, (slope, goal) in slopes.items():
+            table.rows.append(Row(f"{name}: {said}", float("nan"), ratio=slope, goal=goal))
+    return [table, _traced(tf, rounds, quick)]
+
+
+def _traced(tf, rounds, quick):
+    sizes = [140, 1_400] if quick else [140, 1_400, 14_000]
+    table = Table("How a trace block grows", [], floor="plain (ms)", ratio="of plain")
+    samples = {}
+    for size in sizes:
+        with opened(tf, functools.partial(deep, count=size)) as opened_session:
+            samples[size] = interleaved(traces(*opened_session), max(5, rounds // 6), warm_up=3)
+    for way in list(samples[sizes[0]].wall)[1:]:
+        for size, sample in samples.items():
+            ours, plain = sample.seconds(way) * 1e3, sample.seconds("plain") * 1e3
+            ratio = sample.ratio(way, "plain", cpu=True)
+            table.rows.append(Row(way, ours, f"{size:,} ops", floor=plain, ratio=ratio))
+        slope = exponent(sizes, [sample.seconds(way) for sample in samples.values()])
+        table.rows.append(Row(f"{way}: exponent", float("nan"), ratio=slope, goal=1.15))
+    return table
 
 
 def _rest(tf, quick):

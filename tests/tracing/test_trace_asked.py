@@ -2,12 +2,14 @@
 
 # ruff: noqa: PT012 - what raises is the whole block
 
+import contextlib
+import linecache
 import threading
 
 import pytest
 
 import tfdbg_cli
-from tfdbg_cli.tracing.errors import OutOfOrderError, TraceError
+from tfdbg_cli.tracing.errors import AbsentError, OutOfOrderError, TraceError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("greenlet")
@@ -446,3 +448,41 @@ def test_what_a_program_leaves_on_is_off_after_its_run(x):
         assert state() == before
         assert (x.clone().requires_grad_() * 2).requires_grad
         assert t.result.shape == x.shape
+
+
+def test_names_are_those_of_the_modules_as_they_are_now():
+    model = nn.Sequential(nn.ReLU(), nn.Sequential(nn.Tanh(), nn.Sigmoid()))
+    x = torch.randn(3)
+
+    def seen():
+        found = []
+        for name in ("0/relu", "1.0/tanh", "1.1/sigmoid", "1.0/sigmoid", "1.1/tanh", "2/tanh"):
+            with contextlib.suppress(AbsentError):
+                found.append((name, read(name)))
+        return [(name, value.tolist()) for name, value in found]
+
+    def read(name):
+        code = f"with tfdbg_cli.trace(model, x) as t:\n    value = t['{name}'].value\n"
+        file = f"<names {name}>"
+        linecache.cache[file] = (len(code), None, code.splitlines(True), file)
+        space = {"tfdbg_cli": tfdbg_cli, "model": model, "x": x}
+        exec(compile(code, file, "exec"), space)
+        return space["value"]
+
+    first, inner = x.relu(), model[1]
+    assert seen() == [
+        ("0/relu", first.tolist()),
+        ("1.0/tanh", first.tanh().tolist()),
+        ("1.1/sigmoid", first.tanh().sigmoid().tolist()),
+    ]
+    inner[0], inner[1] = inner[1], inner[0]
+    assert seen() == [
+        ("0/relu", first.tolist()),
+        ("1.0/sigmoid", first.sigmoid().tolist()),
+        ("1.1/tanh", first.sigmoid().tanh().tolist()),
+    ]
+    model.append(nn.Tanh())
+    assert [name for name, _ in seen()] == ["0/relu", "1.0/sigmoid", "1.1/tanh", "2/tanh"]
+    del model[2]
+    model[1] = nn.Sequential(nn.Tanh())
+    assert seen() == [("0/relu", first.tolist()), ("1.0/tanh", first.tanh().tolist())]

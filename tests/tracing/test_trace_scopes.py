@@ -5,6 +5,7 @@ import functools
 import gc
 import operator
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -518,3 +519,54 @@ def test_a_function_that_the_garbage_collector_does_not_show_is_found(model, mon
     made = make()
     assert [call(made), call(made), call(make())] == [11, 22, 11]
     assert not searches
+
+
+def test_after_a_block_its_run_goes_with_the_tracer(model):
+    def traced():
+        with tfdbg_cli.trace(model.sess, model.total, model.feed) as t:
+            value = t["h"].value
+        assert value is t["h"].value
+        return weakref.ref(t)
+
+    traced()
+    gc.collect()
+    gc.disable()
+    try:
+        assert traced()() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_a_block_that_is_applied_after_it_has_ended_has_the_variables_of_then(model, is_elsewhere):
+    def apply(tracer):
+        return tracer.every(1)
+
+    def traced():
+        seen = []
+        factor = 1
+        with tfdbg_cli.trace(model.sess, model.total, model.feed) as t:
+            seen.append(factor * float(t["total"].value))
+            factor += 1
+        factor = 10 * factor
+        _ = apply(t) if is_elsewhere else t.every(1)
+        model.sess.run(model.total, model.feed)
+        assert factor == 21
+        return seen
+
+    first, second = traced()
+    assert second == 20 * first
+
+
+def test_a_block_that_is_applied_after_its_function_has_what_it_had(model):
+    seen = []
+
+    def traced():
+        factor = 2
+        with tfdbg_cli.trace(model.sess, model.total, model.feed) as t:
+            seen.append(factor * float(t["total"].value))
+        return t
+
+    traced().every(1)
+    model.sess.run(model.total, model.feed)
+    assert seen[0] == seen[1]

@@ -229,3 +229,78 @@ def test_later_traces_of_the_same_run_make_nothing_anew(program, monkeypatch):
         assert loss == t.result[0]
         assert turn == 0 or made == [], made
         made.clear()
+
+
+@pytest.fixture
+def runtime_calls(monkeypatch):
+    """The calls of the runtime from now on, by the names of its functions."""
+    from tensorflow.python.client import pywrap_tf_session
+
+    found = []
+
+    def counting(name, original):
+        return lambda *args: found.append(name) or original(*args)
+
+    for name in ("TF_SessionRunCallable", "TF_SessionRun_wrapper"):
+        monkeypatch.setattr(
+            pywrap_tf_session, name, counting(name, getattr(pywrap_tf_session, name))
+        )
+    return found
+
+
+def test_what_is_read_takes_few_runs(program, runtime_calls):
+    found = []
+
+    def read():
+        with tfdbg_cli.trace(program.sess, [program.loss, program.step], program.feed) as t:
+            found.append(t["h:0"].value)
+
+    for _ in range(2):
+        read()
+    runtime_calls.clear()
+    read()
+    assert not np.array_equal(found[1], found[2])
+    # What it updates, the run, and what was asked of it: all made ready before.
+    assert len(runtime_calls) <= 3
+    assert not [name for name in runtime_calls if name == "TF_SessionRun_wrapper"]
+
+
+def test_a_tensor_is_the_same_whatever_else_is_read(program):
+    for name in ("y:0", "h:0", "mul:0", "loss:0"):
+        for _ in range(2):
+            with tfdbg_cli.trace(program.sess, program.loss, program.feed) as t:
+                alone = t[name].value
+            with tfdbg_cli.trace(program.sess, program.loss, program.feed) as t:
+                [datum] = t.dump.by_tensor(name) if t.result is not None else []
+            np.testing.assert_array_equal(alone, datum.get_tensor())
+
+
+def test_a_change_acts_in_each_run_with_its_own_values(program, runtime_calls):
+    counts = []
+    for value in (1.0, 2.0, 3.0):
+        before = program.sess.run(program.w)
+        runtime_calls.clear()
+        with tfdbg_cli.trace(program.sess, [program.loss, program.step], program.feed) as t:
+            t["h:0"].value = np.full((2, 2), value, np.float32)
+        counts.append(len(runtime_calls))
+        assert t.result[0] == 4 * value**2
+        # d loss / dw = x' @ (2 h * [y > 0])
+        mask = (X @ before > 0).astype(np.float32)
+        expected = before - np.float32(0.01) * (X.T @ (2 * np.float32(value) * mask))
+        np.testing.assert_allclose(program.sess.run(program.w), expected, rtol=1e-6)
+    assert counts[2] <= counts[0]
+
+
+def test_a_reference_variable_that_the_run_only_reads():
+    import tensorflow.compat.v1 as tf
+
+    with tf.Graph().as_default(), tf.Session() as sess:
+        w = tf.get_variable("w", initializer=[1.0, 2.0], use_resource=False)
+        total = tf.reduce_sum(w * 2.0, name="total")
+        sess.run(tf.global_variables_initializer())
+        for scale in (1.0, 3.0):
+            sess.run(w.assign([1.0 * scale, 2.0 * scale]))
+            with tfdbg_cli.trace(sess, total, {}) as t:
+                value = t["w:0"].value
+            np.testing.assert_array_equal(value, [scale, 2 * scale])
+            assert t.result == 6 * scale

@@ -107,14 +107,44 @@ def test_pytorch_writes_act(net, x, write, mode):
         assert torch.equal(t.result, net(x))
 
 
-def test_pytorch_writes_too_late_are_errors(net, x):
+@pytest.mark.parametrize("write", [write_through_version, write_through_data, write_through_numpy])
+def test_pytorch_writes_too_late_are_errors(net, x, write):
     with (
+        torch.no_grad(),
         pytest.raises(OutOfOrderError, match="written into the value of a/addmm:0"),
         tfdbg_cli.trace(net, x) as t,
     ):
         h = t["a/addmm"].value
         _ = t["add_1"].value
-        h.zero_()
+        write(h)
+
+
+def test_what_the_program_writes_is_not_the_blocks(net, x):
+    def program(x):
+        first = net.a(x)
+        first.detach().numpy()[:] = 1  # nobody is told of it
+        return first.relu() * 2
+
+    with tfdbg_cli.trace(program, x) as t:
+        h = t["a/addmm"].value
+        late = t["relu"].value
+        after = t["mul"].value
+    assert torch.equal(h, net.a(x))
+    assert late.eq(1).all()
+    assert t.result.eq(2).all()
+    assert after.eq(2).all()
+
+
+@pytest.mark.parametrize(("change", "most"), [(False, 1), (True, 4)])
+def test_big_values_are_copied_once_for_the_block(net, x, monkeypatch, change, most):
+    copies = []
+    clone = torch.Tensor.clone
+    monkeypatch.setattr(torch.Tensor, "clone", lambda t, **how: copies.append(t) or clone(t, **how))
+    with tfdbg_cli.trace(net, x) as t:
+        h = t["a/addmm"].value
+        if change:
+            t["a/addmm"].value = h * 2
+    assert len(copies) <= most
 
 
 def test_where_the_block_is_the_run_writes_act_before_the_next_op(net, x):

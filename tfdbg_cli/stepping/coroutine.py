@@ -39,7 +39,7 @@ class Coroutine:
     def __init__(self, function: Callable[[], Any]) -> None:
         self._library = _library()
         self._thread = threading.get_ident()
-        self._function = function
+        self._function: Callable[[], Any] | None = function
         self._resumer: Any = None
         self._context: contextvars.Context | None = None
         self._greenlet = self._library.greenlet(self._run)
@@ -111,9 +111,13 @@ class Coroutine:
         if not self.is_done:
             raise RuntimeError("The strand has paused while it was being closed.")
 
+    def forget(self) -> None:
+        """Let go of a function that never begins: it mostly refers to the strand."""
+        self._function, self._greenlet = None, self._library.greenlet()
+
     def _run(self) -> Any:
-        function = self._function
-        del self._function  # it mostly refers to the strand
+        function, self._function = self._function, None
+        assert function is not None
         return function()
 
     def _switch(self, switch: Callable[[Any], Any], value: Any) -> Any:

@@ -104,7 +104,7 @@ class Drive:
             raise self._order.passed(name, index)
         if not run.has(name):
             raise self._order.unknown(name)
-        return self._values.add(name, run.value(name))
+        return self._values.add(name, run.value(name), run.lent(name))
 
     def _go_on(self, name: str, index: int | None) -> None:
         run = self.run
@@ -135,7 +135,7 @@ class Drive:
         self.settle()
         was_there = self._put(name, value)
         if was_there:
-            self._values.add(name, self.run.value(name))
+            self._values.add(name, self.run.value(name), self.run.lent(name))
         elif self._order.maker(name) is None:
             self._assigned[name] = user_line()
 
@@ -400,6 +400,7 @@ class Drive:
     @property
     def step(self) -> Step | None:
         """The next step; ``None`` at the end."""
+        self.settle()
         return None if self.is_over else self.run.next
 
     def over(self, what: str) -> TraceError:

@@ -54,6 +54,21 @@ class Scope(ABC):
     def get(self, name: str) -> Any:
         """What a name means; ``None`` if nothing."""
 
+    def let_go(self, value: Any) -> None:
+        """The statements have been run, and nobody is going to run them again until `attach`.
+
+        Args:
+            value: that is bound anew before they are run again.
+        """
+
+    def attach(self, frame: FrameType | None, value: Any) -> None:
+        """The statements may be run again.
+
+        Args:
+            frame: where whoever wants that is.
+            value: one of the variables of the frame holds it.
+        """
+
 
 class NamespaceScope(Scope):
     """A module, or a class whose body is being run: the statements use its own dictionaries."""
@@ -105,6 +120,7 @@ class FunctionScope(Scope):
 
     def __init__(self, frame: FrameType, used: Collection[str]) -> None:
         self._frame: FrameType | None = frame
+        self._code = frame.f_code
         self._globals = frame.f_globals
         self._shared = _shared_cells(frame, used)
         self._cells = {
@@ -149,6 +165,23 @@ class FunctionScope(Scope):
         cell = self._cells.get(name)
         found = _UNBOUND if cell is None else _content(cell)
         return self._globals.get(name) if found is _UNBOUND else found
+
+    def let_go(self, value: Any) -> None:
+        # The frame has a variable that holds the value, and that the scope: nothing of it would go
+        # before the garbage is collected.
+        self._frame = None
+        for name, cell in self._cells.items():
+            if name not in self._shared and _content(cell) is value:
+                del cell.cell_contents
+        self._pulled = dict.fromkeys(self._cells, _UNBOUND)
+
+    def attach(self, frame: FrameType | None, value: Any) -> None:
+        while frame is not None and self._frame is None:
+            if frame.f_code is self._code:
+                if any(each is value for each in frame.f_locals.values()):
+                    self._frame = frame
+                _let_go(frame)
+            frame = frame.f_back
 
     def _is_running(self) -> bool:
         """Whether the frame is among those that are being run; it is let go once it isn't."""

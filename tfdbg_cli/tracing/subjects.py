@@ -152,7 +152,6 @@ class CallSubject(Subject):
             return self.asked
         module: Any = getattr(function, "__self__", function)
         is_module = self._engine.is_module(module)
-        known = set(self._engine.module_paths(module)) if is_module else None
         scopes = set()
         for key in self.asked:
             try:
@@ -162,7 +161,9 @@ class CallSubject(Subject):
             scope = scope_of_node(node)
             if scope is None:
                 return None
-            is_there = known is None or not known.isdisjoint(paths_of(scope))
+            is_there = not is_module or any(
+                self._engine.has_module(module, path) for path in paths_of(scope)
+            )
             if not is_there or hasattr(module, node):
                 return None
             scopes.add(scope)

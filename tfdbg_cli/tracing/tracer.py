@@ -163,6 +163,8 @@ class Tracer:
             raise TraceError(f"A block can't be applied to {times!r} runs.", "Try: t.every(100)")
         if self._applying is not None:
             return self._applying  # the block says it each time that it is applied
+        if self._block is not None and not self._is_in_block:
+            self._block.scope.attach(sys._getframe(1), self)
         made = Applied(self, times)
         self._applied.append(made)
         if self._block is not None:
@@ -234,6 +236,8 @@ class Tracer:
             raise
         finally:
             self._is_in_block = False
+            if not self._applied and self._only_applied is None:
+                self._block.scope.let_go(self)
         return True
 
     def _end_in_place(self, error: BaseException | None) -> bool:

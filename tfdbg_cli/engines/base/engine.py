@@ -134,8 +134,8 @@ class StepsCalls(Protocol):
     def is_module(self, thing: Any) -> bool:
         """Whether something is a module of the framework: a callable with named parts."""
 
-    def module_paths(self, module: Any) -> Iterable[str]:
-        """The names of a module's parts, its own (empty) included."""
+    def has_module(self, module: Any, path: str) -> bool:
+        """Whether a module has a part of this name; its own is empty."""
 
     def module_tensors(self, module: Any) -> Iterable[tuple[str, Any]]:
         """The tensors that a module holds, parameters and others, by their names."""

@@ -114,17 +114,28 @@ class SteppedRun(Stepper):
         """
         raise KeyError(tensor)
 
-    def mark(self, value: Any) -> Any:
+    def mark(self, value: Any, like: Any = None) -> Any:
         """What tells later whether a value that was given out was written to.
 
         Args:
             value: what `Stepper.value` or `gradient` has given.
+            like: what `lent` has given of it, which saves a copy: the mark is good for as long as
+                that is.
 
         Returns:
             ``None``: it can't be written to.
         """
-        is_writable = isinstance(value, np.ndarray) and value.flags.writeable
-        return value.copy() if is_writable else None
+        if not (isinstance(value, np.ndarray) and value.flags.writeable):
+            return None
+        return value.copy() if like is None else like
+
+    def lent(self, tensor_name: str) -> Any:
+        """What `Stepper.value` makes a copy of: the same elements until the run goes on.
+
+        Returns:
+            ``None``: it isn't at hand.
+        """
+        return None
 
     def is_written(self, value: Any, mark: Any) -> bool:
         """Whether a value was written to since `mark` was made of it."""

@@ -17,11 +17,6 @@ __all__ = ["PatchSet"]
 _MISSING: Any = object()
 
 
-class _Place(NamedTuple):
-    owner: int
-    name: str
-
-
 class _Patch:
     """One replacement, from when it is put in place until nothing of it is left.
 
@@ -31,6 +26,8 @@ class _Patch:
         before: what stood there; `_MISSING`: the owner had inherited it.
         is_on: whether nobody has taken it back yet.
     """
+
+    __slots__ = ("before", "is_on", "name", "owner", "value")
 
     def __init__(self, owner: Any, name: str, value: Any, before: Any) -> None:
         self.owner, self.name, self.value, self.before = owner, name, value, before
@@ -67,21 +64,24 @@ class _Made(NamedTuple):
 
 # What lies on top of each other, the lowest first: of two patches of ours the lower one may be
 # taken back first, and is gone when the upper one is.
-_stacks: dict[_Place, list[_Patch]] = {}
+_stacks: dict[tuple[int, str], list[_Patch]] = {}
 _lock = threading.RLock()
 
 
 def _put(patch: _Patch) -> None:
     with _lock:
         setattr(patch.owner, patch.name, patch.value)
-        _stacks.setdefault(_Place(id(patch.owner), patch.name), []).append(patch)
+        _stacks.setdefault((id(patch.owner), patch.name), []).append(patch)
 
 
 def _take_back(patch: _Patch) -> None:
     with _lock:
         patch.is_on = False
-        place = _Place(id(patch.owner), patch.name)
+        place = id(patch.owner), patch.name
         stack = _stacks.get(place, [])
+        if len(stack) == 1 and stack[0] is patch and patch.restore():  # nearly always
+            del _stacks[place]
+            return
         while stack and not stack[-1].is_on and stack[-1].restore():
             stack.pop()
         if not any(each.before is patch.value for each in stack) and patch in stack:
@@ -139,6 +139,26 @@ class _Redirection:
 
 # By the ids of their codes, which live as long as they.
 _redirections: dict[int, _Redirection] = {}
+
+
+class _WayBack:
+    """Takes one replacement back, once.
+
+    Args:
+        undo: does it.
+        ways: that are still to be gone; this one is going to be among them.
+    """
+
+    __slots__ = ("_undo", "_ways")
+
+    def __init__(self, undo: Callable[[], None], ways: list[Callable[[], None]]) -> None:
+        self._undo = undo
+        self._ways = ways
+
+    def __call__(self) -> None:
+        if self in self._ways:
+            self._ways.remove(self)
+            self._undo()
 
 
 class PatchSet:
@@ -242,13 +262,9 @@ class PatchSet:
         self._undo_from(0)
 
     def _add(self, undo: Callable[[], None]) -> Callable[[], None]:
-        def once() -> None:
-            if once in self._undo:
-                self._undo.remove(once)
-                undo()
-
-        self._undo.append(once)
-        return once
+        way = _WayBack(undo, self._undo)
+        self._undo.append(way)
+        return way
 
     def _undo_from(self, count: int) -> None:
         try:

@@ -68,8 +68,13 @@ class TorchEngine(OneProgramEngine["TorchProgram"], StepsCalls):
         torch = sys.modules.get("torch")
         return torch is not None and isinstance(thing, torch.nn.Module)
 
-    def module_paths(self, module: Any) -> Iterable[str]:
-        return (name for name, _ in module.named_modules())
+    def has_module(self, module: Any, path: str) -> bool:
+        try:
+            return module.get_submodule(path) is not None
+        except AttributeError:
+            return False
+        except RuntimeError:  # a ScriptModule
+            return any(name == path for name, _ in module.named_modules())
 
     def module_tensors(self, module: Any) -> Iterable[tuple[str, Any]]:
         """Its parameters and buffers."""

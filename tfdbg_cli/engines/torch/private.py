@@ -512,8 +512,13 @@ def sequence_of(node: Any) -> int:
 @contextlib.contextmanager
 def unobserved() -> Iterator[None]:
     """What is done inside is seen by no mode, no subclass and no autograd."""
-    with quiet(), torch.no_grad(), undispatched():
-        yield
+    with quiet(), undispatched():
+        before = torch.is_grad_enabled()
+        try:
+            torch._C._set_grad_enabled(False)  # half the price of ``torch.no_grad``
+            yield
+        finally:
+            torch._C._set_grad_enabled(before)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -90,17 +91,20 @@ class Prepared:
                 self._calls[url] = prepared_call(session, options)
         return self._calls[url]
 
-    def read_ahead(self, session: Any) -> list[Any]:
+    def read_ahead(
+        self, session: Any, known: Mapping[Any, Any] = MappingProxyType({})
+    ) -> list[Any]:
         """The values of the variables as they are now, in memory of their own.
 
         Args:
             session: in this process.
+            known: variables that were read just now, as the operations that hold them.
 
         Raises:
             Exception: one has no value, or the session is closed.
         """
-        if not self._ahead:
-            return []
+        if all(tensor.op in known for tensor in self._ahead):  # mostly there is none
+            return [np.array(known[tensor.op]) for tensor in self._ahead]
         if self._reading is None:
             names = [tensor.name for tensor in self._ahead]
             with guard.bypass():

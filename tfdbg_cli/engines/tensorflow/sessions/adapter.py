@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 from tensorflow.core.protobuf import config_pb2
@@ -116,6 +117,7 @@ class TensorFlowAdapter(SessionAdapter):
         run_metadata: Any,
         watch: Watch,
         unwanted: Callable[[str, int], bool] | None = None,
+        known: Mapping[Any, Any] = MappingProxyType({}),
     ) -> Capture:
         """As `debug_run`, through a given ``run`` of the session.
 
@@ -123,11 +125,12 @@ class TensorFlowAdapter(SessionAdapter):
             run: ``Session.run``, or what stands for it.
             fetches, feed_dict, options, run_metadata, watch: as for `debug_run`.
             unwanted: says of a node's output that it needn't be kept; ``None``: all are.
+            known: variables that were read just now -> their values.
         """
         is_native = bool(watch.debug_urls) or watch.debug_ops != ("DebugIdentity",)
         unplanned: Exception | None = None
         try:
-            plan, before = self._plan(fetches, feed_dict, watch, unwanted, not is_native)
+            plan, before = self._plan(fetches, feed_dict, watch, unwanted, not is_native, known)
         except Exception as raised:
             pass_on(raised)
             unplanned = raised
@@ -387,11 +390,12 @@ class TensorFlowAdapter(SessionAdapter):
         watch: Watch,
         unwanted: Callable[[str, int], bool] | None,
         may_read: bool,
+        known: Mapping[Any, Any] = MappingProxyType({}),
     ) -> tuple[CapturePlan, list[Any]]:
         """How to debug a run, and the variables that were read before it.
 
         Args:
-            fetches, feed_dict, watch, unwanted: as for `debug_with`.
+            fetches, feed_dict, watch, unwanted, known: as for `debug_with`.
             may_read: whether variables may be read before it.
         """
         graph, plans = self.session.graph, self._plans
@@ -408,7 +412,7 @@ class TensorFlowAdapter(SessionAdapter):
 
         made = plan(may_read and is_here and not plans.is_shared)
         try:
-            return made, made.prepared.read_ahead(self._real) if may_read else []
+            return made, made.prepared.read_ahead(self._real, known) if may_read else []
         except Exception as unread:  # one has no value yet, or the session is closed
             pass_on(unread)
         watched = plan(False)

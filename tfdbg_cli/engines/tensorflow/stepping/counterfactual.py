@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tensorflow.python.client import session as tf_session
-
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.tensorflow.private import config_of, functions_of
@@ -22,12 +22,22 @@ from tfdbg_cli.engines.tensorflow.stepping.region import (
     Region,
     beyond_recall,
     find_missing,
+    find_one,
     find_region,
 )
 from tfdbg_cli.engines.tensorflow.stepping.scratch import Result, Scratch
 from tfdbg_cli.engines.tensorflow.stepping.variables import VariableDoors
 
 __all__ = ["Counterfactual", "Counterfactuals"]
+
+# What is kept with a layout.
+_PROSPECTS = "prospects"
+_COMPLETION = "completion"
+_ALONE = "alone"
+_CHANGED = "changed"
+# Each has a session of its own; who asks for more of them gets all tensors.
+_MOST_ALONE = 4
+_MOST_CHANGED = 4
 
 
 class Counterfactual(NamedTuple):
@@ -76,7 +86,6 @@ class Counterfactuals:
     Attributes:
         layout: as above.
         capture: the run itself; its dump has a part of the tensors only.
-        doors: to the variables that the run uses.
         initial: variable -> its value before the run, for those that it may write.
         stuck: the variables that it writes and that can't be set to something else.
         failed_at: the step that has failed; the number of steps where none has.
@@ -89,22 +98,21 @@ class Counterfactuals:
         arguments: tuple[Any, Any, Any, Any],
     ) -> None:
         self._adapter, self.layout = adapter, layout
-        self._calls = FUNCTIONAL | functions_of(adapter.framework_graph).keys()
+        known = layout.known.get(_PROSPECTS)
+        if known is None:
+            known = layout.known[_PROSPECTS] = Prospects(layout, adapter.framework_graph)
+        self._prospects: Prospects = known
+        self.stuck = known.stuck
         run = guard.runner(adapter.session)
-        known = [state for state in layout.users if state.type in VARIABLES]
-        # A class of the program's may do more in its `run`: that is for the run alone.
-        own_run = functools.partial(tf_session.BaseSession.run, adapter.session)
-        self.doors = VariableDoors(known, own_run)
-        self.stuck = frozenset(_stuck(layout, self.doors))
-        self._lost = beyond_recall(layout, self.stuck)
         with guard.bypass():
-            self.initial = self.doors.read(layout.variables)
+            self.initial = self.read(layout.variables)
             self.capture: Capture = adapter.debug_with(
-                run, *arguments, Watch(), unwanted=self._is_unwanted
+                run, *arguments, Watch(), unwanted=self._is_unwanted, known=self.initial
             )
         assert self.capture.dump is not None
-        self._recorded = RunRecord(layout, self.capture.dump.data())
         self._is_complete = False
+        # Tensors that were computed without all others.
+        self._alone: dict[str, RunRecord | None] = {}
         error = self.capture.error
         self.failed_at = len(layout.units)
         if error is not None and self.capture.late is None:
@@ -117,23 +125,39 @@ class Counterfactuals:
             return False
         # What is read of a variable now may be another value later.
         is_read = bool(unit.reads) and not self._uses_inside(unit)
-        return unit.index not in self._lost and not is_read
+        return unit.index not in self._prospects.lost and not is_read
 
     def _uses_inside(self, unit: Unit) -> bool:
         """Whether a loop or a function reads variables in its body."""
-        return bool(unit.reads) and (len(unit.ops) > 1 or unit.step.op_type in self._calls)
+        return bool(unit.reads) and unit.index in self._prospects.reading_inside
+
+    @functools.cached_property
+    def _recorded(self) -> RunRecord:
+        assert self.capture.dump is not None
+        return RunRecord(self.layout, self.capture.dump.data())
+
+    def read(self, variables: Iterable[Any]) -> dict[Any, Any]:
+        """The values of variables of the session, in memory of their own; of those that have one.
+
+        To be called where `guard.bypass` holds.
+        """
+        return self._prospects.doors.read(self._adapter.session, variables)
+
+    def write(self, values: Mapping[Any, Any]) -> None:
+        """Set variables of the session; see `read`.
+
+        Raises:
+            OpError: the session can't; e.g. it is closed.
+        """
+        self._prospects.doors.write(self._adapter.session, values)
 
     def settle(self) -> None:
         """Get ready for the program to go on: variables will have other values then."""
-        used = {
-            variable
-            for unit in self.layout.units
-            if self._uses_inside(unit)
-            for variable in unit.reads
-        }
+        inside = self._prospects.reading_inside
+        used = {variable for index in inside for variable in self.layout.units[index].reads}
         if not self._is_complete and used - self.initial.keys():
             with guard.bypass():
-                self.initial |= self.doors.read(used - self.initial.keys())
+                self.initial |= self.read(used - self.initial.keys())
 
     @property
     def has_failed(self) -> bool:
@@ -149,8 +173,12 @@ class Counterfactuals:
         return self._recorded
 
     def record_of(self, tensor_name: str) -> RunRecord:
-        """The record, complete unless the real run has a tensor: then that is all of it."""
-        return self._recorded if self._recorded.place(tensor_name) is not None else self.record
+        """A record that has a tensor, if there is one: not more is computed than it takes."""
+        if self._is_complete or self._recorded.place(tensor_name) is not None:
+            return self._recorded
+        if tensor_name not in self._alone:
+            self._alone[tensor_name] = self._compute_alone(tensor_name)
+        return self._alone[tensor_name] or self.record
 
     def _complete(self) -> None:
         assert self.capture.dump is not None
@@ -169,21 +197,42 @@ class Counterfactuals:
     def _missing(self) -> tuple[Result, Region]:
         """What of the run was not recorded, computed, and where it belongs."""
         session, graph = self._adapter.session, self._adapter.framework_graph
-        known, names = self.layout.completion, frozenset(self._recorded.names)
+        known, names = self.layout.known.get(_COMPLETION), frozenset(self._recorded.names)
         if known is None or known.names != names or self.has_failed:
-            region = find_missing(self.layout, self._recorded, self._lost)
+            region = find_missing(self.layout, self._recorded, self._prospects.lost)
             scratch = None if self.has_failed else self._scratch(Change(), region)
             if scratch is None or not scratch.lasts:
                 return self._compute(Change(), region, self.failed_at)[0], region
-            known = self.layout.completion = Completion(names, region, scratch)
+            known = self.layout.known[_COMPLETION] = Completion(names, region, scratch)
         initial = self._initial(known.region)
         result = known.scratch.again(
-            self._recorded, initial, graph, config_of(session), type(self._adapter)
+            self._recorded, initial, Change(), graph, config_of(session), type(self._adapter)
         )
         if result.error is not None:
-            self.layout.completion = None
+            del self.layout.known[_COMPLETION]
             result = self._compute(Change(), known.region, self.failed_at)[0]
         return result, known.region
+
+    def _compute_alone(self, tensor_name: str) -> RunRecord | None:
+        """One tensor that the run hasn't recorded, if it takes nothing but plain operations."""
+        if self.has_failed:
+            return None
+        known = self.layout.known.setdefault(_ALONE, {})
+        if tensor_name not in known and len(known) < _MOST_ALONE:
+            known[tensor_name] = self._prospects.alone(tensor_name, self._recorded, self._scratch)
+        scratch: Scratch | None = known.get(tensor_name)
+        if scratch is None:
+            return None
+        session, graph = self._adapter.session, self._adapter.framework_graph
+        try:
+            value = scratch.value(tensor_name, self._recorded, graph, config_of(session))
+        except Exception as error:  # it will be said of the complete record
+            pass_on(error)
+            known[tensor_name] = None
+            return None
+        tensor = self.layout.tensors[tensor_name]
+        datum = Datum(tensor.op.name, tensor.value_index, lambda: value)
+        return RunRecord(self.layout, [datum])
 
     # What would have been.
 
@@ -195,7 +244,7 @@ class Counterfactuals:
         """
         region = find_region(self.layout, self.record, change, self.stuck, self.has_failed)
         for variable in region.variables:
-            if not self.doors.can_read(variable):
+            if not self._prospects.doors.can_read(variable):
                 raise UserError(
                     f"For this the variable {variable.name} would have to be read, for which the "
                     "graph has no operation."
@@ -233,10 +282,27 @@ class Counterfactuals:
         return result._replace(error=error), end
 
     def _execute(self, change: Change, region: Region) -> Result:
+        session, graph, kind = (
+            self._adapter.session,
+            self._adapter.framework_graph,
+            type(self._adapter),
+        )
+        key = region, change.kind
+        known: dict[Any, Scratch] = self.layout.known.setdefault(_CHANGED, {})
         with guard.bypass():
-            scratch = self._scratch(change, region)
-            graph, kind = self._adapter.framework_graph, type(self._adapter)
-            return scratch.run(graph, config_of(self._adapter.session), kind)
+            scratch = known.pop(key, None)
+            if scratch is None:
+                scratch = self._scratch(change, region)
+                if self.has_failed or not scratch.lasts:
+                    return scratch.run(graph, config_of(session), kind)
+            result = scratch.again(
+                self._recorded, self._initial(region), change, graph, config_of(session), kind
+            )
+            if result.error is None:
+                known[key] = scratch
+                if len(known) > _MOST_CHANGED:
+                    del known[next(iter(known))]
+            return result
 
     def _scratch(self, change: Change, region: Region) -> Scratch:
         return Scratch(
@@ -252,13 +318,13 @@ class Counterfactuals:
         """What the variables of a region were before the run."""
         others = region.variables - set(self.layout.variables) - self.initial.keys()
         with guard.bypass():
-            return self.initial | self.doors.read(others)
+            return self.initial | self.read(others)
 
     def _place(self, error: BaseException, record: RunRecord, candidates: Any) -> int:
         """The step that has failed."""
         described = self._adapter.describe_error(error)
         name = described.op_name if described is not None else ""
-        places = {op.name: unit.index for op, unit in self.layout.unit_of.items()}
+        places = self.layout.places
         while name and name not in places:
             name = name.rpartition("/")[0]
         if name:
@@ -293,6 +359,62 @@ class Counterfactuals:
             ):
                 values[variable] = world.variables[variable]
         return values
+
+
+class Prospects:
+    """What is known of the runs of a layout before they are made.
+
+    Args:
+        layout: the steps of the run.
+        graph: of the session.
+
+    Attributes:
+        doors: to the variables that the run uses.
+        stuck, lost: as in `Counterfactuals` and `beyond_recall`.
+        reading_inside: the units of loops and functions that read variables in their bodies.
+    """
+
+    def __init__(self, layout: UnitLayout, graph: Any) -> None:
+        self._layout = layout
+        self._calls = FUNCTIONAL | functions_of(graph).keys()
+        self.doors = VariableDoors(state for state in layout.users if state.type in VARIABLES)
+        self.stuck = frozenset(_stuck(layout, self.doors))
+        self.lost = beyond_recall(layout, self.stuck)
+        self.reading_inside = frozenset(
+            unit.index
+            for unit in layout.units
+            if unit.reads and (len(unit.ops) > 1 or self._calls_function(unit))
+        )
+
+    def _calls_function(self, unit: Unit) -> bool:
+        return unit.step.op_type in self._calls
+
+    def alone(
+        self, tensor_name: str, record: RunRecord, make: Callable[[Change, Region], Scratch]
+    ) -> Scratch | None:
+        """What computes a tensor of plain operations; ``None``: it takes others, too."""
+        layout = self._layout
+        tensor = layout.tensors.get(tensor_name)
+        unit = layout.unit_of.get(tensor.op) if tensor is not None else None
+        if tensor is None or unit is None or unit.index in self.lost:
+            return None
+        if not layout.certain(tensor.op, tensor.value_index):
+            return None
+        try:
+            region = find_one(layout, record, unit)
+            is_plain = not (region.gated or region.variables) and all(
+                self._is_plain(layout.units[index]) for index in region.included
+            )
+            return make(Change(), region) if is_plain else None
+        except UserError:
+            return None
+
+    def _is_plain(self, unit: Unit) -> bool:
+        state = unit.reads or unit.writes or unit.shares or unit.keeps or unit.draws
+        if state or len(unit.ops) != 1 or self._calls_function(unit):
+            return False
+        op = unit.ops[0]
+        return all(self._layout.certain(op, slot) for slot in range(len(op.outputs)))
 
 
 def _stuck(layout: UnitLayout, doors: VariableDoors) -> Iterator[Any]:

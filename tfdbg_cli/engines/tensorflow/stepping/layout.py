@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +64,7 @@ class UnitLayout:
         tensors: name -> tensor, of all that the run makes or is fed.
         readers: ``(operation, slot)`` -> the indices of the units that it goes into.
         users: variable or state of the run -> the indices of the units that work on it.
+        places: the name of an operation -> the index of its unit.
     """
 
     def __init__(
@@ -96,16 +98,17 @@ class UnitLayout:
             if edge[1] >= 0 and edge not in fed:
                 for variable in buffers.variables(edge):
                     self.ends.setdefault(variable, set()).add(self.unit_of[edge[0]].index)
-        #: What computes what the runs don't record, once it was needed.
-        self.completion: Any = None
+        self.places = {op.name: unit.index for unit in units for op in unit.ops}
+        #: What whoever makes such runs has found out about them, by its name.
+        self.known: dict[str, Any] = {}
         self._writers: dict[int, int] | None = None
         self._before: list[int] = []
 
-    @property
-    def variables(self) -> list[Any]:
+    @functools.cached_property
+    def variables(self) -> Sequence[Any]:
         """The variables that the run may write, in the order of the graph."""
         found = {variable for unit in self.units for variable in unit.writes}
-        return sorted(found, key=serial_of)
+        return tuple(sorted(found, key=serial_of))
 
     def writers(self, variable: Any) -> list[int]:
         """The indices of the units that may write a variable."""

@@ -31,7 +31,7 @@ class RunRecord:
         self.fed: list[Datum] = []
         self._last: dict[str, tuple[int, Datum]] = {}
         fed = {(op.name, slot) for op, slot in layout.fed}
-        places = {op.name: unit.index for op, unit in layout.unit_of.items()}
+        places = layout.places
         for datum in data:
             if (datum.node_name, datum.output_slot) in fed:
                 self.fed.append(datum)

@@ -11,7 +11,7 @@ from tfdbg_cli.engines.tensorflow.stepping.effects import VARIABLES
 from tfdbg_cli.engines.tensorflow.stepping.layout import Unit, UnitLayout
 from tfdbg_cli.engines.tensorflow.stepping.record import RunRecord
 
-__all__ = ["Change", "Region", "beyond_recall", "find_missing", "find_region"]
+__all__ = ["Change", "Region", "beyond_recall", "find_missing", "find_one", "find_region"]
 
 # Constants up to this many elements are computed where they are needed; larger ones are fed.
 _SMALL = 1024
@@ -36,6 +36,12 @@ class Change:
 
     def __bool__(self) -> bool:
         return bool(self.values or self.restored)
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What makes it as another change, but for the values."""
+        others = (self.until, self.undone, self.restored)
+        return frozenset(self.values), *(frozenset(each.items()) for each in others)
 
     def seen(self, edge: tuple[Any, int], unit: int) -> bool:
         """Whether a unit sees another value of a tensor than the computed one."""
@@ -189,6 +195,7 @@ class _Search:
                     continue
                 self._check(unit)
             self.included.add(unit.index)
+            self.variables.update(op for op in unit.ops if op.type in VARIABLES)
             waiting += self._needs(unit)
         return Region(
             frozenset(self.changed),
@@ -299,6 +306,22 @@ def beyond_recall(layout: UnitLayout, stuck: frozenset[Any]) -> frozenset[int]:
                 tied |= unit.shares
         if len(found) == before:
             return frozenset(found)
+
+
+def find_one(layout: UnitLayout, record: RunRecord, unit: Unit) -> Region:
+    """What it takes to compute what one unit makes, which is not recorded.
+
+    Args:
+        layout: the units of the run.
+        record: what is recorded.
+        unit: it can be computed a second time.
+
+    Raises:
+        UserError: something would have to be executed again that can't be.
+    """
+    search = _Search(layout, record, Change(), frozenset(), False)
+    search.changed.add(unit.index)
+    return search.collected()
 
 
 def find_missing(layout: UnitLayout, record: RunRecord, lost: frozenset[int]) -> Region:

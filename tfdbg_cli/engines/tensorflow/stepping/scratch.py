@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,8 @@ from tensorflow.core.protobuf import config_pb2
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.engines.base import Capture, Watch
-from tfdbg_cli.engines.tensorflow.private import functions_of, is_reference
+from tfdbg_cli.engines.tensorflow.capture.values import apart, plain
+from tfdbg_cli.engines.tensorflow.private import functions_of, is_reference, prepared_call
 from tfdbg_cli.engines.tensorflow.sessions import guard
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
 from tfdbg_cli.engines.tensorflow.stepping.effects import PRINTS
@@ -48,6 +49,16 @@ class Result(NamedTuple):
     data: Sequence[Datum]
     variables: Mapping[Any, Any]
     error: BaseException | None
+
+
+class Given(NamedTuple):
+    """An override.
+
+    Attributes:
+        edge: ``(operation, slot)`` of the tensor.
+    """
+
+    edge: tuple[Any, int]
 
 
 class Scratch:
@@ -82,9 +93,10 @@ class Scratch:
             self._scope += "_"
         self._graph = graph_pb2.GraphDef()
         self._feeds: dict[str, Any] = {}
-        #: Fed tensor -> what has its value: a tensor of the run, or a variable.
+        #: Fed tensor -> what has its value: a tensor of the run, a variable, or an override.
         self._sources: dict[str, Any] = {}
         self._adapter: Any = None
+        self._direct: tuple[Any, Callable[..., Any], int] | None = None
         self._ends: list[str] = []
         self._lock = threading.Lock()
         self._given: dict[tuple[Any, ...], str] = {}
@@ -181,7 +193,7 @@ class Scratch:
             op, slot = edge
             tensor = op.outputs[slot]
             name = self._placeholder(tensor.dtype.base_dtype, value, tensor.shape)
-            self._sources[name] = tensor
+            self._sources[name] = Given(edge) if is_override else tensor
             if not self._layout.certain(op, slot):
                 name = self._gate(edge, name, is_override)
             self._given[key] = name
@@ -312,22 +324,32 @@ class Scratch:
         )
 
     def again(
-        self, record: RunRecord, initial: Mapping[Any, Any], graph: Any, config: Any, adapt: Any
+        self,
+        record: RunRecord,
+        initial: Mapping[Any, Any],
+        change: Change,
+        graph: Any,
+        config: Any,
+        adapt: Any,
     ) -> Result:
         """The same for another run of the same steps, in a session that is kept; see `run`.
 
         Args:
             record, initial: of that run.
+            change: of its kind, with values of that run.
             graph, config, adapt: as `run` takes them; for the first time.
 
         Returns:
-            What came of it, without the variables.
+            What came of it; variables are looked at only where there is a change.
 
         Raises:
             UserError: of that run not the same is known.
         """
-        values = {}
+        values: dict[str, Any] = {}
         for name, source in self._sources.items():
+            if isinstance(source, Given):
+                values[name] = change.values[source.edge]
+                continue
             is_tensor = hasattr(source, "value_index")
             values[name] = record.array(source) if is_tensor else initial.get(source)
             if values[name] is None:
@@ -340,8 +362,39 @@ class Scratch:
             if starts:
                 self._adapter.session.run(list(self._setters), starts)
             capture: Capture = self._adapter.debug_run(self._ends, values, None, None, Watch())
+            is_changed = bool(change or change.undone)
+            variables = dict(self._read(self._adapter.session)) if is_changed else {}
         assert capture.dump is not None
-        return Result(capture.dump.data(), {}, capture.error)
+        return Result(capture.dump.data(), variables, capture.error)
+
+    def value(self, tensor_name: str, record: RunRecord, graph: Any, config: Any) -> Any:
+        """One tensor of a region of plain operations, for another run of the same steps.
+
+        All of the region is fetched, so that nothing in it is computed in another way.
+
+        Args:
+            tensor_name: of it.
+            record: of that run.
+            graph, config: as `run` takes them; for the first time.
+
+        Raises:
+            UserError: of that run not the same is known.
+            Exception: what TensorFlow raises.
+        """
+        values = [record.array(source) for source in self._sources.values()]
+        if any(value is None for value in values):
+            raise UserError(f"What {tensor_name} is made of was not recorded.")
+        with self._lock, guard.bypass():
+            if self._direct is None:
+                session = self._session(graph, config)
+                fetches = [tensor.name for op in self._ops for tensor in op.outputs]
+                options = config_pb2.CallableOptions(feed=self._sources, fetch=fetches)
+                call = prepared_call(session, options)
+                if call is None:
+                    raise UserError("This TensorFlow has no callables.")
+                self._direct = session, call, fetches.index(tensor_name)
+            session, call, place = self._direct
+            return apart(plain(call(session, map(np.asarray, values))[place]))
 
     def _targets(self) -> Iterator[str]:
         """What is to be run by name; what a loop is made of runs with what leaves the loop.
@@ -366,6 +419,10 @@ class Scratch:
                 yield op.outputs[slot].name
 
     def _read(self, session: Any) -> Iterator[tuple[Any, Any]]:
+        values, error = attempt(lambda: session.run(list(self._getters.values())))
+        if error is None:
+            yield from zip(self._getters, map(np.array, values), strict=True)
+            return
         for variable, getter in self._getters.items():
             value, error = attempt(functools.partial(session.run, getter))
             if error is None:  # else it never got a value

@@ -37,8 +37,8 @@ class SessionVariables:
         if not self._withheld and not self._is_shared:
             held = [each for each in worlds.initial if each not in worlds.stuck]
             with guard.bypass():
-                self._withheld = worlds.doors.read(held)
-                worlds.doors.write({each: worlds.initial[each] for each in self._withheld})
+                self._withheld = worlds.read(held)
+                worlds.write({each: worlds.initial[each] for each in self._withheld})
         return [each for each in worlds.layout.variables if each not in self._withheld]
 
     def write(self, values: Mapping[Any, Any]) -> Sequence[Any]:
@@ -54,8 +54,8 @@ class SessionVariables:
         if not values:
             return []
         with guard.bypass():
-            self._overwritten = self._worlds.doors.read(values)
-            self._worlds.doors.write(values)
+            self._overwritten = self._worlds.read(values)
+            self._worlds.write(values)
         initial, now = self._worlds.initial, self._overwritten
         return [each for each in self._withheld if not _is_same(initial[each], now.get(each))]
 
@@ -64,12 +64,12 @@ class SessionVariables:
         if variable in self._withheld:
             return self._withheld[variable]
         with guard.bypass():
-            return self._worlds.doors.read([variable]).get(variable)
+            return self._worlds.read([variable]).get(variable)
 
     def take_back(self) -> None:
         """Undo `write`; nothing is withheld any more."""
         with guard.bypass():
-            self._worlds.doors.write(self._overwritten)
+            self._worlds.write(self._overwritten)
         self._overwritten, self._withheld = {}, {}
 
 

@@ -98,10 +98,15 @@ class TensorFlowStepper(GraphStepper):
         self._dump: tuple[int, MemoryDump] | None = None
         self._capture: Capture | None = None
         self._variables = SessionVariables(worlds, bool(adapter.session.sess_str))
-        failed = None
-        if worlds.has_failed:
-            failed = self.steps[worlds.failed_at].node
-        self.caveats = tuple(caveats_of(layout, sorted(worlds.stuck, key=_name), failed))
+        self._said: list[str] = []
+
+    @property
+    def caveats(self) -> Sequence[str]:  # type: ignore[override]
+        """What can't be overridden or done again, a sentence each."""
+        worlds = self._worlds
+        failed = self.steps[worlds.failed_at].node if worlds.has_failed else None
+        stuck = sorted(worlds.stuck, key=_name)
+        return [*caveats_of(self._layout, stuck, failed), *self._said]
 
     # Going on and going back.
 
@@ -197,6 +202,10 @@ class TensorFlowStepper(GraphStepper):
     def value(self, tensor_name: str) -> Any:
         """A copy of the value of a tensor; of one inside a loop, that of its last iteration."""
         return nobody_elses(self._get(tensor_name))
+
+    def lent(self, tensor_name: str) -> Any:
+        value = self._get(tensor_name)
+        return value if isinstance(value, np.ndarray) else None
 
     def _get(self, tensor_name: str) -> Any:
         """The value of a tensor, whoever holds it."""
@@ -401,7 +410,7 @@ class TensorFlowStepper(GraphStepper):
         self.check_open()
         left = self._variables.withhold()
         if left:
-            self.caveats = (*self.caveats, updated_already(left))
+            self._said.append(updated_already(left))
 
     def _settle(self) -> tuple[BaseException | None, int]:
         """Let the session have what the overrides have led to; how that ended, and where."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.client import session as tf_session
 
-from tfdbg_cli.engines.tensorflow.private import is_reference, serial_of
+from tfdbg_cli.engines.tensorflow.capture.values import plain
+from tfdbg_cli.engines.tensorflow.private import is_reference, prepared_call, serial_of
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
 
 __all__ = ["VariableDoors"]
 
-_Run = Callable[..., Any]
+# A class of the program's may do more in its `run`: that is for runs of the program's alone.
+_run = tf_session.BaseSession.run
 
 _READS = "ReadVariableOp"
 _WRITES = frozenset({"Assign", "AssignVariableOp"})
@@ -24,12 +28,12 @@ class VariableDoors:
 
     Args:
         variables: the operations that hold them.
-        run: ``Session.run``, past the debugger.
     """
 
-    def __init__(self, variables: Iterable[Any], run: _Run) -> None:
-        self._run = run
+    def __init__(self, variables: Iterable[Any]) -> None:
         self._getters: dict[Any, Any] = {}
+        # What reads some of them at once, by the names of the tensors.
+        self._calls: dict[tuple[str, ...], Callable[..., Any] | None] = {}
         #: Variable -> the operation that assigns, and the tensor that it assigns.
         self._setters: dict[Any, tuple[Any, Any]] = {}
         for variable in variables:
@@ -60,23 +64,33 @@ class VariableDoors:
         """Whether the graph has an operation that sets a variable to any value."""
         return variable in self._setters
 
-    def read(self, variables: Iterable[Any]) -> dict[Any, Any]:
+    def read(self, session: Any, variables: Iterable[Any]) -> dict[Any, Any]:
         """The values of variables, in memory of their own; of those that have one."""
         known = [each for each in variables if each in self._getters]
         if not known:
             return {}
         getters = [self._getters[each] for each in known]
-        values, error = attempt(lambda: self._run(getters))
+        values, error = attempt(lambda: self._read(session, getters))
         if error is None:
-            return {each: np.array(value) for each, value in zip(known, values, strict=True)}
+            # What is given may be the memory that updates write to.
+            return {each: np.array(plain(value)) for each, value in zip(known, values, strict=True)}
         found = {}
         for variable, getter in zip(known, getters, strict=True):
-            value, error = attempt(functools.partial(self._run, getter))
+            value, error = attempt(functools.partial(_run, session, getter))
             if error is None:  # else it is uninitialized
                 found[variable] = np.array(value)
         return found
 
-    def write(self, values: Mapping[Any, Any]) -> None:
+    def _read(self, session: Any, getters: Sequence[Any]) -> Any:
+        if session.sess_str:  # on a server
+            return _run(session, getters)
+        names = tuple(getter.name for getter in getters)
+        if names not in self._calls:
+            self._calls[names] = prepared_call(session, config_pb2.CallableOptions(fetch=names))
+        call = self._calls[names]
+        return call(session, ()) if call is not None else _run(session, getters)
+
+    def write(self, session: Any, values: Mapping[Any, Any]) -> None:
         """Set variables.
 
         Raises:
@@ -92,4 +106,4 @@ class VariableDoors:
                 if given.ref() not in feeds:
                     feeds[given.ref()] = waiting.pop(variable)
                     setters.append(setter)
-            self._run(setters, {given.deref(): value for given, value in feeds.items()})
+            _run(session, setters, {given.deref(): value for given, value in feeds.items()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -29,6 +29,13 @@ __all__ = ["PROCESS_PATCHES", "ProcessPatches"]
 _DEFAULTS = {field.name: field.default for field in TRAITS.settings}
 
 
+class Notes(Protocol):
+    """Something that is to be said of a run."""
+
+    def note(self, text: str) -> None:
+        """Say it."""
+
+
 class ProcessPatches:
     """How the program runs while it is recorded: compiled code, fused kernels, threads.
 
@@ -44,7 +51,7 @@ class ProcessPatches:
         self.helpers = ThreadFollower()
         self._compiled = CompiledCode()
         self._freeing = Freeing()
-        self._recorder: RunRecorder | None = None
+        self._recorder: RunRecorder | Notes | None = None
         self._is_eager = False
         self._placeholders: list[OpaqueMode] = []
 
@@ -83,6 +90,16 @@ class ProcessPatches:
         self.helpers.own(recorder)
         self.helpers.enter()
         self._freeing.enter(recorder.holder)
+        self._enter_compiled()
+
+    def enter_blind(self, owner: Notes) -> None:
+        """The same where nothing is recorded, and only the modules in compiled code are called."""
+        if self._recorder is not None:
+            self.leave(self._recorder)
+        self._recorder = owner
+        self._enter_compiled()
+
+    def _enter_compiled(self) -> None:
         self._is_eager = not self._is_opaque
         if self._is_eager:
             self._compiled.enter()
@@ -119,7 +136,7 @@ class ProcessPatches:
             while self._placeholders:
                 remove_mode(self._placeholders.pop())
 
-    def leave(self, recorder: RunRecorder) -> None:
+    def leave(self, recorder: RunRecorder | Notes) -> None:
         """It is not any more. May be called more than once."""
         if self._recorder is not recorder:
             return

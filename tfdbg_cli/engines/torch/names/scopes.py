@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -38,17 +38,19 @@ class ModuleName:
         path: dotted; empty for the main module.
         class_name: of the module.
         is_wrapper: it wraps another module that goes by the same path.
+        children: the names of the modules in it, and their ids.
         stack: the modules from the outermost to this one, as they first called each other:
             ``encoder (Encoder) > layers.0 (Layer)``; empty until it is called.
     """
 
-    __slots__ = ("class_name", "is_wrapper", "path", "reference", "stack")
+    __slots__ = ("children", "class_name", "is_wrapper", "path", "reference", "stack")
 
     def __init__(self, module: torch.nn.Module, path: str, is_wrapper: bool) -> None:
         self.reference = weakref.ref(module)
         self.path = path
         self.class_name = type(module).__name__
         self.is_wrapper = is_wrapper
+        self.children = _places(children_of(module))
         self.stack = ""
 
     def called_by(self, caller: ModuleName | None) -> None:
@@ -160,7 +162,17 @@ class Names:
     def add_main(self, module: torch.nn.Module) -> None:
         """Let a module be the main one, whatever it is a part of."""
         self._main = weakref.ref(module)
-        self._add_tree(module, "")
+        if self._has_tensors or self._modules:
+            self._add_tree(module, "")
+            return
+        # Of the same model nearly always: to look whether it is takes a tenth of the time.
+        known = _trees.get(id(module))
+        if known is None or not _is_tree(module, known):
+            self._add_tree(module, "")
+            if len(_trees) >= _MOST_TREES:
+                _trees.clear()
+            known = _trees[id(module)] = dict(self._modules)
+        self._modules = dict(known)
 
     def _add_called(self, module: torch.nn.Module, caller: ModuleName) -> None:
         """A module that isn't known is called by one that is."""
@@ -247,6 +259,37 @@ class Names:
         self._optimizers[name] = reference
         self._optimizer_names[id(optimizer)] = (reference, name)
         return name
+
+
+# By the id of a main module: the names of the modules in it, in the order of `_tree`.
+_trees: dict[int, dict[int, ModuleName]] = {}
+_MOST_TREES = 64
+
+
+def _is_tree(root: torch.nn.Module, names: Mapping[int, ModuleName]) -> bool:
+    """Whether the modules in one are those of some names, in the same places."""
+    seen: set[int] = set()
+    pending = [root]
+    while pending:
+        module = pending.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        known = names.get(id(module))
+        if known is None or known.reference() is not module:
+            return False
+        children = children_of(module)
+        if children:
+            if known.children != _places(children):
+                return False
+            pending += [each for each in children.values() if each is not None]
+        elif known.children:
+            return False
+    return len(seen) == len(names)
+
+
+def _places(children: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    return (*zip(children, map(id, children.values()), strict=True),)
 
 
 def _join(path: str, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from tfdbg_cli.engines.torch.runs.runs import RunPosition
 from tfdbg_cli.engines.torch.stepping.modules import TorchModuleCalls
 from tfdbg_cli.engines.torch.stepping.op_gate import Ended, OpGate
 from tfdbg_cli.engines.torch.stepping.prompted import away
-from tfdbg_cli.engines.torch.stepping.scopes import ScopedLevel, is_inside_modules
+from tfdbg_cli.engines.torch.stepping.scopes import BlindLevel, ScopedLevel, is_inside_modules
 from tfdbg_cli.engines.torch.stepping.stepper import TorchStepper
 from tfdbg_cli.engines.torch.stepping.thread_state import apart
 from tfdbg_cli.stepping.coroutine import Coroutine
@@ -61,15 +62,18 @@ class SteppedCall:
         if owner is None and isinstance(getattr(function, "__self__", None), torch.nn.Module):
             owner = function.__self__  # type: ignore[attr-defined]
         self._module = owner
-        frame = user_frame(sys._getframe(2))
+        is_framed = owner is not None or scopes is None
+        frame = user_frame(sys._getframe(2)) if is_framed else None
         if owner is not None:
             self._runs.names.module(owner, frame, None)
         watcher, names = self._watch(owner, scopes)
         self._watcher = watcher
+        self._recorder = watcher.recorder
         self._sees_all = scopes is None
-        self._sees_calls_only = isinstance(watcher, ScopedLevel) and watcher.sees_calls_only
+        self._sees_calls_only = scopes is not None and is_inside_modules(scopes)
         self._strand = Coroutine(self._body)
-        self._passage = OpGate(self._watcher.recorder.ops, self._pause)
+        self._is_done = False
+        self._passage = OpGate(self._recorder.ops, self._pause)
         self._modules = TorchModuleCalls(
             self._passage,
             self._strand,
@@ -88,28 +92,28 @@ class SteppedCall:
 
     def _watch(
         self, owner: torch.nn.Module | None, scopes: frozenset[str] | None
-    ) -> tuple[FullLevel, Callable[[], Names]]:
+    ) -> tuple[FullLevel | BlindLevel, Callable[[], Names]]:
         """What looks at the call, and the names of its modules."""
         # What was called before in this process has no say in the names of this call.
         sees_all = scopes is None or not is_inside_modules(scopes)
-        names = Names(has_tensors=sees_all)
-        is_named = owner is None
 
+        @functools.cache
         def named() -> Names:
-            nonlocal is_named
-            if not is_named and owner is not None:
+            names = Names(has_tensors=sees_all)
+            if owner is not None:
                 names.add_main(owner)
-                is_named = True
             return names
 
         if scopes is None:
             return FullLevel(Watch(), named()), named
-        return ScopedLevel(named() if scopes else names, scopes, owner), named
+        return ScopedLevel(named(), scopes, owner) if scopes else BlindLevel(), named
 
     def _seen_calls(
-        self, watcher: FullLevel
+        self, watcher: FullLevel | BlindLevel
     ) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., bool]]:
         """What is to be done around a call of a module, around one done again, and of which."""
+        if isinstance(watcher, BlindLevel):
+            return _plainly, _plainly, _never
         around = self._runs.around_module
         if not isinstance(watcher, ScopedLevel):
             return around, around, _always
@@ -129,9 +133,8 @@ class SteppedCall:
 
     def stepper(self) -> TorchStepper:
         """What goes through it. If nobody has it any more, the call is given up."""
-        recorder = self._watcher.recorder
         made = TorchStepper(
-            recorder,
+            self._recorder,
             self._passage,
             self._tell,
             self._conclude,
@@ -158,7 +161,7 @@ class SteppedCall:
     def _look_away(self) -> None:
         """Nobody asks for more: the rest of the call is none of ours."""
         self._is_left_alone = True
-        if isinstance(self._watcher, ScopedLevel) and self._strand.is_started:
+        if isinstance(self._watcher, ScopedLevel | BlindLevel) and self._strand.is_started:
             self._watcher.look_away()
         if self._unwatch is not None:
             self._unwatch()
@@ -167,7 +170,17 @@ class SteppedCall:
     def _tell(self, command: str) -> Any:
         if self._go_back is None:
             self._begin()
+        if self._is_left_alone and not self._strand.is_started:
+            return self._switch(self._in_one_go)
         return self._switch(lambda: self._strand.resume(command))
+
+    def _in_one_go(self) -> Ended:
+        """The whole call, which isn't left in the middle."""
+        try:
+            return self._body()
+        finally:
+            self._is_done = True
+            self._strand.forget()
 
     def _switch(self, switch: Callable[[], Any]) -> Any:
         """Let the program go on, where it is."""
@@ -180,7 +193,7 @@ class SteppedCall:
         finally:
             self._place = runs.place()
             runs.go_to(here)
-            if self._strand.is_done:
+            if self._is_done or self._strand.is_done:
                 self._end()
 
     def _begin(self) -> None:
@@ -223,6 +236,8 @@ class SteppedCall:
 
     def _conclude(self, ended: Ended, notes: Sequence[str]) -> Capture:
         watcher = self._watcher
+        if isinstance(watcher, BlindLevel):
+            return Capture(ended.value, None, ended.error)
         for note in notes:
             watcher.recorder.note(note)
         if not self._sees_all:
@@ -246,9 +261,9 @@ class SteppedCall:
         function, args, kwargs = self._call
         self._call = function, (), {}
         self._passage.begin()
+        watcher = self._watcher
         if self._is_left_alone:
             return self._ended(function, args, kwargs)
-        watcher = self._watcher
         watcher.begin_run()
         if not self._sees_calls_only:
             watcher.name_inputs(self._description.tensors)
@@ -269,12 +284,16 @@ class SteppedCall:
             return Ended(None, error)
 
     def _pause(self, event: Any) -> str:
-        with away(self._watcher.recorder):
+        with away(self._recorder):
             return str(self._strand.pause(event))
 
 
 def _always(module: Any, path: str | None) -> bool:
     return True
+
+
+def _never(module: Any, path: str | None) -> bool:
+    return False
 
 
 def _plainly(original: Callable[..., Any], module: Any, args: Any, kwargs: Any) -> Any:

@@ -52,15 +52,19 @@ class ProgramValues:
         Raises:
             KeyError: there is none.
         """
+        value = self.found(name)
+        if value is None:
+            raise KeyError(name)
+        return copied(value)
+
+    def found(self, name: str) -> torch.Tensor | None:
+        """What `value` makes a copy of."""
         output = self._recorded.find(name)
         if output is None or output.record.facts is None:
             value = self._overrides.values.get(name)
             if value is not None:
-                return copied(value)
-        value = self._recorded.load(output) if output is not None else None
-        if value is None:
-            raise KeyError(name)
-        return copied(value)
+                return value
+        return self._recorded.load(output) if output is not None else None
 
     def original(self, name: str) -> torch.Tensor | None:
         """What a tensor would be without overrides; ``None``: not known."""
@@ -112,8 +116,7 @@ class ProgramValues:
             else:
                 tensor = self._memory(output)
                 fitting = fitted(name, given, tensor)
-                before = copied(tensor)
-                self.put(output, tensor, fitting)
+                before = self.put(output, tensor, fitting)
             self._overrides.originals.setdefault(name, before)
             self._overrides.effective.add(name)
         self._overrides.values[name] = given
@@ -168,10 +171,15 @@ class ProgramValues:
             )
         return tensor
 
-    def put(self, output: OpOutput, tensor: torch.Tensor, value: torch.Tensor) -> None:
-        """Overwrite an output, in the program's memory and in what is shown of the run."""
-        self._recorded.renew(output, tensor)
+    def put(self, output: OpOutput, tensor: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        """Overwrite an output, in the program's memory and in what is shown of the run.
+
+        Returns:
+            What it was before.
+        """
+        before = self._recorded.renew(output, tensor)
         put(output.name, tensor, value)
+        return before
 
     def take_back(self, name: str) -> None:
         """Remove an override.

@@ -17,6 +17,7 @@ from tfdbg_cli.engines.torch.record.tracking import extent
 from tfdbg_cli.engines.torch.record.views import ViewFinder
 from tfdbg_cli.engines.torch.record.written import is_written
 from tfdbg_cli.engines.torch.stepping.overrides import is_alias, plain_name
+from tfdbg_cli.engines.torch.stepping.values import copied
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
@@ -105,19 +106,25 @@ class Recorded:
         with unobserved():
             self._recorder.holder.before_write(output.key)
 
-    def renew(self, output: OpOutput, tensor: torch.Tensor) -> None:
+    def renew(self, output: OpOutput, tensor: torch.Tensor) -> torch.Tensor:
         """The memory of an output is about to get other elements: hold those instead.
 
         Args:
             output: of an op.
             tensor: that has the memory.
+
+        Returns:
+            A copy of what is in it.
         """
-        holder = self._recorder.holder
+        holder, old = self._recorder.holder, output.held
+        is_copied = old is not None and bool(old.key)
         with unobserved():
             holder.before_write(output.key)
+            before = old.get() if old is not None and is_copied else None
             output.held = holder.hold(tensor, output.key)
         if output.is_view:
             output.is_view = False  # what it was a view of has the elements no more
+        return before if before is not None else copied(tensor)
 
     def swap(self, view: OpOutput, tensor: torch.Tensor) -> None:
         """Instead of a view the program gets a tensor with memory of its own."""

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.modes import remove_function_mode
@@ -23,7 +24,7 @@ from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 from tfdbg_cli.stepping.calls import paths_of
 
-__all__ = ["ScopedLevel"]
+__all__ = ["BlindLevel", "ScopedLevel", "is_inside_modules"]
 
 _NOTE = (
     "Only the ops were recorded that the trace block asks for by name; "
@@ -36,11 +37,43 @@ def is_inside_modules(scopes: frozenset[str]) -> bool:
     return "" not in scopes
 
 
+@functools.cache
+def _blank() -> RunRecorder:
+    """What has recorded nothing, and never will."""
+    return RunRecorder(Watch())
+
+
+class BlindLevel(CaptureLevel):
+    """Records no op. Compiled code runs as it was written, so that modules in it are called.
+
+    Attributes:
+        recorder: of nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Watch())
+        self.recorder = _blank()
+
+    def start(self) -> None:
+        """The program goes on."""
+        PROCESS_PATCHES.enter_blind(self)
+
+    def stop(self) -> None:
+        """Compiled code runs compiled."""
+        PROCESS_PATCHES.leave(self)
+
+    def look_away(self) -> None:
+        """Nobody asks for modules any more."""
+        self.stop()
+
+    def note(self, text: str) -> None:
+        """There is no dump to say it with."""
+
+
 class ScopedLevel(FullLevel):
     """Records the ops of some modules' calls, forward, and holds their values.
 
-    The modes that see ops are on only while such a call is the innermost one. Where there are no
-    modules nothing is recorded.
+    The modes that see ops are on only while such a call is the innermost one.
 
     Args:
         names: what things are called.
@@ -54,7 +87,7 @@ class ScopedLevel(FullLevel):
         super().__init__(Watch(), names, recorder)
         self._scoped = recorder
         recorder.note(_NOTE)
-        self._is_blind = not scopes
+        self._is_blind = False
         #: Whether calls of modules are all that has to be seen of the program.
         self.sees_calls_only = is_inside_modules(scopes)
         self._paths = frozenset().union(*map(paths_of, scopes))

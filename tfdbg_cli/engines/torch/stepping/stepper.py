@@ -358,9 +358,13 @@ class TorchStepper(SteppedRun):
         """A copy of a tensor as it was made, or of what stands for it."""
         return self._changes.value(self.resolve(tensor_name))
 
-    def mark(self, value: Any) -> Any:
-        """Its version, and a copy: what is written through ``.data`` or NumPy has no version."""
-        return version_of(value), copied(value)
+    def mark(self, value: Any, like: Any = None) -> Any:
+        """Its version, and elements: what is written through ``.data`` or NumPy has no version."""
+        return version_of(value), copied(value) if like is None else like
+
+    def lent(self, tensor_name: str) -> Any:
+        """The program's own tensor, mostly."""
+        return self._changes.found(self.resolve(tensor_name))
 
     def is_written(self, value: Any, mark: Any) -> bool:
         version, before = mark

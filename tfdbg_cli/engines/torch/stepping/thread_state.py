@@ -35,8 +35,7 @@ from tfdbg_cli.engines.torch.private import (
 __all__ = ["apart"]
 
 
-@contextlib.contextmanager
-def apart(*, fresh: bool) -> Iterator[None]:
+class apart:
     """Around a switch to another piece of code on this thread: what that does isn't done here.
 
     Modes, gradients on or off, autocast, dispatch keys and hooks for saved tensors are afterwards
@@ -46,13 +45,28 @@ def apart(*, fresh: bool) -> Iterator[None]:
         fresh: the other code begins as on a new thread, or has to put back a state of its own;
             otherwise it begins with the state of this one.
     """
-    if _is_as_new():
-        try:
-            yield
-        finally:
-            if not _is_as_new():
-                _renew()
-        return
+
+    __slots__ = ("_is_fresh", "_way_back")
+
+    def __init__(self, *, fresh: bool) -> None:
+        self._is_fresh = fresh
+        self._way_back: Any = None
+
+    def __enter__(self) -> None:
+        if not _is_as_new():
+            self._way_back = _apart(self._is_fresh)
+            self._way_back.__enter__()
+
+    def __exit__(self, *error: Any) -> bool | None:
+        if self._way_back is not None:
+            return bool(self._way_back.__exit__(*error))
+        if not _is_as_new():
+            _renew()
+        return None
+
+
+@contextlib.contextmanager
+def _apart(fresh: bool) -> Iterator[None]:
     functions, modes, hooks = function_modes(), dispatch_modes(), take_saved_hooks()
     is_inference, gradients = torch.is_inference_mode_enabled(), gradient_state()
     keys = local_keys()

@@ -12,7 +12,7 @@ import torch
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.kit.fitting import cannot_have, wrong_dtype, wrong_shape
 from tfdbg_cli.engines.torch.private import inference_mode, unobserved, write_count
-from tfdbg_cli.engines.torch.values.layouts import has_own_dispatch, is_readable
+from tfdbg_cli.engines.torch.values.layouts import equal_bits, has_own_dispatch, is_readable
 
 __all__ = [
     "as_value",
@@ -118,9 +118,7 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     if one.layout is not torch.strided or one.is_nested or one.is_quantized or one.is_meta:
         return True
     with unobserved():
-        # Conjugates are computed when they are looked at.
-        pair = [each.resolve_conj().resolve_neg().contiguous().reshape(-1) for each in (one, other)]
-        return bool(torch.equal(*(each.view(torch.uint8) for each in pair)))
+        return equal_bits(one, other)
 
 
 def flat(values: Any) -> Iterator[torch.Tensor]:

@@ -30,6 +30,7 @@ __all__ = [
     "QUANTIZED",
     "dequantizes",
     "dtype_name",
+    "equal_bits",
     "has_memory",
     "has_own_dispatch",
     "inner_of",
@@ -150,13 +151,25 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     if not (is_readable(one) and is_readable(other)):
         return True
     try:
-        bits = [
-            each.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
-            for each in (one, other)
-        ]
-        return bool(torch.equal(*bits))
+        return equal_bits(one, other)
     except RuntimeError:  # a tensor inside a transform of `torch.func`
         return True
+
+
+def equal_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether dense tensors of one dtype and shape have the same bits.
+
+    To be used within `undisturbed`. PyTorch compares whole words several times as fast as bytes.
+    """
+    # Conjugates are computed when they are looked at.
+    pair = [
+        each.detach().resolve_conj().resolve_neg().contiguous().reshape(-1) for each in (one, other)
+    ]
+    is_whole = all(
+        not (each.nbytes % 8 or each.storage_offset() * each.element_size() % 8) for each in pair
+    )
+    word = torch.int64 if is_whole else torch.uint8
+    return bool(torch.equal(*(each.view(word) for each in pair)))
 
 
 def has_memory(tensor: torch.Tensor) -> bool:
