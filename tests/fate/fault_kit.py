@@ -191,7 +191,7 @@ class Faults:
             if line.startswith("tfdbg: ")
         ]
         if mode in SIGNALS:
-            lines = self._killed(done, mode)
+            lines = self._killed(done, mode) if failed is not None else []
         else:
             is_untold = mode == "on" or (failed is not None and "streams" in failed.place)
             lines = self._failed(done, told, is_untold)

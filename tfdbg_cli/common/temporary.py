@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -52,7 +53,10 @@ def make_folder(parent: str | None = None) -> str:
     Args:
         parent: where; default: where temporary files go.
     """
-    outer = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
+    where = os.path.abspath(parent or tempfile.gettempdir())
+    outer = os.path.join(where, _PREFIX + secrets.token_hex(8))
+    at_death(outer)  # before it is there: a kill may come at any time
+    os.mkdir(outer, 0o700)
     with contextlib.suppress(ImportError, OSError):  # no such system: nobody looks after it
         import fcntl
 
@@ -66,7 +70,6 @@ def make_folder(parent: str | None = None) -> str:
         finally:
             os.close(made)
         os.rename(draft, os.path.join(outer, _OWNER))
-    at_death(outer)
     folder = os.path.join(outer, "files")
     try:
         os.mkdir(folder)
