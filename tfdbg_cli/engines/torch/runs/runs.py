@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 __all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "RunPosition", "Runs"]
 
 
+# How many arguments `Tensor.backward` has, the tensor included, before those that tell for what.
+_WITHOUT_INPUTS = 4
+
+
 class RunPosition(NamedTuple):
     """Where a piece of the program is.
 
@@ -144,6 +148,8 @@ class Runs(Lifecycle):
             self._note("B")
         watcher = self.watcher
         if watcher is not None:
+            if is_grad or len(args) > _WITHOUT_INPUTS or kwargs.get("inputs") is not None:
+                self._look(watcher.will_be_partial)
             watcher.enter_phase("backward", args[0] if args else None)
         self._backward_depth += 1
         try:

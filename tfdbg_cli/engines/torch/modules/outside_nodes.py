@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.engines.torch.modules.calls import Border, Gradient
 from tfdbg_cli.engines.torch.private import NO_SEQUENCE, sequence_of
-from tfdbg_cli.engines.torch.runs.module_calls import Border, Gradient
 
 __all__ = ["OutsideNode", "watch_outside"]
 
