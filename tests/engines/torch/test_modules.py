@@ -147,6 +147,12 @@ def first_bad(done: Done) -> str:
     return " ".join(found.groups())
 
 
+def all_bad(done: Done) -> list[str]:
+    """The names of all tensors that are listed."""
+    listed = done.out.partition("dumped tensor(s) passing filter")[2].partition("\n--- ")[0]
+    return re.findall(r" (\S+:\d+)$", listed, re.MULTILINE)
+
+
 def frames(done: Done) -> list[tuple[str, str]]:
     """Line and function of the user's frames of a traceback."""
     stack = done.out.partition("--- ni -t")[2]
@@ -185,6 +191,8 @@ def test_what_begins_in_a_module_is_found_there(inner, name, programs, tmp_path)
     done = watched(programs, path, name=name, more=(f"ni -t {node}",))
     assert lines_left(done) == plain, done.out + done.err
     assert first_bad(done) == expected, done.out
+    if name == "origin_of_nonfinite":
+        assert all_bad(done) == all_bad(exact) != [], done.out
     assert frames(done) == frames(exact) != []
     assert "; Net done again op by op (bad: " in done.out, done.out
     number = re.compile(r"run-end: training run #(\d+)")

@@ -158,9 +158,15 @@ class Checks:
             with undisturbed():
                 self.kept[event, slot] = tensor.detach().clone()
 
-    def bad(self) -> list[Found]:
-        """What was bad so far, in the order of time."""
+    def bad(self, others: Verdicts[Any] | None) -> list[Found]:
+        """What was bad so far, in the order of time.
+
+        Args:
+            others: what else there is to wait for: that is done once.
+        """
         self.has_news = False
+        if others is not None:
+            self._verdicts.read_with(others)
         if self._verdicts.bad():
             for event, tensor in self._small:
                 self._verdicts.add(event, 0, tensor)

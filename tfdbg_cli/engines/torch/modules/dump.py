@@ -287,6 +287,10 @@ class ModulesDump(MemoryDump):
             known = known or self._seen.outside_name(tensor)
             if known and name.startswith(_INPUT):
                 yield name, known
+        for slot, name in replay.handed.items():
+            known = self._border_name(replay.call.borders[slot])
+            if known and name.startswith(_INPUT):
+                yield name, f"{_GRADIENTS}{known}"
 
     def _renamed(self, replay: Replay, name: str) -> str:
         """What a tensor of a replay is called here."""

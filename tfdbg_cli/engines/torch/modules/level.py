@@ -319,7 +319,8 @@ class ModulesLevel(CaptureLevel):
             return
         self._insides.look_at_averages()
         known = set(self._found)
-        found = [item for item in self._checks.bad() if item not in known]
+        outside = self._outside.so_far() if self._outside.recorder.op_count else None
+        found = [item for item in self._checks.bad(outside) if item not in known]
         found = [item for item in found if self._words.describe(*item) not in self._excused]
         self._found += found
         if not found or any(replay.passed for replay in self._search.replays):

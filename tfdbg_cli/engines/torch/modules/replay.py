@@ -47,6 +47,7 @@ class Replay:
         came_in: something that it gets was bad already, and not by a module.
         inputs: tensors that it got -> what they are called in the dump.
         outputs: slot -> what its outputs are called.
+        handed: slot -> what the gradients are called that its backward pass began with.
         gradients: the tensors that it got, its parameters -> what their gradients are called.
         time: when its backward pass began; 0: none was made.
         differs: it has returned something else than the first time.
@@ -58,6 +59,7 @@ class Replay:
     passed: bool
     inputs: list[tuple[torch.Tensor, str]] = field(default_factory=list)
     outputs: dict[int, str] = field(default_factory=dict)
+    handed: dict[int, str] = field(default_factory=dict)
     gradients: list[tuple[torch.Tensor, str]] = field(default_factory=list)
     time: int = 0
     differs: bool = False
@@ -132,7 +134,13 @@ class Replayer:
         named = [
             (tensor, level.tensor_name(twins.get(id(tensor), tensor))) for tensor, _ in call.tensors
         ]
+        handed = {
+            slot: level.tensor_name(each.tensor)
+            for slot, each in gradients.items()
+            if each.tensor is not None
+        }
         result = self._result(level, call, output, named)
+        result.handed = handed
         leaves = (*(tensor for tensor, _ in call.tensors), *call.module.parameters())
         by_id = {id(tensor): tensor for tensor in leaves}
         result.gradients = [
