@@ -17,8 +17,8 @@ BAD = [math.nan, math.inf, -math.inf]
 MODULES = {
     "linear": (lambda: nn.Linear(3, 2), (4, 3)),
     "linear without bias": (lambda: nn.Linear(3, 2, bias=False), (2, 2, 3)),
-    "convolution": (lambda: nn.Conv2d(2, 3, 3, padding=1), (2, 2, 4, 5)),
-    "convolution in steps": (lambda: nn.Conv2d(2, 3, 2, stride=2), (2, 2, 4, 5)),
+    "convolution": (lambda: nn.Conv2d(2, 3, 3, padding=1), (1, 2, 4, 3)),
+    "convolution in steps": (lambda: nn.Conv2d(2, 3, 2, stride=2), (1, 2, 4, 3)),
     "pointwise convolution in steps": (lambda: nn.Conv2d(2, 3, 1, stride=2), (1, 2, 4, 4)),
     "convolution with holes": (lambda: nn.Conv1d(2, 2, 3, padding=2, dilation=2), (1, 2, 7)),
     "convolution that reads far beyond": (lambda: nn.Conv1d(2, 2, 2, padding=3), (1, 2, 4)),
@@ -49,7 +49,24 @@ MODULES = {
     "replaced": (lambda: replaced(nn.Linear(3, 2)), (4, 3)),
     "cleaned": (lambda: cleaned(nn.Linear(3, 2)), (4, 3)),
 }
+HANDING_BACK = {
+    "dropout",
+    "dropout of all",
+    "dropout of channels",
+    "pooling",
+    "flattening",
+    "nothing",
+}
 NOTHING_TOLD = {"relu", "maximum", "hooked", "replaced"}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """What is this small takes longer on several."""
+    count = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(count)
 
 
 def hooked(module):
@@ -110,6 +127,22 @@ def test_what_the_gradient_of_a_parameter_tells_of_another(name, bad):
         assert is_bad(teller.grad), at
     assert teller is None or name not in (NOTHING_TOLD | {"cleaned"})
     assert teller is not None or not name.startswith("layer norm")
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("name", MODULES)
+def test_what_the_gradient_of_what_a_module_gets_tells(name, bad):
+    make, shape = MODULES[name]
+    hands_back = Facts(make()).hands_back(make())
+    for at in range(make()(torch.randn(shape)).numel() if hands_back else 0):
+        torch.manual_seed(at)
+        x = torch.randn(shape, requires_grad=True)
+        y = make()(x)
+        gradient = torch.randn(y.shape)
+        gradient.view(-1)[at] = bad
+        y.backward(gradient)
+        assert is_bad(x.grad), at
+    assert hands_back == (name in HANDING_BACK)
 
 
 def test_many_tensors_are_judged_at_one_look():

@@ -38,6 +38,8 @@ _SHOWING = frozenset(
         nn.Linear,
     }
 )
+# Of these a bad gradient of what they return makes a bad one of what they get.
+_HANDING_BACK = _SHOWING - {nn.GroupNorm, nn.LayerNorm, nn.Linear}
 _CONVOLUTIONS = frozenset({nn.Conv1d, nn.Conv2d, nn.Conv3d})
 _BATCH_NORMS = frozenset({nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d})
 _SUMMED = frozenset({torch.float32, torch.float64, torch.float16, torch.bfloat16})
@@ -90,6 +92,10 @@ class Facts:
     def shows(self, module: nn.Module) -> bool:
         """Whether a bad element of what it gets now shows in what it returns."""
         return self._is_showing and _is_itself(module)
+
+    def hands_back(self, module: nn.Module) -> bool:
+        """Whether a bad gradient of what it returns now shows in that of what it gets."""
+        return type(module) in _HANDING_BACK and self.shows(module)
 
     def averages(self, module: nn.Module) -> bool:
         """Whether the averages of a batch norm tell of what it gets and of what it returns now."""

@@ -38,6 +38,7 @@ class Insides:
         # is looked at only where the next one doesn't show it.
         self._last: tuple[Inside, Facts, Callable[[], torch.Tensor | None], int] | None = None
         self._awaited: tuple[Inside, torch.Tensor] | None = None
+        self._follower: Any = None  # the module that was called with it
         self._averaged: list[Inside] = []  # calls of batch norms
         self._told: list[tuple[Facts, torch.Tensor]] = []  # by the gradients of parameters
         self._untold: list[tuple[Inside, Any, int]] = []  # nodes that nobody looks at
@@ -52,6 +53,7 @@ class Insides:
         if is_same and children_of(module):
             return  # one of those may
         self._last = None
+        self._follower = module if is_same else None
         facts.is_shown = is_same and self._facts(module).shows(module)
         if self._awaited is not None:
             if facts.is_shown:
@@ -76,6 +78,8 @@ class Insides:
             outer: the outermost call around it.
             output: what it returns; ``None``: it raises.
         """
+        if type(output) is tuple and output[1:] == (None,):  # of attention without its weights
+            output = output[0]
         if type(output) is torch.Tensor:
             self._leave(Inside(module, outer), output)
         elif output is not None:
@@ -101,8 +105,8 @@ class Insides:
             self._awaited = call, output
         else:
             self._checks.add(OUTPUT, call, 0, output)
-        node = output.grad_fn
-        if node is None:
+        node, follower, self._follower = output.grad_fn, self._follower, None
+        if node is None or (follower is call.module and facts.hands_back(follower)):
             return
         teller = facts.teller(call.module)
         if teller is not None:
@@ -155,7 +159,7 @@ class Insides:
 
     def forget(self) -> None:
         """Let go of all tensors."""
-        self._last = self._awaited = None
+        self._last = self._awaited = self._follower = None
         self._averaged, self._told, self._untold = [], [], []
 
 
