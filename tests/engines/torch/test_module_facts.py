@@ -232,6 +232,7 @@ class Inner(nn.Module):
         return self.two(Bad.apply(self.one(Mask.apply(x))))
 """,
 }
+VANISHING["a gradient that some parameters have"] = VANISHING["a gradient that no parameter has"]
 PROGRAM = """
 import torch
 import torch.nn.functional as F
@@ -267,6 +268,8 @@ def test_what_vanishes_after_a_border_is_found_though_it_is_told_of_otherwise(
     backward = "loss.backward()"
     if shape == "a gradient that no parameter has":
         backward = "torch.autograd.grad(loss, x) if STEP == 3 else loss.backward()"
+    elif shape == "a gradient that some parameters have":
+        backward = "loss.backward(inputs=[x] if STEP == 3 else None)"
     path.write_text(PROGRAM.format(inner=VANISHING[shape], backward=backward))
     exact = watched(programs, path, level="values")
     done = watched(programs, path)

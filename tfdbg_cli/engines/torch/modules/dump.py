@@ -339,7 +339,7 @@ class ModulesDump(MemoryDump):
         for gradient in border.gradients:
             if not gradient.is_whole or gradient.tensor is None:
                 continue
-            source = self._names.get(id(border)) or self._border_name(border)
+            source = self._border_name(border)
             if not source:
                 continue
             node, slot = split_tensor_name(source)
@@ -415,15 +415,13 @@ class ModulesDump(MemoryDump):
 
     def _add_bad(self, kind: str, thing: Any, when: int) -> None:
         if kind in ("output", "gradient"):
-            name = self._names.get(id(thing)) or self._border_name(thing)
+            name = self._border_name(thing)
             if name and kind == "gradient":
                 name = f"{_GRADIENTS}{name}"
                 self._results[name] = True
-            if name:
-                self._suspects.add(name)
+            self._suspects |= {name} - {""}
         elif kind == "input":
-            for tensor, version in thing.tensors:
-                self._add_input(thing, tensor, version)
+            self._suspects |= {self._seen.outside_name(each) for each, _ in thing.tensors} - {""}
         else:
             leaf = self._seen.names.tensor(thing)
             owner = leaf.name if leaf is not None else "parameter"
@@ -457,11 +455,6 @@ class ModulesDump(MemoryDump):
         self._keep(name, slot, tensor, version_of(tensor), when)
         self._suspects.add(f"{name}:{slot}")
         self._results[f"{name}:{slot}"] = True
-
-    def _add_input(self, call: ModuleCall, tensor: torch.Tensor, version: int) -> None:
-        name = self._seen.outside_name(tensor)
-        if name:
-            self._suspects.add(name)
 
 
 def _frames(call: ModuleCall) -> tuple[Frame, ...]:

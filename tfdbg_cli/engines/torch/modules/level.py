@@ -264,6 +264,8 @@ class ModulesLevel(CaptureLevel):
             self._backward = take(frame, None, None)
             losses = [tensor for _, tensor in tensors_in("", owner)]
             self._losses += map(weakref.ref, losses)
+            if self._open:  # nobody asks parameters when it is over
+                self._insides.will_be_partial()
             if not self._open and "backward" not in self._phases:
                 told = functools.partial(_passed, weakref.ref(self))
                 roots = [call for call in self._calls if call.parent is None]
