@@ -205,6 +205,26 @@ def test_the_call_of_a_run_without_a_backward_pass(programs, left):
     assert first_bad(done) == "-inf div:0", done.out
 
 
+@pytest.mark.parametrize("last", ["Linear(8, 3)", "Sequential(nn.Linear(8, 3), nn.BatchNorm1d(3))"])
+def test_forward_passes_whose_results_are_dropped_are_runs_of_their_own(last, programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(
+        f"""
+import torch
+from torch import nn
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.{last})
+opt = torch.optim.SGD(net.parameters(), 0.1)
+for step in range(7):
+    out = net(torch.randn(6, 4) * (float("inf") if step == 5 else 1.0))
+    out = None
+"""
+    )
+    number = re.compile(r"run-end: (.*#\d+)")
+    exact = number.findall(watched(programs, path, level="values").out)
+    assert number.findall(watched(programs, path).out) == exact != []
+
+
 def test_an_update_that_makes_it_is_told(programs, left):
     done = watched(programs, LOOPS, "bad_update")
     assert lines_left(done) == [left["bad_update"]]

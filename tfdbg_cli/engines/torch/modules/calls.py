@@ -17,14 +17,23 @@ from tfdbg_cli.engines.torch.modules.state import (
     random_states,
 )
 from tfdbg_cli.engines.torch.names.sites import tensors_in
-from tfdbg_cli.engines.torch.private import modes_below, write_count
+from tfdbg_cli.engines.torch.private import below_autograd, modes_below, undispatched, write_count
+from tfdbg_cli.engines.torch.values.layouts import PLAIN
 
-__all__ = ["Border", "Gradient", "Inside", "ModuleCall", "version_of"]
+__all__ = ["Border", "Gradient", "Inside", "ModuleCall", "alias_of", "version_of"]
 
 
 def version_of(tensor: torch.Tensor) -> int:
     """How often a tensor was written to; -1 where nobody counts."""
     return -1 if tensor.is_inference() else write_count(tensor)
+
+
+def alias_of(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor that has the same memory, and doesn't keep what the other was made of."""
+    if type(tensor) not in PLAIN:
+        return tensor
+    with undispatched(), below_autograd():
+        return tensor.detach()
 
 
 class Gradient:
@@ -60,11 +69,10 @@ class Border:
         reference: the tensor, as long as the program has it.
         version: how often it had been written to.
         gradients: of each backward pass so far.
-        kept: the tensor, where the program's own code outside of modules gets it.
-        node: its autograd node there.
+        kept: the same memory, where the program's own code outside of modules gets the tensor.
     """
 
-    __slots__ = ("call", "gradients", "kept", "node", "reference", "slot", "version")
+    __slots__ = ("call", "gradients", "kept", "reference", "slot", "version")
 
     def __init__(self, call: ModuleCall, slot: int, tensor: torch.Tensor, version: int) -> None:
         self.call = call
@@ -73,14 +81,13 @@ class Border:
         self.version = version
         self.gradients: list[Gradient] = []
         self.kept: torch.Tensor | None = None
-        self.node: Any = None
 
     def tensor(self) -> torch.Tensor | None:
         """The tensor, if it is still what it was."""
         found = self.reference()
-        if found is None or version_of(found) != self.version:
-            return None
-        return found
+        if found is None:
+            found = self.kept
+        return found if found is not None and version_of(found) == self.version else None
 
 
 class ModuleCall:
@@ -159,7 +166,7 @@ class ModuleCall:
         self.tensors = []
         for border in self.borders.values():
             border.gradients.clear()
-            border.kept = border.node = None
+            border.kept = None
 
 
 class Inside(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, ParamSpec
 
 import torch
 
-from tfdbg_cli.engines.torch.modules.calls import Border, Inside
+from tfdbg_cli.engines.torch.modules.calls import Border, Inside, alias_of
 from tfdbg_cli.engines.torch.modules.facts import are_clean
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import functions_seen, quiet
@@ -151,7 +151,8 @@ class Checks:
         """Something shows it: it is looked at only to tell where what is bad began."""
         self.has_news = True
         if tensor.nbytes <= _SMALL:
-            self._small.append((Event(OUTPUT, thing, time.perf_counter_ns()), tensor))
+            event = Event(OUTPUT, thing, time.perf_counter_ns())
+            self._small.append((event, alias_of(tensor)))
 
     def _keep(self, event: Event, slot: int, tensor: torch.Tensor) -> None:
         if isinstance(event.thing, Inside) and len(self.kept) < _MOST_KEPT:

@@ -121,6 +121,10 @@ class Insides:
         if self._awaited is not None and self._awaited[1] is not output:
             self._settle()
         self._last = self._awaited = None
+        # That node is looked at, and it lives only as long as the program wants it.
+        node = output.grad_fn if isinstance(output, torch.Tensor) else None
+        if node is not None and self._untold and self._untold[-1][1] is node:
+            self._untold.pop()
 
     def look_at_averages(self) -> None:
         """Batch norms got, and returned, nothing bad if their averages and parameters are good."""

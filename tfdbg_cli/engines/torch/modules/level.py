@@ -19,7 +19,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import MODULES, CaptureLevel
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
-from tfdbg_cli.engines.torch.modules.calls import Border, Gradient, ModuleCall, version_of
+from tfdbg_cli.engines.torch.modules.calls import Border, Gradient, ModuleCall, alias_of, version_of
 from tfdbg_cli.engines.torch.modules.checks import (
     GRADIENT,
     INPUT,
@@ -35,7 +35,7 @@ from tfdbg_cli.engines.torch.modules.checks import (
 from tfdbg_cli.engines.torch.modules.dump import ModulesDump, Seen
 from tfdbg_cli.engines.torch.modules.facts import FactsOf
 from tfdbg_cli.engines.torch.modules.inside import Insides
-from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode, watch_outside
+from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode, mark_end, watch_outside
 from tfdbg_cli.engines.torch.modules.replay import Aside, Replayer
 from tfdbg_cli.engines.torch.modules.search import Search
 from tfdbg_cli.engines.torch.names.sites import tensors_in
@@ -209,8 +209,11 @@ class ModulesLevel(CaptureLevel):
                 self._returned(call, slot, tensor)
         if call.parent is None:
             for border in call.borders.values():
-                border.kept = kept = border.reference()
-                border.node = kept.grad_fn if kept is not None else None
+                kept = border.reference()
+                if kept is not None:
+                    border.kept = alias_of(kept)
+                    if kept.grad_fn is not None:
+                        mark_end(kept.grad_fn, border)
             self._look_again()
 
     def _returned(self, call: ModuleCall, slot: int, tensor: torch.Tensor) -> None:
@@ -262,15 +265,14 @@ class ModulesLevel(CaptureLevel):
         if phase == "backward":
             frame = call_frame(sys._getframe(1))
             self._backward = take(frame, None, None)
-            losses = [tensor for _, tensor in tensors_in("", owner)]
+            is_one = isinstance(owner, torch.Tensor)
+            losses = [owner] if is_one else [tensor for _, tensor in tensors_in("", owner)]
             self._losses += map(weakref.ref, losses)
             if self._open:  # nobody asks parameters when it is over
                 self._insides.will_be_partial()
             if not self._open and "backward" not in self._phases:
                 told = functools.partial(_passed, weakref.ref(self))
-                roots = [call for call in self._calls if call.parent is None]
-                ends = [border for call in roots for border in call.borders.values()]
-                self._nodes += watch_outside(losses, ends, told)
+                self._nodes += watch_outside(losses, told)
         elif is_outermost and not self._open:
             self._judge()
         self._phases.append(phase)
