@@ -147,6 +147,12 @@ def first_bad(done: Done) -> str:
     return " ".join(found.groups())
 
 
+def all_bad(done: Done) -> list[str]:
+    """The names of all tensors that are listed."""
+    listed = done.out.partition("dumped tensor(s) passing filter")[2].partition("\n--- ")[0]
+    return re.findall(r" (\S+:\d+)$", listed, re.MULTILINE)
+
+
 def frames(done: Done) -> list[tuple[str, str]]:
     """Line and function of the user's frames of a traceback."""
     stack = done.out.partition("--- ni -t")[2]
@@ -185,8 +191,10 @@ def test_what_begins_in_a_module_is_found_there(inner, name, programs, tmp_path)
     done = watched(programs, path, name=name, more=(f"ni -t {node}",))
     assert lines_left(done) == plain, done.out + done.err
     assert first_bad(done) == expected, done.out
+    if name == "origin_of_nonfinite":
+        assert all_bad(done) == all_bad(exact) != [], done.out
     assert frames(done) == frames(exact) != []
-    assert re.search("inner(, fc2)? done again op by op", done.out), done.out
+    assert "; Net done again op by op (bad: " in done.out, done.out
     number = re.compile(r"run-end: training run #(\d+)")
     assert number.findall(done.out) == number.findall(exact.out)
 
@@ -195,6 +203,26 @@ def test_the_call_of_a_run_without_a_backward_pass(programs, left):
     done = watched(programs, LOOPS, "inference", name="origin_of_nonfinite", more=("ni -t div",))
     assert lines_left(done) == [left["inference"]]
     assert first_bad(done) == "-inf div:0", done.out
+
+
+@pytest.mark.parametrize("last", ["Linear(8, 3)", "Sequential(nn.Linear(8, 3), nn.BatchNorm1d(3))"])
+def test_forward_passes_whose_results_are_dropped_are_runs_of_their_own(last, programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(
+        f"""
+import torch
+from torch import nn
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.{last})
+opt = torch.optim.SGD(net.parameters(), 0.1)
+for step in range(7):
+    out = net(torch.randn(6, 4) * (float("inf") if step == 5 else 1.0))
+    out = None
+"""
+    )
+    number = re.compile(r"run-end: (.*#\d+)")
+    exact = number.findall(watched(programs, path, level="values").out)
+    assert number.findall(watched(programs, path).out) == exact != []
 
 
 def test_an_update_that_makes_it_is_told(programs, left):

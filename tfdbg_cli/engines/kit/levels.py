@@ -80,6 +80,9 @@ class CaptureLevel:
     def leave_phase(self) -> None:
         """It ends."""
 
+    def will_be_partial(self) -> None:
+        """The backward pass that begins is not for all parameters."""
+
     def backward_done(self, is_grad: bool, value: Any = None) -> None:
         """A backward pass has gone well; ``is_grad``: it has returned gradients, the value."""
 

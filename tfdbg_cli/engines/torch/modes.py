@@ -45,6 +45,9 @@ def _stack() -> list[Any]:
 
 def is_inserted(mode: Any) -> bool:
     """Whether a dispatch mode is on this thread's stack."""
+    count = modes_below()
+    if count < 2:
+        return count == 1 and dispatch_mode_at(0) is mode
     return any(found is mode for found in _stack())
 
 

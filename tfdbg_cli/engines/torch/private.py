@@ -97,6 +97,14 @@ children_of: Callable[[torch.nn.Module], dict[str, Any]] = operator.attrgetter("
 parameters_of: Callable[[torch.nn.Module], dict[str, Any]] = operator.attrgetter("_parameters")
 #: Its own buffers; ``None`` may be among them.
 buffers_of: Callable[[torch.nn.Module], dict[str, Any]] = operator.attrgetter("_buffers")
+#: The hooks that see, and may change, what it gets and what it returns.
+module_hooks_of: Callable[[torch.nn.Module], tuple[Any, Any]] = operator.attrgetter(
+    "_forward_pre_hooks", "_forward_hooks"
+)
+#: The hooks that see, and may change, the gradient of a parameter before and after it is there.
+gradient_hooks_of: Callable[[torch.Tensor], tuple[Any, Any]] = operator.attrgetter(
+    "_backward_hooks", "_post_accumulate_grad_hooks"
+)
 
 # Attributes that an object may have or not, to be asked for with a default.
 

@@ -61,6 +61,8 @@ def is_guarded() -> bool:
 
     When it returns, it puts back which dispatch keys are on, whatever has happened to the modes.
     """
+    if COMPILER not in sys.modules:
+        return False
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code

@@ -151,6 +151,7 @@ class FullLevel(RecordingLevel):
     def __init__(self, watch: Watch, names: Names, recorder: RunRecorder | None = None) -> None:
         super().__init__(watch)
         self.has_nonfinite = False
+        self._looked_at = 0  # records
         self._checks: Verdicts[OpRecord] | None = (
             Verdicts(is_last=False) if watch.filter_name in CHECKED else None
         )
@@ -204,11 +205,20 @@ class FullLevel(RecordingLevel):
             make_dump=later,
         )
 
+    def so_far(self) -> Verdicts[OpRecord] | None:
+        """The checks of all that is there by now; ``None``: there are none."""
+        checks, raw = self._checks, self.recorder.ops.raw
+        if checks is not None:
+            # Inputs and parameters are made by no op; what others send comes after theirs.
+            late = (r for r in raw[self._looked_at :] if r.facts is None or r.facts.is_late)
+            _add_held(checks, late, None)
+            self._looked_at = len(raw)
+        return checks
+
     def _nonfinite(self, checks: Verdicts[OpRecord]) -> list[OpOutput]:
         """The held values that are bad."""
         raw = self.recorder.ops.raw
-        # Inputs and parameters are made by no op; what others send comes after theirs.
-        _add_held(checks, (r for r in raw if r.facts is None or r.facts.is_late), None)
+        self.so_far()
         if not checks.bad():
             return []
         # What is clean if its inputs are.

@@ -10,10 +10,11 @@ import torch
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.kit.levels import FULL, RECORDS, CaptureLevel
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
+from tfdbg_cli.engines.torch.modules.facts import FactsOf
+from tfdbg_cli.engines.torch.modules.level import ModulesLevel
+from tfdbg_cli.engines.torch.modules.replay import Aside
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel, RecordsLevel
 from tfdbg_cli.engines.torch.record.run_recorder import Names
-from tfdbg_cli.engines.torch.runs.modules_level import ModulesLevel
-from tfdbg_cli.engines.torch.runs.replay import Aside
 
 __all__ = ["TorchCapturePolicy"]
 
@@ -40,6 +41,7 @@ class TorchCapturePolicy(CapturePolicy):
         self._optimizers = optimizers
         self._aside = aside
         self._spares: list[FullLevel] = []
+        self._facts = FactsOf()
 
     def obstacle(self, kind: str, costs: RunCosts) -> str:
         """What of a bad run of this kind could not be done once more; mostly empty."""
@@ -51,7 +53,13 @@ class TorchCapturePolicy(CapturePolicy):
         if level == RECORDS:
             return RecordsLevel(watch, self._names)
         return ModulesLevel(
-            watch, self._names, self._parameters, self._aside, costs.excused, self._spares
+            watch,
+            self._names,
+            self._parameters,
+            self._aside,
+            costs.excused,
+            self._spares,
+            self._facts,
         )
 
     def settle(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cmath
 import math
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -178,6 +178,15 @@ class Verdicts(Generic[_Key]):
     def _doubt(self) -> None:
         """Something is bad, or may be: it isn't known yet."""
         self.may_skip = not self._is_last
+
+    def read_with(self, other: Verdicts[Any]) -> None:
+        """Wait for the devices once, not once for each of two."""
+        both = self, other
+        joined: SumChecks[Any] = SumChecks()
+        for at, each in enumerate(both):
+            joined.take(at, each._others)
+        for (at, key), slot in joined.suspects() if joined.count else ():
+            both[at]._bad[key, slot] = None
 
     def bad(self) -> list[tuple[_Key, int]]:
         """The bad tensors so far. Waits for the devices that have something to say, once each."""

@@ -222,7 +222,8 @@ class Lifecycle(RunLife[TorchRun]):
         """An error leaves the outermost call: the run ends with it, if it is one of PyTorch's.
 
         One of the program's own (a hook's, a callback's) ends it where the run can't go on: no step
-        and no backward pass is made again. Of a forward pass something may be used all the same.
+        and no backward pass is made again. Of a forward pass something may be used all the same. A
+        Ctrl-C ends it in any case, and is no error.
 
         Args:
             error: what leaves it.
@@ -231,7 +232,10 @@ class Lifecycle(RunLife[TorchRun]):
         run = self._run
         if run is None or run.is_call:
             return
-        if self.ends_run(run, error) or event in ("B", "S"):
+        if isinstance(error, KeyboardInterrupt):  # nothing of it is used by what comes then
+            run.cut_short = f"the program raised {one_line(error)}"
+            self.close_run()
+        elif self.ends_run(run, error) or event in ("B", "S"):
             self.close_run(error)
         elif event == "F" and run.closes_on == "F":
             run.cut_short = f"the program raised {one_line(error)}"

@@ -21,7 +21,7 @@ from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.engines.kit.contain import contained
 from tfdbg_cli.engines.kit.sites import user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
-from tfdbg_cli.engines.torch.private import current_node
+from tfdbg_cli.engines.torch.private import children_of, current_node, parameters_of
 from tfdbg_cli.engines.torch.runs.description import (
     BLOCK,
     GRADIENT,
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.program import TorchProgram
 
 __all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "RunPosition", "Runs"]
+
+
+# How many arguments `Tensor.backward` has, the tensor included, before those that tell for what.
+_WITHOUT_INPUTS = 4
 
 
 class RunPosition(NamedTuple):
@@ -144,6 +148,8 @@ class Runs(Lifecycle):
             self._note("B")
         watcher = self.watcher
         if watcher is not None:
+            if is_grad or len(args) > _WITHOUT_INPUTS or kwargs.get("inputs") is not None:
+                self._look(watcher.will_be_partial)
             watcher.enter_phase("backward", args[0] if args else None)
         self._backward_depth += 1
         try:
@@ -253,7 +259,7 @@ class Runs(Lifecycle):
         self._open(kind, "X", frame, title=title)
         try:
             yield
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
             self.fail(error)
             if self._is_block() and self._run is not None:
                 self._run.cut_short = f"the program raised {one_line(error)}"
@@ -429,7 +435,7 @@ class Runs(Lifecycle):
         self._depth += 1
         try:
             yield
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
             if self._depth == 1:
                 self._depth = 0
                 try:
@@ -458,4 +464,10 @@ class Runs(Lifecycle):
 
 def _has_parameters(module: torch.nn.Module) -> bool:
     """Whether a module has any."""
-    return next(module.parameters(), None) is not None
+    return any(map(_is_there, parameters_of(module).values())) or any(
+        map(_has_parameters, filter(_is_there, children_of(module).values()))
+    )
+
+
+def _is_there(value: Any) -> bool:
+    return value is not None

@@ -111,6 +111,16 @@ class SumChecks(Generic[_Key]):
         """
         self._totals.append((key, slot, total))
 
+    def take(self, mark: Hashable, other: SumChecks[Any]) -> None:
+        """Add what another one has added, which then has nothing; its keys become pairs.
+
+        Args:
+            mark: their first parts.
+            other: the other one.
+        """
+        self._totals += [((mark, key), slot, total) for key, slot, total in other._totals]
+        other._totals = []
+
     def _add_parts(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
         with undisturbed():
             for part in parts_of(tensor):

@@ -8,7 +8,8 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ParamSpec
+from types import FrameType
+from typing import Any
 
 import torch
 
@@ -18,61 +19,39 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import MODULES, CaptureLevel
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
-from tfdbg_cli.engines.torch.names.sites import tensors_in
-from tfdbg_cli.engines.torch.private import functions_seen, quiet
-from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
-from tfdbg_cli.engines.torch.record.run_recorder import Names
-from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_clean
-from tfdbg_cli.engines.torch.runs.module_calls import (
-    Border,
-    Gradient,
-    Memory,
-    ModuleCall,
-    version_of,
-)
-from tfdbg_cli.engines.torch.runs.module_search import (
+from tfdbg_cli.engines.torch.modules.calls import Border, Gradient, ModuleCall, alias_of, version_of
+from tfdbg_cli.engines.torch.modules.checks import (
     GRADIENT,
     INPUT,
     NODE,
     OUTPUT,
     PARAMETER,
     UPDATED,
-    Event,
+    Checks,
     Found,
-    Search,
     Words,
+    unseen,
 )
-from tfdbg_cli.engines.torch.runs.module_state import Start
-from tfdbg_cli.engines.torch.runs.modules_dump import ModulesDump, Seen
-from tfdbg_cli.engines.torch.runs.outside_nodes import OutsideNode, watch_outside
-from tfdbg_cli.engines.torch.runs.replay import Aside, Replayer
+from tfdbg_cli.engines.torch.modules.dump import ModulesDump, Seen
+from tfdbg_cli.engines.torch.modules.facts import FactsOf
+from tfdbg_cli.engines.torch.modules.inside import Insides
+from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode, mark_end, watch_outside
+from tfdbg_cli.engines.torch.modules.replay import Aside, Replayer
+from tfdbg_cli.engines.torch.modules.search import Search
+from tfdbg_cli.engines.torch.names.sites import tensors_in
+from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
+from tfdbg_cli.engines.torch.record.run_recorder import Names
 
 __all__ = ["ModulesLevel"]
-
-
-_P = ParamSpec("_P")
-
-
-def _unseen(method: Callable[_P, None]) -> Callable[_P, None]:
-    """Function modes of the program don't see what a method asks of tensors."""
-
-    @functools.wraps(method)
-    def call(*args: _P.args, **kwargs: _P.kwargs) -> None:
-        if functions_seen():
-            with quiet():
-                method(*args, **kwargs)
-        else:
-            method(*args, **kwargs)
-
-    return call
 
 
 class ModulesLevel(CaptureLevel):
     """Looks at what modules return, at the gradients that they are handed, and at parameters.
 
     What the program does outside of any module is recorded op by op. When something is bad, the
-    innermost call in which that began is made once more with every op recorded, before the
-    parameters are updated: see `Replayer`.
+    outermost call in which that began is made once more with every op recorded, before the
+    parameters are updated: see `Replayer`. Nothing is kept of the calls inside of it, and what
+    they return isn't looked at where something else tells of it: see `Facts`.
 
     Args:
         watch: what is awaited.
@@ -81,6 +60,7 @@ class ModulesLevel(CaptureLevel):
         aside: around what is no part of the program.
         excused: events that were bad without anything that the filter is about; is added to.
         spares: recorders of earlier runs that have seen no op, for what is outside of modules.
+        facts: about modules.
     """
 
     level = MODULES
@@ -94,6 +74,7 @@ class ModulesLevel(CaptureLevel):
         aside: Aside,
         excused: set[str],
         spares: list[FullLevel],
+        facts: FactsOf,
     ) -> None:
         super().__init__(watch)
         self._names = names
@@ -103,21 +84,20 @@ class ModulesLevel(CaptureLevel):
         self._spares = spares
         is_alike = bool(spares) and spares[-1].watch == watch
         self._outside = spares.pop() if is_alike else FullLevel(watch, names)
-        self._verdicts: Verdicts[Event] = Verdicts()
-        self._memory = Memory(watch.limit)
+        self._checks = Checks()
+        self._insides = Insides(facts, self._checks)
         self._calls: list[ModuleCall] = []
         self._search = Search(self._calls, Replayer(watch, names, aside), self._words)
         self._open: list[ModuleCall] = []
+        self._inner: list[Any] = []  # modules in the calls of others that are open
         self._counts: dict[int, int] = {}
         self._borders: dict[int, Border] = {}  # by the id of the tensor
         self._phases: list[str] = []
         self._backward: Stack | None = None
         self._losses: list[weakref.ref[torch.Tensor]] = []
         self._nodes: list[OutsideNode] = []
-        self._seen_since = False  # something that nobody has judged
         self._inputs: Callable[[], Mapping[str, Any]] = dict
         self._found: list[Found] = []
-        self._failure: Exception | None = None
         self._is_on = self._is_away = False
         self._is_told = False  # there is a dump
 
@@ -171,45 +151,56 @@ class ModulesLevel(CaptureLevel):
         for node in self._nodes:
             node.gradients.clear()
         self._nodes = []
+        self._insides.forget()
+        self._checks.forget()
         self._search.replays.clear()
 
     # What the program does.
 
-    @_unseen
+    @unseen
     def enter_module(self, module: Any, arguments: Any = None) -> None:
         """A forward pass may begin here; what it gets is kept."""
-        if self._failure is not None:
-            raise self._failure
+        if self._checks.failure is not None:
+            raise self._checks.failure
         if "backward" in self._phases:  # a part of it that is computed again
             return
+        if self._inner or (self._open and not self._open[-1].is_wrapper):
+            self._inner.append(module)
+            self._insides.enter(module, arguments)
+        else:
+            self._enter_outermost(module, arguments or ((), {}), sys._getframe(1))
+
+    def _enter_outermost(self, module: Any, arguments: Any, frame: FrameType) -> None:
         parent = self._open[-1] if self._open else None
-        frame = sys._getframe(1)
         if parent is None:
             self._look_away()
         count = self._counts.get(id(module), 0)
         self._counts[id(module)] = count + 1
-        call = ModuleCall(module, arguments or ((), {}), parent, count, frame)
+        call = ModuleCall(module, arguments, parent, count, frame)
         for tensor, version in call.tensors:
             border = self._borders.get(id(tensor))
             if border is not None and border.reference() is tensor and border.version == version:
                 call.sources.append(border)
-            elif parent is not None:
-                call.is_fed = True
-            elif tensor.is_floating_point():
-                self._add(INPUT, call, 0, tensor)
-        if parent is None:
-            self._names.module(module, frame, None)
-            call.start = Start(module)
+            elif parent is None and tensor.is_floating_point():
+                self._checks.add(INPUT, call, 0, tensor)
+        outer = self._names.module(parent.module, None, None) if parent is not None else None
+        call.is_wrapper = self._names.module(module, frame, outer).is_wrapper
         self._open.append(call)
         self._calls.append(call)
 
-    @_unseen
+    @unseen
     def leave_module(self, module: Any, output: Any) -> None:
         """What it returns is looked at."""
         if "backward" in self._phases:
             return
+        if self._inner:
+            self._insides.leave(self._inner.pop(), self._open[-1], output)
+        else:
+            self._leave_outermost(output)
+
+    def _leave_outermost(self, output: Any) -> None:
+        self._insides.leave_outermost(output)
         call = self._open.pop()
-        call.frame = None
         call.ended = time.perf_counter_ns()
         if isinstance(output, torch.Tensor):
             self._returned(call, 0, output)
@@ -218,99 +209,98 @@ class ModulesLevel(CaptureLevel):
                 self._returned(call, slot, tensor)
         if call.parent is None:
             for border in call.borders.values():
-                border.kept = kept = border.reference()
-                border.node = kept.grad_fn if kept is not None else None
+                kept = border.reference()
+                if kept is not None:
+                    border.kept = alias_of(kept)
+                    if kept.grad_fn is not None:
+                        mark_end(kept.grad_fn, border)
             self._look_again()
-        elif not self._is_root(call):
-            self._memory.keep_call(call)
-
-    def _is_root(self, call: ModuleCall) -> bool:
-        """Whether a call is the outermost one of a model, wrappers apart."""
-        parent = call.parent
-        if parent is None:
-            return True
-        return parent.parent is None and self._names.module(parent.module, None, None).is_wrapper
 
     def _returned(self, call: ModuleCall, slot: int, tensor: torch.Tensor) -> None:
         version = version_of(tensor)
         last = self._borders.get(id(tensor))
         if last is not None and last.reference() is tensor and last.version == version:
-            call.borders[slot] = last  # a container returns what its last part has returned
+            call.borders[slot] = last  # a wrapper returns what its module has returned
             return
         border = Border(call, slot, tensor, version)
         call.borders[slot] = self._borders[id(tensor)] = border
-        self._add(OUTPUT, border, slot, tensor)
+        self._checks.add(OUTPUT, border, slot, tensor)
         node = tensor.grad_fn
         if node is not None:
             arrived = functools.partial(_arrived, weakref.ref(self), border, tensor.output_nr)
             node.register_prehook(arrived)
 
-    @_unseen
+    @unseen
     def arrived(self, border: Border, tensor: torch.Tensor) -> None:
         """The gradient of a tensor is known."""
-        gradient = Gradient(tensor, self._backward)
-        border.gradients.append(gradient)
-        self._add(GRADIENT, border, border.slot, tensor)
-        if not self._is_root(border.call):
-            self._memory.keep_gradient(gradient)
+        border.gradients.append(Gradient(tensor, self._backward))
+        self._checks.add(GRADIENT, border, border.slot, tensor)
 
-    @_unseen
+    # Backward passes and updates.
+
+    def will_be_partial(self) -> None:
+        """The gradients of parameters won't tell of those of what modules return."""
+        self._insides.will_be_partial()
+
+    @unseen
     def passed(self, node: OutsideNode, gradients: Iterable[torch.Tensor | None]) -> None:
         """A node outside of modules hands gradients on."""
         for slot, tensor in enumerate(gradients):
             if tensor is not None:
-                node.gradients[slot] = gradient = Gradient(tensor, self._backward)
-                self._memory.keep_gradient(gradient)
-                self._add(NODE, node, slot, tensor)
+                node.gradients[slot] = Gradient(tensor, self._backward)
+                self._checks.add(NODE, node, slot, tensor)
 
     def failed(self, error: Exception) -> None:
         """Something went wrong where nobody looks: it is told as soon as somebody does."""
-        self._failure = error
+        self._checks.failure = error
 
-    @_unseen
+    @unseen
     def enter_phase(self, phase: str, owner: Any = None) -> None:
         """Before the parameters change is the time to look."""
-        if self._failure is not None:
-            raise self._failure
+        if self._checks.failure is not None:
+            raise self._checks.failure
         is_outermost = not self._phases
         if not self._open:
             self._look_away()
         if phase == "backward":
             frame = call_frame(sys._getframe(1))
             self._backward = take(frame, None, None)
-            losses = [tensor for _, tensor in tensors_in("", owner)]
+            is_one = isinstance(owner, torch.Tensor)
+            losses = [owner] if is_one else [tensor for _, tensor in tensors_in("", owner)]
             self._losses += map(weakref.ref, losses)
+            if self._open:  # nobody asks parameters when it is over
+                self._insides.will_be_partial()
             if not self._open and "backward" not in self._phases:
                 told = functools.partial(_passed, weakref.ref(self))
-                roots = [call for call in self._calls if call.parent is None]
-                ends = [border for call in roots for border in call.borders.values()]
-                self._nodes += watch_outside(losses, ends, told)
+                self._nodes += watch_outside(losses, told)
         elif is_outermost and not self._open:
             self._judge()
         self._phases.append(phase)
 
-    @_unseen
+    @unseen
     def leave_phase(self) -> None:
         """Updated parameters are looked at."""
         phase = self._phases.pop()
         if phase != "backward" and not self._phases:
             # Elsewhere the device would be waited for again: the next run sees what comes of it.
-            here = (each for each in self._parameters() if each.is_cpu)
-            self._look_at_all(UPDATED, ((each, each) for each in here))
+            here = [each for each in self._parameters() if each.is_cpu]
+            self._checks.add_all(UPDATED, here, here)
         if phase != "backward" and not self._phases and not self._open:
             self._look_again()  # after a backward pass that comes later
 
-    @_unseen
+    @unseen
     def backward_done(self, is_grad: bool, value: Any = None) -> None:
         """Gradients of parameters are looked at."""
         if self._open or "backward" in self._phases:
             return
         if is_grad:
             found = [tensor for _, tensor in tensors_in("", value)]
-            self._look_at_all(PARAMETER, ((tensor, tensor) for tensor in found))
+            self._checks.add_all(PARAMETER, found, found)
         else:
-            pairs = ((each, each.grad) for each in self._leaves())
-            self._look_at_all(PARAMETER, ((p, g) for p, g in pairs if g is not None))
+            leaves = {id(each): each for each in (*self._leaves(), *self._insides.told())}
+            pairs = [(each, each.grad) for each in leaves.values()]
+            told = [(each, gradient) for each, gradient in pairs if gradient is not None]
+            self._checks.add_all(PARAMETER, [p for p, _ in told], [g for _, g in told])
         if self._phases or self.kind != "training run":
             self._judge()
         if not self._phases:
@@ -325,25 +315,16 @@ class ModulesLevel(CaptureLevel):
                 found.update((id(each), each) for each in root.parameters())
         return found.values()
 
-    def _look_at_all(self, kind: str, pairs: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
-        with quiet(), torch.no_grad():
-            for thing, tensor in pairs:
-                self._add(kind, thing, 0, tensor)
-
-    def _add(self, kind: str, thing: Any, slot: int, tensor: torch.Tensor) -> None:
-        self._seen_since = True
-        if not is_clean(tensor):
-            self._verdicts.add(Event(kind, thing, time.perf_counter_ns()), slot, tensor)
-
     # Looking into a module.
 
     def _judge(self) -> None:
         """Make calls once more if something is bad; parameters are what they were."""
-        if not self._seen_since:
+        if not self._checks.has_news:
             return
-        self._seen_since = False
+        self._insides.look_at_averages()
         known = set(self._found)
-        found = [item for item in self._verdicts.bad() if item not in known]
+        outside = self._outside.so_far() if self._outside.recorder.op_count else None
+        found = [item for item in self._checks.bad(outside) if item not in known]
         found = [item for item in found if self._words.describe(*item) not in self._excused]
         self._found += found
         if not found or any(replay.passed for replay in self._search.replays):
@@ -377,7 +358,8 @@ class ModulesLevel(CaptureLevel):
 
     def progress(self) -> str:
         if self._open:
-            return f"in {self._words.label(self._open[-1])}"
+            chain = self._open[-1].chain
+            return f"in {self._words.label([*chain, *self._inner[-1:]])}"
         return self._outside.progress()
 
     def finish(self, error: BaseException | None) -> Capture:
@@ -446,10 +428,12 @@ class ModulesLevel(CaptureLevel):
         part = outside.dump
         if part is None:
             part = outside.make_dump() if outside.make_dump is not None else None
+        kept = self._checks.kept
         seen = Seen(
             self._calls,
             self._names,
             [(*event, slot) for event, slot in self._found],
+            {at: kept[item] for at, item in enumerate(self._found) if item in kept},
             self._losses,
             self._nodes,
             self._outside.recorder.made_node,
@@ -462,7 +446,7 @@ class ModulesLevel(CaptureLevel):
 
     def _notes(self, outside: Capture) -> Iterable[str]:
         again = ", ".join(
-            dict.fromkeys(self._words.label(each.call) for each in self._search.replays)
+            dict.fromkeys(self._words.label(each.call.chain) for each in self._search.replays)
         )
         said = f"{self._count()} watched"
         if again:
@@ -472,7 +456,8 @@ class ModulesLevel(CaptureLevel):
         yield f"{said}."
         for replay in self._search.replays:
             if replay.differs:
-                yield f"{self._words.label(replay.call)} returned something else the second time."
+                label = self._words.label(replay.call.chain)
+                yield f"{label} returned something else the second time."
         if self._found and all(event.kind == UPDATED for event, _ in self._found):
             yield "The update made it: all before was good."
         passed = any(replay.passed for replay in self._search.replays)

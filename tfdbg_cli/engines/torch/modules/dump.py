@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,12 @@ from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import Frame
+from tfdbg_cli.engines.torch.modules.calls import Border, Inside, ModuleCall, version_of
+from tfdbg_cli.engines.torch.modules.dump_parts import KeptTensor, renamed_node
+from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode
+from tfdbg_cli.engines.torch.modules.replay import Replay
 from tfdbg_cli.engines.torch.names.scopes import Names, legal
-from tfdbg_cli.engines.torch.private import parameters_of
 from tfdbg_cli.engines.torch.record.assembly import RunDump, device_name
-from tfdbg_cli.engines.torch.runs.dump_parts import KeptTensor, renamed_node
-from tfdbg_cli.engines.torch.runs.module_calls import Border, ModuleCall, version_of
-from tfdbg_cli.engines.torch.runs.outside_nodes import OutsideNode
-from tfdbg_cli.engines.torch.runs.replay import Replay
 from tfdbg_cli.engines.torch.values.arrays import describe
 from tfdbg_cli.engines.torch.values.layouts import is_readable, undisturbed
 
@@ -40,6 +39,7 @@ class Seen:
         calls: of modules, in the order in which they began.
         names: of modules and parameters.
         bad: kind, thing, time and slot of what was bad.
+        kept: of those, what modules inside of others have returned or were handed, by its place.
         losses: what backward passes began with.
         nodes: of backward passes, outside of modules.
         made_node: the op outside of modules that made the node of a number.
@@ -49,6 +49,7 @@ class Seen:
     calls: Sequence[ModuleCall]
     names: Names
     bad: Sequence[tuple[str, Any, int, int]]
+    kept: Mapping[int, torch.Tensor]
     losses: Sequence[Callable[[], torch.Tensor | None]]
     nodes: Sequence[OutsideNode]
     made_node: Callable[[int], str]
@@ -163,12 +164,11 @@ class ModulesDump(MemoryDump):
 
     def _fill(self) -> None:
         again = {id(each.call): each for each in self._replays}
-        inside = [each.call for each in self._replays]
         for call in sorted(self._seen.calls, key=lambda call: call.ended or call.began):
             replay = again.get(id(call))
             if replay is not None:
                 self._add_replay(replay)
-            elif not any(call.is_within(other) for other in inside):
+            elif call.parent is None or id(call.parent) not in again:
                 self._add_call(call)
         for node in self._seen.nodes:
             self._add_node(node)
@@ -179,8 +179,10 @@ class ModulesDump(MemoryDump):
             if call.parent is None:
                 names = map(self._border_name, call.borders.values())
                 self._results.update((name, True) for name in names if name)
-        for kind, thing, when, slot in self._seen.bad:
-            if kind == "node":
+        for at, (kind, thing, when, slot) in enumerate(self._seen.bad):
+            if isinstance(thing, Inside):
+                self._add_inside(kind, thing, when, slot, self._seen.kept.get(at))
+            elif kind == "node":
                 self._suspects.add(f"{self._node_of(thing)}:{slot}")
                 self._results.setdefault(f"{self._node_of(thing)}:{slot}", False)
             else:
@@ -188,38 +190,21 @@ class ModulesDump(MemoryDump):
 
     # Calls of modules.
 
-    def _node_name(self, call: ModuleCall) -> str:
+    def _node_name(self, chain: Sequence[torch.nn.Module], count: int) -> str:
         caller = None
-        for each in call.chain:
-            caller = self._seen.names.module(each.module, None, caller)
+        for module in chain:
+            caller = self._seen.names.module(module, None, caller)
         assert caller is not None
         name = caller.path or legal(caller.class_name)
-        return f"{name}-{call.count}" if call.count else name
+        return f"{name}-{count}" if count else name
 
     def _read_by(self, call: ModuleCall) -> Iterator[str]:
         """What a call reads, as far as that is known."""
-        inside = (each for each in self._seen.calls if each.parent is call)
-        made = [border for each in inside for border in each.borders.values()]
-        yield from filter(None, map(self._border_name, (*call.sources, *made)))
+        yield from filter(None, map(self._border_name, call.sources))
         known = {id(border.reference()) for border in call.sources}
         for tensor, _ in call.tensors:
             if id(tensor) not in known and (name := self._seen.outside_name(tensor)):
                 yield name
-        if call.is_fed and call.parent is not None:
-            yield from self._at_hand(call)
-
-    def _at_hand(self, call: ModuleCall) -> Iterator[str]:
-        """What the parent of a call had to make something of."""
-        for each in self._seen.calls:
-            if each.parent is call.parent and each is not call and each.ended <= call.began:
-                yield from filter(None, map(self._border_name, each.borders.values()))
-        parent = call.parent
-        if parent is not None:
-            yield from filter(None, map(self._border_name, parent.sources))
-            names = (self._seen.outside_name(tensor) for tensor, _ in parent.tensors)
-            yield from filter(None, names)
-            if parent.is_fed:
-                yield from self._at_hand(parent)
 
     def _border_name(self, border: Border) -> str:
         known = self._names.get(id(border))
@@ -229,15 +214,13 @@ class ModulesDump(MemoryDump):
             if border.call is replay.call or border in replay.call.borders.values():
                 name = replay.outputs.get(border.slot, "")
                 return self._renamed(replay, name) if name else ""
-            if border.call.is_within(replay.call):
-                return ""
-        return f"{self._node_name(border.call)}:{border.slot}"
+        return f"{self._node_name(border.call.chain, border.call.count)}:{border.slot}"
 
     def _add_call(self, call: ModuleCall) -> None:
         own = [border for border in call.borders.values() if border.call is call]
         if not own:
             return
-        name = self._free(self._node_name(call))
+        name = self._free(self._node_name(call.chain, call.count))
         for border in own:
             self._names[id(border)] = f"{name}:{border.slot}"
             tensor = border.tensor()
@@ -304,6 +287,10 @@ class ModulesDump(MemoryDump):
             known = known or self._seen.outside_name(tensor)
             if known and name.startswith(_INPUT):
                 yield name, known
+        for slot, name in replay.handed.items():
+            known = self._border_name(replay.call.borders[slot])
+            if known and name.startswith(_INPUT):
+                yield name, f"{_GRADIENTS}{known}"
 
     def _renamed(self, replay: Replay, name: str) -> str:
         """What a tensor of a replay is called here."""
@@ -352,7 +339,7 @@ class ModulesDump(MemoryDump):
         for gradient in border.gradients:
             if not gradient.is_whole or gradient.tensor is None:
                 continue
-            source = self._names.get(id(border)) or self._border_name(border)
+            source = self._border_name(border)
             if not source:
                 continue
             node, slot = split_tensor_name(source)
@@ -401,10 +388,9 @@ class ModulesDump(MemoryDump):
             for tensor, name in replay.gradients:
                 if tensor is border.reference():
                     yield self._renamed(replay, name)
-        around = border.around()[:1]
-        for call in users or around:
+        for call in users:
             yield from self._gradients_of(call, but=border)
-        if not users and not around:
+        if not users:
             yield from self._handed_to(border)
             losses = (reference() for reference in self._seen.losses)
             yield from (self._seen.outside_name(each) for each in losses if each is not None)
@@ -423,21 +409,19 @@ class ModulesDump(MemoryDump):
                 if tensor is parameter:
                     yield self._renamed(replay, name)
         for call in self._seen.calls:
-            if any(each is parameter for each in parameters_of(call.module).values()):
+            if any(each is parameter for each in call.module.parameters()):
                 yield from self._gradients_of(call)
                 yield from map(self._border_name, call.borders.values())
 
     def _add_bad(self, kind: str, thing: Any, when: int) -> None:
         if kind in ("output", "gradient"):
-            name = self._names.get(id(thing)) or self._border_name(thing)
+            name = self._border_name(thing)
             if name and kind == "gradient":
                 name = f"{_GRADIENTS}{name}"
                 self._results[name] = True
-            if name:
-                self._suspects.add(name)
+            self._suspects |= {name} - {""}
         elif kind == "input":
-            for tensor, version in thing.tensors:
-                self._add_input(thing, tensor, version)
+            self._suspects |= {self._seen.outside_name(each) for each, _ in thing.tensors} - {""}
         else:
             leaf = self._seen.names.tensor(thing)
             owner = leaf.name if leaf is not None else "parameter"
@@ -456,10 +440,21 @@ class ModulesDump(MemoryDump):
             self._suspects.add(f"{name}:0")
             self._results[f"{name}:0"] = True
 
-    def _add_input(self, call: ModuleCall, tensor: torch.Tensor, version: int) -> None:
-        name = self._seen.outside_name(tensor)
-        if name:
-            self._suspects.add(name)
+    def _add_inside(
+        self, kind: str, inside: Inside, when: int, slot: int, tensor: torch.Tensor | None
+    ) -> None:
+        """Something bad in a call that wasn't made once more."""
+        if tensor is None or any(inside.call is each.call for each in self._replays):
+            return
+        name = self._node_name(inside.chain, 0)
+        sources: Iterable[str] = self._read_by(inside.call)
+        if kind == "gradient":
+            name, sources = f"{_GRADIENTS}{name}", self._gradients_of(inside.call)
+        name = self._free(name)
+        self._nodes[name] = Node(name, type(inside.module).__name__, filter(None, sources))
+        self._keep(name, slot, tensor, version_of(tensor), when)
+        self._suspects.add(f"{name}:{slot}")
+        self._results[f"{name}:{slot}"] = True
 
 
 def _frames(call: ModuleCall) -> tuple[Frame, ...]:

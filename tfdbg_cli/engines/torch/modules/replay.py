@@ -16,15 +16,15 @@ from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.torch.modes import function_modes
+from tfdbg_cli.engines.torch.modules.calls import Gradient, ModuleCall, version_of
+from tfdbg_cli.engines.torch.modules.effects import Refused, confined
+from tfdbg_cli.engines.torch.modules.state import put_random, unchanged, under
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import default_device_mode, modes_below, without_hooks
 from tfdbg_cli.engines.torch.record.assembly import RunDump
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.record.run_recorder import Names
 from tfdbg_cli.engines.torch.runs.exact_check import is_nonfinite
-from tfdbg_cli.engines.torch.runs.module_calls import Gradient, ModuleCall, version_of
-from tfdbg_cli.engines.torch.runs.module_state import put_random, unchanged, under
-from tfdbg_cli.engines.torch.runs.outside_effects import Refused, confined
 from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
 
 __all__ = ["Aside", "Refused", "Replay", "Replayer"]
@@ -47,10 +47,11 @@ class Replay:
         came_in: something that it gets was bad already, and not by a module.
         inputs: tensors that it got -> what they are called in the dump.
         outputs: slot -> what its outputs are called.
+        handed: slot -> what the gradients are called that its backward pass began with.
         gradients: the tensors that it got, its parameters -> what their gradients are called.
         time: when its backward pass began; 0: none was made.
         differs: it has returned something else than the first time.
-        is_bad: there was a nan or an infinity.
+        is_bad: there was a nan or an infinity, and where one was returned the first time, again.
     """
 
     call: ModuleCall
@@ -58,6 +59,7 @@ class Replay:
     passed: bool
     inputs: list[tuple[torch.Tensor, str]] = field(default_factory=list)
     outputs: dict[int, str] = field(default_factory=dict)
+    handed: dict[int, str] = field(default_factory=dict)
     gradients: list[tuple[torch.Tensor, str]] = field(default_factory=list)
     time: int = 0
     differs: bool = False
@@ -83,22 +85,12 @@ class Replayer:
         self._names = names
         self._aside = aside
 
-    def forward(self, call: ModuleCall) -> Replay:
-        """Make a call once more.
+    def again(self, call: ModuleCall, needs_gradients: bool) -> Replay:
+        """Make a call once more, and its backward pass if there was one.
 
-        Raises:
-            Refused: that isn't possible, or would not be unnoticed.
-        """
-        self._check(call)
-        assert call.arguments is not None
-        args, kwargs = call.arguments
-        level = FullLevel(self._watch, self._names)
-        output = self._run(level, call, lambda: self._forward(level, call, args, kwargs))
-        named = [(tensor, level.tensor_name(tensor)) for tensor, _ in call.tensors]
-        return self._result(level, call, output, named)
-
-    def backward(self, call: ModuleCall) -> Replay:
-        """Make a call and its backward pass once more.
+        Args:
+            call: as the program has made it.
+            needs_gradients: the backward pass is what this is about.
 
         Raises:
             Refused: that isn't possible, or would not be unnoticed.
@@ -107,10 +99,23 @@ class Replayer:
         gradients = {
             slot: border.gradients[-1] for slot, border in call.borders.items() if border.gradients
         }
+        if gradients and all(each.is_whole for each in gradients.values()):
+            return self._with_backward(call, gradients)
+        if not needs_gradients:
+            return self._without(call)
         if not gradients:
             raise Refused("no gradient has reached it")
-        if not all(each.is_whole for each in gradients.values()):
-            raise Refused("the gradients that reached it were not kept, or written to since")
+        raise Refused("the gradients that reached it were written to since")
+
+    def _without(self, call: ModuleCall) -> Replay:
+        assert call.arguments is not None
+        args, kwargs = call.arguments
+        level = FullLevel(self._watch, self._names)
+        output = self._run(level, call, lambda: self._forward(level, call, args, kwargs))
+        named = [(tensor, level.tensor_name(tensor)) for tensor, _ in call.tensors]
+        return self._result(level, call, output, named)
+
+    def _with_backward(self, call: ModuleCall, gradients: dict[int, Gradient]) -> Replay:
         twins = {
             id(tensor): tensor.detach().clone().requires_grad_()
             for tensor, _ in call.tensors
@@ -129,7 +134,13 @@ class Replayer:
         named = [
             (tensor, level.tensor_name(twins.get(id(tensor), tensor))) for tensor, _ in call.tensors
         ]
+        handed = {
+            slot: level.tensor_name(each.tensor)
+            for slot, each in gradients.items()
+            if each.tensor is not None
+        }
         result = self._result(level, call, output, named)
+        result.handed = handed
         leaves = (*(tensor for tensor, _ in call.tensors), *call.module.parameters())
         by_id = {id(tensor): tensor for tensor in leaves}
         result.gradients = [
@@ -143,13 +154,13 @@ class Replayer:
     # The parts of it.
 
     def _check(self, call: ModuleCall) -> None:
-        if call.arguments is None:
-            raise Refused("its inputs were not kept")
+        assert call.arguments is not None
+        assert call.start is not None
         if any(version_of(tensor) != version for tensor, version in call.tensors):
             raise Refused("an input was written to since, or by itself")
         if any(isinstance(value, Iterator) for value in (*call.arguments[0], *call.arguments[1])):
             raise Refused("it is given an iterator")
-        if not call.root.start.has_same_parameters():
+        if not call.start.has_same_parameters():
             raise Refused("parameters were written to since")
         if call.module.training != call.trains:
             raise Refused("it is in another mode now (train or eval)")
@@ -159,13 +170,14 @@ class Replayer:
 
     def _run(self, level: FullLevel, call: ModuleCall, run: Callable[[], Any]) -> Any:
         """Do something as at the time of a call; what it changes is put back."""
-        start = call.root.start
+        start = call.start
+        assert start is not None
         tracer = sys.gettrace()
         sys.settrace(None)
         level.begin_run()
         try:
             with self._aside(_Visitor(level)), unchanged(call.module), confined():
-                start.restore(call.module, is_first=not call.count, is_root=call.parent is None)
+                start.restore()
                 put_random(call.random)
                 with under(call.under):
                     level.start()
@@ -185,7 +197,7 @@ class Replayer:
     def _forward(self, level: FullLevel, call: ModuleCall, args: Any, kwargs: Any) -> Any:
         recorder = level.recorder
         names = _argument_names(call.module, args, kwargs)
-        recorder.enter_again([each.module for each in call.chain], call.count, call.stack)
+        recorder.enter_again(call.chain, call.count, call.stack)
         recorder.name_inputs(names)
         output = None
         try:
@@ -240,12 +252,14 @@ class Replayer:
     ) -> Replay:
         made = [tensor for _, tensor in tensors_in("", output)]
         outputs = {slot: level.tensor_name(tensor) for slot, tensor in enumerate(made)}
-        differs = False
+        differs = is_good = False
         with undisturbed():
             for slot, border in call.borders.items():
                 first = border.tensor()
-                if first is not None and slot < len(made):
-                    differs = differs or not same_bits(first, made[slot])
+                if first is None or slot >= len(made) or same_bits(first, made[slot]):
+                    continue
+                differs = True
+                is_good = is_good or (is_nonfinite(first) and not is_nonfinite(made[slot]))
         capture = level.finish(None)
         dump = capture.dump
         if dump is None:
@@ -254,7 +268,7 @@ class Replayer:
         assert isinstance(dump, RunDump)
         dump.settle()  # the update that comes isn't seen
         replay = Replay(call, dump, bool(capture.filter_passed), inputs, outputs)
-        replay.differs, replay.is_bad = differs, level.has_nonfinite
+        replay.differs, replay.is_bad = differs, level.has_nonfinite and not is_good
         if replay.passed:
             self._look_at_inputs(replay)
         return replay
@@ -299,6 +313,9 @@ class _Visitor:
         output = None
         try:
             output = module.forward(*args, **kwargs)
+        except Refused as refusal:
+            refusal.modules = refusal.modules or (module,)
+            raise
         finally:
             recorder.leave_module(module, output)
         return output

@@ -153,18 +153,11 @@ class Start:
         """Whether no parameter was written to since."""
         return self._writes == sum(map(write_count, self._parameters))
 
-    def restore(self, module: torch.nn.Module, *, is_first: bool, is_root: bool) -> None:
-        """Buffers and random numbers are again what they were, as far as they are known.
-
-        Args:
-            module: whose buffers.
-            is_first: the call to be made is the first one of the module since.
-            is_root: it is the outermost call itself.
-        """
-        owners = {id(buffers_of(part)) for part in module.modules()} if is_first else set()
+    def restore(self) -> None:
+        """Buffers and random numbers are again what they were, as far as they are known."""
         with undisturbed():
-            _restore([each for each in self._buffers if id(each[0]) in owners])
-            if is_root and self._put_random is not None:
+            _restore(self._buffers)
+            if self._put_random is not None:
                 self._put_random()
 
 

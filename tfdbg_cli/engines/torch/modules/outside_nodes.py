@@ -7,13 +7,14 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.engines.torch.modules.calls import Border, Gradient
 from tfdbg_cli.engines.torch.private import NO_SEQUENCE, sequence_of
-from tfdbg_cli.engines.torch.runs.module_calls import Border, Gradient
 
-__all__ = ["OutsideNode", "watch_outside"]
+__all__ = ["OutsideNode", "mark_end", "watch_outside"]
 
 # Where a program computes much without modules, they aren't worth watching.
 _MOST_NODES = 300
+_KEY = "tfdbg_cli.border"
 
 
 class OutsideNode:
@@ -35,30 +36,39 @@ class OutsideNode:
         self.readers: dict[int, OutsideNode | Border] = {}
 
 
+def mark_end(node: Any, border: Border) -> None:
+    """An autograd node is that of what a module has returned.
+
+    That stands in the node's dictionary, which goes with the node.
+    """
+    node.metadata[_KEY] = border
+
+
+def _end_at(node: Any) -> Border | None:
+    found: Border | None = node.metadata.get(_KEY)
+    return found if found is not None and found.kept is not None else None
+
+
 def watch_outside(
-    roots: Iterable[torch.Tensor],
-    borders: Iterable[Border],
-    told: Callable[[OutsideNode, Any], None],
+    roots: Iterable[torch.Tensor], told: Callable[[OutsideNode, Any], None]
 ) -> list[OutsideNode]:
     """Look at the nodes that a backward pass comes to before it comes to any module.
 
     Args:
         roots: what it begins with.
-        borders: what modules have returned to the program's own code.
         told: is called with a node and the gradients that it hands on; must not raise.
     """
-    ends = {border.node: border for border in borders if border.node is not None}
     known: dict[Any, OutsideNode] = {}
     pending = [root.grad_fn for root in roots if root.grad_fn is not None]
     while pending and len(known) < _MOST_NODES:
         node = pending.pop()
-        if node in known or node in ends or sequence_of(node) == NO_SEQUENCE:
+        if node in known or sequence_of(node) == NO_SEQUENCE or _end_at(node) is not None:
             continue
         known[node] = OutsideNode(node)
         pending += [each for each, _ in node.next_functions if each is not None]
     for node, found in known.items():
         for slot, (each, _) in enumerate(node.next_functions):
-            reader = known.get(each) or ends.get(each)
+            reader = known.get(each) or (_end_at(each) if each is not None else None)
             if reader is not None:
                 found.readers[slot] = reader
         node.register_hook(_hook(found, told))

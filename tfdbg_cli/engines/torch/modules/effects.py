@@ -53,7 +53,14 @@ class Refused(BaseException):
     """Why something isn't done once more: a clause, to follow a colon.
 
     No exception of the usual kind, so that the program's own handlers let it pass.
+
+    Attributes:
+        modules: in whose calls that was found, outermost first.
     """
+
+    def __init__(self, reason: str, modules: Sequence[torch.nn.Module] = ()) -> None:
+        super().__init__(reason)
+        self.modules = modules
 
 
 @contextlib.contextmanager

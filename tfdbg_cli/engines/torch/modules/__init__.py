@@ -1,0 +1,1 @@
+"""Runs that are watched at the borders of their modules."""

@@ -1,0 +1,179 @@
+"""What is looked at while a run is watched at the borders of its modules, and what was bad."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, ParamSpec
+
+import torch
+
+from tfdbg_cli.engines.torch.modules.calls import Border, Inside, alias_of
+from tfdbg_cli.engines.torch.modules.facts import are_clean
+from tfdbg_cli.engines.torch.names.scopes import Names
+from tfdbg_cli.engines.torch.private import functions_seen, quiet
+from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_clean
+from tfdbg_cli.engines.torch.values.layouts import undisturbed
+
+__all__ = [
+    "GRADIENT",
+    "INPUT",
+    "NODE",
+    "OUTPUT",
+    "PARAMETER",
+    "UPDATED",
+    "Checks",
+    "Event",
+    "Found",
+    "Words",
+    "unseen",
+]
+
+_MOST_NAMED = 3
+# What is kept of what isn't looked at, in bytes each: no more than it costs to look at that.
+_SMALL = 1 << 16
+_MOST_KEPT = 100
+
+_P = ParamSpec("_P")
+
+
+def unseen(method: Callable[_P, None]) -> Callable[_P, None]:
+    """Function modes of the program don't see what a method asks of tensors."""
+
+    @functools.wraps(method)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        if functions_seen():
+            with quiet():
+                method(*args, **kwargs)
+        else:
+            method(*args, **kwargs)
+
+    return call
+
+
+class Event(NamedTuple):
+    """A tensor that is looked at.
+
+    Attributes:
+        kind: `INPUT` and so on.
+        thing: the call, border, call inside of another, or parameter.
+        time: when it was looked at, in nanoseconds of the performance counter.
+    """
+
+    kind: str
+    thing: Any
+    time: int
+
+
+INPUT, OUTPUT, GRADIENT, NODE = "input", "output", "gradient", "node"
+PARAMETER, UPDATED = "parameter", "updated"
+
+#: An event that was bad, and the slot of its tensor.
+Found = tuple[Event, int]
+
+
+class Words:
+    """What was bad, in words.
+
+    Args:
+        names: of modules and parameters.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def summary(self, found: Sequence[Found]) -> str:
+        """The first few in words."""
+        texts = list(dict.fromkeys(self.describe(*item) for item in found))
+        more = len(texts) - _MOST_NAMED
+        return ", ".join(texts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+    def describe(self, event: Event, slot: int) -> str:
+        """What was bad: the same in each run."""
+        kind, thing = event.kind, event.thing
+        if kind == INPUT:
+            return f"input of {self.label(thing.chain)}"
+        if kind == OUTPUT:
+            return f"output of {self.label(_chain(thing))}" + (f" ({slot})" if slot else "")
+        if kind == NODE:
+            return f"gradient of {thing.kind}"
+        if kind == GRADIENT:
+            return f"gradient of the output of {self.label(_chain(thing))}"
+        leaf = self._names.tensor(thing)
+        owner = leaf.name if leaf is not None else "a parameter"
+        return f"{'gradient' if kind == PARAMETER else 'new value'} of {owner}"
+
+    def label(self, chain: Sequence[torch.nn.Module]) -> str:
+        """The last of some modules, whose calls led to each other, by its path, or its class."""
+        caller = None
+        for module in chain:
+            caller = self._names.module(module, None, caller)
+        assert caller is not None
+        return caller.path or caller.class_name
+
+
+def _chain(thing: Border | Inside) -> Sequence[torch.nn.Module]:
+    return thing.chain if isinstance(thing, Inside) else thing.call.chain
+
+
+class Checks:
+    """What was looked at in one run.
+
+    Attributes:
+        has_news: there is something that nobody has judged.
+        kept: what was bad inside of the outermost calls of modules.
+        failure: what went wrong where nobody could be told.
+    """
+
+    def __init__(self) -> None:
+        self.has_news = False
+        self.kept: dict[Found, torch.Tensor] = {}
+        self.failure: Exception | None = None
+        self._verdicts: Verdicts[Event] = Verdicts(self._keep)
+        self._small: list[tuple[Event, torch.Tensor]] = []
+
+    def add(self, kind: str, thing: Any, slot: int, tensor: torch.Tensor) -> None:
+        """Look at a tensor."""
+        self.has_news = True
+        if not is_clean(tensor):
+            self._verdicts.add(Event(kind, thing, time.perf_counter_ns()), slot, tensor)
+
+    def add_all(self, kind: str, things: Sequence[Any], tensors: Sequence[torch.Tensor]) -> None:
+        """Look at many."""
+        self.has_news = True
+        with quiet(), torch.no_grad():
+            if not are_clean(tensors):
+                for thing, tensor in zip(things, tensors, strict=True):
+                    self.add(kind, thing, 0, tensor)
+
+    def add_shown(self, thing: Inside, tensor: torch.Tensor) -> None:
+        """Something shows it: it is looked at only to tell where what is bad began."""
+        self.has_news = True
+        if tensor.nbytes <= _SMALL:
+            event = Event(OUTPUT, thing, time.perf_counter_ns())
+            self._small.append((event, alias_of(tensor)))
+
+    def _keep(self, event: Event, slot: int, tensor: torch.Tensor) -> None:
+        if isinstance(event.thing, Inside) and len(self.kept) < _MOST_KEPT:
+            with undisturbed():
+                self.kept[event, slot] = tensor.detach().clone()
+
+    def bad(self, others: Verdicts[Any] | None) -> list[Found]:
+        """What was bad so far, in the order of time.
+
+        Args:
+            others: what else there is to wait for: that is done once.
+        """
+        self.has_news = False
+        if others is not None:
+            self._verdicts.read_with(others)
+        if self._verdicts.bad():
+            for event, tensor in self._small:
+                self._verdicts.add(event, 0, tensor)
+        self._small = []
+        return sorted(self._verdicts.bad(), key=lambda found: found[0].time)
+
+    def forget(self) -> None:
+        """Let go of all tensors."""
+        self._small, self.kept = [], {}

@@ -1,0 +1,109 @@
+"""In which call of a module something bad began: calls are made once more until one shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from tfdbg_cli.engines.torch.modules.calls import Inside, ModuleCall
+from tfdbg_cli.engines.torch.modules.checks import (
+    GRADIENT,
+    NODE,
+    OUTPUT,
+    PARAMETER,
+    Event,
+    Found,
+    Words,
+)
+from tfdbg_cli.engines.torch.modules.replay import Refused, Replay, Replayer
+
+__all__ = ["Search"]
+
+# Calls that are made once more for one run.
+_MOST_AGAIN = 8
+
+
+class Search:
+    """Looks into the calls of one run.
+
+    Args:
+        calls: of modules, in the order in which they began; grows.
+        replayer: makes them once more.
+        words: for what could not be made.
+
+    Attributes:
+        replays: calls that were made once more.
+        refusals: why others were not: a module and a clause.
+    """
+
+    def __init__(self, calls: Sequence[ModuleCall], replayer: Replayer, words: Words) -> None:
+        self.replays: list[Replay] = []
+        self.refusals: list[str] = []
+        self._calls = calls
+        self._replayer = replayer
+        self._words = words
+
+    def look(self, found: Sequence[Found]) -> None:
+        """Make calls once more until one shows what the filter is about.
+
+        Args:
+            found: what is bad, in the order of time.
+        """
+        tried: set[int] = set()
+        unknown: set[int] = set()  # what may have come from where nobody could look
+        for event, _ in found:
+            made_of = event.thing.call.sources if event.kind == OUTPUT else []
+            if unknown and (event.kind != OUTPUT or any(id(each) in unknown for each in made_of)):
+                unknown.add(id(event.thing))
+                continue
+            if event.kind == NODE:
+                return  # this is where it began
+            refusals, came_in = [], False
+            candidates = self._candidates(event)
+            for call in candidates:
+                if id(call) in tried or len(tried) >= _MOST_AGAIN:
+                    continue
+                tried.add(id(call))
+                try:
+                    replay = self._replayer.again(call, event.kind != OUTPUT)
+                    if not replay.is_bad:
+                        raise Refused("it was good the second time", self._chain_of(event))
+                    if replay.came_in:  # it began in what led to it
+                        came_in = True
+                        continue
+                except Refused as refusal:
+                    label = self._words.label([*call.chain, *refusal.modules])
+                    refusals.append(f"{label}: {refusal}")
+                    continue
+                self.replays.append(replay)
+                refusals, came_in = [], False
+                if replay.passed:
+                    return
+                break
+            if event.kind == GRADIENT and not candidates:
+                refusals.append("the backward pass of what is outside of modules")
+            self.refusals += refusals[:1]
+            if refusals or came_in:
+                unknown.add(id(event.thing))
+
+    def _chain_of(self, event: Event) -> Sequence[torch.nn.Module]:
+        return event.thing.chain if isinstance(event.thing, Inside) else ()
+
+    def _candidates(self, event: Event) -> list[ModuleCall]:
+        """The calls in which something bad may have begun, innermost first."""
+        kind, thing = event.kind, event.thing
+        if kind == OUTPUT or isinstance(thing, Inside):
+            found = [thing.call]
+        elif kind == GRADIENT:
+            found = [call for call in self._calls if thing in call.sources]
+        elif kind == PARAMETER:
+            found = [
+                call
+                for call in reversed(self._calls)
+                if any(each is thing for each in call.module.parameters())
+            ]
+        else:
+            found = []
+        around = [call.parent for call in found if call.parent is not None]
+        return list(dict.fromkeys([*found, *around]))
