@@ -8,6 +8,7 @@ library: a function of ours around each of them would cost more than they do.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import importlib
@@ -489,6 +490,18 @@ def is_capturing() -> bool:
     return torch.cuda.is_initialized() and bool(torch.cuda.is_current_stream_capturing())
 
 
+_BY_STEPS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+_BY_ALL_STEPS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
+
+
+def calls_hooks(optimizer: Any) -> bool:
+    """Whether a step of an optimizer of PyTorch's calls hooks of the program's, if that's known."""
+    everywhere: Any = sys.modules.get("torch.optim.optimizer")
+    return any(getattr(optimizer, name, True) for name in _BY_STEPS) or any(
+        getattr(everywhere, name, True) for name in _BY_ALL_STEPS
+    )
+
+
 def sequence_of(node: Any) -> int:
     """The sequence number of an autograd node, `NO_SEQUENCE` if it has none."""
     number = getattr(node, "_sequence_nr", None)
@@ -530,38 +543,41 @@ def storage_key(tensor: torch.Tensor) -> int:
         return 0
 
 
-class _WeakStorage(int):
-    """How PyTorch refers to a storage whose memory it may free, let go when nobody has this.
+class _LetGo(map):  # type: ignore[type-arg]
+    """Lets go of what refers to storages when nobody has this.
 
-    As `StorageWeakRef`, at a fifth of its price, and no line of Python runs at its end: what a
-    handler of the program's signals raises amid a ``__del__`` would be lost.
+    No line of Python runs then: what a handler of the program's signals raises amid a ``__del__``
+    would be lost.
     """
 
     __slots__ = ()
-    # Gives ``partial(_let_go, self)``, which is then called.
-    __del__ = property(functools.partial(functools.partial, _let_go))
+    # Gives ``partial(deque, self, maxlen=0)``, which is then called, and empties the map.
+    __del__ = property(functools.partial(functools.partial, collections.deque, maxlen=0))
 
 
 class Pins:
     """While this lives, no other storage gets the `storage_key` of a tensor that was pinned.
 
-    The memory itself is not kept.
+    The memory itself is not kept. This is as ``StorageWeakRef``, for many storages together.
+
+    Attributes:
+        keys: of what is pinned.
     """
 
     def __init__(self) -> None:
-        self._references: dict[int, _WeakStorage] = {}
-
-    def __contains__(self, key: int) -> bool:
-        return key in self._references
+        self.clear()
 
     def add(self, key: int, tensor: torch.Tensor) -> None:
         """Pin the storage of a tensor."""
-        if key not in self._references:
-            self._references[key] = _WeakStorage(tensor.untyped_storage()._weak_ref())
+        if key not in self.keys:
+            self.keys.add(key)
+            self._references.append(tensor.untyped_storage()._weak_ref())
 
     def clear(self) -> None:
         """Let them go."""
-        self._references = {}
+        self.keys: set[int] = set()
+        self._references: list[int] = []
+        self._letting_go = _LetGo(_let_go, self._references)
 
 
 _storage_use_count: Callable[[int], int] = _get("_storage_Use_Count", lambda key: 1 << 30)

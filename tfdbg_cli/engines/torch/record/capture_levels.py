@@ -70,6 +70,10 @@ class RecordingLevel(CaptureLevel):
         """They don't any more."""
         self.recorder.leave_phase()
 
+    def trust_step(self, owner: Any) -> None:
+        """The step that has begun was given nothing to call."""
+        self.recorder.trust_step(owner)
+
     def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
         """These are ``input/NAME``."""
         self.recorder.name_inputs(tensors())

@@ -44,7 +44,7 @@ from tfdbg_cli.engines.torch.values.layouts import PLAIN
 
 __all__ = ["OpRecorder"]
 
-_Tensor = torch.Tensor
+_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _ACCUMULATE = "AccumulateGrad/"
 # Leaves that are checked though they aren't held: not the many bytes of a model.
 _JUDGED = frozenset(["Buffer", "Input"])
@@ -114,12 +114,12 @@ class OpRecorder(RecordedTensors):
             constants: list[Any] = []
             has_list = False
             if not facts.is_source:
-                tracker, begins_at = self.tracker, self._begins_at
-                known, writes = tracker.known, tracker.writes
+                known, writes = self.tracker.known, self.tracker.writes
+                begins_at = self._begins_at
                 given = (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args)
                 for place, value in given:
                     kind = type(value)
-                    if kind in PLAIN or isinstance(value, _Tensor):
+                    if kind is _Tensor or kind is _Parameter or isinstance(value, _Tensor):
                         output = known.get(id(value))
                         if (
                             output is None
@@ -127,8 +127,11 @@ class OpRecorder(RecordedTensors):
                             or output.index < begins_at
                             or (output.key in writes and writes[output.key][-1] is not output)
                         ):
-                            with quiet():
+                            if kind is _Tensor or kind is _Parameter:
                                 output = self._input(state, value, frame)
+                            else:  # its class would see what is asked
+                                with quiet():
+                                    output = self._input(state, value, frame)
                         inputs.append(output)
                     elif kind is list or kind is tuple:
                         if value and self._list(state, value, inputs, frame):
@@ -141,32 +144,36 @@ class OpRecorder(RecordedTensors):
                 return None
             if self._has_pending and not facts.may_alias:  # making a view reads nothing
                 self._read_pending(facts, inputs)
-            record = OpRecord(next(self._indices), facts.op_type, facts, (*inputs,))
+            record = OpRecord(next(self._indices), facts.op_type, facts, inputs)
             if constants:
-                record.constants = (*constants,)
+                record.constants = constants
             record.api = state.api
             record.script = script_place()
             top = state.top
             boundary = top.frame if top is not None else None
             outer: Stack | None = None
-            places: list[Any] = []
+            frames: list[Any] = []
             while frame is not None:
                 if frame is boundary:
                     assert top is not None
                     outer = top.outer
                     break
-                places += (frame.f_code, frame.f_lasti)
+                frames += (frame.f_code, frame.f_lasti)
                 frame = frame.f_back
+            record.frames = (*frames,)
             node = current_node()
             mark = self.contexts.mark(state, node) if node is not None else None
-            record.place = (state, top, mark, (*places,), outer)
+            where = state.place
+            if where[0] is not top or where[1] is not mark or where[2] is not outer:
+                where = state.place = (top, mark, outer)
+            record.place, record.state = where, state
             last = next_sequence() - 1
             if last != state.last_sequence:
                 # Nodes are numbered as they are made, just before their op gets here.
                 state.last_sequence = record.sequence = last
             if top is not None and top.updates is not None:
                 self._update(record, top.updates, args, has_list)
-            if facts.writes or facts.out:
+            if facts.has_writes:
                 self._before_write(facts, record, args, kwargs)
             self.raw.append(record)
             if self.is_eager:
@@ -256,8 +263,7 @@ class OpRecorder(RecordedTensors):
     def _update(self, record: OpRecord, updates: Updates, args: Any, has_list: bool) -> None:
         """Say whether an op is an optimizer's own, and which parameter it is about."""
         assert record.place is not None
-        _, _, _, places, outer = record.place
-        if outer is not None and updates.is_closure(places[::2]):
+        if record.place[2] is not None and updates.is_closure(record.frames[::2]):
             record.phase = FORWARD
             return
         record.phase = OPTIMIZER
@@ -325,53 +331,51 @@ class OpRecorder(RecordedTensors):
     # Outputs.
 
     def _output(self, record: OpRecord, tensor: torch.Tensor) -> None:
+        # In one piece, as `begin`.
         key = storage_key(tensor)
         output = OpOutput(record, len(record.outputs), tensor, key)
         record.outputs.append(output)
         self.tracker.add(tensor, output)
         facts = record.facts
         assert facts is not None
-        if key and (facts.may_alias or facts.keeps_elements):
-            is_view = any(each.key == key for each in record.inputs)
+        inputs = record.inputs
+        if key and facts.may_be_view:
+            is_view = any(each.key == key for each in inputs)
             output.is_view = is_view and not self.contexts.is_gradient(record)
         if facts.is_late:
             output.is_pending = self._has_pending = True
             return
         has_value = not facts.is_uninitialized and output.device.type != "meta"
-        if has_value and self._check is not None:
+        check = self._check
+        if has_value and check is not None:
+            dtype, rule = output.dtype, facts.clean
             if output.is_view:
-                output.judged = _judged(output, record.inputs, _NO_OTHERS)
+                output.judged = _judged(dtype, inputs, _NO_OTHERS)
             else:
-                rule = facts.clean
-                if rule is not None and self._may_skip() and output.dtype in REAL:
-                    inputs = () if rule.is_certain else record.inputs
-                    output.judged = _judged(output, inputs, rule.dtypes)
+                if rule is not None and dtype in REAL and getattr(check, "may_skip", False):
+                    given = () if rule.is_certain else inputs
+                    output.judged = _judged(dtype, given, rule.dtypes)
                 if not output.judged:
                     output.judged = JUDGED
-                    self._check.add(record, output.slot, tensor)
+                    check.add(record, output.slot, tensor)
         is_watched = self._holds and has_value and (not output.is_view or self._wanted.names_ops)
-        if is_watched and self._wants(record, output):
+        if is_watched and (self._wanted.is_open or self._wants(record, output)):
             output.held = self.holder.hold(tensor, key)
             return
-        if output.is_view and self._has_pending:
-            output.is_pending = any(e.is_pending and e.key == key for e in record.inputs)
-
-    def _may_skip(self) -> bool:
-        """Whether the check need not see what is clean if its inputs are."""
-        return bool(getattr(self._check, "may_skip", False))
+        if self._has_pending and output.is_view:
+            output.is_pending = any(e.is_pending and e.key == key for e in inputs)
 
 
-def _judged(output: OpOutput, inputs: Iterable[OpOutput], dtypes: frozenset[torch.dtype]) -> int:
-    """Whether an output is clean if the inputs are: they may have its dtype, or some others.
+def _judged(dtype: torch.dtype, inputs: Iterable[OpOutput], others: frozenset[torch.dtype]) -> int:
+    """Whether an output is clean if the inputs are.
 
     Args:
-        output: of an op that makes nothing bad.
+        dtype: of the output of an op that makes nothing bad.
         inputs: what it was made of.
-        dtypes: the others.
+        others: dtypes that they may have besides its own.
     """
-    dtype = output.dtype
     for each in inputs:
-        if not each.judged or not (each.dtype is dtype or each.dtype in dtypes):
+        if not each.judged or not (each.dtype is dtype or each.dtype in others):
             return NOT_JUDGED
     return CLEAN_IF_INPUTS_ARE
 

@@ -82,6 +82,11 @@ class RecordedTensors:
         self._has_pending = False
 
     @property
+    def is_checked(self) -> bool:
+        """Whether each output is looked at as it is made: a filter is awaited."""
+        return self._check is not None
+
+    @property
     def records(self) -> list[OpRecord]:
         """In the order in which they were begun, in words."""
         return self._describer.records()

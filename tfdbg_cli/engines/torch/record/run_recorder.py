@@ -31,7 +31,13 @@ from tfdbg_cli.engines.torch.names.contexts import OpContext, ThreadState
 from tfdbg_cli.engines.torch.names.leaves import named_tensors
 from tfdbg_cli.engines.torch.names.optimizers import Updates
 from tfdbg_cli.engines.torch.names.scopes import ModuleName, Names
-from tfdbg_cli.engines.torch.private import current_node, modes_below, quiet, unobserved
+from tfdbg_cli.engines.torch.private import (
+    calls_hooks,
+    current_node,
+    modes_below,
+    quiet,
+    unobserved,
+)
 from tfdbg_cli.engines.torch.record.assembly import assemble
 from tfdbg_cli.engines.torch.record.generated import know_graph
 from tfdbg_cli.engines.torch.record.holding import Holder
@@ -91,6 +97,8 @@ class RunRecorder:
         self._guests: list[ThreadState] = []
         self._notes: list[str] = []
         self.is_on = False
+        # The step of an optimizer in which the mode for the API is off.
+        self._unheard: OpContext | None = None
         self._thread = threading.get_ident()
         self._calls: dict[str, int] = {}
         self._aliases: dict[str, str] = {}
@@ -364,6 +372,18 @@ class RunRecorder:
             context.updates = Updates(owner)
         state.push(context)
 
+    def trust_step(self, owner: Any) -> None:
+        """The step that has begun calls nothing of the program's: PyTorch's own functions.
+
+        Each would cost as much as an op. While a filter is awaited that isn't paid for.
+        """
+        top = self.ops.contexts.state().top
+        if self._api_mode is None or not self.ops.is_checked or top is None:
+            return
+        if type(owner).__module__.startswith("torch.optim.") and not calls_hooks(owner):
+            self._unheard = top
+            remove_function_mode(self._api_mode)
+
     def _hand_over(self, value: Any) -> None:
         """The tensors in a value are results of the run, whatever the program does with them."""
         for _, tensor in named_tensors("", value):
@@ -376,6 +396,10 @@ class RunRecorder:
         state = self.ops.contexts.state()
         while (left := state.pop()) is not None and left.module is not None:
             pass
+        if left is not None and left is self._unheard:
+            self._unheard = None
+            if self.is_on and self._api_mode is not None:
+                insert_function_mode(self._api_mode)
 
     def name_inputs(self, tensors: Mapping[str, Any]) -> None:
         """Say what the arguments of the run are called.

@@ -73,8 +73,10 @@ class OpFacts:
         arguments: names of the arguments, in order.
         writes: positions of the arguments that it writes to.
         out: names of the keyword arguments that it writes to.
+        has_writes: whether there are any of both.
         training: position of the flag without which it doesn't write; -1: it always does.
         may_alias: whether outputs may share memory with an input that isn't written to.
+        may_be_view: whether they may have the elements of an input, without a write.
         is_source: its arguments are not worth telling.
         is_uninitialized: its output has no value yet.
         is_collective: it sends to other processes, receives, or waits for that.
@@ -87,6 +89,7 @@ class OpFacts:
     __slots__ = (
         "arguments",
         "clean",
+        "has_writes",
         "is_collective",
         "is_ignored",
         "is_late",
@@ -94,6 +97,7 @@ class OpFacts:
         "is_uninitialized",
         "keeps_elements",
         "may_alias",
+        "may_be_view",
         "op_type",
         "out",
         "overload",
@@ -126,6 +130,7 @@ class OpFacts:
             self.writes, self.training = _HIDDEN_WRITES[qualified]
         elif space == "c10d" and name not in _READING_COLLECTIVES:
             self.writes = (0,)
+        self.has_writes = bool(self.writes or self.out)
         returns: Sequence[Any] = schema.returns if schema is not None else ()
         self.is_source = qualified in _SOURCES
         self.may_alias = not self.is_source and (
@@ -139,6 +144,7 @@ class OpFacts:
         self.is_late = self.is_collective and name != "wait_tensor"
         self.is_ignored = space == "profiler"
         self.keeps_elements = qualified in _METADATA
+        self.may_be_view = self.may_alias or self.keeps_elements
         self.clean = CLEAN.get(self.overload)
 
     def written(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:

@@ -64,15 +64,16 @@ class Tracker:
         """A tensor is this output from now on."""
         self.known[id(tensor)] = output
         key = output.key
-        if key:
-            found = self._in_storage.setdefault(key, output)
-            if found is output:
-                self._pins.add(key, tensor)  # what is known by it is this storage for good
-                return
-            if isinstance(found, list):
-                found.append(output)
-            else:
-                self._in_storage[key] = [found, output]
+        if not key:
+            return
+        found = self._in_storage.get(key)
+        if found is None:
+            self._in_storage[key] = output
+            self._pins.add(key, tensor)  # what is known by it is this storage for good
+        elif isinstance(found, list):
+            found.append(output)
+        elif found is not output:
+            self._in_storage[key] = [found, output]
 
     def move(self, tensor: torch.Tensor, output: OpOutput) -> None:
         """An output is another tensor from now on, in other memory."""
