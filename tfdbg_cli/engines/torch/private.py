@@ -528,15 +528,18 @@ def without_hooks(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
             tensor._backward_hooks = hooks
 
 
+_LAZY = "torch._lazy.ts_backend"
+
+
 def is_lazy(tensor: torch.Tensor) -> bool:
     """Whether a tensor is one of PyTorch's lazy backend: asking for its storage is a crash."""
-    return "torch._lazy.ts_backend" in sys.modules and tensor.device.type == "lazy"
+    return _LAZY in sys.modules and tensor.device.type == "lazy"
 
 
 def storage_key(tensor: torch.Tensor) -> int:
     """What tensors that share memory have in common; 0: the tensor has no storage of its own."""
     try:
-        if is_lazy(tensor):
+        if _LAZY in sys.modules and is_lazy(tensor):
             return 0
         return storage_address(tensor.untyped_storage())
     except (RuntimeError, NotImplementedError, AttributeError):

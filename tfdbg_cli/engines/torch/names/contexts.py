@@ -256,10 +256,15 @@ class Contexts:
         """Whether an op hands a gradient over to its parameter."""
         if record.place is None:
             return record.prefix.endswith(f"/{_ACCUMULATE}/")
-        _, mark, outer = record.place
+        return self.hands_over(record.place, record.frames)
+
+    @staticmethod
+    def hands_over(place: RawPlace, frames: tuple[Any, ...]) -> bool:
+        """The same of an op that happens there."""
+        _, mark, outer = place
         if mark is None or mark.name != _ACCUMULATE:
             return False
-        kind = _kind_in(Stack(record.frames, outer))
+        kind = _kind_in(Stack(frames, outer))
         return kind not in (RECOMPUTE_CODE, USER)
 
     # When somebody wants to know.

@@ -210,13 +210,13 @@ class FullLevel(RecordingLevel):
 
     def _nonfinite(self, checks: Verdicts[OpRecord]) -> list[OpOutput]:
         """The held values that are bad."""
-        raw = self.recorder.ops.raw
+        ops = self.recorder.ops
         # Inputs and parameters are made by no op; what others send comes after theirs.
-        _add_held(checks, (r for r in raw if r.facts is None or r.facts.is_late), None)
+        _add_held(checks, ops.given, None)
         if not checks.bad():
             return []
         # What is clean if its inputs are.
-        _add_held(checks, raw, CLEAN_IF_INPUTS_ARE)
+        _add_held(checks, ops.raw, CLEAN_IF_INPUTS_ARE)
         found = []
         for record, slot in checks.bad():
             output = record.outputs[slot]

@@ -100,6 +100,31 @@ class OpOutput:
         except RuntimeError:  # of a nested tensor, which has several shapes
             pass
 
+    @classmethod
+    def noted(
+        cls,
+        record: OpRecord,
+        slot: int,
+        reference: weakref.ref[torch.Tensor],
+        key: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> OpOutput:
+        """One of which this was noted; the rest is still to be said."""
+        self = cls.__new__(cls)
+        self._record = _reference(record)
+        self.index = record.index
+        self.slot = slot
+        self.is_view = self.is_pending = self.is_result = False
+        self.judged = NOT_JUDGED
+        self.held = None
+        self.key = key
+        self.reference = reference
+        self.dtype = dtype
+        self.device = device
+        self.shape, self.stride, self.offset = None, (), 0
+        return self
+
     def place(self, tensor: torch.Tensor, key: int) -> None:
         """It is this tensor, in this storage, from now on."""
         again = OpOutput(self.record, self.slot, tensor, key)

@@ -37,12 +37,12 @@ from tfdbg_cli.engines.torch.record.op_record import (
     OpRecord,
 )
 from tfdbg_cli.engines.torch.record.recorded_tensors import RecordedTensors
-from tfdbg_cli.engines.torch.record.schemas import OpFacts, facts_of
+from tfdbg_cli.engines.torch.record.schemas import KNOWN, OpFacts, facts_of
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.updates_by_hand import Update
 from tfdbg_cli.engines.torch.values.layouts import PLAIN
 
-__all__ = ["OpRecorder"]
+__all__ = ["OpRecorder", "flat"]
 
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _ACCUMULATE = "AccumulateGrad/"
@@ -70,7 +70,10 @@ class OpRecorder(RecordedTensors):
         failure: the last op that raised.
         update: that a run waits for, by hand.
         passage: lets ops pass one by one; ``None``: they pass as they come.
+        is_quick: `start` may note ops without a record.
     """
+
+    is_quick = False
 
     def __init__(
         self, names: Names, wanted: WatchMatcher, holder: Holder | None, check: Any = None
@@ -82,6 +85,20 @@ class OpRecorder(RecordedTensors):
         self._after_update: Callable[[], OpRecorder | None] = lambda: None
 
     # What the modes call. None of it raises.
+
+    def start(self, op: Any, args: Any, kwargs: Mapping[str, Any], frame: FrameType | None) -> Any:
+        """As `begin`, if there are quicker ways than a record; ``None``: there are none.
+
+        Returns:
+            What `done` is to be told then, or `undone`.
+        """
+
+    def done(self, started: Any, result: Any) -> None:
+        """As `end`."""
+
+    def undone(self, started: Any) -> OpRecord:
+        """A record after all: of an op that has raised."""
+        raise NotImplementedError
 
     def begin(  # noqa: PLR0915
         self, op: Any, args: Any, kwargs: Mapping[str, Any], frame: FrameType | None
@@ -105,7 +122,8 @@ class OpRecorder(RecordedTensors):
             if functions_seen():  # it would see every attribute that is read
                 with quiet():
                     return self.begin(op, args, kwargs, frame)
-            facts = facts_of(op)
+            known_op = KNOWN.get(id(op))
+            facts = known_op[1] if known_op is not None else facts_of(op)
             if facts.is_ignored:
                 return None
             if self._is_ahead and self._is_too_much():
@@ -114,7 +132,7 @@ class OpRecorder(RecordedTensors):
             constants: list[Any] = []
             has_list = False
             if not facts.is_source:
-                known, writes = self.tracker.known, self.tracker.writes
+                known, writes = self._tracker.known, self._tracker.writes
                 begins_at = self._begins_at
                 given = (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args)
                 for place, value in given:
@@ -175,9 +193,7 @@ class OpRecorder(RecordedTensors):
                 self._update(record, top.updates, args, has_list)
             if facts.has_writes:
                 self._before_write(facts, record, args, kwargs)
-            self.raw.append(record)
-            if self.is_eager:
-                self.describe()
+            self._add(record)
             return record
         except Exception as error:
             self._trouble(error)
@@ -187,11 +203,17 @@ class OpRecorder(RecordedTensors):
         """It is done."""
         record.time = time.perf_counter_ns()
         try:
-            if type(result) in PLAIN and not functions_seen():
-                self._output(record, result)
-                if record.overwritten is not None:
-                    self._after_write(record, record.overwritten, result)
-                    record.overwritten = None
+            kind = type(result)
+            if (kind is _Tensor or kind is _Parameter) and not functions_seen():
+                output = self._output(record, result)
+                overwritten = record.overwritten
+                if overwritten is None:
+                    return
+                record.overwritten = None
+                if len(overwritten) != 1 or overwritten[0] is not result:
+                    self._after_write(record, overwritten, result)
+                elif not record.facts.keeps_elements:  # type: ignore[union-attr]  # it is an op's
+                    self._wrote(output)
             else:  # a class of the program's may see it, too
                 with quiet():
                     self._end(record, result)
@@ -246,7 +268,7 @@ class OpRecorder(RecordedTensors):
         if isinstance(result, _Tensor):
             self._output(record, result)
         elif type(result) is tuple or type(result) is list:
-            for tensor in _flat(result):
+            for tensor in flat(result):
                 self._output(record, tensor)
         else:
             record.result = result
@@ -274,15 +296,18 @@ class OpRecorder(RecordedTensors):
             if owner is not None:
                 record.owner_of = owner
                 return
+        record.owner_of = self._owner(updates, args)
+
+    def _owner(self, updates: Updates, args: Any) -> OpRecord | str | None:
+        """The parameter that an optimizer's op is about, as far as it knows the tensors."""
         tensors = [value for value in args if isinstance(value, _Tensor)]
         while True:
             for tensor in tensors:
                 parameter = updates.owner(tensor)
                 if parameter is not None:
-                    record.owner_of = self._record_of_leaf(parameter)
-                    return
+                    return self._record_of_leaf(parameter)
             if not tensors or not updates.find():
-                return
+                return None
 
     def _before_write(
         self, facts: OpFacts, record: OpRecord, args: Any, kwargs: Mapping[str, Any]
@@ -299,9 +324,9 @@ class OpRecorder(RecordedTensors):
     def _before_writes(
         self, facts: OpFacts, record: OpRecord, args: Any, kwargs: Mapping[str, Any]
     ) -> None:
-        tensors = list(_flat(facts.written(args, kwargs)))
+        tensors = list(flat(facts.written(args, kwargs)))
         record.overwritten = tensors
-        find, before_write = self.tracker.find, self.holder.before_write
+        find, before_write = self._tracker.find, self.holder.before_write
         overwrites = []
         for tensor in tensors:
             output = find(tensor)
@@ -315,9 +340,9 @@ class OpRecorder(RecordedTensors):
         assert record.facts is not None
         if len(overwritten) == 1 and overwritten[0] is result:  # nearly always
             if not record.facts.keeps_elements:
-                self.tracker.written(record.outputs[0])
+                self._wrote(record.outputs[0])
             return
-        returned = {id(tensor) for tensor in _flat((result,))}
+        returned = {id(tensor) for tensor in flat((result,))}
         for tensor in overwritten:
             if id(tensor) not in returned:
                 self._output(record, tensor)
@@ -326,64 +351,64 @@ class OpRecorder(RecordedTensors):
         addresses = {id(tensor) for tensor in overwritten}
         for output in record.outputs:
             if id(output.reference()) in addresses:
-                self.tracker.written(output)
+                self._wrote(output)
 
     # Outputs.
 
-    def _output(self, record: OpRecord, tensor: torch.Tensor) -> None:
+    def _output(self, record: OpRecord, tensor: torch.Tensor) -> OpOutput:
         # In one piece, as `begin`.
         key = storage_key(tensor)
-        output = OpOutput(record, len(record.outputs), tensor, key)
-        record.outputs.append(output)
-        self.tracker.add(tensor, output)
+        outputs, inputs = record.outputs, record.inputs
+        output = OpOutput(record, len(outputs), tensor, key)
+        outputs.append(output)
+        self._know(tensor, output)
         facts = record.facts
         assert facts is not None
-        inputs = record.inputs
+        is_view = False
         if key and facts.may_be_view:
-            is_view = any(each.key == key for each in inputs)
-            output.is_view = is_view and not self.contexts.is_gradient(record)
+            for each in inputs:
+                if each.key == key:
+                    is_view = output.is_view = not self.contexts.is_gradient(record)
+                    break
         if facts.is_late:
             output.is_pending = self._has_pending = True
-            return
-        has_value = not facts.is_uninitialized and output.device.type != "meta"
-        check = self._check
-        if has_value and check is not None:
-            dtype, rule = output.dtype, facts.clean
-            if output.is_view:
-                output.judged = _judged(dtype, inputs, _NO_OTHERS)
-            else:
-                if rule is not None and dtype in REAL and getattr(check, "may_skip", False):
-                    given = () if rule.is_certain else inputs
-                    output.judged = _judged(dtype, given, rule.dtypes)
-                if not output.judged:
-                    output.judged = JUDGED
+            self.given.append(record)
+            return output
+        if facts.is_uninitialized or output.device.type == "meta":
+            has_value = False
+        else:
+            has_value, check = True, self._check
+            if check is not None:
+                dtype, rule = output.dtype, facts.clean
+                judged = NOT_JUDGED
+                if is_view or (
+                    rule is not None and dtype in REAL and getattr(check, "may_skip", False)
+                ):
+                    # Whether it is clean if the inputs are, which may have certain other dtypes.
+                    judged = CLEAN_IF_INPUTS_ARE
+                    others = _NO_OTHERS if is_view or rule is None else rule.dtypes
+                    if is_view or rule is None or not rule.is_certain:
+                        for each in inputs:
+                            if not each.judged or not (each.dtype is dtype or each.dtype in others):
+                                judged = NOT_JUDGED
+                                break
+                if not judged and not is_view:
+                    judged = JUDGED
                     check.add(record, output.slot, tensor)
-        is_watched = self._holds and has_value and (not output.is_view or self._wanted.names_ops)
+                output.judged = judged
+        is_watched = self._holds and has_value and (not is_view or self._wanted.names_ops)
         if is_watched and (self._wanted.is_open or self._wants(record, output)):
             output.held = self.holder.hold(tensor, key)
-            return
-        if self._has_pending and output.is_view:
+            return output
+        if is_view and self._has_pending:
             output.is_pending = any(e.is_pending and e.key == key for e in inputs)
+        return output
 
 
-def _judged(dtype: torch.dtype, inputs: Iterable[OpOutput], others: frozenset[torch.dtype]) -> int:
-    """Whether an output is clean if the inputs are.
-
-    Args:
-        dtype: of the output of an op that makes nothing bad.
-        inputs: what it was made of.
-        others: dtypes that they may have besides its own.
-    """
-    for each in inputs:
-        if not each.judged or not (each.dtype is dtype or each.dtype in others):
-            return NOT_JUDGED
-    return CLEAN_IF_INPUTS_ARE
-
-
-def _flat(values: Any) -> Iterator[torch.Tensor]:
+def flat(values: Any) -> Iterator[torch.Tensor]:
     """The tensors of nested lists."""
     for value in values:
         if isinstance(value, _Tensor):
             yield value
         elif type(value) is list or type(value) is tuple:
-            yield from _flat(value)
+            yield from flat(value)

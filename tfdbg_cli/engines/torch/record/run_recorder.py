@@ -51,6 +51,7 @@ from tfdbg_cli.engines.torch.record.op_record import (
     OpRecord,
 )
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
+from tfdbg_cli.engines.torch.record.quick_ops import QuickOps
 
 __all__ = ["Names", "RunRecorder"]
 
@@ -84,7 +85,7 @@ class RunRecorder:
         spill_root: Callable[[], str] | None = None,
         names: Names | None = None,
         check: Any = None,
-        make_ops: type[OpRecorder] = OpRecorder,
+        make_ops: type[OpRecorder] = QuickOps,
     ) -> None:
         self._names = names if names is not None else Names()
         self._holder = Holder(limit, spill_root, clones=PROCESS_PATCHES.clones)
@@ -387,9 +388,7 @@ class RunRecorder:
     def _hand_over(self, value: Any) -> None:
         """The tensors in a value are results of the run, whatever the program does with them."""
         for _, tensor in named_tensors("", value):
-            output = self.ops.tracker.find(tensor)
-            if output is not None:
-                output.is_result = True
+            self.ops.hand_over(tensor)
 
     def leave_phase(self) -> None:
         """It ends."""

@@ -8,7 +8,7 @@ from typing import Any
 from tfdbg_cli.engines.torch.private import SCHEMA
 from tfdbg_cli.engines.torch.record.clean_ops import CLEAN
 
-__all__ = ["OpFacts", "facts_of"]
+__all__ = ["KNOWN", "OpFacts", "facts_of"]
 
 # Written without a word in the schema (batch norm's running statistics), if the flag at the last
 # position says so; -1: always.
@@ -77,6 +77,7 @@ class OpFacts:
         training: position of the flag without which it doesn't write; -1: it always does.
         may_alias: whether outputs may share memory with an input that isn't written to.
         may_be_view: whether they may have the elements of an input, without a write.
+        is_fresh: its outputs have memory of their own.
         is_source: its arguments are not worth telling.
         is_uninitialized: its output has no value yet.
         is_collective: it sends to other processes, receives, or waits for that.
@@ -91,6 +92,7 @@ class OpFacts:
         "clean",
         "has_writes",
         "is_collective",
+        "is_fresh",
         "is_ignored",
         "is_late",
         "is_source",
@@ -145,6 +147,7 @@ class OpFacts:
         self.is_ignored = space == "profiler"
         self.keeps_elements = qualified in _METADATA
         self.may_be_view = self.may_alias or self.keeps_elements
+        self.is_fresh = not (self.may_be_view or self.has_writes)
         self.clean = CLEAN.get(self.overload)
 
     def written(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -173,13 +176,13 @@ def _plain_name(op: Any) -> str:
     return str(found or getattr(op, "__name__", "") or type(op).__name__).rpartition("::")[2]
 
 
-# By address: an overload's own hash is slow. What is in here can't have moved out.
-_known: dict[int, tuple[Any, OpFacts]] = {}
+#: By address: an overload's own hash is slow. What is in here can't have moved out.
+KNOWN: dict[int, tuple[Any, OpFacts]] = {}
 
 
 def facts_of(op: Any) -> OpFacts:
     """The facts of an overload, or of a higher-order operator; found once."""
-    found = _known.get(id(op))
+    found = KNOWN.get(id(op))
     if found is None:
-        found = _known[id(op)] = (op, OpFacts(op))
+        found = KNOWN[id(op)] = (op, OpFacts(op))
     return found[1]
