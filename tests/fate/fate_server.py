@@ -102,6 +102,10 @@ def _main() -> None:
     if len(sys.argv) == 1:
         os.execv(sys.executable, [sys.executable, *arguments])
     _renew_streams()
+    if fault := os.environ.pop("FATE_FAULT", None):
+        from fault_shim import install
+
+        install(*fault.split(" ", 1))
     if arguments[:2] != ["-m", "tfdbg_cli"]:
         _program(*arguments)
         return

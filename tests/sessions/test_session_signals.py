@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 STORM = """
+import random
 import signal
 
 class Late(Exception):
@@ -26,10 +27,11 @@ def late(number, frame):
         raise Late
 
 signal.signal(signal.SIGALRM, late)
-signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+assert signal.getsignal(signal.SIGALRM) is late
 while raised < 40:
     try:
         armed = True
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0001, 0.03))
         step()
         armed = False
     except Late:
@@ -52,8 +54,17 @@ def step():
     "torch": """
 import torch
 net = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(30)])
+def step():  # fails where gradients have been left off
+    net(torch.ones(3, 8)).sum().backward()
+    for parameter in net.parameters():
+        parameter.grad = None
+""",
+    "torch, an optimizer": """
+import torch
+net = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(30)])
 optimizer = torch.optim.SGD(net.parameters(), 0.001)
 def step():
+    torch.set_grad_enabled(True)  # PyTorch's own optimizers can leave them off
     optimizer.zero_grad()
     net(torch.ones(3, 8)).sum().backward()
     optimizer.step()
@@ -64,7 +75,7 @@ def step():
 @pytest.mark.parametrize("framework", STEPS)
 def test_what_it_raises_amid_the_recording_reaches_the_program(framework, tmp_path):
     if framework != "numpy":
-        pytest.importorskip(framework)
+        pytest.importorskip("torch")
     script = tmp_path / "storm.py"
     script.write_text(STEPS[framework] + STORM)
     commands = ["-c", "run -f has_inf_or_nan"] * 100
@@ -79,3 +90,58 @@ def test_what_it_raises_amid_the_recording_reaches_the_program(framework, tmp_pa
     assert "RESULT 0 lost" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
     assert "the debugger failed" not in done.stderr
     assert done.returncode == 0
+
+
+OWN = """
+import signal
+import torch
+
+class Late(Exception):
+    pass
+
+def late(number, frame):
+    raise Late
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
+
+signal.signal(signal.SIGUSR1, late)
+previous = signal.signal(signal.SIGUSR1, late)
+print("its own", previous is late, signal.getsignal(signal.SIGUSR1) is late)
+print(signal.signal(signal.SIGUSR2, signal.SIG_IGN), signal.getsignal(signal.SIGUSR2))
+net = Net()
+net(torch.ones(2))
+try:
+    signal.raise_signal(signal.SIGUSR1)
+except Late:
+    import traceback
+    traceback.print_exc()
+    print("caught")
+signal.raise_signal(signal.SIGUSR1)
+"""
+
+
+def test_the_handlers_of_the_program_are_its_own(tmp_path):
+    pytest.importorskip("torch")
+    script = tmp_path / "own.py"
+    script.write_text(OWN)
+    command = ["-m", "tfdbg_cli", "--batch", "-c", "run -f has_inf_or_nan"]
+    plain, debugged = (
+        subprocess.run(
+            [sys.executable, *options, str(script)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        for options in ([], command)
+    )
+    assert "caught" in plain.stdout
+    assert debugged.stdout == plain.stdout
+    ours = [line for line in debugged.stderr.splitlines(True) if line.startswith("tfdbg: ")]
+    assert ours
+    without = [line for line in debugged.stderr.splitlines(True) if not line.startswith("tfdbg: ")]
+    assert "".join(without) == plain.stderr
+    assert debugged.returncode == plain.returncode

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
+from tfdbg_cli.common.signal_gate import at_a_stop, uninterrupted
+
 __all__ = ["PassedOn", "pass_on", "with_program_signals"]
 
 T = TypeVar("T")
@@ -22,6 +24,7 @@ class PassedOn(SystemExit):
     """
 
 
+@at_a_stop
 def with_program_signals(ask: Callable[[], T]) -> T:
     """Do something that waits for a person; the program's signal handlers work as they would.
 
@@ -65,6 +68,7 @@ class _StandIn:
         self._before: dict[int, Callable[[int, FrameType | None], Any]] = {}
         self._is_open = False
 
+    @uninterrupted
     def __enter__(self) -> None:
         if threading.current_thread() is not threading.main_thread():
             return  # the handlers run in that one, in code of the program's
@@ -75,6 +79,7 @@ class _StandIn:
                 self._before[number] = before
                 signal.signal(number, self._handle)
 
+    @uninterrupted
     def __exit__(self, *error: object) -> None:
         for number, before in self._before.items():
             if signal.getsignal(number) == self._handle:

@@ -68,7 +68,11 @@ def make_folder(parent: str | None = None) -> str:
         os.rename(draft, os.path.join(outer, _OWNER))
     at_death(outer)
     folder = os.path.join(outer, "files")
-    os.mkdir(folder)
+    try:
+        os.mkdir(folder)
+    except OSError:
+        remove_folder(folder)
+        raise
     return folder
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import entry_points
 from typing import NamedTuple
 
-from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
+from tfdbg_cli.common.streams import tell
 from tfdbg_cli.common.traits import register
 from tfdbg_cli.engines.base import Engine
 from tfdbg_cli.engines.numpy_traits import TRAITS as NUMPY
@@ -58,7 +59,12 @@ def entries() -> Sequence[EngineEntry]:
     A third party's entry point is named ``NAME.TRIGGER_MODULE`` and points to its `Engine`.
     """
     found = list(_BUILTIN)
-    for point in entry_points(group="tfdbg_cli.engines"):
+    try:
+        points = tuple(entry_points(group="tfdbg_cli.engines"))
+    except OSError as error:  # what some package says of itself can't be read
+        tell(f"no engines of other packages are looked for: {one_line(error)}")
+        points = ()
+    for point in points:
         name, _, module = point.name.partition(".")
         found.append(EngineEntry(name, (module or name,), point.value))
     return tuple(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.streams import tell
@@ -73,13 +73,23 @@ class EngineWatch:
         try:
             engine = load(name)
             engine.configure(self.debugger.settings.get)
-            self._undo.append(engine.install(functools.partial(wrapper_of, self.debugger)))
+            self._undo.append(engine.install(functools.partial(self._wrapper, name)))
             self.debugger.engines.add(name)
         except Exception as error:
-            reason = one_line(error)
-            if self._told.get(name) != reason:  # `enable` tries again
-                self._told[name] = reason
-                tell(f"the {name} engine can't be used, its runs go undebugged: {reason}")
+            self._tell_unusable(name, error)
+
+    def _wrapper(self, name: str, session: Any) -> Any:
+        try:
+            return wrapper_of(self.debugger, session)
+        except Exception as error:  # what it needs is imported now
+            self._tell_unusable(name, error)
+            return None
+
+    def _tell_unusable(self, name: str, error: Exception) -> None:
+        reason = one_line(error)
+        if self._told.get(name) != reason:  # it may be tried again
+            self._told[name] = reason
+            tell(f"the {name} engine can't be used, its runs go undebugged: {reason}")
 
     def failed(self, error: BaseException) -> None:
         """The program is about to end with an error that nobody caught: some engines want to know.
@@ -88,7 +98,7 @@ class EngineWatch:
             SystemExit: the user ended the program at the stop that this led to.
         """
         if self._is_on and os.getpid() == self._process:
-            for name in self._seen:
+            for name in self.debugger.engines & self._seen.keys():
                 load(name).failed(error)
 
     def turn(self, on: bool) -> None:

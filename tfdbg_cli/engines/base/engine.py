@@ -82,7 +82,8 @@ class SessionEngine(Engine):
         Each run that the user's program asks for becomes
         ``wrap(session).run(fetches, feed_dict, options, run_metadata)``, or has its ``callable_``
         keywords where it was asked for through a callable; runs that the framework makes for its
-        own housekeeping, and those an adapter makes, go straight through.
+        own housekeeping, and those an adapter makes, go straight through, and so does a run for
+        whose session ``wrap`` gives ``None``.
         """
 
 

@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.signal_gate import uninterrupted
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.engines.kit.levels import CaptureLevel
 
@@ -37,6 +38,7 @@ def contained(
     What it asks of tensors is seen by nothing of the program's: that is what `quiet` is for.
     """
 
+    @uninterrupted
     @functools.wraps(method)
     def call(self: G, /, *args: P.args, **kwargs: P.kwargs) -> None:
         try:
@@ -55,6 +57,7 @@ def contain(watcher: CaptureLevel, give_up: Callable[[Exception], None]) -> Capt
     reference = weakref.ref(watcher)
 
     def guarded(method: Callable[..., None]) -> Callable[..., None]:
+        @uninterrupted
         def call(*args: Any) -> None:
             try:
                 method(reference(), *args)

@@ -18,7 +18,7 @@ from tfdbg_cli.engines.numpy.nodes import Operand, Operation, Tensor
 
 __all__ = ["Session", "get_default_session"]
 
-#: Given a session, each says what runs instead of it; the last one is asked.
+#: Given a session, each says what runs instead of it, if anything; the last one is asked.
 interceptors: list[Callable[[Session], Any]] = []
 
 
@@ -109,8 +109,9 @@ class Session:
         """
         asked: Any = (fetches, feed_dict)
         run: Any = self.run_directly
-        if interceptors:
-            run, asked = interceptors[-1](self).run, (*asked, options, run_metadata)
+        wrapper = interceptors[-1](self) if interceptors else None
+        if wrapper is not None:
+            run, asked = wrapper.run, (*asked, options, run_metadata)
         return run(*asked)  # one line for both: it is in tracebacks
 
     def run_directly(

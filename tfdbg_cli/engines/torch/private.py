@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tfdbg_cli.common.signal_gate import add_helpers
 from tfdbg_cli.engines.kit.private_names import PrivateNames
 
 #: What the engine knows of this PyTorch.
@@ -326,6 +327,19 @@ def no_modes() -> list[Any]:
     found.append(getattr(_python_dispatch, "_disable_current_modes", None))
     return [each for each in found if each is not None]
 
+
+# Where PyTorch's own contexts begin and end.
+add_helpers(
+    *(
+        function.__code__.co_filename
+        for function in (
+            torch.no_grad.__exit__,
+            torch.no_grad.__call__,
+            torch.overrides.TorchFunctionMode.__exit__,
+            _TorchDispatchMode.__exit__,
+        )
+    )
+)
 
 # The compiler.
 

@@ -18,6 +18,7 @@ from tfdbg_cli.commands.reply import Leave
 from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History, default_history_path
+from tfdbg_cli.common import signal_gate
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.program_signals import pass_on, with_program_signals
 from tfdbg_cli.common.settings import Settings, default_config_path
@@ -92,6 +93,7 @@ class Debugger:
         as_directory: bool = False,
     ) -> None:
         self.settings = Settings(Path(config_path) if config_path else default_config_path())
+        signal_gate.install()
         #: Before the program has redirected them.
         self.streams = Streams()
         self.streams.take_messages()

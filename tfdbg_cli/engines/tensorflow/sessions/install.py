@@ -103,12 +103,18 @@ def open_doors() -> Iterator[None]:
             _close_doors()
 
 
-def _wrap() -> WrapSession | None:
-    """What to do with a run of the user's; ``None``: let it pass."""
+def _is_open() -> bool:
+    """Whether a run of the user's would be debugged now."""
+    return bool(_wraps) and not guard.bypassed()
+
+
+def _wrapper(session: Any) -> Any:
+    """What does a run of the user's; ``None``: let it pass."""
     if guard.bypassed():
         return None
     with _lock:
-        return _wraps[-1] if _wraps else None
+        wrap = _wraps[-1] if _wraps else None
+    return None if wrap is None else wrap(session)
 
 
 def _open_doors() -> None:
@@ -171,11 +177,11 @@ def _session_run(original: Callable[..., Any]) -> Callable[..., Any]:
                 plain = functools.partial(guard.hand_over, interception, self, plain)
             return plain(fetches, feed_dict, options, run_metadata)
         _patch_monitored()
-        wrap = _wrap()
-        if wrap is None or _housekeeping(1):
+        wrapper = None if _housekeeping(1) else _wrapper(self)
+        if wrapper is None:
             return plain(fetches, feed_dict, options, run_metadata)
         with guard.entered(self, plain):
-            return wrap(self).run(fetches, feed_dict, options, run_metadata)
+            return wrapper.run(fetches, feed_dict, options, run_metadata)
 
     return run
 
@@ -190,18 +196,18 @@ def _make_callable(original: Callable[..., Any]) -> Callable[..., Any]:
         self: Any, fetches: Any, feed_list: Any = None, accept_options: bool = False
     ) -> Any:
         plain = original(self, fetches, feed_list, accept_options)
-        if _wrap() is None or _housekeeping(1):
+        if not _is_open() or _housekeeping(1):
             return plain
 
         @functools.wraps(plain)
         def call(*values: Any, **kwargs: Any) -> Any:
-            wrap = _wrap()
-            if wrap is None or (values and not feed_list) or not kwargs.keys() <= _OPTIONS:
+            wrapper = _wrapper(self)
+            if wrapper is None or (values and not feed_list) or not kwargs.keys() <= _OPTIONS:
                 return plain(*values, **kwargs)
             if kwargs and not accept_options and not feed_list:
                 return plain(*values, **kwargs)
             feed_dict = dict(zip(feed_list, values, strict=False)) if feed_list else None
-            return wrap(self).run(fetches, feed_dict, **kwargs)
+            return wrapper.run(fetches, feed_dict, **kwargs)
 
         return call
 
@@ -214,17 +220,17 @@ _OPTIONS = {"options", "run_metadata"}
 def _make_callable_from_options(original: Callable[..., Any]) -> Callable[..., Any]:
     def make_callable_from_options(self: Any, callable_options: Any) -> Any:
         plain = original(self, callable_options)
-        if _wrap() is None or callable_options.tensor_connection:
+        if not _is_open() or callable_options.tensor_connection:
             return plain
         copied = type(callable_options)()
         copied.CopyFrom(callable_options)
 
         def call(*values: Any, run_metadata: Any = None) -> Any:
-            wrap = _wrap()
+            wrapper = _wrapper(self)
             is_empty = not (copied.fetch or copied.target)
-            if wrap is None or is_empty or len(values) != len(copied.feed):
+            if wrapper is None or is_empty or len(values) != len(copied.feed):
                 return plain(*values, run_metadata=run_metadata)
-            return wrap(self).run(
+            return wrapper.run(
                 run_metadata=run_metadata, callable_options=copied, callable_runner_args=values
             )
 
@@ -235,22 +241,22 @@ def _make_callable_from_options(original: Callable[..., Any]) -> Callable[..., A
 
 def _partial_run_setup(original: Callable[..., Any]) -> Callable[..., Any]:
     def partial_run_setup(self: Any, fetches: Any, feeds: Any = None) -> Any:
-        wrap = _wrap()
-        if wrap is None:
+        wrapper = _wrapper(self)
+        if wrapper is None:
             return original(self, fetches, feeds)
         with guard.entered(self, functools.partial(original, self), "partial_run_setup"):
-            return wrap(self).partial_run_setup(fetches, feeds)
+            return wrapper.partial_run_setup(fetches, feeds)
 
     return partial_run_setup
 
 
 def _partial_run(original: Callable[..., Any]) -> Callable[..., Any]:
     def partial_run(self: Any, handle: Any, fetches: Any, feed_dict: Any = None) -> Any:
-        wrap = _wrap()
-        if wrap is None:
+        wrapper = _wrapper(self)
+        if wrapper is None:
             return original(self, handle, fetches, feed_dict)
         with guard.entered(self, functools.partial(original, self), "partial_run"):
-            return wrap(self).partial_run(handle, fetches, feed_dict)
+            return wrapper.partial_run(handle, fetches, feed_dict)
 
     return partial_run
 
@@ -285,11 +291,11 @@ def _monitored_run(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _debugged_run(session: Any, plain: Callable[..., Any], *arguments: Any) -> Any:
     """A call of ``run`` of a monitored session, or of the context of one of its steps."""
-    wrap = _wrap()
-    if wrap is None:
+    wrapper = _wrapper(session)
+    if wrapper is None:
         return plain(*arguments)
     with guard.entered(session, plain):
-        return wrap(session).run(*arguments)
+        return wrapper.run(*arguments)
 
 
 def _run_step_fn(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -297,7 +303,7 @@ def _run_step_fn(original: Callable[..., Any]) -> Callable[..., Any]:
         from tensorflow.python.util import function_utils
 
         known = function_utils.fn_args(step_fn) in (("step_context",), ("self", "step_context"))
-        if _wrap() is None or not known:
+        if not _is_open() or not known:
             return original(self, step_fn)
 
         def debugged(step_context: Any) -> Any:

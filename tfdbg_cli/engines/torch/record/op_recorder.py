@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.errors import message_of
+from tfdbg_cli.common.signal_gate import uninterrupted
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.torch.names.optimizers import Updates
@@ -100,6 +101,7 @@ class OpRecorder(RecordedTensors):
         """A record after all: of an op that has raised."""
         raise NotImplementedError
 
+    @uninterrupted
     def begin(  # noqa: PLR0915
         self, op: Any, args: Any, kwargs: Mapping[str, Any], frame: FrameType | None
     ) -> OpRecord | None:
@@ -199,6 +201,7 @@ class OpRecorder(RecordedTensors):
             self._trouble(error)
             return None
 
+    @uninterrupted
     def end(self, record: OpRecord, result: Any) -> None:
         """It is done."""
         record.time = time.perf_counter_ns()
@@ -220,6 +223,7 @@ class OpRecorder(RecordedTensors):
         except Exception as error:
             self._trouble(error)
 
+    @uninterrupted
     def failed(self, record: OpRecord, error: Exception) -> None:
         """It has raised."""
         self.describe()
@@ -228,6 +232,7 @@ class OpRecorder(RecordedTensors):
         inputs = tuple(output.name for output in record.inputs)
         self.failure = OpFailure(error, record.name, record.op_type, inputs)
 
+    @uninterrupted
     def call_failed(
         self,
         function: Any,
@@ -253,6 +258,7 @@ class OpRecorder(RecordedTensors):
         """
         self.update, self._after_update = update, after
 
+    @uninterrupted
     def follow(self, arguments: Any, frame: FrameType | None) -> OpRecorder:
         """Who is to be told of an op that comes while an update is waited for."""
         try:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from tfdbg_cli.common.signal_gate import uninterrupted
 from tfdbg_cli.engines.torch.names.contexts import RawPlace, ThreadState
 from tfdbg_cli.engines.torch.private import (
     MAY_CAPTURE,
@@ -67,6 +68,7 @@ class QuickOps(LoggedOps):
 
     # What the mode calls. None of it raises.
 
+    @uninterrupted
     def start(
         self, op: Any, args: Any, kwargs: Mapping[str, Any], frame: FrameType | None
     ) -> Started | None:
@@ -93,6 +95,7 @@ class QuickOps(LoggedOps):
         finally:
             self._is_noting = False
 
+    @uninterrupted
     def done(self, started: Started, result: Any) -> None:
         """It is done."""
         now = time.perf_counter_ns()
@@ -109,6 +112,7 @@ class QuickOps(LoggedOps):
         except Exception as error:
             self._trouble(error)
 
+    @uninterrupted
     def undone(self, started: Started) -> OpRecord:
         """The record of an op that isn't done, and that isn't noted any further."""
         self.catch_up()

@@ -1,0 +1,200 @@
+"""Lets calls of the debugger's to the operating system fail, and never one of the program's.
+
+A fault is told as ``n:mode``: the n-th call fails; ``once`` only that, ``on`` all from there on,
+``other`` once with another error. Each call is noted, with who has made it, in a file.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import io
+import mmap
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["install"]
+
+_OURS = os.path.join(Path(__file__).resolve().parents[2], "tfdbg_cli", "")
+_NOT_OURS = (
+    "/site-packages/torch/",
+    "/site-packages/tensorflow/",
+    "/script.py",
+    f"{_OURS}engines/numpy/",  # what a program imports
+)
+
+# What a call fails with: at first, and in the mode ``other``.
+_ERRORS = {
+    "open": (errno.EMFILE, errno.EIO),
+    "import": (errno.EMFILE, errno.EIO),
+    "read": (errno.EIO, errno.EIO),
+    "write": (errno.ENOSPC, errno.EIO),
+    "sync": (errno.EIO, errno.ENOSPC),
+    "name": (errno.ENOSPC, errno.EACCES),
+    "remove": (errno.EACCES, errno.EIO),
+    "list": (errno.EMFILE, errno.EIO),
+    "map": (errno.ENOMEM, errno.ENODEV),
+    "socket": (errno.EMFILE, errno.ENOMEM),
+    "send": (errno.ECONNRESET, errno.EPIPE),
+    "process": (errno.EAGAIN, errno.ENOMEM),
+}
+_OS = {
+    "open": ("open",),
+    "read": ("read", "pread", "readv", "preadv"),
+    "write": ("write", "pwrite", "writev", "ftruncate", "posix_fallocate", "sendfile"),
+    "sync": ("fsync", "fdatasync"),
+    "name": ("mkdir", "rename", "replace", "link", "symlink", "utime", "chmod"),
+    "remove": ("unlink", "remove", "rmdir"),
+    "list": ("scandir", "listdir"),
+}
+_SOCKET = {
+    "socket": ("__init__", "bind", "listen", "connect", "accept"),
+    "send": ("send", "sendall", "recv", "recv_into"),
+}
+
+
+class _Faults:
+    """Counts the calls and lets some fail."""
+
+    def __init__(self, told: str, log: str) -> None:
+        number, self._mode = told.split(":")
+        self._number = int(number)
+        self._count = 0
+        #: The program's file has been opened: what fails before that leaves nothing to debug.
+        self.has_begun = False
+        self._lock = threading.Lock()
+        self._write, flags = os.write, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        found = os.open(log, flags, 0o600)
+        # Far from those that a program looks at.
+        self._log = os.dup2(found, 900, False)
+        os.close(found)
+
+    def _place(self) -> str:
+        frame = sys._getframe(3)
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if any(each in name for each in _NOT_OURS):
+                return ""
+            if name.startswith(_OURS):
+                return f"{name.removeprefix(_OURS)}:{frame.f_lineno}"
+            frame = frame.f_back  # type: ignore[assignment]
+        return ""
+
+    def fails(self, kind: str, call: str) -> OSError | None:
+        """The error that a call is to fail with."""
+        place = self._place() if self.has_begun else ""
+        if not place:
+            return None
+        with self._lock:
+            self._count += 1
+            count = self._count
+        self._write(self._log, f"{count} {kind} {call} {place}\n".encode())
+        if count < self._number or (count > self._number and self._mode != "on"):
+            return None
+        if kind == "import" and self._mode == "on":
+            return None  # the program could import nothing either
+        number = _ERRORS[kind][self._mode == "other"]
+        return OSError(number, os.strerror(number))
+
+    def let_fail(self, owner: Any, call: str, kind: str) -> None:
+        """Put a call in the place of one, that may fail."""
+        original = getattr(owner, call, None)
+        if original is None:
+            return
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            on_streams = args and isinstance(args[0], int) and 0 <= args[0] <= 2
+            error = None if on_streams else self.fails(kind, call)
+            if error is not None:
+                raise error
+            return original(*args, **kwargs)
+
+        setattr(owner, call, called)
+
+
+def install(told: str, log: str) -> None:
+    """Let one fail, or none: ``0:once``.
+
+    Args:
+        told: which, and how.
+        log: where calls are noted.
+    """
+    faults = _Faults(told, log)
+    for kind, calls in _OS.items():
+        for call in calls:
+            faults.let_fail(os, call, kind)
+    for kind, calls in _SOCKET.items():
+        for call in calls:
+            faults.let_fail(socket.socket, call, kind)
+    faults.let_fail(subprocess, "_fork_exec", "process")
+    _let_threads_fail(faults)
+    _let_files_fail(faults)
+
+    class Map(mmap.mmap):
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+            error = faults.fails("map", "mmap")
+            if error is not None:
+                raise error
+            return super().__new__(cls, *args, **kwargs)
+
+    mmap.mmap = Map  # type: ignore[misc]
+
+
+def _let_threads_fail(faults: _Faults) -> None:
+    original: Callable[..., Any] = threading._start_new_thread  # type: ignore[attr-defined]
+
+    def start(*args: Any) -> Any:
+        if faults.fails("process", "start_new_thread") is not None:
+            raise RuntimeError("can't start new thread")
+        return original(*args)
+
+    threading._start_new_thread = start  # type: ignore[attr-defined]
+
+
+def _let_files_fail(faults: _Faults) -> None:
+    original = io.open
+
+    class File(io.FileIO):
+        def write(self, data: Any) -> Any:
+            error = faults.fails("write", "file.write")
+            if error is not None:
+                raise error
+            return super().write(data)
+
+    def opened(
+        file: Any,
+        mode: str = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        closefd: bool = True,
+        opener: Any = None,
+    ) -> Any:
+        is_import = sys._getframe(1).f_code.co_filename.startswith("<frozen importlib")
+        error = None
+        if is_import:
+            if str(file).startswith(_OURS) and not any(each in str(file) for each in _NOT_OURS):
+                error = faults.fails("import", "open")
+        elif file not in (0, 1, 2):
+            error = faults.fails("open", "open")
+        if str(file).endswith("/script.py"):
+            faults.has_begun = True
+        if error is not None:
+            raise error
+        if not set("wax+") & set(mode) or file in (0, 1, 2):
+            return original(file, mode, buffering, encoding, errors, newline, closefd, opener)
+        raw = File(file, "".join(set("rwxa+") & set(mode)), closefd, opener)
+        buffered = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
+        if "b" in mode:
+            return raw if not buffering else buffered
+        return io.TextIOWrapper(buffered, encoding, errors, newline, buffering == 1)
+
+    builtins.open = io.open = opened  # type: ignore[assignment]
+    sys.modules["_io"].open = opened  # type: ignore[attr-defined]
