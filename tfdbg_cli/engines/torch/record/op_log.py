@@ -128,7 +128,8 @@ class LoggedOps(OpRecorder):
         super().begin_run()
         self._own = None
         self.is_quick = self._may_be_quick
-        self._forget()
+        with self._lock:
+            self._forget()
 
     def hand_over(self, tensor: torch.Tensor) -> None:
         at = self._find_at(tensor) if self.is_quick else None
