@@ -80,7 +80,7 @@ class Typist(Companion):
 
 
 class Client(Companion):
-    """Attaches once the program waits for somebody, looks, and leaves.
+    """Attaches once the program waits for somebody, looks, and leaves; again, if it was cut off.
 
     Args:
         address: where the program listens.
@@ -96,8 +96,14 @@ class Client(Companion):
         self._err, self._environment = err, environment
         self._process: subprocess.Popen[bytes] | None = None
 
+    def is_awaited(self) -> bool:
+        """Whether the program has said that it waits."""
+        return b" waits for: " in self._err.read_bytes()
+
     def turn(self) -> None:
-        if self._process is None and b" waits for: " in self._err.read_bytes():
+        if self._process is not None and self._process.poll():
+            self._process = None
+        if self._process is None and self.is_awaited():
             self._process = subprocess.Popen(
                 [sys.executable, *self._arguments],
                 env=dict(self._environment),

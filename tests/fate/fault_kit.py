@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import signal
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -13,11 +15,16 @@ from pathlib import Path
 from fate_kit import PRELOADED, compare
 from fate_processes import Client, Companion, Done, Processes, Typist
 
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.open import list_runs, open_dump
+
 __all__ = ["MODES", "PROGRAMS", "SITUATIONS", "Call", "Faults"]
 
-# Seconds that a process of ours has for it.
-_TIDY = 10.0
 MODES = "once", "on", "other"
+#: What comes in before one.
+SIGNALS = "SIGKILL", "SIGTERM", "SIGHUP", "SIGINT"
+# Seconds that a process of ours has to tidy up after the program's end.
+_TIDY = 10.0
 
 _END = """
 for number in range(3):
@@ -96,6 +103,16 @@ SITUATIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
+class _Client(Client):
+    """Comes as soon as there is a way in: nobody may be able to tell of it."""
+
+    def is_awaited(self) -> bool:
+        return self._err.with_name("socket").exists()
+
+
+_UNSEEN = "what the debugger shows can't be written any more"
+
+
 @dataclass(frozen=True)
 class Call:
     """One call of the debugger's.
@@ -127,6 +144,7 @@ class Faults:
         self._name = f"{engine} {situation}"
         self._op = "log" if engine == "torch" else "y"
         self._log = folder / "calls"
+        self._dumps = folder / "dumps"
         self._processes = Processes(folder, PRELOADED[engine], "fault_shim")
         # Its stdout is a file of its own: what stops show isn't the program's.
         self._text = _APART + self._text
@@ -141,7 +159,7 @@ class Faults:
         return [Call(*line.split(" ")[1:]) for line in lines]
 
     def _run(self, number: int = 0, mode: str = "once", plain: bool = False) -> Done:
-        for path in (self._folder / "dumps", self._folder / "tmp"):
+        for path in (self._dumps, self._folder / "tmp"):
             _remove(path)
         (self._folder / "tmp").mkdir(exist_ok=True)
         _remove(self._folder / "XDG_CONFIG_HOME")
@@ -150,7 +168,7 @@ class Faults:
         if plain:
             return processes.run(self._text, [], Companion(), True)
         processes.environment["FATE_FAULT"] = f"{number}:{mode} {self._log}"
-        dumps = str(self._folder / "dumps")
+        dumps = str(self._dumps)
         options = [
             option.replace("{address}", address).replace("{dumps}", dumps).replace("{op}", self._op)
             for option in self._options
@@ -159,28 +177,24 @@ class Faults:
         if self._typed:
             companion = Typist([line.replace("{op}", self._op) for line in self._typed])
         elif "--listen" in options:
-            companion = Client(f"unix:{address}", processes.err, processes.environment)
+            companion = _Client(f"unix:{address}", processes.err, processes.environment)
         return processes.run(self._text, ["-m", "tfdbg_cli", *options], companion, True)
 
     def found(self, number: int = 0, mode: str = "once") -> str:
         """What is wrong with a run in which a call fails; empty: nothing."""
         done = self._run(number, mode) if number else self._whole
-        said = [line for line in done.stderr.splitlines(True) if line.startswith(b"ERROR: ")]
-        if said:  # commands that failed: a batch tells of them by its exit status, too
-            rest = [line for line in done.stderr.splitlines(True) if line not in said]
-            status = 0 if done.status == 1 else done.status
-            done = replace(done, status=status, stderr=b"".join(rest))
-        elif mode == "on" and done.status == 1:  # nor could they be told of
-            done = replace(done, status=0)
-        lines = [compare(self._plain, done)]
         calls = self._read_calls()
         failed = calls[number - 1] if 0 < number <= len(calls) else None
-        told = Counter(
+        told = [
             line
             for line in done.stderr.decode(errors="replace").splitlines()
             if line.startswith("tfdbg: ")
-        )
-        lines += [f"said {count} times: {line}" for line, count in told.items() if count > 1]
+        ]
+        if mode in SIGNALS:
+            lines = self._killed(done, mode)
+        else:
+            is_untold = mode == "on" or (failed is not None and "streams" in failed.place)
+            lines = self._failed(done, told, is_untold)
         if not (failed is not None and failed.kind in ("remove", "list")) and mode != "on":
             lines += [f"left in the temporary folder: {name}" for name in self._left()]
         text = "\n".join(line for line in lines if line)
@@ -189,6 +203,34 @@ class Faults:
         what = f"{failed.kind} {failed.name} at {failed.place}" if failed else "no fault"
         said = "".join(f"\n  {line}" for line in told)
         return f"{self._name}, {number}:{mode} ({what}):\n{text}{said}"
+
+    def _failed(self, done: Done, told: list[str], is_untold: bool) -> list[str]:
+        """What is wrong where calls have failed."""
+        said = [line for line in done.stderr.splitlines(True) if line.startswith(b"ERROR: ")]
+        if said:  # commands that failed: a batch tells of them by its exit status, too
+            rest = [line for line in done.stderr.splitlines(True) if line not in said]
+            status = 0 if done.status == 1 else done.status
+            done = replace(done, status=status, stderr=b"".join(rest))
+        elif done.status == 1 and (is_untold or any(_UNSEEN in line for line in told)):
+            done = replace(done, status=0)  # nor could they be told of
+        again = [
+            f"said {count} times: {line}" for line, count in Counter(told).items() if count > 1
+        ]
+        return [compare(self._plain, done), *again]
+
+    def _killed(self, done: Done, mode: str) -> list[str]:
+        """What is wrong where a signal has come in."""
+        lines = []
+        if done.status != -getattr(signal, mode):
+            lines.append(f"exit status {done.status} after {mode}")
+        if not self._plain.stdout.startswith(done.stdout):
+            lines.append(f"the program printed {done.stdout!r}")
+        with contextlib.suppress(UserError):  # said in a line
+            for run in list_runs(self._dumps) if self._dumps.is_dir() else ():
+                dump = open_dump(run)
+                for datum in dump.data():
+                    dump.value(datum)
+        return lines
 
     def _left(self) -> list[str]:
         """What is there when all have had their time to tidy up."""

@@ -1,7 +1,8 @@
 """Lets calls of the debugger's to the operating system fail, and never one of the program's.
 
 A fault is told as ``n:mode``: the n-th call fails; ``once`` only that, ``on`` all from there on,
-``other`` once with another error. Each call is noted, with who has made it, in a file.
+``other`` once with another error; or a signal comes in before it: ``SIGTERM``. Each call is noted,
+with who has made it, in a file.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import errno
 import io
 import mmap
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -26,7 +28,9 @@ _NOT_OURS = (
     "/site-packages/torch/",
     "/site-packages/tensorflow/",
     "/script.py",
+    "/asyncio/selector_events.py",  # a socket pair of its own: it has no other end to fail
     f"{_OURS}engines/numpy/",  # what a program imports
+    f"{_OURS}front/launcher.py",  # reads the program
 )
 
 # What a call fails with: at first, and in the mode ``other``.
@@ -95,10 +99,15 @@ class _Faults:
             self._count += 1
             count = self._count
         self._write(self._log, f"{count} {kind} {call} {place}\n".encode())
+        if self._mode.startswith("SIG"):
+            if count == self._number:
+                os.kill(os.getpid(), getattr(signal, self._mode))
+            return None
         if count < self._number or (count > self._number and self._mode != "on"):
             return None
-        if kind == "import" and self._mode == "on":
-            return None  # the program could import nothing either
+        # The program could import nothing either; a terminal that is gone has come to its end.
+        if kind in ("import", "read") and self._mode == "on":
+            return None
         number = _ERRORS[kind][self._mode == "other"]
         return OSError(number, os.strerror(number))
 

@@ -8,16 +8,27 @@ person who is asked for a command is to see the question.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import select
 import sys
+import traceback
 import weakref
 from typing import Any, TextIO
 
+from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.printable import printable
 
-__all__ = ["OwnDescriptor", "Streams", "TextSink", "high_copy", "is_terminal", "tell"]
+__all__ = [
+    "OwnDescriptor",
+    "Streams",
+    "TextSink",
+    "high_copy",
+    "is_terminal",
+    "tell",
+    "tell_failure",
+]
 
 # Where descriptors of our own begin: a program may count on the low ones.
 _FIRST = 100
@@ -99,6 +110,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 class TextSink:
     """Writes text to a stream in order with what the program prints there.
 
@@ -146,9 +160,11 @@ class TextSink:
             else:
                 encoding = self.stream.encoding or "utf-8"
                 _write_bytes(number, text.encode(encoding, "replace"))
-        except (OSError, ValueError, AttributeError, TypeError):
+        except (OSError, ValueError, AttributeError, TypeError) as error:
             # A closed pipe, a full disk, no stream at all: nobody reads us.
             self.broken = True
+            if isinstance(error, OSError) and error.errno in _NO_SPACE:
+                tell(f"what the debugger shows can't be written any more: {error.strerror}.")
 
 
 def _write_bytes(number: int, data: bytes) -> None:
@@ -226,6 +242,13 @@ def is_terminal(stream: Any) -> bool:
 
 
 _CURRENT: list[weakref.ref[Streams]] = []
+
+
+def tell_failure(error: Exception) -> None:
+    """Say what went wrong with us, and that the program goes on."""
+    # Where the system refuses something, where we were doesn't help anybody.
+    trace = "" if isinstance(error, OSError) else "".join(traceback.format_exception(error))
+    tell(f"the debugger failed: {one_line(error)}; the program goes on without it.", trace)
 
 
 def tell(text: str, details: str = "") -> None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import functools
-import traceback
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.common.signal_gate import uninterrupted
-from tfdbg_cli.common.streams import tell
 from tfdbg_cli.engines.kit.levels import CaptureLevel
 
-__all__ = ["contain", "contained", "tell_failure"]
+__all__ = ["contain", "contained"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -70,9 +67,3 @@ def contain(watcher: CaptureLevel, give_up: Callable[[Exception], None]) -> Capt
     for name in watcher.guarded:
         setattr(watcher, name, guarded(getattr(type(watcher), name)))
     return watcher
-
-
-def tell_failure(error: Exception) -> None:
-    """Say what went wrong with us, and that the program goes on."""
-    trace = "".join(traceback.format_exception(error))
-    tell(f"the debugger failed: {one_line(error)}; the program goes on without it.", trace)

@@ -19,11 +19,12 @@ from types import FrameType
 from typing import Any, Generic, TypeVar, cast
 
 from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.streams import tell_failure
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import user_frame
 from tfdbg_cli.engines.base import Capture, ProgramRun, RunAction, RunHandle, RunHost, Watch
-from tfdbg_cli.engines.kit.contain import contain, contained, tell_failure
+from tfdbg_cli.engines.kit.contain import contain, contained
 from tfdbg_cli.engines.kit.description import Driven, OpenRun, RunDescription, Surveyed
 from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.policy import CapturePolicy

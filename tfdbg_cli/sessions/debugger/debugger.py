@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import threading
-import traceback
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,10 +19,10 @@ from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History, default_history_path
 from tfdbg_cli.common import signal_gate
-from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.program_signals import pass_on, with_program_signals
 from tfdbg_cli.common.settings import Settings, default_config_path
-from tfdbg_cli.common.streams import Streams, tell
+from tfdbg_cli.common.streams import Streams, tell, tell_failure
 from tfdbg_cli.common.temporary import sweep
 from tfdbg_cli.engines import registry  # noqa: F401 (it makes their settings known)
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
@@ -262,8 +262,7 @@ class Debugger:
         except Exception as error:
             pass_on(error)
             # Whatever is wrong with us, the program is to go on.
-            trace = "".join(traceback.format_exception(error))
-            tell(f"the debugger failed: {one_line(error)}; the program goes on without it.", trace)
+            tell_failure(error)
         finally:
             self.ranks.chosen(action)
         return action
@@ -317,7 +316,8 @@ class Debugger:
         halt_measurements(_LAST_MEASUREMENTS)
         self.waiting.end()
         if self._ui is not None:
-            self._ui.close()
+            with contextlib.suppress(OSError):  # a full disk, a terminal that is gone
+                self._ui.close()
         self._remote = None
         self.ranks.leave(self.outcome)
         Debugger.instances.discard(self)

@@ -6,10 +6,14 @@ import contextlib
 import signal
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 from tfdbg_cli.commands.run.control import RunChoice
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.streams import tell
 from tfdbg_cli.ui.base import UserInterface
 from tfdbg_cli.ui.foreign import ForeignKeys, is_foreign
 
@@ -50,7 +54,7 @@ class Waiting:
         self._ui = ui
         if ui.takes_interrupts and threading.current_thread() is threading.main_thread():
             self._take_interrupts()  # before anybody is told of it
-        ui.running(self.describe, self._announcement(choice))
+        self._show(ui.running, self.describe, self._announcement(choice))
 
     def _take_interrupts(self) -> None:
         self._before = signal.getsignal(signal.SIGINT)
@@ -92,13 +96,21 @@ class Waiting:
                     signal.signal(signal.SIGINT, self._before)
         if self._ui is not None:
             ui, self._ui = self._ui, None
-            ui.stopped()
+            self._show(ui.stopped)
+
+    def _show(self, show: Callable[..., None], *what: Any) -> None:
+        try:
+            show(*what)
+        except Exception as error:  # a full disk, a terminal that is gone
+            pass_on(error)
+            self._ui = None
+            tell(f"how far the program is can't be shown: {one_line(error)}.")
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if not self.is_interrupted:
             self.is_interrupted = True
             if self._ui is not None:
-                self._ui.refresh_progress()
+                self._show(self._ui.refresh_progress)
             return
         before = self._before
         self.end()

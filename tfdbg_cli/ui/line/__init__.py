@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import sys
 import time
@@ -178,12 +179,29 @@ class LineUI(TextUI):
 
     def _ask(self, session: PromptSession[str], prompt: FormattedText) -> str:
         try:
-            text = session.prompt(prompt, in_thread=_loop_is_running())
+            text = session.prompt(
+                prompt,
+                in_thread=_loop_is_running(),
+                set_exception_handler=False,  # it would print on the program's stdout
+                pre_run=functools.partial(_end_at_errors, session.app),
+            )
         except BaseException:
             _end(session.app)  # a signal's handler has raised while its thread was waited for
             raise
         # A multi-line paste becomes one line: nothing in it runs by itself.
         return " ".join(text.split("\n"))
+
+
+def _end_at_errors(app: Application[Any]) -> None:
+    """What goes wrong while a prompt waits (a terminal that can't be written to) ends it."""
+
+    def end(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if app.is_running and isinstance(error, Exception):
+            with contextlib.suppress(Exception):  # it has its answer already
+                app.exit(exception=error)
+
+    asyncio.get_running_loop().set_exception_handler(end)
 
 
 def _end(app: Application[Any]) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.streams import tell_failure
 from tfdbg_cli.engines.base import Capture, SteppedRun
-from tfdbg_cli.engines.kit.contain import tell_failure
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.stepping.op_gate import GO, Ended, OpGate
 from tfdbg_cli.engines.torch.stepping.stepper import TorchStepper

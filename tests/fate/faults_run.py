@@ -1,0 +1,88 @@
+"""What ``scripts/faults`` does: each call of the debugger's fails once, or a signal comes in."""
+
+from __future__ import annotations
+
+import argparse
+import queue
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from fault_kit import MODES, PROGRAMS, SIGNALS, SITUATIONS, Faults
+
+# Ctrl-C is a key of the prompt's; where no socket can be had nobody ever comes.
+_SENSELESS = ("line", "SIGINT"), ("listen", "SIGINT"), ("listen", "on")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scripts/faults",
+        description="Let calls to the system fail, one by one; print what that did to programs.",
+    )
+    add = parser.add_argument
+    add("-e", metavar="ENGINE", action="append", choices=PROGRAMS, help=", ".join(PROGRAMS))
+    add("-s", metavar="SITUATION", action="append", choices=SITUATIONS, help=", ".join(SITUATIONS))
+    add("-m", metavar="MODE", action="append", choices=(*MODES, *SIGNALS))
+    add("-n", metavar="N", type=int, help="only the N-th call")
+    add("--step", metavar="K", type=int, default=1, help="only each K-th call")
+    add("-j", metavar="JOBS", type=int, default=2, help="programs at a time (default: 2)")
+    return parser
+
+
+def main() -> int:
+    """The command line; 1: something was wrong."""
+    options = _parser().parse_args()
+    waiting: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+    for engine in options.e or PROGRAMS:
+        for situation in options.s or SITUATIONS:
+            waiting.put((engine, situation))
+    modes = options.m or (*MODES, *SIGNALS)
+    counts = dict.fromkeys(modes, 0)
+    found: set[str] = set()
+    lock = threading.Lock()
+    begun = time.monotonic()
+
+    def work(folder: Path) -> None:
+        while not waiting.empty():
+            engine, situation = waiting.get()
+            (folder / f"{engine}-{situation}").mkdir(parents=True)
+            faults = Faults(folder / f"{engine}-{situation}", engine, situation)
+            numbers = range(options.n or 1, (options.n or len(faults.calls)) + 1, options.step)
+            for mode in modes:
+                if (mode, situation) in (
+                    ("SIGINT", "line"),
+                    ("SIGINT", "listen"),
+                    ("on", "listen"),
+                ):
+                    continue
+                for number in numbers:
+                    wrong = faults.found(number, mode)
+                    with lock:
+                        counts[mode] += 1
+                        kind = wrong.partition(" (")[2] + mode
+                        if wrong and kind not in found:
+                            print(f"{wrong}\n", flush=True)
+                            found.add(kind)
+            faults.close()
+            print(f"{engine} {situation}: {len(faults.calls)} calls", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        workers = [
+            threading.Thread(target=work, args=(Path(folder) / str(number),))
+            for number in range(options.j)
+        ]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    print(
+        f"{sum(counts.values())} points ({', '.join(f'{n} {mode}' for mode, n in counts.items())}):"
+        f" {len(found)} kinds of defects; {time.monotonic() - begun:.0f} s"
+    )
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
