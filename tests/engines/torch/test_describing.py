@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import pytest
@@ -9,6 +10,9 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch_kit import capture
+
+from tfdbg_cli.engines.torch.record.op_record import OpRecord
+from tfdbg_cli.engines.torch.runs.exact_check import Verdicts
 
 torch.set_num_threads(1)
 
@@ -131,7 +135,59 @@ def _scripts(run):
     scripted(torch.ones(3))
 
 
+def _lists_and_outs(run):
+    a, b = torch.arange(6.0).reshape(2, 3), torch.ones(2, 3)
+    joined = torch.cat([a, b, a])
+    values, places = torch.topk(joined, 2)
+    out = torch.empty(2, 3)
+    torch.add(a, b, out=out)
+    torch.add(out, b, alpha=3)
+    torch._foreach_mul_([a, b], 2.0)
+    torch._foreach_add([a, out], [b, b])
+    joined[torch.tensor([0, 1])] = 5
+    torch.stack([values, places.float()]).unbind()
+    a.item() if a.numel() == 1 else a.tolist()
+    nn.functional.max_pool2d(torch.randn(1, 1, 4, 4), 2, return_indices=True)
+
+
+def _made_again(run):
+    x = torch.randn(4, 3, requires_grad=True)
+    hidden = x.relu().sigmoid().softmax(-1)
+    part = hidden.detach()[1:]
+    hidden.log().sum().backward()
+    x.data.mul_(2)
+    (x.data + part[0]).sum()
+    x.grad.view(-1).data.add_(1)
+    x.grad.exp()
+    y = torch.ones(3)
+    y.data = torch.zeros(4)
+    y.add_(1)
+    y.set_(torch.full((2,), 3.0))
+    y.exp()
+
+
+def _out_of_the_ordinary(run):
+    class Wrapped(torch.Tensor):
+        pass
+
+    a = torch.ones(2, 3)
+    b = torch.eye(3).to_sparse() * 2
+    b.to_dense().sum()
+    torch.tensor([1, 2]).to(torch.complex64).abs()
+    (a.as_subclass(Wrapped) * 2).sum()
+    a.mul_(2)
+    torch.quantize_per_tensor(a, 0.5, 0, torch.qint8).dequantize()
+    torch.func.vmap(lambda row: row * 2)(a)
+    torch.func.jvp(torch.sin, (a,), (torch.ones_like(a),))
+    a.to("meta").exp()
+    torch.empty(0).sum()
+    a.exp()
+
+
 PROGRAMS = [
+    _lists_and_outs,
+    _made_again,
+    _out_of_the_ordinary,
     _optimizer_steps,
     _closures,
     _views_and_writes,
@@ -192,5 +248,22 @@ def test_nothing_is_put_into_words_before_somebody_looks():
         assert run.recorder.op_count == 3
         assert [record.name for record in run.recorder.ops.records] == ["ones", "exp", "sum"]
         torch.ones(3)
-        assert raw[-1].name == ""
+        assert run.recorder.ops.raw[-1].name == ""
     assert raw[-1].name == "ones_1"
+
+
+def _records():
+    return [each for each in gc.get_objects() if type(each) is OpRecord]
+
+
+def test_no_record_is_made_of_an_op_before_somebody_looks():
+    before = len(_records())
+    with capture(hold=False, check=Verdicts()) as run:
+        x = torch.ones(3, 4)
+        y = x.relu().mul(2)
+        y.add_(x).t().sum()
+        torch.cat([x, y]).topk(2)
+        assert len(_records()) == before
+        assert run.recorder.op_count == 8
+        assert [record.op_type for record in run.recorder.ops.raw][-2:] == ["cat", "topk"]
+        assert len(_records()) == before + 8

@@ -86,7 +86,9 @@ class ThreadFollower:
     # What threads are started.
 
     def enter(self) -> None:
-        """Look at the threads that are started."""
+        """Look at the threads that are started, unless that is so."""
+        if self._patches:
+            return
         with self._patches.together():
             self._patches.replace(threading.Thread, "start", self._starting, wraps=False)
             self._patches.replace(ThreadPoolExecutor, "submit", self._submitting, wraps=False)

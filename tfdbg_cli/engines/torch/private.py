@@ -8,6 +8,7 @@ library: a function of ours around each of them would cost more than they do.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import importlib
@@ -511,6 +512,18 @@ def is_capturing() -> bool:
     return torch.cuda.is_initialized() and bool(torch.cuda.is_current_stream_capturing())
 
 
+_BY_STEPS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+_BY_ALL_STEPS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
+
+
+def calls_hooks(optimizer: Any) -> bool:
+    """Whether a step of an optimizer of PyTorch's calls hooks of the program's, if that's known."""
+    everywhere: Any = sys.modules.get("torch.optim.optimizer")
+    return any(getattr(optimizer, name, True) for name in _BY_STEPS) or any(
+        getattr(everywhere, name, True) for name in _BY_ALL_STEPS
+    )
+
+
 def sequence_of(node: Any) -> int:
     """The sequence number of an autograd node, `NO_SEQUENCE` if it has none."""
     number = getattr(node, "_sequence_nr", None)
@@ -542,53 +555,59 @@ def without_hooks(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
             tensor._backward_hooks = hooks
 
 
+_LAZY = "torch._lazy.ts_backend"
+
+
 def is_lazy(tensor: torch.Tensor) -> bool:
     """Whether a tensor is one of PyTorch's lazy backend: asking for its storage is a crash."""
-    return "torch._lazy.ts_backend" in sys.modules and tensor.device.type == "lazy"
+    return _LAZY in sys.modules and tensor.device.type == "lazy"
 
 
 def storage_key(tensor: torch.Tensor) -> int:
     """What tensors that share memory have in common; 0: the tensor has no storage of its own."""
     try:
-        if is_lazy(tensor):
+        if _LAZY in sys.modules and is_lazy(tensor):
             return 0
         return storage_address(tensor.untyped_storage())
     except (RuntimeError, NotImplementedError, AttributeError):
         return 0
 
 
-class _WeakStorage(int):
-    """How PyTorch refers to a storage whose memory it may free, let go when nobody has this.
+class _LetGo(map):  # type: ignore[type-arg]
+    """Lets go of what refers to storages when nobody has this.
 
-    As `StorageWeakRef`, at a fifth of its price, and no line of Python runs at its end: what a
-    handler of the program's signals raises amid a ``__del__`` would be lost.
+    No line of Python runs then: what a handler of the program's signals raises amid a ``__del__``
+    would be lost.
     """
 
     __slots__ = ()
-    # Gives ``partial(_let_go, self)``, which is then called.
-    __del__ = property(functools.partial(functools.partial, _let_go))
+    # Gives ``partial(deque, self, maxlen=0)``, which is then called, and empties the map.
+    __del__ = property(functools.partial(functools.partial, collections.deque, maxlen=0))
 
 
 class Pins:
     """While this lives, no other storage gets the `storage_key` of a tensor that was pinned.
 
-    The memory itself is not kept.
+    The memory itself is not kept. This is as ``StorageWeakRef``, for many storages together.
+
+    Attributes:
+        keys: of what is pinned.
     """
 
     def __init__(self) -> None:
-        self._references: dict[int, _WeakStorage] = {}
-
-    def __contains__(self, key: int) -> bool:
-        return key in self._references
+        self.clear()
 
     def add(self, key: int, tensor: torch.Tensor) -> None:
         """Pin the storage of a tensor."""
-        if key not in self._references:
-            self._references[key] = _WeakStorage(tensor.untyped_storage()._weak_ref())
+        if key not in self.keys:
+            self.keys.add(key)
+            self._references.append(tensor.untyped_storage()._weak_ref())
 
     def clear(self) -> None:
         """Let them go."""
-        self._references = {}
+        self.keys: set[int] = set()
+        self._references: list[int] = []
+        self._letting_go = _LetGo(_let_go, self._references)
 
 
 _storage_use_count: Callable[[int], int] = _get("_storage_Use_Count", lambda key: 1 << 30)

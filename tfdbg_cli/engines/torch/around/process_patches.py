@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -53,6 +54,7 @@ class ProcessPatches:
         self._freeing = Freeing()
         self._recorder: RunRecorder | Notes | None = None
         self._is_eager = False
+        self._is_lasting = False
         self._placeholders: list[OpaqueMode] = []
 
     # What recorders are made with.
@@ -141,9 +143,9 @@ class ProcessPatches:
         if self._recorder is not recorder:
             return
         self._recorder = None
-        self.helpers.leave()
         self.helpers.own(None)
         self._freeing.leave()
+        self._let_go()
         if self._is_eager:
             if self._compiled.was_used:
                 recorder.note(
@@ -151,6 +153,21 @@ class ProcessPatches:
                     "mode (config compiled opaque leaves it compiled)."
                 )
             self._compiled.leave()
+
+    @contextlib.contextmanager
+    def lasting(self) -> Iterator[None]:
+        """One recorder leaves and another may come: what both need stays in place meanwhile."""
+        self._is_lasting = True
+        try:
+            yield
+        finally:
+            self._is_lasting = False
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._recorder is None and not self._is_lasting:
+            self.helpers.leave()
+            self._freeing.undo()
 
     def must_not_see(self, module: torch.nn.Module | None) -> bool:
         """Whether a module would take another way if the calls of the API in it were seen."""

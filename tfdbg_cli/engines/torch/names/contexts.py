@@ -34,12 +34,10 @@ __all__ = ["Contexts", "NodeMark", "OpContext", "RawPlace", "ThreadState"]
 _ACCUMULATE = "AccumulateGrad"
 
 
-#: Where an op happens, as it is noted at that moment: its thread, the innermost call there, the
-#: autograd node if it is one of a backward pass, the places of the frames within the call, and the
-#: stack that they continue. `Contexts.describe` makes words of it.
-RawPlace: TypeAlias = (
-    "tuple[ThreadState, OpContext | None, NodeMark | None, tuple[Any, ...], Stack | None]"
-)
+#: Where ops happen, as it is noted at that moment: the innermost call on their thread, the autograd
+#: node if it is one of a backward pass, and the stack that the frames within the call continue.
+#: `Contexts.describe` makes words of it.
+RawPlace: TypeAlias = "tuple[OpContext | None, NodeMark | None, Stack | None]"
 
 
 class NodeMark(NamedTuple):
@@ -110,6 +108,7 @@ class ThreadState:
         api: the function of PyTorch's API that runs now.
         is_busy: what happens is the debugger's own.
         mark: of the node that ran last.
+        place: of the last op, which the next one has in common with it most often.
     """
 
     def __init__(self) -> None:
@@ -120,6 +119,7 @@ class ThreadState:
         self.api: Any = None
         self.is_busy = False
         self.mark: NodeMark | None = None
+        self.place: RawPlace = (None, None, None)
         # What was said of a node last.
         self.told: NodeMark | None = None
         self.node_prefix = ""
@@ -256,10 +256,15 @@ class Contexts:
         """Whether an op hands a gradient over to its parameter."""
         if record.place is None:
             return record.prefix.endswith(f"/{_ACCUMULATE}/")
-        _, _, mark, places, outer = record.place
+        return self.hands_over(record.place, record.frames)
+
+    @staticmethod
+    def hands_over(place: RawPlace, frames: tuple[Any, ...]) -> bool:
+        """The same of an op that happens there."""
+        _, mark, outer = place
         if mark is None or mark.name != _ACCUMULATE:
             return False
-        kind = _kind_in(Stack(places, outer))
+        kind = _kind_in(Stack(frames, outer))
         return kind not in (RECOMPUTE_CODE, USER)
 
     # When somebody wants to know.
@@ -267,9 +272,10 @@ class Contexts:
     def describe(self, record: OpRecord) -> None:
         """Say in words where an op happened: its phase, prefix, module and stack."""
         assert record.place is not None
-        state, top, mark, places, outer = record.place
-        record.place = None
-        record.stack = Stack(places, outer)
+        assert record.state is not None
+        (top, mark, outer), state = record.place, record.state
+        record.place = record.state = None
+        record.stack = Stack(record.frames, outer)
         if record.sequence >= 0:
             state.forward[record.sequence] = record
         if mark is not None:

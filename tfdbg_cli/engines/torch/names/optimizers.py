@@ -36,6 +36,7 @@ class Updates:
         self._state_count = -1
         # Codes that are no closure's, by address.
         self._own: set[int] = set()
+        self._last: Sequence[CodeType] = ()
         kind = type(optimizer)
         self._file = "" if kind.__module__.startswith("torch.") else _file_of(kind)
         self.find()
@@ -58,7 +59,8 @@ class Updates:
 
         Optimizers call such functions.
         """
-        if self._own.issuperset(map(id, codes)):
+        if codes == self._last or self._own.issuperset(map(id, codes)):
+            self._last = codes
             return False
         self._own |= {id(code) for code in codes if not self._is_foreign(code)}
         # Modes of the program's do what the optimizer would do by itself.

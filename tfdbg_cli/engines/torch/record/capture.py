@@ -70,6 +70,17 @@ class CaptureMode(DispatchMode):
         ops = self._ops
         if ops is not None and ops.update is not None:
             ops = ops.follow(args, sys._getframe(1))
+        if ops is not None and ops.is_quick and ops.passage is None and ops.update is None:
+            started = ops.start(func, args, kwargs, sys._getframe(1))
+            if started is not None:
+                try:
+                    result = getattr(func, KERNEL, func)(*args, **kwargs)
+                except Exception as error:
+                    ops.failed(ops.undone(started), error)
+                    del ops, started  # the traceback keeps this frame
+                    raise
+                ops.done(started, result)
+                return result
         record = ops.begin(func, args, kwargs, sys._getframe(1)) if ops is not None else None
         if ops is None or record is None:
             return func(*args, **kwargs)

@@ -70,6 +70,10 @@ class RecordingLevel(CaptureLevel):
         """They don't any more."""
         self.recorder.leave_phase()
 
+    def trust_step(self, owner: Any) -> None:
+        """The step that has begun was given nothing to call."""
+        self.recorder.trust_step(owner)
+
     def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
         """These are ``input/NAME``."""
         self.recorder.name_inputs(tensors())
@@ -207,22 +211,21 @@ class FullLevel(RecordingLevel):
 
     def so_far(self) -> Verdicts[OpRecord] | None:
         """The checks of all that is there by now; ``None``: there are none."""
-        checks, raw = self._checks, self.recorder.ops.raw
+        checks, given = self._checks, self.recorder.ops.given
         if checks is not None:
             # Inputs and parameters are made by no op; what others send comes after theirs.
-            late = (r for r in raw[self._looked_at :] if r.facts is None or r.facts.is_late)
-            _add_held(checks, late, None)
-            self._looked_at = len(raw)
+            _add_held(checks, given[self._looked_at :], None)
+            self._looked_at = len(given)
         return checks
 
     def _nonfinite(self, checks: Verdicts[OpRecord]) -> list[OpOutput]:
         """The held values that are bad."""
-        raw = self.recorder.ops.raw
+        ops = self.recorder.ops
         self.so_far()
         if not checks.bad():
             return []
         # What is clean if its inputs are.
-        _add_held(checks, raw, CLEAN_IF_INPUTS_ARE)
+        _add_held(checks, ops.raw, CLEAN_IF_INPUTS_ARE)
         found = []
         for record, slot in checks.bad():
             output = record.outputs[slot]

@@ -27,6 +27,8 @@ class Freeing:
     def enter(self, holder: Holder) -> None:
         """Tell a holder of what is freed from now on."""
         self._holder = holder
+        if self._patches:
+            return
         if "resize_" in vars(_Storage):  # somebody else looks, too, and may not pass it on
             return
         self._patches.replace(_Storage, "resize_", self._telling, wraps=False)
@@ -34,6 +36,9 @@ class Freeing:
     def leave(self) -> None:
         """Tell nobody."""
         self._holder = None
+
+    def undo(self) -> None:
+        """Look no more."""
         self._patches.undo()
 
     def _telling(self, original: Any) -> Any:

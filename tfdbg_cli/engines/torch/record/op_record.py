@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import torch
 
     from tfdbg_cli.engines.kit.stacks import Stack
-    from tfdbg_cli.engines.torch.names.contexts import RawPlace
+    from tfdbg_cli.engines.torch.names.contexts import RawPlace, ThreadState
     from tfdbg_cli.engines.torch.names.scopes import Leaf, ModuleName
     from tfdbg_cli.engines.torch.record.holding import Held
     from tfdbg_cli.engines.torch.record.schemas import OpFacts
@@ -89,16 +89,41 @@ class OpOutput:
         self.reference = _reference(tensor)
         self.dtype = tensor.dtype
         self.device = tensor.device
-        self.offset = 0
-        self.stride: tuple[int, ...] = ()
         self.shape: tuple[int, ...] | None = None
+        self.stride: tuple[int, ...] = ()
+        self.offset = 0
         try:
             self.shape = tensor.shape
             if key:
-                self.offset = tensor.storage_offset()
                 self.stride = tensor.stride()
+                self.offset = tensor.storage_offset()
         except RuntimeError:  # of a nested tensor, which has several shapes
             pass
+
+    @classmethod
+    def noted(
+        cls,
+        record: OpRecord,
+        slot: int,
+        reference: weakref.ref[torch.Tensor],
+        key: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> OpOutput:
+        """One of which this was noted; the rest is still to be said."""
+        self = cls.__new__(cls)
+        self._record = _reference(record)
+        self.index = record.index
+        self.slot = slot
+        self.is_view = self.is_pending = self.is_result = False
+        self.judged = NOT_JUDGED
+        self.held = None
+        self.key = key
+        self.reference = reference
+        self.dtype = dtype
+        self.device = device
+        self.shape, self.stride, self.offset = None, (), 0
+        return self
 
     def place(self, tensor: torch.Tensor, key: int) -> None:
         """It is this tensor, in this storage, from now on."""
@@ -157,7 +182,8 @@ class OpRecord:
         overwritten: the tensors, while the op runs.
         constants: its arguments that are no tensors: position or name, value, and so on.
         result: what it returned, where that is no tensor.
-        place: where it happened, until that is put into words.
+        place, state: where it happened, and on which thread, until that is put into words.
+        frames: the places of the frames within that, as `Stack` has them.
         sequence: of the autograd node that it made; -1: it made none.
         leaf: what a leaf is called, until that is put into words.
         owner_of: the record of the parameter that an op of an optimizer is about, or its name.
@@ -178,6 +204,7 @@ class OpRecord:
         "api",
         "constants",
         "facts",
+        "frames",
         "index",
         "inputs",
         "op_type",
@@ -189,6 +216,7 @@ class OpRecord:
         "place",
         "script",
         "sequence",
+        "state",
         "time",
     )
 
@@ -222,6 +250,8 @@ class OpRecord:
         self.api: Any = None
         self.phase = ""
         self.place: RawPlace | None = None
+        self.state: ThreadState | None = None
+        self.frames: tuple[Any, ...] = ()
         self.script: Any = None
         self.sequence = -1
         self.time = 0

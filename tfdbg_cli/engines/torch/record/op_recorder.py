@@ -38,14 +38,14 @@ from tfdbg_cli.engines.torch.record.op_record import (
     OpRecord,
 )
 from tfdbg_cli.engines.torch.record.recorded_tensors import RecordedTensors
-from tfdbg_cli.engines.torch.record.schemas import OpFacts, facts_of
+from tfdbg_cli.engines.torch.record.schemas import KNOWN, OpFacts, facts_of
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.updates_by_hand import Update
 from tfdbg_cli.engines.torch.values.layouts import PLAIN
 
-__all__ = ["OpRecorder"]
+__all__ = ["OpRecorder", "flat"]
 
-_Tensor = torch.Tensor
+_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _ACCUMULATE = "AccumulateGrad/"
 # Leaves that are checked though they aren't held: not the many bytes of a model.
 _JUDGED = frozenset(["Buffer", "Input"])
@@ -71,7 +71,10 @@ class OpRecorder(RecordedTensors):
         failure: the last op that raised.
         update: that a run waits for, by hand.
         passage: lets ops pass one by one; ``None``: they pass as they come.
+        is_quick: `start` may note ops without a record.
     """
+
+    is_quick = False
 
     def __init__(
         self, names: Names, wanted: WatchMatcher, holder: Holder | None, check: Any = None
@@ -83,6 +86,20 @@ class OpRecorder(RecordedTensors):
         self._after_update: Callable[[], OpRecorder | None] = lambda: None
 
     # What the modes call. None of it raises.
+
+    def start(self, op: Any, args: Any, kwargs: Mapping[str, Any], frame: FrameType | None) -> Any:
+        """As `begin`, if there are quicker ways than a record; ``None``: there are none.
+
+        Returns:
+            What `done` is to be told then, or `undone`.
+        """
+
+    def done(self, started: Any, result: Any) -> None:
+        """As `end`."""
+
+    def undone(self, started: Any) -> OpRecord:
+        """A record after all: of an op that has raised."""
+        raise NotImplementedError
 
     @uninterrupted
     def begin(  # noqa: PLR0915
@@ -107,7 +124,8 @@ class OpRecorder(RecordedTensors):
             if functions_seen():  # it would see every attribute that is read
                 with quiet():
                     return self.begin(op, args, kwargs, frame)
-            facts = facts_of(op)
+            known_op = KNOWN.get(id(op))
+            facts = known_op[1] if known_op is not None else facts_of(op)
             if facts.is_ignored:
                 return None
             if self._is_ahead and self._is_too_much():
@@ -116,12 +134,12 @@ class OpRecorder(RecordedTensors):
             constants: list[Any] = []
             has_list = False
             if not facts.is_source:
-                tracker, begins_at = self.tracker, self._begins_at
-                known, writes = tracker.known, tracker.writes
+                known, writes = self._tracker.known, self._tracker.writes
+                begins_at = self._begins_at
                 given = (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args)
                 for place, value in given:
                     kind = type(value)
-                    if kind in PLAIN or isinstance(value, _Tensor):
+                    if kind is _Tensor or kind is _Parameter or isinstance(value, _Tensor):
                         output = known.get(id(value))
                         if (
                             output is None
@@ -129,8 +147,11 @@ class OpRecorder(RecordedTensors):
                             or output.index < begins_at
                             or (output.key in writes and writes[output.key][-1] is not output)
                         ):
-                            with quiet():
+                            if kind is _Tensor or kind is _Parameter:
                                 output = self._input(state, value, frame)
+                            else:  # its class would see what is asked
+                                with quiet():
+                                    output = self._input(state, value, frame)
                         inputs.append(output)
                     elif kind is list or kind is tuple:
                         if value and self._list(state, value, inputs, frame):
@@ -143,36 +164,38 @@ class OpRecorder(RecordedTensors):
                 return None
             if self._has_pending and not facts.may_alias:  # making a view reads nothing
                 self._read_pending(facts, inputs)
-            record = OpRecord(next(self._indices), facts.op_type, facts, (*inputs,))
+            record = OpRecord(next(self._indices), facts.op_type, facts, inputs)
             if constants:
-                record.constants = (*constants,)
+                record.constants = constants
             record.api = state.api
             record.script = script_place()
             top = state.top
             boundary = top.frame if top is not None else None
             outer: Stack | None = None
-            places: list[Any] = []
+            frames: list[Any] = []
             while frame is not None:
                 if frame is boundary:
                     assert top is not None
                     outer = top.outer
                     break
-                places += (frame.f_code, frame.f_lasti)
+                frames += (frame.f_code, frame.f_lasti)
                 frame = frame.f_back
+            record.frames = (*frames,)
             node = current_node()
             mark = self.contexts.mark(state, node) if node is not None else None
-            record.place = (state, top, mark, (*places,), outer)
+            where = state.place
+            if where[0] is not top or where[1] is not mark or where[2] is not outer:
+                where = state.place = (top, mark, outer)
+            record.place, record.state = where, state
             last = next_sequence() - 1
             if last != state.last_sequence:
                 # Nodes are numbered as they are made, just before their op gets here.
                 state.last_sequence = record.sequence = last
             if top is not None and top.updates is not None:
                 self._update(record, top.updates, args, has_list)
-            if facts.writes or facts.out:
+            if facts.has_writes:
                 self._before_write(facts, record, args, kwargs)
-            self.raw.append(record)
-            if self.is_eager:
-                self.describe()
+            self._add(record)
             return record
         except Exception as error:
             self._trouble(error)
@@ -183,11 +206,17 @@ class OpRecorder(RecordedTensors):
         """It is done."""
         record.time = time.perf_counter_ns()
         try:
-            if type(result) in PLAIN and not functions_seen():
-                self._output(record, result)
-                if record.overwritten is not None:
-                    self._after_write(record, record.overwritten, result)
-                    record.overwritten = None
+            kind = type(result)
+            if (kind is _Tensor or kind is _Parameter) and not functions_seen():
+                output = self._output(record, result)
+                overwritten = record.overwritten
+                if overwritten is None:
+                    return
+                record.overwritten = None
+                if len(overwritten) != 1 or overwritten[0] is not result:
+                    self._after_write(record, overwritten, result)
+                elif not record.facts.keeps_elements:  # type: ignore[union-attr]  # it is an op's
+                    self._wrote(output)
             else:  # a class of the program's may see it, too
                 with quiet():
                     self._end(record, result)
@@ -245,7 +274,7 @@ class OpRecorder(RecordedTensors):
         if isinstance(result, _Tensor):
             self._output(record, result)
         elif type(result) is tuple or type(result) is list:
-            for tensor in _flat(result):
+            for tensor in flat(result):
                 self._output(record, tensor)
         else:
             record.result = result
@@ -262,8 +291,7 @@ class OpRecorder(RecordedTensors):
     def _update(self, record: OpRecord, updates: Updates, args: Any, has_list: bool) -> None:
         """Say whether an op is an optimizer's own, and which parameter it is about."""
         assert record.place is not None
-        _, _, _, places, outer = record.place
-        if outer is not None and updates.is_closure(places[::2]):
+        if record.place[2] is not None and updates.is_closure(record.frames[::2]):
             record.phase = FORWARD
             return
         record.phase = OPTIMIZER
@@ -274,15 +302,18 @@ class OpRecorder(RecordedTensors):
             if owner is not None:
                 record.owner_of = owner
                 return
+        record.owner_of = self._owner(updates, args)
+
+    def _owner(self, updates: Updates, args: Any) -> OpRecord | str | None:
+        """The parameter that an optimizer's op is about, as far as it knows the tensors."""
         tensors = [value for value in args if isinstance(value, _Tensor)]
         while True:
             for tensor in tensors:
                 parameter = updates.owner(tensor)
                 if parameter is not None:
-                    record.owner_of = self._record_of_leaf(parameter)
-                    return
+                    return self._record_of_leaf(parameter)
             if not tensors or not updates.find():
-                return
+                return None
 
     def _before_write(
         self, facts: OpFacts, record: OpRecord, args: Any, kwargs: Mapping[str, Any]
@@ -299,9 +330,9 @@ class OpRecorder(RecordedTensors):
     def _before_writes(
         self, facts: OpFacts, record: OpRecord, args: Any, kwargs: Mapping[str, Any]
     ) -> None:
-        tensors = list(_flat(facts.written(args, kwargs)))
+        tensors = list(flat(facts.written(args, kwargs)))
         record.overwritten = tensors
-        find, before_write = self.tracker.find, self.holder.before_write
+        find, before_write = self._tracker.find, self.holder.before_write
         overwrites = []
         for tensor in tensors:
             output = find(tensor)
@@ -315,9 +346,9 @@ class OpRecorder(RecordedTensors):
         assert record.facts is not None
         if len(overwritten) == 1 and overwritten[0] is result:  # nearly always
             if not record.facts.keeps_elements:
-                self.tracker.written(record.outputs[0])
+                self._wrote(record.outputs[0])
             return
-        returned = {id(tensor) for tensor in _flat((result,))}
+        returned = {id(tensor) for tensor in flat((result,))}
         for tensor in overwritten:
             if id(tensor) not in returned:
                 self._output(record, tensor)
@@ -326,66 +357,64 @@ class OpRecorder(RecordedTensors):
         addresses = {id(tensor) for tensor in overwritten}
         for output in record.outputs:
             if id(output.reference()) in addresses:
-                self.tracker.written(output)
+                self._wrote(output)
 
     # Outputs.
 
-    def _output(self, record: OpRecord, tensor: torch.Tensor) -> None:
+    def _output(self, record: OpRecord, tensor: torch.Tensor) -> OpOutput:
+        # In one piece, as `begin`.
         key = storage_key(tensor)
-        output = OpOutput(record, len(record.outputs), tensor, key)
-        record.outputs.append(output)
-        self.tracker.add(tensor, output)
+        outputs, inputs = record.outputs, record.inputs
+        output = OpOutput(record, len(outputs), tensor, key)
+        outputs.append(output)
+        self._know(tensor, output)
         facts = record.facts
         assert facts is not None
-        if key and (facts.may_alias or facts.keeps_elements):
-            is_view = any(each.key == key for each in record.inputs)
-            output.is_view = is_view and not self.contexts.is_gradient(record)
+        is_view = False
+        if key and facts.may_be_view:
+            for each in inputs:
+                if each.key == key:
+                    is_view = output.is_view = not self.contexts.is_gradient(record)
+                    break
         if facts.is_late:
             output.is_pending = self._has_pending = True
-            return
-        has_value = not facts.is_uninitialized and output.device.type != "meta"
-        if has_value and self._check is not None:
-            if output.is_view:
-                output.judged = _judged(output, record.inputs, _NO_OTHERS)
-            else:
-                rule = facts.clean
-                if rule is not None and self._may_skip() and output.dtype in REAL:
-                    inputs = () if rule.is_certain else record.inputs
-                    output.judged = _judged(output, inputs, rule.dtypes)
-                if not output.judged:
-                    output.judged = JUDGED
-                    self._check.add(record, output.slot, tensor)
-        is_watched = self._holds and has_value and (not output.is_view or self._wanted.names_ops)
-        if is_watched and self._wants(record, output):
+            self.given.append(record)
+            return output
+        if facts.is_uninitialized or output.device.type == "meta":
+            has_value = False
+        else:
+            has_value, check = True, self._check
+            if check is not None:
+                dtype, rule = output.dtype, facts.clean
+                judged = NOT_JUDGED
+                if is_view or (
+                    rule is not None and dtype in REAL and getattr(check, "may_skip", False)
+                ):
+                    # Whether it is clean if the inputs are, which may have certain other dtypes.
+                    judged = CLEAN_IF_INPUTS_ARE
+                    others = _NO_OTHERS if is_view or rule is None else rule.dtypes
+                    if is_view or rule is None or not rule.is_certain:
+                        for each in inputs:
+                            if not each.judged or not (each.dtype is dtype or each.dtype in others):
+                                judged = NOT_JUDGED
+                                break
+                if not judged and not is_view:
+                    judged = JUDGED
+                    check.add(record, output.slot, tensor)
+                output.judged = judged
+        is_watched = self._holds and has_value and (not is_view or self._wanted.names_ops)
+        if is_watched and (self._wanted.is_open or self._wants(record, output)):
             output.held = self.holder.hold(tensor, key)
-            return
-        if output.is_view and self._has_pending:
-            output.is_pending = any(e.is_pending and e.key == key for e in record.inputs)
-
-    def _may_skip(self) -> bool:
-        """Whether the check need not see what is clean if its inputs are."""
-        return bool(getattr(self._check, "may_skip", False))
+            return output
+        if is_view and self._has_pending:
+            output.is_pending = any(e.is_pending and e.key == key for e in inputs)
+        return output
 
 
-def _judged(output: OpOutput, inputs: Iterable[OpOutput], dtypes: frozenset[torch.dtype]) -> int:
-    """Whether an output is clean if the inputs are: they may have its dtype, or some others.
-
-    Args:
-        output: of an op that makes nothing bad.
-        inputs: what it was made of.
-        dtypes: the others.
-    """
-    dtype = output.dtype
-    for each in inputs:
-        if not each.judged or not (each.dtype is dtype or each.dtype in dtypes):
-            return NOT_JUDGED
-    return CLEAN_IF_INPUTS_ARE
-
-
-def _flat(values: Any) -> Iterator[torch.Tensor]:
+def flat(values: Any) -> Iterator[torch.Tensor]:
     """The tensors of nested lists."""
     for value in values:
         if isinstance(value, _Tensor):
             yield value
         elif type(value) is list or type(value) is tuple:
-            yield from _flat(value)
+            yield from flat(value)

@@ -45,9 +45,8 @@ class RecordedTensors:
         check: is told of every output as it is made.
 
     Attributes:
-        raw: in the order in which they were begun; the latest may not be in words yet.
         contexts: the calls that are open.
-        tracker: which output a tensor is.
+        given: what no op has made, and what other processes have sent.
         holder: of the values.
         troubles: what went wrong in here.
         is_eager: records are put into words at once: their names say which values are held.
@@ -57,15 +56,14 @@ class RecordedTensors:
         self, names: Names, wanted: WatchMatcher, holder: Holder | None, check: Any = None
     ) -> None:
         self.troubles: list[str] = []
-        self.tracker = Tracker()
+        self._tracker = Tracker()
         self.holder = holder if holder is not None else Holder()
         # None of these keeps what keeps it: memory is let go of as soon as a run is.
         myself = weakref.proxy(self)
-        kind = RecordedTensors
+        kind = type(self)
         self._leaf_of = functools.partial(kind._record_of_leaf, myself)
         self.contexts = Contexts(self._leaf_of)
         self._describer = Describer(self.contexts, functools.partial(kind._trouble, myself))
-        self.raw = self._describer.raw
         self._holds = holder is not None
         self._wanted = wanted
         self.is_eager = not wanted.is_open
@@ -78,12 +76,34 @@ class RecordedTensors:
         self._begins_at = 0
         self._is_ahead = False
         self._is_over = False
+        self.given: list[OpRecord] = []
         self._kept: list[OpOutput] = []  # at the end
         self._has_pending = False
 
     @property
+    def raw(self) -> list[OpRecord]:
+        """In the order in which they were begun; the latest may not be in words yet."""
+        self.catch_up()
+        return self._describer.raw
+
+    @property
+    def tracker(self) -> Tracker:
+        """Which output a tensor is."""
+        self.catch_up()
+        return self._tracker
+
+    def catch_up(self) -> None:
+        """Make records of what was noted so far."""
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether each output is looked at as it is made: a filter is awaited."""
+        return self._check is not None
+
+    @property
     def records(self) -> list[OpRecord]:
         """In the order in which they were begun, in words."""
+        self.catch_up()
         return self._describer.records()
 
     @property
@@ -97,6 +117,7 @@ class RecordedTensors:
 
     def describe(self) -> None:
         """Put all records into words, up to now."""
+        self.catch_up()
         self._describer.records()
 
     def _trouble(self, error: Exception) -> None:
@@ -105,10 +126,18 @@ class RecordedTensors:
         if text not in self.troubles:
             self.troubles.append(text)
 
+    def _know(self, tensor: torch.Tensor, output: OpOutput) -> None:
+        """A tensor is this output from now on."""
+        self._tracker.add(tensor, output)
+
+    def _wrote(self, output: OpOutput) -> None:
+        """An op has written to the memory of an output of its own."""
+        self._tracker.written(output)
+
     # Inputs.
 
     def _input(self, state: ThreadState, tensor: torch.Tensor, frame: FrameType | None) -> OpOutput:
-        output = self.tracker.find(tensor)
+        output = self._tracker.find(tensor)
         if output is None:
             output = self._discover(state, tensor, frame)
         elif not output.record.is_adopted:
@@ -124,19 +153,19 @@ class RecordedTensors:
 
     def _current(self, tensor: torch.Tensor, output: OpOutput) -> OpOutput:
         """What a tensor is after what was written to its memory through others."""
-        if output.key not in self.tracker.writes or self._is_over:
+        if output.key not in self._tracker.writes or self._is_over:
             return output
-        sources = self.tracker.sources(tensor, output)
+        sources = self._tracker.sources(tensor, output)
         if len(sources) == 1:
             if sources[0] is not output:
-                self.tracker.stand_for(tensor, sources[0])
+                self._tracker.stand_for(tensor, sources[0])
             return sources[0]
         for each in sources:
             if not each.record.is_adopted:
                 self._adopt(each.record)
         record = make_written(next(self._indices), tensor, sources)
         (output,) = record.outputs
-        self.tracker.add(tensor, output)
+        self._know(tensor, output)
         self._add(record)
         self._has_pending = True
         return output
@@ -181,13 +210,17 @@ class RecordedTensors:
         if found is not None:
             origin, leaf = found
             if origin is not tensor:
-                known = self.tracker.find(origin)
+                known = self._tracker.find(origin)
                 if known is None:
                     self._leaf(origin, leaf)
-                output = self.tracker.find(tensor)
+                output = self._tracker.find(tensor)
                 if output is not None:
                     return output
             return self._leaf(tensor, leaf)
+        return self._unknown_leaf(tensor, frame)
+
+    def _unknown_leaf(self, tensor: torch.Tensor, frame: FrameType | None) -> OpOutput:
+        """The record of a tensor that belongs to nothing that has names."""
         name = self._leaves.variable(tensor, frame) or f"tensor_{next(self._unnamed)}"
         return self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
 
@@ -195,9 +228,12 @@ class RecordedTensors:
         self, state: ThreadState, tensor: torch.Tensor
     ) -> tuple[torch.Tensor, Leaf] | None:
         """The tensor of a model or of the optimizer at work that a tensor is a part of."""
-        context = next((each for each in reversed(state.contexts) if each.updates), None)
-        updates, prefix = (context.updates, context.prefix) if context else (None, "")
-        return self._leaves.leaf(tensor, updates, prefix)
+        context = state.top
+        while context is not None and context.updates is None:
+            context = context.caller
+        if context is None:
+            return self._leaves.leaf(tensor, None, "")
+        return self._leaves.leaf(tensor, context.updates, context.prefix)
 
     def _leaf(self, tensor: torch.Tensor, leaf: Leaf) -> OpOutput:
         record = OpRecord(next(self._indices), leaf.op_type, None, [])
@@ -207,8 +243,9 @@ class RecordedTensors:
             record.owner_of = leaf.parameter
         output = OpOutput(record, 0, tensor, storage_key(tensor))
         record.outputs.append(output)
-        self.tracker.add(tensor, output)
+        self._know(tensor, output)
         self._add(record)
+        self.given.append(record)
         is_held = self._holds and not tensor.is_meta
         if is_held and self._wants(record, output):
             output.held = self.holder.hold(tensor, output.key, is_owned=True)
@@ -219,13 +256,15 @@ class RecordedTensors:
         return output
 
     def _add(self, record: OpRecord) -> None:
-        self.raw.append(record)
+        self._describer.raw.append(record)
         if self.is_eager:
             self.describe()
 
     def _record_of_leaf(self, tensor: torch.Tensor) -> OpRecord | str:
         """The record of the leaf that a tensor is, or what it is called."""
-        output = self.tracker.find(tensor)
+        output = self._tracker.find(tensor)
+        if output is None:
+            output = self.tracker.find(tensor)
         if output is not None and output.record.facts is None:
             return output.record
         found = self._leaves.plain_name(tensor)
@@ -247,8 +286,9 @@ class RecordedTensors:
     def _start_over(self) -> None:
         """Forget all that was recorded: hardly any of it is going to be used by a run."""
         self._describer.clear()
+        self.given.clear()
         self.holder.close()
-        self.tracker = Tracker()
+        self._tracker = Tracker()
         self._leaves = Leaves(self._names, self._leaf_of)
         self._unnamed = itertools.count()
         self.contexts.forget()
@@ -290,7 +330,8 @@ class RecordedTensors:
 
     def find(self, tensor: torch.Tensor) -> OpOutput | None:
         """The output that a tensor is now; ``None``: nobody has made it."""
-        output = self.tracker.find(tensor)
+        self.catch_up()
+        output = self._tracker.find(tensor)
         if output is not None:
             output = self._current(tensor, output)
             if output.is_pending and not self._is_over:
@@ -299,15 +340,22 @@ class RecordedTensors:
 
     def finish(self) -> None:
         """The run is over: what was written to and not read since is shown as it is now."""
-        for tensor, known in list(self.tracker.living()):
+        self.catch_up()
+        for tensor, known in list(self._tracker.living()):
             if not known.record.is_adopted:
                 continue
-            made = self.tracker.find_now(tensor, known)
-            has_changed = made.is_pending or made.key in self.tracker.writes
+            made = self._tracker.find_now(tensor, known)
+            has_changed = made.is_pending or made.key in self._tracker.writes
             output = self.find(tensor) if has_changed else made
             if output is not None and output.record.facts is not None:
                 self._kept.append(output)
         self._is_over = True
+
+    def hand_over(self, tensor: torch.Tensor) -> None:
+        """A tensor is a result of the run, whatever the program does with it."""
+        output = self.tracker.find(tensor)
+        if output is not None:
+            output.is_result = True
 
     def results(self) -> dict[str, bool]:
         """What the run leaves behind, see `RunInfo.results`; after `finish`."""

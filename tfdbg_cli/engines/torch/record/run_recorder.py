@@ -31,7 +31,13 @@ from tfdbg_cli.engines.torch.names.contexts import OpContext, ThreadState
 from tfdbg_cli.engines.torch.names.leaves import named_tensors
 from tfdbg_cli.engines.torch.names.optimizers import Updates
 from tfdbg_cli.engines.torch.names.scopes import ModuleName, Names
-from tfdbg_cli.engines.torch.private import current_node, modes_below, quiet, unobserved
+from tfdbg_cli.engines.torch.private import (
+    calls_hooks,
+    current_node,
+    modes_below,
+    quiet,
+    unobserved,
+)
 from tfdbg_cli.engines.torch.record.assembly import assemble
 from tfdbg_cli.engines.torch.record.generated import know_graph
 from tfdbg_cli.engines.torch.record.holding import Holder
@@ -45,6 +51,7 @@ from tfdbg_cli.engines.torch.record.op_record import (
     OpRecord,
 )
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
+from tfdbg_cli.engines.torch.record.quick_ops import QuickOps
 
 __all__ = ["Names", "RunRecorder"]
 
@@ -78,7 +85,7 @@ class RunRecorder:
         spill_root: Callable[[], str] | None = None,
         names: Names | None = None,
         check: Any = None,
-        make_ops: type[OpRecorder] = OpRecorder,
+        make_ops: type[OpRecorder] = QuickOps,
     ) -> None:
         self._names = names if names is not None else Names()
         self._holder = Holder(limit, spill_root, clones=PROCESS_PATCHES.clones)
@@ -91,6 +98,8 @@ class RunRecorder:
         self._guests: list[ThreadState] = []
         self._notes: list[str] = []
         self.is_on = False
+        # The step of an optimizer in which the mode for the API is off.
+        self._unheard: OpContext | None = None
         self._thread = threading.get_ident()
         self._calls: dict[str, int] = {}
         self._aliases: dict[str, str] = {}
@@ -364,18 +373,32 @@ class RunRecorder:
             context.updates = Updates(owner)
         state.push(context)
 
+    def trust_step(self, owner: Any) -> None:
+        """The step that has begun calls nothing of the program's: PyTorch's own functions.
+
+        Each would cost as much as an op. While a filter is awaited that isn't paid for.
+        """
+        top = self.ops.contexts.state().top
+        if self._api_mode is None or not self.ops.is_checked or top is None:
+            return
+        if type(owner).__module__.startswith("torch.optim.") and not calls_hooks(owner):
+            self._unheard = top
+            remove_function_mode(self._api_mode)
+
     def _hand_over(self, value: Any) -> None:
         """The tensors in a value are results of the run, whatever the program does with them."""
         for _, tensor in named_tensors("", value):
-            output = self.ops.tracker.find(tensor)
-            if output is not None:
-                output.is_result = True
+            self.ops.hand_over(tensor)
 
     def leave_phase(self) -> None:
         """It ends."""
         state = self.ops.contexts.state()
         while (left := state.pop()) is not None and left.module is not None:
             pass
+        if left is not None and left is self._unheard:
+            self._unheard = None
+            if self.is_on and self._api_mode is not None:
+                insert_function_mode(self._api_mode)
 
     def name_inputs(self, tensors: Mapping[str, Any]) -> None:
         """Say what the arguments of the run are called.

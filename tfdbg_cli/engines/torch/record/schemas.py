@@ -8,7 +8,7 @@ from typing import Any
 from tfdbg_cli.engines.torch.private import SCHEMA
 from tfdbg_cli.engines.torch.record.clean_ops import CLEAN
 
-__all__ = ["OpFacts", "facts_of"]
+__all__ = ["KNOWN", "OpFacts", "facts_of"]
 
 # Written without a word in the schema (batch norm's running statistics), if the flag at the last
 # position says so; -1: always.
@@ -73,8 +73,11 @@ class OpFacts:
         arguments: names of the arguments, in order.
         writes: positions of the arguments that it writes to.
         out: names of the keyword arguments that it writes to.
+        has_writes: whether there are any of both.
         training: position of the flag without which it doesn't write; -1: it always does.
         may_alias: whether outputs may share memory with an input that isn't written to.
+        may_be_view: whether they may have the elements of an input, without a write.
+        is_fresh: its outputs have memory of their own.
         is_source: its arguments are not worth telling.
         is_uninitialized: its output has no value yet.
         is_collective: it sends to other processes, receives, or waits for that.
@@ -87,13 +90,16 @@ class OpFacts:
     __slots__ = (
         "arguments",
         "clean",
+        "has_writes",
         "is_collective",
+        "is_fresh",
         "is_ignored",
         "is_late",
         "is_source",
         "is_uninitialized",
         "keeps_elements",
         "may_alias",
+        "may_be_view",
         "op_type",
         "out",
         "overload",
@@ -126,6 +132,7 @@ class OpFacts:
             self.writes, self.training = _HIDDEN_WRITES[qualified]
         elif space == "c10d" and name not in _READING_COLLECTIVES:
             self.writes = (0,)
+        self.has_writes = bool(self.writes or self.out)
         returns: Sequence[Any] = schema.returns if schema is not None else ()
         self.is_source = qualified in _SOURCES
         self.may_alias = not self.is_source and (
@@ -139,6 +146,8 @@ class OpFacts:
         self.is_late = self.is_collective and name != "wait_tensor"
         self.is_ignored = space == "profiler"
         self.keeps_elements = qualified in _METADATA
+        self.may_be_view = self.may_alias or self.keeps_elements
+        self.is_fresh = not (self.may_be_view or self.has_writes)
         self.clean = CLEAN.get(self.overload)
 
     def written(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -167,13 +176,13 @@ def _plain_name(op: Any) -> str:
     return str(found or getattr(op, "__name__", "") or type(op).__name__).rpartition("::")[2]
 
 
-# By address: an overload's own hash is slow. What is in here can't have moved out.
-_known: dict[int, tuple[Any, OpFacts]] = {}
+#: By address: an overload's own hash is slow. What is in here can't have moved out.
+KNOWN: dict[int, tuple[Any, OpFacts]] = {}
 
 
 def facts_of(op: Any) -> OpFacts:
     """The facts of an overload, or of a higher-order operator; found once."""
-    found = _known.get(id(op))
+    found = KNOWN.get(id(op))
     if found is None:
-        found = _known[id(op)] = (op, OpFacts(op))
+        found = KNOWN[id(op)] = (op, OpFacts(op))
     return found[1]

@@ -21,6 +21,7 @@ class Tracker:
     Attributes:
         known: the output that was last seen at an address. It is that of a tensor only if its
             `OpOutput.reference` is this tensor.
+        pins: of the storages.
         writes: storage -> what ops have written to in it, in the order of time.
     """
 
@@ -31,7 +32,7 @@ class Tracker:
         # Storage -> the outputs that lie in it, oldest first; most often there is one.
         self._in_storage: dict[int, OpOutput | list[OpOutput]] = {}
         self.writes: dict[int, list[OpOutput]] = {}
-        self._pins = Pins()
+        self.pins = Pins()
 
     def find(self, tensor: torch.Tensor) -> OpOutput | None:
         """The output that a tensor is; ``None``: nobody has made it, it was there before.
@@ -63,16 +64,44 @@ class Tracker:
     def add(self, tensor: torch.Tensor, output: OpOutput) -> None:
         """A tensor is this output from now on."""
         self.known[id(tensor)] = output
+        if output.key:
+            self.pins.add(output.key, tensor)  # what is known by it is this storage for good
+            self._place(output)
+
+    def add_later(self, output: OpOutput) -> None:
+        """The same of an output whose storage was pinned when it was made."""
+        tensor = output.reference()
+        if tensor is not None:
+            self.known[id(tensor)] = output
+        if output.key:
+            self._place(output)
+
+    def _place(self, output: OpOutput) -> None:
         key = output.key
-        if key:
-            found = self._in_storage.setdefault(key, output)
-            if found is output:
-                self._pins.add(key, tensor)  # what is known by it is this storage for good
-                return
-            if isinstance(found, list):
-                found.append(output)
-            else:
-                self._in_storage[key] = [found, output]
+        found = self._in_storage.get(key)
+        if found is None:
+            self._in_storage[key] = output
+        elif isinstance(found, list):
+            found.append(output)
+        elif found is not output:
+            self._in_storage[key] = [found, output]
+
+    def has(self, tensor: torch.Tensor) -> bool:
+        """Whether this very tensor has an output."""
+        known, again = self.known.get(id(tensor)), self._again.get(id(tensor))
+        return (known is not None and known.reference() is tensor) or (
+            again is not None and again[0]() is tensor
+        )
+
+    def storages(self) -> frozenset[int]:
+        """Those in which outputs lie."""
+        return frozenset(self._in_storage)
+
+    def know_again(self, reference: weakref.ref[torch.Tensor], output: OpOutput) -> None:
+        """A tensor was made of the memory of an output."""
+        tensor = reference()
+        if tensor is not None:
+            self._again[id(tensor)] = (reference, output)
 
     def move(self, tensor: torch.Tensor, output: OpOutput) -> None:
         """An output is another tensor from now on, in other memory."""

@@ -133,6 +133,21 @@ class Lifecycle(RunLife[TorchRun]):
             leave()
             self._is_busy = was_busy
 
+    def open_run(self, run: TorchRun) -> None:
+        """What has looked ahead goes on, or something else comes in its place."""
+        with PROCESS_PATCHES.lasting():
+            super().open_run(run)
+
+    def close_run(
+        self,
+        error: BaseException | None = None,
+        frame: FrameType | None = None,
+        output: Any = None,
+    ) -> None:
+        """Something may look ahead for the next one."""
+        with PROCESS_PATCHES.lasting():
+            super().close_run(error, frame, output)
+
     def closing(self, run: TorchRun) -> None:
         """What waited for an update by hand waits no longer."""
         if run.closes_on == "U":

@@ -22,6 +22,7 @@ from tfdbg_cli.engines.kit.contain import contained
 from tfdbg_cli.engines.kit.sites import user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.private import children_of, current_node, parameters_of
+from tfdbg_cli.engines.torch.record.capture_levels import RecordingLevel
 from tfdbg_cli.engines.torch.runs.description import (
     BLOCK,
     GRADIENT,
@@ -195,6 +196,8 @@ class Runs(Lifecycle):
         if watcher is not None:
             is_optimizer = isinstance(owner, torch.optim.Optimizer)
             watcher.enter_phase("optimizer" if is_optimizer else "scaler", owner)
+            if isinstance(watcher, RecordingLevel) and is_optimizer and not args and not kwargs:
+                watcher.trust_step(owner)
         self._step_depth += 1
         try:
             with self._boundary("S"):
