@@ -24,7 +24,7 @@ def test_calls_that_fail(tmp_path, situation):
 
 
 def test_what_goes_wrong_is_found(tmp_path, monkeypatch):
-    monkeypatch.setitem(SITUATIONS, "stop", (("--batch", "-c", "run", "-c", "exit"), ()))
+    monkeypatch.setitem(SITUATIONS, "stop", (("--batch", "-c", "run", "-c", "exit --end"), ()))
     faults = Faults(tmp_path, "numpy", "stop")
     try:
         assert "exit status: 0 plain" in faults.found()  # the person has ended the program

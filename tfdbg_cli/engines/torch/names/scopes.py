@@ -289,7 +289,7 @@ def _is_tree(root: torch.nn.Module, names: Mapping[int, ModuleName]) -> bool:
 
 
 def _places(children: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
-    return (*zip(children, map(id, children.values()), strict=True),)
+    return (*((name, id(child)) for name, child in children.items()),)  # a script's has no more
 
 
 def _join(path: str, name: str) -> str:
