@@ -12,13 +12,13 @@ from pathlib import Path
 
 from fate_processes import Client, Companion, Done, Processes, Typist
 
-__all__ = ["PRELOADED", "WAYS", "Fate", "Script", "Way", "corpus", "engine_of"]
+__all__ = ["APART", "PRELOADED", "WAYS", "Fate", "Script", "Way", "corpus", "engine_of"]
 
 _HERE = Path(__file__).parent
 _NEVER = str(_HERE / "never.py")
 
-# In front of a program's first line, on that line: its stdout is a file of its own where asked for.
-_APART = (
+#: In front of a program's first line, on it: its stdout is a file of its own where asked for.
+APART = (
     "import os as _os; _n = _os.environ.pop('FATE_STDOUT', None);"
     " _n and (_os.dup2(_n := _os.open(_n, 1025), 1), _os.close(_n)); del _os, _n\n"
 )
@@ -80,7 +80,7 @@ def corpus() -> Iterator[Script]:
             title, _, text = part.partition("\n")
             name, _, remark = title.partition(" # ")
             note = f"# {remark}\n" if remark else "\n"
-            yield Script(f"{path.stem}/{name.strip()}", f"{_APART}{note}{first}{text}")
+            yield Script(f"{path.stem}/{name.strip()}", f"{APART}{note}{first}{text}")
 
 
 @dataclass(frozen=True)

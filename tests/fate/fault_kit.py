@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fate_kit import PRELOADED, compare
+from fate_kit import APART, PRELOADED, compare
 from fate_processes import Client, Companion, Done, Processes, Typist
 
 from tfdbg_cli.common.errors import UserError
@@ -32,34 +32,30 @@ for number in range(3):
     open("results", "a").write(f"{number}\\n")
 print("done")
 """
+_SESSION = """
+x = tf.placeholder(tf.float32, [None], name="x")
+w = tf.Variable(np.ones(40000, np.float32), name="w")
+y = tf.log(x * 1.0, name="y")
+z = tf.reduce_sum(w * 2.0, name="z")
+session = tf.Session()
+session.run(tf.global_variables_initializer())
+def step(number):
+    return session.run([y, z], {x: [1.0 - number]})
+"""
 #: A program for each engine; its second step makes the first nan.
 PROGRAMS = {
     "numpy": """
 import numpy as np
 from tfdbg_cli.engines import numpy as tf
-x = tf.placeholder(tf.float32, [None], name="x")
-w = tf.Variable(np.ones(40000, np.float32), name="w")
-y = tf.log(x * 1.0, name="y")
-z = tf.reduce_sum(w * 2.0, name="z")
-session = tf.Session()
-session.run(tf.global_variables_initializer())
-def step(number):
-    return session.run([y, z], {x: [1.0 - number]})
-""",
+"""
+    + _SESSION,
     "tensorflow": """
 import numpy as np
 import tensorflow
 tf = tensorflow.compat.v1
 tf.disable_eager_execution()
-x = tf.placeholder(tf.float32, [None], name="x")
-w = tf.Variable(np.ones(40000, np.float32), name="w")
-y = tf.log(x * 1.0, name="y")
-z = tf.reduce_sum(w * 2.0, name="z")
-session = tf.Session()
-session.run(tf.global_variables_initializer())
-def step(number):
-    return session.run([y, z], {x: [1.0 - number]})
-""",
+"""
+    + _SESSION,
     "torch": """
 import torch
 torch.manual_seed(0)
@@ -147,7 +143,7 @@ class Faults:
         self._dumps = folder / "dumps"
         self._processes = Processes(folder, PRELOADED[engine], "fault_shim")
         # Its stdout is a file of its own: what stops show isn't the program's.
-        self._text = _APART + self._text
+        self._text = APART + self._text
         self._plain = self._run(plain=True)
         #: Calls of a run without a fault.
         self.calls: list[Call] = []
@@ -242,12 +238,6 @@ class Faults:
     def close(self) -> None:
         """End its processes."""
         self._processes.close()
-
-
-_APART = (
-    "import os as _os; _n = _os.environ.pop('FATE_STDOUT', None);"
-    " _n and (_os.dup2(_n := _os.open(_n, 1025), 1), _os.close(_n)); del _os, _n\n"
-)
 
 
 def _remove(path: Path) -> None:

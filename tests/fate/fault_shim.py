@@ -87,7 +87,7 @@ class _Faults:
                 return ""
             if name.startswith(_OURS):
                 return f"{name.removeprefix(_OURS)}:{frame.f_lineno}"
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return ""
 
     def fails(self, kind: str, call: str) -> OSError | None:
@@ -152,18 +152,18 @@ def install(told: str, log: str) -> None:
                 raise error
             return super().__new__(cls, *args, **kwargs)
 
-    mmap.mmap = Map  # type: ignore[misc]
+    mmap.mmap = Map
 
 
 def _let_threads_fail(faults: _Faults) -> None:
-    original: Callable[..., Any] = threading._start_new_thread  # type: ignore[attr-defined]
+    original: Callable[..., Any] = threading._start_new_thread
 
     def start(*args: Any) -> Any:
         if faults.fails("process", "start_new_thread") is not None:
             raise RuntimeError("can't start new thread")
         return original(*args)
 
-    threading._start_new_thread = start  # type: ignore[attr-defined]
+    threading._start_new_thread = start
 
 
 def _let_files_fail(faults: _Faults) -> None:
@@ -205,5 +205,5 @@ def _let_files_fail(faults: _Faults) -> None:
             return raw if not buffering else buffered
         return io.TextIOWrapper(buffered, encoding, errors, newline, buffering == 1)
 
-    builtins.open = io.open = opened  # type: ignore[assignment]
-    sys.modules["_io"].open = opened  # type: ignore[attr-defined]
+    builtins.open = io.open = opened
+    sys.modules["_io"].open = opened

@@ -8,7 +8,6 @@ all that the program can see, its handlers are its own.
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]
 import _thread
 import contextlib
 import functools
@@ -36,6 +35,8 @@ _helpers = {contextlib.contextmanager.__code__.co_filename}
 _LOST = frozenset(
     kind.__init__.__code__.co_filename for kind in (weakref.WeakKeyDictionary, weakref.WeakSet)
 )
+# The names of Python's own module, also those that aren't for everybody.
+_NAMES = vars(signal)
 _work: set[CodeType] = set()
 _stops: set[CodeType] = set()
 
@@ -61,22 +62,21 @@ def install() -> None:
     """Put a gate before each handler that the program has, and will have."""
     if threading.current_thread() is not threading.main_thread() or _is_installed():
         return  # only that thread may say what handles a signal
-    try:
-        # `signal.signal` and `signal.getsignal` bring each handler through these: they stay as
-        # they are, also where a module has imported them by name.
-        given, shown = signal._enum_to_int, signal._int_to_enum  # type: ignore[attr-defined]
-    except AttributeError:  # another Python: its handlers run at any time
-        return
+    if not {"_enum_to_int", "_int_to_enum", "_signal"} <= _NAMES.keys():
+        return  # another Python: its handlers run at any time
     handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
-    signal._enum_to_int = _Given(given)  # type: ignore[attr-defined]
-    signal._int_to_enum = _Shown(shown)  # type: ignore[attr-defined]
+    # `signal.signal` and `signal.getsignal` bring each handler through these: they stay as they
+    # are, also where a module has imported them by name.
+    _NAMES.update(
+        _enum_to_int=_Given(_NAMES["_enum_to_int"]), _int_to_enum=_Shown(_NAMES["_int_to_enum"])
+    )
     for number, handler in handlers.items():
         if callable(handler):
             signal.signal(number, handler)
 
 
 def _is_installed() -> bool:
-    return isinstance(getattr(signal, "_enum_to_int", None), _Given)
+    return isinstance(_NAMES.get("_enum_to_int"), _Given)
 
 
 class _Given:
@@ -125,8 +125,8 @@ class _Gate:
         if not _is_amid_work(frame):
             return False
         if self._number is None:
-            numbers = range(1, signal.NSIG)
-            self._number = next((n for n in numbers if _signal.getsignal(n) is self), None)
+            get, numbers = _NAMES["_signal"].getsignal, range(1, signal.NSIG)
+            self._number = next((number for number in numbers if get(number) is self), None)
         if self._number is None:
             return False  # the program has just put another in its place
         now = time.monotonic()
