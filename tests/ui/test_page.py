@@ -57,7 +57,7 @@ def test_a_row_that_stays_is_painted_once(monkeypatch: pytest.MonkeyPatch) -> No
 
     def counted(view: View, made: Line, number: int, focused: object) -> object:
         painted.append(number)
-        return paint(view, made, number, focused)  # type: ignore[arg-type]
+        return paint(view, made, number, focused)
 
     monkeypatch.setattr(page, "_segments", counted)
     view = View(LazyDocument(200, a_line), "lines", "", "end", (60, 12))
