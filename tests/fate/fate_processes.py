@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -156,6 +157,7 @@ class Processes:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            bufsize=0,  # a line that has been read ahead isn't seen by select
         )
 
     @property
@@ -200,7 +202,7 @@ class Processes:
         assert server.stdin is not None and server.stdout is not None
         server.stdin.write(json.dumps(request).encode() + b"\n")
         server.stdin.flush()
-        child = int(server.stdout.readline())
+        child = self._answer("child")
         end = time.monotonic() + LIMIT
         late = False
         try:
@@ -208,20 +210,32 @@ class Processes:
                 companion.turn()
                 if time.monotonic() > end and not late:
                     late = True
-                    os.killpg(child, signal.SIGKILL)
-            status = int(server.stdout.readline())
+                    _kill(child)
+            status = self._answer("status")
         finally:
             companion.close()
-        # What the program has left running is not to meet the next one.
-        try:
-            os.killpg(child, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        _kill(child)  # what the program has left running is not to meet the next one
         return f"killed after {LIMIT:.0f} s" if late else status
+
+    def _answer(self, name: str) -> int:
+        assert self._server.stdout is not None
+        line = self._server.stdout.readline().decode()
+        told, _, number = line.partition(" ")
+        if told != name:
+            raise RuntimeError(f"The server was to tell a {name}, not {line!r}.")
+        return int(number)
 
     def close(self) -> None:
         """End the server."""
         self._server.communicate()
+
+
+def _kill(child: int) -> None:
+    """End a child that leads a session, with all in it."""
+    if child < 2:  # all processes, or those of ours
+        raise ValueError(f"No child is {child}.")
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
 
 
 def _files(folder: Path) -> dict[str, bytes]:

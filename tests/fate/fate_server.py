@@ -1,6 +1,7 @@
 """Starts programs: each in a forked child, which becomes python or has imported a framework.
 
-A request is a line of JSON, the answers are two lines: the child's number, and its exit status.
+A request is a line of JSON, the answers are two lines: ``child`` and its number, ``status``
+and what it ended with.
 The arguments are names of modules to import before the first request.
 """
 
@@ -26,8 +27,8 @@ def _next_request() -> dict[str, Any] | None:
         child = os.fork()
         if not child:
             return request
-        print(child, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        print("child", child, flush=True)
+        print("status", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
     return None
 
 

@@ -51,6 +51,7 @@ class ForeignKeys:
         from tfdbg_cli.ui.screen.terminal.watchdog import Watchdog
 
         self._terminal = terminal
+        self._parent = os.getppid()
         self._lock = threading.Lock()
         try:
             self._modes: Any = termios.tcgetattr(terminal)
@@ -85,7 +86,8 @@ class ForeignKeys:
                     continue
                 # The program may hang where no handler of Python's is run: in a collective.
                 self._restore()
-                os.kill(os.getppid(), signal.SIGINT)
+                if os.getppid() == self._parent:  # not who takes in orphans: for init it's a reboot
+                    os.kill(self._parent, signal.SIGINT)
                 return
 
     def _restore(self) -> None:
