@@ -134,7 +134,10 @@ def sweep() -> None:
     """Remove what dead processes of this user have left."""
     if os.name == "nt":
         return
-    for parent in {tempfile.gettempdir(), SHARED_MEMORY}:
+    parents = [SHARED_MEMORY]
+    with contextlib.suppress(OSError):  # no folder can be written to: every disk is full
+        parents.append(tempfile.gettempdir())
+    for parent in dict.fromkeys(parents):
         with contextlib.suppress(OSError), os.scandir(parent) as entries:
             for entry in entries:
                 if entry.name.startswith(_PREFIX) and entry.is_dir(follow_symlinks=False):

@@ -7,6 +7,7 @@ among them; what runs there must not ask for ``threading.current_thread()``, whi
 from __future__ import annotations
 
 import _thread
+import errno
 import os
 import threading
 from collections.abc import Callable
@@ -22,13 +23,16 @@ class OwnThread:
         args: of the function.
 
     Raises:
-        RuntimeError: there can be no more threads.
+        OSError: there can be no more threads.
     """
 
     def __init__(self, function: Callable[..., object], *args: object) -> None:
         self._has_ended = threading.Event()
         self._process = os.getpid()
-        self._number = _thread.start_new_thread(self._run, (function, args))
+        try:
+            self._number = _thread.start_new_thread(self._run, (function, args))
+        except RuntimeError as error:  # Python's word for it; the system's is EAGAIN
+            raise OSError(errno.EAGAIN, str(error)) from None
 
     def _run(self, function: Callable[..., object], args: tuple[object, ...]) -> None:
         try:

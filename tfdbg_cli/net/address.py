@@ -92,7 +92,11 @@ def lifted(found: socket.socket) -> socket.socket:
     if number < 0:
         return found
     found.close()
-    return socket.socket(fileno=number)
+    try:
+        return socket.socket(fileno=number)
+    except OSError:
+        os.close(number)
+        raise
 
 
 def bind(address: Address) -> tuple[socket.socket, Address]:

@@ -45,7 +45,11 @@ class Door:
         self._connections: set[socket.socket] = set()
 
     def open(self) -> None:
-        """Accept connections from now on."""
+        """Accept connections from now on.
+
+        Raises:
+            OSError: there can be no more threads.
+        """
         OwnThread(self._accept)
 
     def _accept(self) -> None:
@@ -54,6 +58,7 @@ class Door:
                 # While it waits, accept holds the lowest descriptor, which is the program's.
                 select.select([self._listening], [], [])
                 connected, _ = self._listening.accept()
+                connected = lifted(connected)
             except (OSError, ValueError):
                 if self._listening.fileno() < 0:
                     return
@@ -61,12 +66,11 @@ class Door:
                 continue
             while len(self._strangers) >= _MOST_STRANGERS:
                 self._turn_away()
-            connected = lifted(connected)
             self._strangers[connected] = None
             self._connections.add(connected)
             try:
                 OwnThread(self._meet, connected)
-            except RuntimeError:  # no more threads: there is no room for a client
+            except OSError:  # no more threads: there is no room for a client
                 self._forget(connected)
             time.sleep(_PAUSE_SECONDS)
 

@@ -14,6 +14,8 @@ import sys
 import threading
 from typing import Any
 
+from tfdbg_cli.common.threads import OwnThread
+
 __all__ = ["ForeignKeys", "is_foreign"]
 
 _CTRL_C = b"\x03"
@@ -53,19 +55,21 @@ class ForeignKeys:
         self._terminal = terminal
         self._parent = os.getppid()
         self._lock = threading.Lock()
+        self._modes: Any = None
+        self._wake, self._waker = os.pipe()
         try:
-            self._modes: Any = termios.tcgetattr(terminal)
             self._watchdog = Watchdog(terminal)  # a terminal without Ctrl-C must not be left behind
             self._watchdog.modes_changed()
             ours = termios.tcgetattr(terminal)
+            self._modes = termios.tcgetattr(terminal)
             ours[3] &= ~termios.ISIG
             ours[6][termios.VEOL] = _CTRL_C  # it ends a line, so that it can be read at once
             termios.tcsetattr(terminal, termios.TCSADRAIN, ours)
-        except termios.error as error:
+            self._thread = OwnThread(self._read)
+        except (OSError, termios.error) as error:
+            self._restore()
+            self._close_pipe()
             raise OSError(str(error)) from error
-        self._wake, self._waker = os.pipe()
-        self._thread = threading.Thread(target=self._read, name="tfdbg-keys", daemon=True)
-        self._thread.start()
 
     def _read(self) -> None:
         presses = 0
@@ -103,8 +107,10 @@ class ForeignKeys:
     def end(self) -> None:
         """Give the keys back."""
         os.write(self._waker, b"x")
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+        self._thread.join()
         self._restore()
+        self._close_pipe()
+
+    def _close_pipe(self) -> None:
         os.close(self._wake)
         os.close(self._waker)

@@ -13,6 +13,7 @@ from typing import Any
 
 from tfdbg_cli.commands.reply import Leave, Service
 from tfdbg_cli.commands.run.control import ExitChoice
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.common.streams import Streams, tell
 from tfdbg_cli.net.wire import Channel, LostError, MalformedError
@@ -94,8 +95,12 @@ class RemoteUI(UserInterface):
         self._plain: PlainUI | None = None
         settings.on_change(self._settings.__setitem__)
         _forks_with(self)
+        try:
+            self._listener.start(self._serve)
+        except OSError as error:
+            self._listener.close()
+            raise UserError(f"Nobody can be let in: {one_line(error)}.") from None
         tell(f"attach from another terminal with: {self.invitation}")
-        self._listener.start(self._serve)
 
     @property
     def is_attached(self) -> bool:

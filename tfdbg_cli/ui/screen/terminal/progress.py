@@ -44,7 +44,11 @@ class ProgressLine:
         self._modes = self._line_modes()
         self._wake = threading.Event()
         self._ended = False
-        self._thread = OwnThread(self._draw_on)
+        try:
+            self._thread = OwnThread(self._draw_on)
+        except OSError:
+            os.close(self._terminal)
+            raise
 
     def refresh(self) -> None:
         """Draw at once."""
