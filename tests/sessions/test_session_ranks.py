@@ -1,5 +1,7 @@
 """What the debuggers of several ranks agree on, over real sockets, without a framework."""
 
+import _thread
+import errno
 import threading
 import time
 
@@ -13,6 +15,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Meeting
 from tfdbg_cli.sessions.debugger.storage import DumpStore
 from tfdbg_cli.sessions.ranks import follower as rank_follower
+from tfdbg_cli.sessions.ranks import group as rank_group
 from tfdbg_cli.sessions.ranks import leader as rank_leader
 from tfdbg_cli.sessions.ranks.group import RankGroup
 from tfdbg_cli.sessions.ranks.interface import RankPlace, SingleRank, Verdict, find_place
@@ -352,6 +355,55 @@ def test_a_leader_that_is_not_debugged_any_more_lets_the_others_go_on(ranks):
     )
     assert not results[0].stops
     assert isinstance(ranks.follower.follow(), ExitChoice)
+
+
+def test_a_leader_that_can_not_listen_is_not_waited_for(tmp_path, monkeypatch, capfd):
+    def refused(*_, **__):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("socket.create_server", refused)
+    began = time.monotonic()
+    made = Ranks(tmp_path)  # the follower would have the patience of half a minute
+    assert time.monotonic() - began < rank_group._FIRST_PATIENCE / 2
+    assert not made.follower.is_joined
+    assert not made.follower.may_stop()
+    assert capfd.readouterr().err.count("tfdbg: ") == 1
+    assert made.leader.agree("training run 1", Verdict(True)).stops
+
+
+@pytest.mark.parametrize("ours", range(3))
+def test_threads_that_can_not_be_had(tmp_path, monkeypatch, capfd, ours):
+    start, asked = _thread.start_new_thread, []
+
+    def refused(*args):
+        asked.append(args)
+        if len(asked) == ours + 1:
+            raise RuntimeError("can't start new thread")
+        return start(*args)
+
+    monkeypatch.setattr("_thread.start_new_thread", refused)
+    made = Ranks(tmp_path)
+    assert capfd.readouterr().err.count("can't start new thread") == (ours < 2)
+    agreed = made.leader.agree("training run 1", Verdict(True))
+    assert agreed.stops
+    for team in made.teams:
+        team.leave()
+
+
+def test_a_connection_that_breaks_is_told_on_both_sides(ranks, capfd):
+    ranks.agree("training run 1", Verdict(False), Verdict(False))
+    ranks.follower._follower._link.close()
+    assert "Rank 1 is gone" in said(capfd, "or the connection to it.")
+    ranks.follower.opened("training run 2")
+    assert "rank 1 goes on without stops" in said(capfd, "goes on without stops")
+    assert isinstance(ranks.follower.follow(), ExitChoice)
+
+
+def test_a_leader_that_is_at_its_end_takes_leave(ranks, capfd):
+    ranks.agree("training run 1", Verdict(False), Verdict(False))
+    ranks.leader.leave()
+    assert isinstance(ranks.follower.follow(), ExitChoice)
+    assert capfd.readouterr().err == ""
 
 
 # Runs that take long.

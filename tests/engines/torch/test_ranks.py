@@ -290,6 +290,7 @@ def test_the_others_go_on_when_the_leader_dies(environment):
         printed, _ = other.communicate(timeout=60)
         assert other.returncode == 0, printed
         assert "rank 0 is done" in printed
+        assert printed.count("the rank that leads is gone") == 1
 
 
 def test_the_leader_goes_on_when_another_rank_dies(environment, tmp_path):

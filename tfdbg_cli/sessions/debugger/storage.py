@@ -14,6 +14,7 @@ from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.common.temporary import make_folder, remove_folder
+from tfdbg_cli.dumps import files
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.joined import JoinedDump, rank_name
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -119,7 +120,7 @@ class DumpStore:
         base = self.shared_root()
         if self.rank is not None:
             base = base / rank_name(self.rank)
-        os.makedirs(base, exist_ok=True)
+        files.make_folder(base)
         if self.number:
             path = base / f"{name}_{self.number:06d}"
             others = (path.with_name(f"{path.name}_{again}") for again in itertools.count(2))

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from tfdbg_cli.commands.run.control import ExitChoice
+from tfdbg_cli.common.streams import tell
 from tfdbg_cli.net.wire import HANDSHAKE_SECONDS, LostError, introduce
 from tfdbg_cli.sessions.ranks.interface import Verdict
 from tfdbg_cli.sessions.ranks.messages import (
@@ -78,9 +79,20 @@ class Follower:
             self._run = str(message.get("run", ""))
         elif kind == "verdict":
             self._verdicts = {str(message.get("run", "")): message}
+        elif kind == "bye":  # it is at its end, or has said why it goes on without us
+            self._be_alone()
         return True
 
     def _lose(self) -> None:
+        """The leader has gone without a word."""
+        if self._link is not None:
+            tell(
+                "the rank that leads is gone, or the connection to it: "
+                f"rank {self.rank} goes on without stops."
+            )
+        self._be_alone()
+
+    def _be_alone(self) -> None:
         """Without a leader the program goes on as if the person had left the debugger."""
         if self._link is not None:
             self._link.close()
@@ -205,8 +217,8 @@ class Follower:
 
     def leave(self, farewell: str) -> None:
         """This rank is at its end, and how."""
-        self._send({"is": "bye", "text": farewell})
         if self._link is not None:
+            self._link.send(**{"is": "bye", "text": farewell})
             self._link.finish()
             self._link = None
 

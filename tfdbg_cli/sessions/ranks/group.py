@@ -18,7 +18,7 @@ from tfdbg_cli.net.wire import LostError
 from tfdbg_cli.sessions.ranks.follower import Follower
 from tfdbg_cli.sessions.ranks.hanging import RankWatch
 from tfdbg_cli.sessions.ranks.interface import Agreement, RankPlace, SingleRank, Verdict
-from tfdbg_cli.sessions.ranks.leader import ADDRESS, Leader
+from tfdbg_cli.sessions.ranks.leader import ADDRESS, NOWHERE, Leader
 
 if TYPE_CHECKING:
     from tfdbg_cli.sessions.debugger.storage import DumpStore
@@ -90,7 +90,10 @@ class RankGroup(SingleRank):
         else:
             self._find_leader(self._meeting)
         if self.is_joined:
-            self._watch = RankWatch(self._patience, self._is_long, self._tick)
+            try:
+                self._watch = RankWatch(self._patience, self._is_long, self._tick)
+            except OSError as error:
+                tell(f"nobody sees whether a run takes long: {one_line(error)}.")
 
     # Runs that take long; all on the thread of the watch.
 
@@ -128,6 +131,7 @@ class RankGroup(SingleRank):
                 self.chosen(self._last)
         except OSError as error:
             self._is_hopeless = True
+            meeting.put(ADDRESS, NOWHERE)
             tell(f"the ranks can't be joined, this one is debugged alone: {one_line(error)}.")
 
     def _find_leader(self, meeting: Meeting) -> None:
@@ -149,10 +153,13 @@ class RankGroup(SingleRank):
             )
 
     def _connect(self, meeting: Meeting) -> str | None:
-        """Why the leader can't be reached; empty: it isn't there yet; ``None``: it is reached."""
+        """Why the leader can't be reached; empty: it isn't there yet; ``None``: that is settled."""
         address = meeting.look(ADDRESS)
         if address is None:
             return ""
+        if address == NOWHERE:  # it has said why
+            self._is_hopeless = True
+            return None
         try:
             self._follower = Follower(meeting.rank, address)
         except (OSError, UserError, LostError, ValueError, KeyError, TypeError) as error:

@@ -23,10 +23,12 @@ from tfdbg_cli.sessions.debugger.storage import DumpStore
 from tfdbg_cli.sessions.ranks.interface import Agreement, Verdict
 from tfdbg_cli.sessions.ranks.messages import RankLink, addresses, message_of, verdict_of
 
-__all__ = ["ADDRESS", "Leader"]
+__all__ = ["ADDRESS", "NOWHERE", "Leader"]
 
 #: Under this name the leader leaves its address at the meeting.
 ADDRESS = "leader"
+#: What it leaves there if it can't be reached.
+NOWHERE = "nowhere"
 
 # How long a rank is waited for that isn't known to be in the same run.
 _PATIENCE = 5.0
@@ -39,6 +41,7 @@ _DUMP_PATIENCE = 30.0
 LONGEST_WAIT = 60.0
 # Reports of where ranks are come in for so long before they are told, in one line.
 _GATHERING = 1.5
+_GONE = "is gone"
 # Whoever waits is told after so many seconds what for.
 _SILENCE = 2.0
 
@@ -110,7 +113,11 @@ class Leader:
         self._long: tuple[str, float] = ("", 0.0)  # a run to tell of, and since when
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._abandon)
-        self._door.open()
+        try:
+            self._door.open()
+        except OSError:
+            self._door.close()
+            raise
         place = {
             "hosts": addresses(is_local),
             "port": listening.getsockname()[1],
@@ -140,9 +147,11 @@ class Leader:
             pass
         link.close()
         if not follower.farewell and not self._is_over:
-            follower.farewell = "has died"
+            follower.farewell = _GONE
             # Before anybody who waits for it goes on to a stop, which is to show it.
-            self._tell(f"Rank {rank} is gone: its process has ended unexpectedly.")
+            self._tell(
+                f"Rank {rank} is gone: its process has ended unexpectedly, or the connection to it."
+            )
         with self._changed:
             follower.link = None
             self._changed.notify_all()
@@ -251,7 +260,7 @@ class Leader:
                     return
                 if follower is None or follower.link is None:
                     if follower is not None:
-                        agreed.missing[rank] = follower.farewell or "has died"
+                        agreed.missing[rank] = follower.farewell or _GONE
                         return
                     if rank in self._unheard or waited > patience:
                         self._unheard.add(rank)
@@ -368,7 +377,7 @@ class Leader:
             if run in follower.verdicts:
                 return "is at its end"
             if follower.link is None:
-                return follower.farewell or "has died"
+                return follower.farewell or _GONE
         elif rank != self.rank:
             return "was not heard of"
         if known == run:
@@ -417,8 +426,10 @@ class Leader:
         self._is_over = True
         self._door.close()
         for follower in list(self._followers.values()):
-            if follower.link is not None:
-                follower.link.close()
+            link = follower.link  # its thread lets go of it when the other one is gone
+            if link is not None:
+                link.send(**{"is": "bye"})
+                link.close()
 
     def _abandon(self) -> None:
         """In a forked child: the connections are the parent's."""
