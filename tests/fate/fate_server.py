@@ -12,8 +12,10 @@ import importlib
 import io
 import json
 import os
+import resource
 import sys
 from importlib.machinery import SourceFileLoader
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -44,6 +46,17 @@ def _settle(request: dict[str, Any]) -> None:
         made = os.open(path, flags, 0o600)  # the first terminal becomes the session's
         os.dup2(made, number)
         os.close(made)
+    if limit := os.environ.pop("FATE_LIMIT", None):
+        _limit(*limit.split(":"))
+
+
+def _limit(name: str, text: str) -> None:
+    """Have no more of something than a program may have; of memory: than there is now."""
+    number = int(text)
+    if name == "AS":
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
+        number = number * 1024 + int(pages) * resource.getpagesize()
+    resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (number, number))
 
 
 def _renew_streams() -> None:

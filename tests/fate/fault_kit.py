@@ -7,8 +7,11 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import threading
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,11 +21,28 @@ from fate_processes import Client, Companion, Done, Processes, Typist
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.open import list_runs, open_dump
 
-__all__ = ["MODES", "PROGRAMS", "SITUATIONS", "Call", "Faults"]
+__all__ = [
+    "LIMITS",
+    "MODES",
+    "PROGRAMS",
+    "SIGNALS",
+    "SITUATIONS",
+    "Call",
+    "Faults",
+    "is_sensible",
+]
 
 MODES = "once", "on", "other"
 #: What comes in before one.
 SIGNALS = "SIGKILL", "SIGTERM", "SIGHUP", "SIGINT"
+#: What the system may be short of: descriptors, bytes of a file, kilobytes of memory and of a disk.
+LIMITS = {
+    "NOFILE": (*range(4, 40), *range(40, 160, 10)),
+    "FSIZE": tuple(64 << step for step in range(16)),
+    "AS": (*range(2048, 49152, 1024), *(65536 << step for step in range(4))),
+    "DISK": tuple(4 << step for step in range(11)),
+}
+_SHORT = 4096
 # Seconds that a process of ours has to tidy up after the program's end.
 _TIDY = 10.0
 
@@ -69,9 +89,29 @@ def step(number):
     return loss.item()
 """,
 }
+#: Two ranks that exchange their gradients; rank 1 makes the first nan.
+_RANKS = """
+import os
+import torch
+import torch.distributed as dist
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(200, 200), torch.nn.ReLU(), torch.nn.Linear(200, 1))
+optimizer = torch.optim.SGD(net.parameters(), 0.01)
+rank = int(os.environ["RANK"])
+meeting = "file://" + os.environ["FATE_MEETING"]
+dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
+def step(number):
+    optimizer.zero_grad()
+    loss = torch.log(net(torch.ones(4, 200)).square() * (1.0 - rank * number)).mean()
+    loss.backward()
+    for parameter in net.parameters():
+        dist.all_reduce(parameter.grad)
+    optimizer.step()
+    return loss.item()
+"""
 _LOOK = (
     *("lt", "lt -f has_inf_or_nan", "ni -t {op}", "li -r {op}", "ps script.py", "pt {op}:0"),
-    *("ri", "find has_inf_or_nan"),
+    *("ri", "li --to-first-bad {op}"),
 )
 _COMMANDS = tuple(word for line in _LOOK for word in ("-c", line))
 _RUNS = ("-c", "run") * 3
@@ -79,6 +119,12 @@ _FILES = (
     *("-c", "pt {op}:0 > {dumps}.txt", "-c", "pt {op}:0 -w {dumps}.npy", "-c", "ni {op} | cat"),
     *("-c", "config set graph_recursion_depth 3"),
 )
+_TOGETHER = (
+    *("--batch", "--keep-dumps", "--dump-root", "{dumps}"),
+    *("-c", "run", "-c", "run -f has_inf_or_nan", *_COMMANDS, "-c", "run"),
+)
+#: Those of two ranks, and which of them is struck.
+_STRUCK = {"leader": 0, "follower": 1}
 #: Options of the debugger, and what somebody types.
 SITUATIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "stop": (("--batch", "-c", "run -f has_inf_or_nan", *_COMMANDS, "-c", "run"), ()),
@@ -96,7 +142,16 @@ SITUATIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("run", "run", "run", "lt", "pt {op}:0", "run -f has_inf_or_nan", "exit --detach"),
     ),
     "listen": (("--listen", "unix:{address}"), ()),
+    **dict.fromkeys(_STRUCK, (_TOGETHER, ())),
 }
+
+
+def is_sensible(engine: str, situation: str, mode: str = "once") -> bool:
+    """Whether there is such a thing to try."""
+    if situation in _STRUCK and engine != "torch":
+        return False
+    # Ctrl-C is a key of the prompt's; where no socket can be had nobody ever comes.
+    return (situation, mode) not in (("line", "SIGINT"), ("listen", "SIGINT"), ("listen", "on"))
 
 
 class _Client(Client):
@@ -106,7 +161,33 @@ class _Client(Client):
         return self._err.with_name("socket").exists()
 
 
-_UNSEEN = "what the debugger shows can't be written any more"
+class _Mate(Companion):
+    """The other rank: the same program at the same time.
+
+    Args:
+        processes: that start it.
+        text: of the program.
+        arguments: of python.
+    """
+
+    def __init__(self, processes: Processes, text: str, arguments: Sequence[str]) -> None:
+        self._done: list[Done] = []
+        self._thread = threading.Thread(
+            target=lambda: self._done.append(processes.run(text, arguments, Companion(), True))
+        )
+        self._thread.start()
+
+    @property
+    def result(self) -> Done:
+        """What became of it."""
+        return self._done[0]
+
+    def close(self) -> None:
+        self._thread.join()
+
+
+# What a batch tells of by its exit status, too.
+_UNDONE = "what the debugger shows can't be written any more", "could not be kept"
 
 
 @dataclass(frozen=True)
@@ -136,83 +217,185 @@ class Faults:
     def __init__(self, folder: Path, engine: str, situation: str) -> None:
         self._folder = folder
         self._options, self._typed = SITUATIONS[situation]
-        self._text = "\n" + PROGRAMS[engine] + _END
+        program = _RANKS if situation in _STRUCK else PROGRAMS[engine]
+        # Its stdout is a file of its own: what stops show isn't the program's.
+        self._text = APART + "\n" + program + _END
         self._name = f"{engine} {situation}"
         self._op = "log" if engine == "torch" else "y"
         self._log = folder / "calls"
         self._dumps = folder / "dumps"
         self._processes = Processes(folder, PRELOADED[engine], "fault_shim")
-        # Its stdout is a file of its own: what stops show isn't the program's.
-        self._text = APART + self._text
+        self._other: Processes | None = None
+        self._mate: _Mate | None = None
+        if situation in _STRUCK:
+            self._other = Processes(folder / "other", PRELOADED[engine], "fault_shim")
+            self._be_ranks(_STRUCK[situation], self._processes, self._other)
         self._plain = self._run(plain=True)
+        self._plain_mate = self._mate.result if self._mate else None
         #: Calls of a run without a fault.
         self.calls: list[Call] = []
         self._whole = self._run()
+        self._whole_kept = self._kept()
         self.calls = self._read_calls()
+
+    def _be_ranks(self, struck: int, *both: Processes) -> None:
+        for processes, rank in zip(both, (struck, 1 - struck), strict=True):
+            processes.environment |= {
+                "RANK": str(rank),
+                "WORLD_SIZE": "2",
+                "LOCAL_WORLD_SIZE": "2",
+                "FATE_MEETING": str(self._folder / "meeting"),
+            }
 
     def _read_calls(self) -> list[Call]:
         lines = self._log.read_text().splitlines() if self._log.exists() else []
         return [Call(*line.split(" ")[1:]) for line in lines]
 
     def _run(self, number: int = 0, mode: str = "once", plain: bool = False) -> Done:
-        for path in (self._dumps, self._folder / "tmp"):
+        for path in (self._dumps, self._folder / "meeting", *self._temporary):
             _remove(path)
-        (self._folder / "tmp").mkdir(exist_ok=True)
+        for path in self._temporary:
+            path.mkdir(exist_ok=True)
         _remove(self._folder / "XDG_CONFIG_HOME")
         processes, address = self._processes, str(self._folder / "socket")
         processes.environment.pop("FATE_FAULT", None)
         if plain:
-            return processes.run(self._text, [], Companion(), True)
-        processes.environment["FATE_FAULT"] = f"{number}:{mode} {self._log}"
+            return processes.run(self._text, [], self._companion([]), True)
+        if mode:
+            processes.environment["FATE_FAULT"] = f"{number}:{mode} {self._log}"
         dumps = str(self._dumps)
         options = [
             option.replace("{address}", address).replace("{dumps}", dumps).replace("{op}", self._op)
             for option in self._options
         ]
-        companion = Companion()
+        arguments = ["-m", "tfdbg_cli", *options]
+        return processes.run(self._text, arguments, self._companion(arguments), True)
+
+    def _companion(self, arguments: Sequence[str]) -> Companion:
+        """Who is there while a program runs."""
+        if self._other is not None:
+            self._mate = _Mate(self._other, self._text, arguments)
+            return self._mate
+        if not arguments:
+            return Companion()
         if self._typed:
-            companion = Typist([line.replace("{op}", self._op) for line in self._typed])
-        elif "--listen" in options:
-            companion = _Client(f"unix:{address}", processes.err, processes.environment)
-        return processes.run(self._text, ["-m", "tfdbg_cli", *options], companion, True)
+            return Typist([line.replace("{op}", self._op) for line in self._typed])
+        if "--listen" in arguments:
+            return _Client(arguments[-1], self._processes.err, self._processes.environment)
+        return Companion()
+
+    @property
+    def _temporary(self) -> list[Path]:
+        """Folders for temporary files."""
+        return [self._folder / "tmp", *([self._folder / "other/tmp"] if self._other else [])]
 
     def found(self, number: int = 0, mode: str = "once") -> str:
         """What is wrong with a run in which a call fails; empty: nothing."""
         done = self._run(number, mode) if number else self._whole
         calls = self._read_calls()
         failed = calls[number - 1] if 0 < number <= len(calls) else None
-        told = [
-            line
-            for line in done.stderr.decode(errors="replace").splitlines()
-            if line.startswith("tfdbg: ")
-        ]
         if mode in SIGNALS:
             lines = self._killed(done, mode) if failed is not None else []
+            if self._mate is not None and failed is not None:
+                # From its first message on the other one knows of it.
+                has_met = any(call.name == "send" for call in calls[: number - 1])
+                lines += self._widowed(self._mate.result, has_met)
         else:
             is_untold = mode == "on" or (failed is not None and "streams" in failed.place)
-            lines = self._failed(done, told, is_untold)
+            lines = self._failed(self._plain, done, is_untold)
+            if self._mate is not None and self._plain_mate is not None:
+                lines += self._failed(self._plain_mate, self._mate.result, False)
+            if not is_untold and self._kept() != self._whole_kept and not self._is_told(done):
+                lines.append(f"only these are kept, and nothing says so: {self._kept()}")
         if not (failed is not None and failed.kind in ("remove", "list")) and mode != "on":
             lines += [f"left in the temporary folder: {name}" for name in self._left()]
         text = "\n".join(line for line in lines if line)
         if not text:
             return ""
         what = f"{failed.kind} {failed.name} at {failed.place}" if failed else "no fault"
-        said = "".join(f"\n  {line}" for line in told)
+        said = "".join(f"\n  {line}" for line in _told(done))
+        if self._mate is not None:
+            said += "".join(f"\n  the other: {line}" for line in _told(self._mate.result))
         return f"{self._name}, {number}:{mode} ({what}):\n{text}{said}"
 
-    def _failed(self, done: Done, told: list[str], is_untold: bool) -> list[str]:
+    def _kept(self) -> dict[str, int]:
+        """Dumps, and how much is in them that no warning of theirs tells of."""
+        found = {}
+        for path in sorted(self._dumps.rglob("run_0*")):
+            with contextlib.suppress(UserError):
+                found[str(path.relative_to(self._dumps))] = len(open_dump(path).data())
+        return found
+
+    def _is_told(self, done: Done) -> bool:
+        mate = _told(self._mate.result) if self._mate is not None else []
+        return bool(mate or _told(done) or b"ERROR: " in done.stderr)
+
+    def limited(self, name: str, value: int) -> str | None:
+        """What is wrong with a run that the system itself gives less.
+
+        Args:
+            name: one of `LIMITS`.
+            value: which of its values.
+
+        Returns:
+            Empty: nothing; ``None``: a plain run fails as well, or the debugger can't even begin.
+        """
+        with self._little_room(value) if name == "DISK" else contextlib.nullcontext():
+            if name != "DISK":
+                self._processes.environment["FATE_LIMIT"] = f"{name}:{value}"
+            try:
+                plain = self._run(plain=True)
+                if plain != self._plain:
+                    return None
+                done = self._run(mode="")
+            finally:
+                self._processes.environment.pop("FATE_LIMIT", None)
+            if done.status and not done.stdout and done.stderr and not done.files:
+                return None
+            lines = self._failed(plain, done, is_untold=True)
+            # Where files are as short as that, nothing can be said either.
+            can_say = name != "FSIZE" or value >= _SHORT
+            if can_say and self._kept() != self._whole_kept and not self._is_told(done):
+                lines.append(f"only these are kept, and nothing says so: {self._kept()}")
+            lines += [f"left in the temporary folder: {left}" for left in self._left()]
+        text = "\n".join(line for line in lines if line)
+        said = "".join(f"\n  {line}" for line in _told(done))
+        return f"{self._name}, {name} {value}:\n{text}{said}" if text else ""
+
+    @contextlib.contextmanager
+    def _little_room(self, kilobytes: int) -> Iterator[None]:
+        """A disk of its own for dumps and temporary files."""
+        folders = [self._dumps, *self._temporary]
+        mounted: list[Path] = []
+        try:
+            for folder in folders:
+                folder.mkdir(exist_ok=True)
+                options = ["-t", "tmpfs", "-o", f"size={kilobytes}k"]
+                subprocess.run(["mount", *options, "tmpfs", folder], check=True)
+                mounted.append(folder)
+            yield
+        finally:
+            for folder in mounted:
+                subprocess.run(["umount", "-l", folder], check=True)
+
+    def _failed(self, plain: Done, done: Done, is_untold: bool) -> list[str]:
         """What is wrong where calls have failed."""
+        told = _told(done)
         said = [line for line in done.stderr.splitlines(True) if line.startswith(b"ERROR: ")]
-        if said:  # commands that failed: a batch tells of them by its exit status, too
+        if (
+            said and done is not self._whole
+        ):  # commands that failed: a batch tells of them by its exit status, too
             rest = [line for line in done.stderr.splitlines(True) if line not in said]
             status = 0 if done.status == 1 else done.status
             done = replace(done, status=status, stderr=b"".join(rest))
-        elif done.status == 1 and (is_untold or any(_UNSEEN in line for line in told)):
-            done = replace(done, status=0)  # nor could they be told of
+        elif done.status == 1 and (
+            is_untold or any(text in line for line in told for text in _UNDONE)
+        ):
+            done = replace(done, status=0)
         again = [
             f"said {count} times: {line}" for line, count in Counter(told).items() if count > 1
         ]
-        return [compare(self._plain, done), *again]
+        return [compare(plain, done), *again]
 
     def _killed(self, done: Done, mode: str) -> list[str]:
         """What is wrong where a signal has come in."""
@@ -228,16 +411,40 @@ class Faults:
                     dump.value(datum)
         return lines
 
+    def _widowed(self, done: Done, has_met: bool) -> list[str]:
+        """What is wrong with the rank that a signal has left alone."""
+        assert self._plain_mate is not None
+        lines = []
+        is_lost = done.status == 1 and b"gloo" in done.stderr  # it needed the other one
+        if not is_lost and done.status != 0:
+            lines.append(f"the other rank: exit status {done.status}")
+        if not self._plain_mate.stdout.startswith(done.stdout):
+            lines.append(f"the other rank printed {done.stdout!r}")
+        if is_lost and has_met and not any(" is gone" in line for line in _told(done)):
+            lines.append("the other rank says nothing of it")
+        return lines
+
     def _left(self) -> list[str]:
         """What is there when all have had their time to tidy up."""
         end = time.monotonic() + _TIDY
-        while (left := sorted(os.listdir(self._folder / "tmp"))) and time.monotonic() < end:
+        while (left := self._names_left()) and time.monotonic() < end:
             time.sleep(0.02)
         return left
+
+    def _names_left(self) -> list[str]:
+        return sorted(name for folder in self._temporary for name in os.listdir(folder))
 
     def close(self) -> None:
         """End its processes."""
         self._processes.close()
+        if self._other is not None:
+            self._other.close()
+
+
+def _told(done: Done) -> list[str]:
+    """What the debugger has said on stderr."""
+    lines = done.stderr.decode(errors="replace").splitlines()
+    return [line for line in lines if line.startswith("tfdbg: ")]
 
 
 def _remove(path: Path) -> None:

@@ -7,8 +7,10 @@ with who has made it, in a file.
 
 from __future__ import annotations
 
+import _thread
 import builtins
 import errno
+import fcntl
 import io
 import mmap
 import os
@@ -49,13 +51,14 @@ _ERRORS = {
     "process": (errno.EAGAIN, errno.ENOMEM),
 }
 _OS = {
-    "open": ("open",),
+    "open": ("open", "pipe", "dup"),
     "read": ("read", "pread", "readv", "preadv"),
     "write": ("write", "pwrite", "writev", "ftruncate", "posix_fallocate", "sendfile"),
     "sync": ("fsync", "fdatasync"),
     "name": ("mkdir", "rename", "replace", "link", "symlink", "utime", "chmod"),
     "remove": ("unlink", "remove", "rmdir"),
     "list": ("scandir", "listdir"),
+    "process": ("fork",),
 }
 _SOCKET = {
     "socket": ("__init__", "bind", "listen", "connect", "accept"),
@@ -69,7 +72,7 @@ class _Faults:
     def __init__(self, told: str, log: str) -> None:
         number, self._mode = told.split(":")
         self._number = int(number)
-        self._count = 0
+        self._count, self._process = 0, os.getpid()
         #: The program's file has been opened: what fails before that leaves nothing to debug.
         self.has_begun = False
         self._lock = threading.Lock()
@@ -92,7 +95,8 @@ class _Faults:
 
     def fails(self, kind: str, call: str) -> OSError | None:
         """The error that a call is to fail with."""
-        place = self._place() if self.has_begun else ""
+        # Not in forked children: they would count on from where they were made.
+        place = self._place() if self.has_begun and os.getpid() == self._process else ""
         if not place:
             return None
         with self._lock:
@@ -141,6 +145,7 @@ def install(told: str, log: str) -> None:
     for kind, calls in _SOCKET.items():
         for call in calls:
             faults.let_fail(socket.socket, call, kind)
+    faults.let_fail(fcntl, "fcntl", "open")
     faults.let_fail(subprocess, "_fork_exec", "process")
     _let_threads_fail(faults)
     _let_files_fail(faults)
@@ -156,14 +161,14 @@ def install(told: str, log: str) -> None:
 
 
 def _let_threads_fail(faults: _Faults) -> None:
-    original: Callable[..., Any] = threading._start_new_thread
+    original: Callable[..., Any] = _thread.start_new_thread
 
     def start(*args: Any) -> Any:
         if faults.fails("process", "start_new_thread") is not None:
             raise RuntimeError("can't start new thread")
         return original(*args)
 
-    threading._start_new_thread = start
+    threading._start_new_thread = _thread.start_new_thread = start
 
 
 def _let_files_fail(faults: _Faults) -> None:

@@ -8,12 +8,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from fault_kit import MODES, PROGRAMS, SIGNALS, SITUATIONS, Faults
-
-# Ctrl-C is a key of the prompt's; where no socket can be had nobody ever comes.
-_SENSELESS = ("line", "SIGINT"), ("listen", "SIGINT"), ("listen", "on")
+from fault_kit import MODES, PROGRAMS, SIGNALS, SITUATIONS, Call, Faults, is_sensible
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -26,9 +24,22 @@ def _parser() -> argparse.ArgumentParser:
     add("-s", metavar="SITUATION", action="append", choices=SITUATIONS, help=", ".join(SITUATIONS))
     add("-m", metavar="MODE", action="append", choices=(*MODES, *SIGNALS))
     add("-n", metavar="N", type=int, help="only the N-th call")
+    add("--each", metavar="K", type=int, help="only K of the calls from each place")
     add("--step", metavar="K", type=int, default=1, help="only each K-th call")
     add("-j", metavar="JOBS", type=int, default=2, help="programs at a time (default: 2)")
     return parser
+
+
+def _numbers(calls: Sequence[Call], each: int | None) -> list[int]:
+    """Those that are tried, from 1; of imports there are as many as of a place."""
+    places: dict[object, list[int]] = {}
+    for number, call in enumerate(calls, 1):
+        places.setdefault(call.kind if call.kind == "import" else call, []).append(number)
+    chosen: list[int] = []
+    for numbers in places.values():
+        count = min(each or len(numbers), len(numbers))
+        chosen += (numbers[at * len(numbers) // count] for at in range(count))
+    return sorted(chosen)
 
 
 def main() -> int:
@@ -37,7 +48,8 @@ def main() -> int:
     waiting: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     for engine in options.e or PROGRAMS:
         for situation in options.s or SITUATIONS:
-            waiting.put((engine, situation))
+            if is_sensible(engine, situation):
+                waiting.put((engine, situation))
     modes = options.m or (*MODES, *SIGNALS)
     counts = dict.fromkeys(modes, 0)
     found: set[str] = set()
@@ -49,13 +61,11 @@ def main() -> int:
             engine, situation = waiting.get()
             (folder / f"{engine}-{situation}").mkdir(parents=True)
             faults = Faults(folder / f"{engine}-{situation}", engine, situation)
-            numbers = range(options.n or 1, (options.n or len(faults.calls)) + 1, options.step)
+            numbers = _numbers(faults.calls, options.each)[:: options.step]
+            if options.n:
+                numbers = [options.n]
             for mode in modes:
-                if (mode, situation) in (
-                    ("SIGINT", "line"),
-                    ("SIGINT", "listen"),
-                    ("on", "listen"),
-                ):
+                if not is_sensible(engine, situation, mode):
                     continue
                 for number in numbers:
                     wrong = faults.found(number, mode)
@@ -65,8 +75,9 @@ def main() -> int:
                         if wrong and kind not in found:
                             print(f"{wrong}\n", flush=True)
                             found.add(kind)
+                told = f"{len(numbers)} of {len(faults.calls)} calls"
+                print(f"{engine} {situation} {mode}: {told}", flush=True)
             faults.close()
-            print(f"{engine} {situation}: {len(faults.calls)} calls", flush=True)
 
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         workers = [

@@ -1,13 +1,13 @@
 """Calls of the debugger's that fail leave the program alone; ``scripts/faults`` tries them all."""
 
 import pytest
-from fault_kit import MODES, SIGNALS, SITUATIONS, Faults
+from fault_kit import MODES, SIGNALS, SITUATIONS, Faults, is_sensible
 
 # Calls that are tried in each situation.
 _TRIED = 12
 
 
-@pytest.mark.parametrize("situation", SITUATIONS)
+@pytest.mark.parametrize("situation", [name for name in SITUATIONS if is_sensible("numpy", name)])
 def test_calls_that_fail(tmp_path, situation):
     faults = Faults(tmp_path, "numpy", situation)
     try:
@@ -18,6 +18,28 @@ def test_calls_that_fail(tmp_path, situation):
         for turn in range(_TRIED):
             number = len(faults.calls) - turn * (len(faults.calls) // (2 * _TRIED))
             wrong = faults.found(number, modes[turn % len(modes)])
+            assert not wrong, wrong
+    finally:
+        faults.close()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("situation", "tried"),
+    [
+        ("leader", ["sessions/ranks/leader.py once", "common/threads.py once", "files.py SIGKILL"]),
+        ("follower", ["net/wire.py:117 once", "run_folder/writer.py other", "files.py SIGTERM"]),
+    ],
+)
+def test_one_of_two_ranks_is_struck(tmp_path, situation, tried):
+    pytest.importorskip("torch")
+    faults = Faults(tmp_path, "torch", situation)
+    try:
+        assert not faults.found()
+        places = [f"{call.kind} {call.name} {call.place}" for call in faults.calls]
+        for place, mode in map(str.split, tried):
+            number = next(at for at, each in enumerate(places, 1) if place in each)
+            wrong = faults.found(number, mode)
             assert not wrong, wrong
     finally:
         faults.close()
