@@ -1,6 +1,7 @@
 """Spills, shared memory and tokens of programs that were killed are removed; nobody else's."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -134,3 +135,20 @@ def test_so_does_a_token(runner, number):
     runner.tfdbg("--batch", runner.write("empty.py", ""))
     assert not token.exists()
     assert os.listdir(tokens) == []
+
+
+def test_a_program_runs_where_no_folder_can_be_written_to(runner):
+    runner.write("s.py", SPILLS + "print('done')\n")
+    words = [sys.executable, "-m", "tfdbg_cli", "--batch", "--dump-limit", "1K", "-c", "run"]
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -f 0; {shlex.join([*words, 's.py'])}"],
+        cwd=runner.folder,
+        env=runner.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.endswith("done\n"), done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 0

@@ -35,6 +35,8 @@ from tfdbg_cli.ui.themes import Theme, choose_theme
 __all__ = ["LineUI"]
 
 _BLOCK = 64
+# What asyncio needs for a loop, and one more.
+_DESCRIPTORS = 4
 
 
 class LineUI(TextUI):
@@ -178,6 +180,7 @@ class LineUI(TextUI):
         )
 
     def _ask(self, session: PromptSession[str], prompt: FormattedText) -> str:
+        _look_for_descriptors()
         try:
             text = session.prompt(
                 prompt,
@@ -190,6 +193,21 @@ class LineUI(TextUI):
             raise
         # A multi-line paste becomes one line: nothing in it runs by itself.
         return " ".join(text.split("\n"))
+
+
+def _look_for_descriptors() -> None:
+    """See whether asyncio can have what it needs: it prints tracebacks where it can't.
+
+    Raises:
+        OSError: there are too few.
+    """
+    found: list[int] = []
+    try:
+        while len(found) < _DESCRIPTORS:
+            found += os.pipe()
+    finally:
+        for number in found:
+            os.close(number)
 
 
 def _end_at_errors(app: Application[Any]) -> None:
