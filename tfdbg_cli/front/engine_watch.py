@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.signal_gate import uninterrupted
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.engines.registry import entries, load
 from tfdbg_cli.front.import_hook import ImportHook
@@ -117,6 +118,7 @@ class EngineWatch:
                 except Exception as error:  # the others are taken off all the same
                     tell(f"an engine wasn't taken off as a whole: {one_line(error)}")
 
+    @uninterrupted  # a Ctrl-C at the very end would leave half of it
     def finish(self) -> None:
         """Uninstall, close the debugger, and say what didn't happen."""
         if os.getpid() != self._process:

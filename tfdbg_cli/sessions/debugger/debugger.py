@@ -311,6 +311,7 @@ class Debugger:
         if self._remote is not None and self._remote.is_attached:
             self.request_stop()  # somebody came in the meantime
 
+    @signal_gate.uninterrupted
     def close(self) -> None:
         """The program is at its end: let go of the UI and of temporary dumps."""
         halt_measurements(_LAST_MEASUREMENTS)
