@@ -17,141 +17,17 @@ from pathlib import Path
 
 from fate_kit import APART, PRELOADED, compare
 from fate_processes import Client, Companion, Done, Processes, Typist
+from fault_situations import END, PROGRAMS, RANKS, SIGNALS, SITUATIONS, STRUCK
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.open import list_runs, open_dump
 
-__all__ = [
-    "LIMITS",
-    "MODES",
-    "PROGRAMS",
-    "SIGNALS",
-    "SITUATIONS",
-    "Call",
-    "Faults",
-    "is_sensible",
-]
+__all__ = ["Call", "Faults", "may_mount"]
 
-MODES = "once", "on", "other"
-#: What comes in before one.
-SIGNALS = "SIGKILL", "SIGTERM", "SIGHUP", "SIGINT"
-#: What the system may be short of: descriptors, bytes of a file, kilobytes of memory and of a disk.
-LIMITS = {
-    "NOFILE": (*range(4, 40), *range(40, 160, 10)),
-    "FSIZE": tuple(64 << step for step in range(16)),
-    "AS": (*range(2048, 49152, 1024), *(65536 << step for step in range(4))),
-    "DISK": tuple(4 << step for step in range(11)),
-}
+# Below so many bytes of a file nothing can be said.
 _SHORT = 4096
 # Seconds that a process of ours has to tidy up after the program's end.
 _TIDY = 10.0
-
-_END = """
-for number in range(3):
-    print(number, step(number))
-    open("results", "a").write(f"{number}\\n")
-print("done")
-"""
-_SESSION = """
-x = tf.placeholder(tf.float32, [None], name="x")
-w = tf.Variable(np.ones(40000, np.float32), name="w")
-y = tf.log(x * 1.0, name="y")
-z = tf.reduce_sum(w * 2.0, name="z")
-session = tf.Session()
-session.run(tf.global_variables_initializer())
-def step(number):
-    return session.run([y, z], {x: [1.0 - number]})
-"""
-#: A program for each engine; its second step makes the first nan.
-PROGRAMS = {
-    "numpy": """
-import numpy as np
-from tfdbg_cli.engines import numpy as tf
-"""
-    + _SESSION,
-    "tensorflow": """
-import numpy as np
-import tensorflow
-tf = tensorflow.compat.v1
-tf.disable_eager_execution()
-"""
-    + _SESSION,
-    "torch": """
-import torch
-torch.manual_seed(0)
-net = torch.nn.Sequential(torch.nn.Linear(200, 200), torch.nn.ReLU(), torch.nn.Linear(200, 1))
-optimizer = torch.optim.SGD(net.parameters(), 0.01)
-def step(number):
-    optimizer.zero_grad()
-    loss = torch.log(net(torch.ones(4, 200)).square() * (1.0 - number)).mean()
-    loss.backward()
-    optimizer.step()
-    return loss.item()
-""",
-}
-#: Two ranks that exchange their gradients; rank 1 makes the first nan.
-_RANKS = """
-import os
-import torch
-import torch.distributed as dist
-torch.manual_seed(0)
-net = torch.nn.Sequential(torch.nn.Linear(200, 200), torch.nn.ReLU(), torch.nn.Linear(200, 1))
-optimizer = torch.optim.SGD(net.parameters(), 0.01)
-rank = int(os.environ["RANK"])
-meeting = "file://" + os.environ["FATE_MEETING"]
-dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
-def step(number):
-    optimizer.zero_grad()
-    loss = torch.log(net(torch.ones(4, 200)).square() * (1.0 - rank * number)).mean()
-    loss.backward()
-    for parameter in net.parameters():
-        dist.all_reduce(parameter.grad)
-    optimizer.step()
-    return loss.item()
-"""
-_LOOK = (
-    *("lt", "lt -f has_inf_or_nan", "ni -t {op}", "li -r {op}", "ps script.py", "pt {op}:0"),
-    *("ri", "li --to-first-bad {op}"),
-)
-_COMMANDS = tuple(word for line in _LOOK for word in ("-c", line))
-_RUNS = ("-c", "run") * 3
-_FILES = (
-    *("-c", "pt {op}:0 > {dumps}.txt", "-c", "pt {op}:0 -w {dumps}.npy", "-c", "ni {op} | cat"),
-    *("-c", "config set graph_recursion_depth 3"),
-)
-_TOGETHER = (
-    *("--batch", "--keep-dumps", "--dump-root", "{dumps}"),
-    *("-c", "run", "-c", "run -f has_inf_or_nan", *_COMMANDS, "-c", "run"),
-)
-#: Those of two ranks, and which of them is struck.
-_STRUCK = {"leader": 0, "follower": 1}
-#: Options of the debugger, and what somebody types.
-SITUATIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "stop": (("--batch", "-c", "run -f has_inf_or_nan", *_COMMANDS, "-c", "run"), ()),
-    "spill": (("--batch", "--dump-limit", "1", *_RUNS, *_COMMANDS, *_RUNS * 3), ()),
-    "keep": (
-        ("--batch", "--keep-dumps", "--dump-root", "{dumps}", *_RUNS, *_COMMANDS, *_RUNS * 3),
-        (),
-    ),
-    "files": (
-        ("--batch", *_RUNS, *_FILES, *_RUNS * 3),
-        (),
-    ),
-    "line": (
-        ("--ui", "line"),
-        ("run", "run", "run", "lt", "pt {op}:0", "run -f has_inf_or_nan", "exit --detach"),
-    ),
-    "listen": (("--listen", "unix:{address}"), ()),
-    **dict.fromkeys(_STRUCK, (_TOGETHER, ())),
-}
-
-
-def is_sensible(engine: str, situation: str, mode: str = "once") -> bool:
-    """Whether there is such a thing to try."""
-    if situation in _STRUCK and engine != "torch":
-        return False
-    # Ctrl-C is a key of the prompt's; where no socket can be had nobody ever comes.
-    return (situation, mode) not in (("line", "SIGINT"), ("listen", "SIGINT"), ("listen", "on"))
 
 
 class _Client(Client):
@@ -198,11 +74,13 @@ class Call:
         kind: of call.
         name: of the function.
         place: who has made it.
+        late: ``late`` where the program has ended and Python does.
     """
 
     kind: str
     name: str
     place: str
+    late: str = ""
 
 
 class Faults:
@@ -217,9 +95,9 @@ class Faults:
     def __init__(self, folder: Path, engine: str, situation: str) -> None:
         self._folder = folder
         self._options, self._typed = SITUATIONS[situation]
-        program = _RANKS if situation in _STRUCK else PROGRAMS[engine]
+        program = RANKS if situation in STRUCK else PROGRAMS[engine]
         # Its stdout is a file of its own: what stops show isn't the program's.
-        self._text = APART + "\n" + program + _END
+        self._text = APART + "\n" + program + END
         self._name = f"{engine} {situation}"
         self._op = "log" if engine == "torch" else "y"
         self._log = folder / "calls"
@@ -227,9 +105,9 @@ class Faults:
         self._processes = Processes(folder, PRELOADED[engine], "fault_shim")
         self._other: Processes | None = None
         self._mate: _Mate | None = None
-        if situation in _STRUCK:
+        if situation in STRUCK:
             self._other = Processes(folder / "other", PRELOADED[engine], "fault_shim")
-            self._be_ranks(_STRUCK[situation], self._processes, self._other)
+            self._be_ranks(STRUCK[situation], self._processes, self._other)
         self._plain = self._run(plain=True)
         self._plain_mate = self._mate.result if self._mate else None
         #: Calls of a run without a fault.
@@ -295,7 +173,7 @@ class Faults:
         calls = self._read_calls()
         failed = calls[number - 1] if 0 < number <= len(calls) else None
         if mode in SIGNALS:
-            lines = self._killed(done, mode) if failed is not None else []
+            lines = self._killed(done, mode, failed) if failed is not None else []
             if self._mate is not None and failed is not None:
                 # From its first message on the other one knows of it.
                 has_met = any(call.name == "send" for call in calls[: number - 1])
@@ -338,7 +216,8 @@ class Faults:
             value: which of its values.
 
         Returns:
-            Empty: nothing; ``None``: a plain run fails as well, or the debugger can't even begin.
+            Empty: nothing; ``None``: a plain run fails as well, the debugger can't even begin, or
+            it has left too little memory.
         """
         with self._little_room(value) if name == "DISK" else contextlib.nullcontext():
             if name != "DISK":
@@ -352,6 +231,8 @@ class Faults:
                 self._processes.environment.pop("FATE_LIMIT", None)
             if done.status and not done.stdout and done.stderr and not done.files:
                 return None
+            if name == "AS" and done.stderr.count(b"Not enough memory"):
+                return None  # the program's own: the debugger has taken what there was
             lines = self._failed(plain, done, is_untold=True)
             # Where files are as short as that, nothing can be said either.
             can_say = name != "FSIZE" or value >= _SHORT
@@ -370,13 +251,12 @@ class Faults:
         try:
             for folder in folders:
                 folder.mkdir(exist_ok=True)
-                options = ["-t", "tmpfs", "-o", f"size={kilobytes}k"]
-                subprocess.run(["mount", *options, "tmpfs", folder], check=True)
+                _mount(folder, kilobytes).check_returncode()
                 mounted.append(folder)
             yield
         finally:
             for folder in mounted:
-                subprocess.run(["umount", "-l", folder], check=True)
+                _unmount(folder)
 
     def _failed(self, plain: Done, done: Done, is_untold: bool) -> list[str]:
         """What is wrong where calls have failed."""
@@ -397,8 +277,10 @@ class Faults:
         ]
         return [compare(plain, done), *again]
 
-    def _killed(self, done: Done, mode: str) -> list[str]:
+    def _killed(self, done: Done, mode: str, before: Call) -> list[str]:
         """What is wrong where a signal has come in."""
+        if before.late and mode == "SIGINT":
+            return [compare(self._plain, done)]  # Python drops it then
         lines = []
         if done.status != -getattr(signal, mode):
             lines.append(f"exit status {done.status} after {mode}")
@@ -439,6 +321,23 @@ class Faults:
         self._processes.close()
         if self._other is not None:
             self._other.close()
+
+
+def may_mount(folder: Path) -> bool:
+    """Whether disks of their own can be had, as root can."""
+    may = shutil.which("mount") is not None and not _mount(folder, 4).returncode
+    if may:
+        _unmount(folder)
+    return may
+
+
+def _mount(folder: Path, kilobytes: int) -> subprocess.CompletedProcess[bytes]:
+    command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
+    return subprocess.run(command, check=False, capture_output=True)
+
+
+def _unmount(folder: Path) -> None:
+    subprocess.run(["umount", "-l", folder], check=True)
 
 
 def _told(done: Done) -> list[str]:

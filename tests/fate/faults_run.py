@@ -11,7 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from fault_kit import MODES, PROGRAMS, SIGNALS, SITUATIONS, Call, Faults, is_sensible
+from fault_kit import Call, Faults, may_mount
+from fault_situations import LIMITS, MODES, PROGRAMS, SIGNALS, SITUATIONS, is_sensible
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -23,6 +24,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-e", metavar="ENGINE", action="append", choices=PROGRAMS, help=", ".join(PROGRAMS))
     add("-s", metavar="SITUATION", action="append", choices=SITUATIONS, help=", ".join(SITUATIONS))
     add("-m", metavar="MODE", action="append", choices=(*MODES, *SIGNALS))
+    add("--limits", action="store_true", help="the system itself gives less: descriptors, memory …")
     add("-n", metavar="N", type=int, help="only the N-th call")
     add("--each", metavar="K", type=int, help="only K of the calls from each place")
     add("--step", metavar="K", type=int, default=1, help="only each K-th call")
@@ -50,17 +52,42 @@ def main() -> int:
         for situation in options.s or SITUATIONS:
             if is_sensible(engine, situation):
                 waiting.put((engine, situation))
-    modes = options.m or (*MODES, *SIGNALS)
+    modes = () if options.limits else options.m or (*MODES, *SIGNALS)
     counts = dict.fromkeys(modes, 0)
     found: set[str] = set()
     lock = threading.Lock()
     begun = time.monotonic()
+
+    def note(wrong: str, kind: str) -> None:
+        if wrong and kind not in found:
+            print(f"{wrong}\n", flush=True)
+            found.add(kind)
+
+    def limited(faults: Faults, folder: Path, engine: str, name: str) -> None:
+        for limit, values in LIMITS.items():
+            if limit == "AS" and engine != "numpy":  # their C++ may abort where there is none
+                continue
+            if limit == "DISK" and not may_mount(folder):
+                print("no disk of its own can be had here: DISK isn't tried")
+                continue
+            tried = 0
+            for value in values[:: options.step]:
+                wrong = faults.limited(limit, value)
+                with lock:
+                    tried += wrong is not None
+                    note(wrong or "", f"{name} {limit}")
+            counts[limit] = counts.get(limit, 0) + tried
+            print(f"{name} {limit}: {tried} of {len(values)} values", flush=True)
+        faults.close()
 
     def work(folder: Path) -> None:
         while not waiting.empty():
             engine, situation = waiting.get()
             (folder / f"{engine}-{situation}").mkdir(parents=True)
             faults = Faults(folder / f"{engine}-{situation}", engine, situation)
+            if options.limits:
+                limited(faults, folder, engine, f"{engine} {situation}")
+                continue
             numbers = _numbers(faults.calls, options.each)[:: options.step]
             if options.n:
                 numbers = [options.n]
@@ -71,10 +98,7 @@ def main() -> int:
                     wrong = faults.found(number, mode)
                     with lock:
                         counts[mode] += 1
-                        kind = wrong.partition(" (")[2] + mode
-                        if wrong and kind not in found:
-                            print(f"{wrong}\n", flush=True)
-                            found.add(kind)
+                        note(wrong, wrong.partition(" (")[2] + mode)
                 told = f"{len(numbers)} of {len(faults.calls)} calls"
                 print(f"{engine} {situation} {mode}: {told}", flush=True)
             faults.close()

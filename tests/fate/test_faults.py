@@ -1,7 +1,8 @@
 """Calls of the debugger's that fail leave the program alone; ``scripts/faults`` tries them all."""
 
 import pytest
-from fault_kit import MODES, SIGNALS, SITUATIONS, Faults, is_sensible
+from fault_kit import Faults, may_mount
+from fault_situations import MODES, SIGNALS, SITUATIONS, is_sensible
 
 # Calls that are tried in each situation.
 _TRIED = 12
@@ -19,6 +20,29 @@ def test_calls_that_fail(tmp_path, situation):
             number = len(faults.calls) - turn * (len(faults.calls) // (2 * _TRIED))
             wrong = faults.found(number, modes[turn % len(modes)])
             assert not wrong, wrong
+    finally:
+        faults.close()
+
+
+def test_a_ctrl_c_while_the_debugger_tidies_up(tmp_path):
+    faults = Faults(tmp_path, "numpy", "spill")
+    try:
+        late = [at for at, call in enumerate(faults.calls, 1) if call.late]
+        for number in late[:: len(late) // 3]:
+            wrong = faults.found(number, "SIGINT")
+            assert not wrong, wrong
+    finally:
+        faults.close()
+
+
+@pytest.mark.parametrize(("limit", "values"), [("NOFILE", (8, 9, 11, 14, 20)), ("DISK", (4, 64))])
+def test_a_system_that_gives_less(tmp_path, limit, values):
+    if limit == "DISK" and not may_mount(tmp_path):
+        pytest.skip("a disk of its own can't be had")
+    faults = Faults(tmp_path, "numpy", "keep")
+    try:
+        for value in values:
+            assert faults.limited(limit, value) == ""
     finally:
         faults.close()
 
