@@ -20,6 +20,7 @@ from fate_processes import Client, Companion, Done, Processes, Typist
 from fault_situations import END, PROGRAMS, RANKS, SIGNALS, SITUATIONS, STRUCK
 
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.temporary import SHARED_MEMORY
 from tfdbg_cli.dumps.open import list_runs, open_dump
 
 __all__ = ["Call", "Faults", "may_mount"]
@@ -314,7 +315,8 @@ class Faults:
         return left
 
     def _names_left(self) -> list[str]:
-        return sorted(name for folder in self._temporary for name in os.listdir(folder))
+        temporary = (name for folder in self._temporary for name in os.listdir(folder))
+        return sorted([*temporary, *_orphans()])
 
     def close(self) -> None:
         """End its processes."""
@@ -338,6 +340,17 @@ def _mount(folder: Path, kilobytes: int) -> subprocess.CompletedProcess[bytes]:
 
 def _unmount(folder: Path) -> None:
     subprocess.run(["umount", "-l", folder], check=True)
+
+
+def _orphans() -> list[str]:
+    """Folders in shared memory whose owner is dead, whoever's."""
+    found = []
+    for path in Path(SHARED_MEMORY).glob("tfdbg-*"):
+        with contextlib.suppress(OSError, ValueError):
+            owner = int((path / ".owner").read_text(encoding="ascii"))
+            if not Path(f"/proc/{owner}").exists():
+                found.append(str(path))
+    return found
 
 
 def _told(done: Done) -> list[str]:
