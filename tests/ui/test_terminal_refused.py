@@ -1,7 +1,9 @@
-"""A terminal is as it was where the system refuses what we want to do with it."""
+"""A terminal, or a stream, that the system refuses to do something with."""
 
 import errno
 import os
+import subprocess
+import sys
 import termios
 
 import pytest
@@ -52,3 +54,18 @@ def test_a_row_that_nobody_can_draw(monkeypatch, terminal):
     with pytest.raises(OSError, match="thread"):
         ProgressLine(lambda: "", terminal)
     assert descriptors() == open_before
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_message_that_can_not_be_written_is_not_told_of():
+    # No debugger has taken the streams yet, as in the client of remote attach.
+    code = "from tfdbg_cli.common.streams import tell; tell('lost'); print('goes on')"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            stdout=subprocess.PIPE,
+            stderr=full,
+            timeout=60,
+            check=True,
+        )
+    assert done.stdout == b"goes on\n"

@@ -122,10 +122,12 @@ class TextSink:
 
     Args:
         stream: the program's stdout or stderr as it is now; ``None``: there is none.
+        is_for_messages: what can't be written here can't be told of anywhere.
     """
 
-    def __init__(self, stream: TextIO | None) -> None:
+    def __init__(self, stream: TextIO | None, *, is_for_messages: bool = False) -> None:
         self.stream = stream
+        self._is_for_messages = is_for_messages
         self.broken = False
         self._own: OwnDescriptor | None = None
         # Only a real text file: the streams of notebooks have a fileno that isn't theirs.
@@ -163,6 +165,8 @@ class TextSink:
         except (OSError, ValueError, AttributeError, TypeError) as error:
             # A closed pipe, a full disk, no stream at all: nobody reads us.
             self.broken = True
+            if self._is_for_messages:
+                return
             if isinstance(error, OSError) and error.errno in _NO_SPACE:
                 tell(f"what the debugger shows can't be written any more: {error.strerror}.")
 
@@ -190,7 +194,7 @@ class Streams:
 
     def __init__(self, stdin: TextIO | None = None) -> None:
         self.stdin = sys.stdin if stdin is None else stdin
-        self.out, self.err = TextSink(sys.stdout), TextSink(sys.stderr)
+        self.out, self.err = TextSink(sys.stdout), TextSink(sys.stderr, is_for_messages=True)
         self._stdout = sys.stdout
         self._terminal = OwnDescriptor(0), OwnDescriptor(1)
         self._was_typed = stdin is None and is_terminal(self.stdin)
@@ -247,7 +251,7 @@ _CURRENT: list[weakref.ref[Streams]] = []
 def tell_failure(error: Exception) -> None:
     """Say what went wrong with us, and that the program goes on."""
     # Where the system refuses something, where we were doesn't help anybody.
-    trace = "" if isinstance(error, OSError) else "".join(traceback.format_exception(error))
+    trace = "" if isinstance(error, OSError | MemoryError) else "".join(traceback.format_exception(error))
     tell(f"the debugger failed: {one_line(error)}; the program goes on without it.", trace)
 
 
@@ -259,6 +263,6 @@ def tell(text: str, details: str = "") -> None:
         details: what goes before it, whole lines.
     """
     current = _CURRENT[0]() if _CURRENT else None
-    sink = current.err if current is not None else TextSink(sys.stderr)
+    sink = current.err if current is not None else TextSink(sys.stderr, is_for_messages=True)
     before = "\n".join(map(printable, details.split("\n")))
     sink.write(f"{before}tfdbg: {printable(' '.join(text.split()))}\n")
