@@ -338,9 +338,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise UserError("--grpc looks at the runs of other programs: it goes alone.")
         _check_names(options)
         if line.script == "attach" and not os.path.exists(line.script):
-            from tfdbg_cli.front.attach import main as attach
+            try:
+                from tfdbg_cli.front.attach import main as attach
 
-            return attach(line.args, options)
+                return attach(line.args, options)
+            except KeyboardInterrupt:  # before it shows anything, or after
+                _die_of_interrupt()
         _check_remote(options, wants_program)
         debugger = _make_debugger(options, wants_program)
         if options.dump_dir is not None:

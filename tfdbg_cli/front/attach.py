@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Sequence
 
-from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.settings import Settings, default_config_path
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.front.options import OptionParser, add_ui_options, check_theme
@@ -96,14 +96,19 @@ def main(argv: Sequence[str], defaults: argparse.Namespace) -> int:
         return _FAILED
     settings = Settings(default_config_path())
     queue = CommandQueue(options.command, batch=options.batch)
-    ui = make_ui(
-        options.ui,
-        settings,
-        color=not (options.no_color or os.environ.get("NO_COLOR")),
-        mouse=False if options.no_mouse else None,
-        theme=options.theme,
-        batch=options.batch,
-    )
+    try:
+        ui = make_ui(
+            options.ui,
+            settings,
+            color=not (options.no_color or os.environ.get("NO_COLOR")),
+            mouse=False if options.no_mouse else None,
+            theme=options.theme,
+            batch=options.batch,
+        )
+    except OSError as error:
+        connection.close()
+        tell(one_line(error))
+        return _FAILED
     client = _Client(connection, ui, queue, settings)
     try:
         status = client.live()

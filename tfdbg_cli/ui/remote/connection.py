@@ -110,7 +110,11 @@ class Connection:
         self.state: Stopped | Running | Parted = Running("")
         self.version = 0
         self.program = self._enter(take_over)
-        threading.Thread(target=self._read, name="tfdbg reader", daemon=True).start()
+        try:
+            threading.Thread(target=self._read, name="tfdbg reader", daemon=True).start()
+        except RuntimeError as error:  # there are too many
+            self._channel.close()
+            raise UserError(f"Nobody can listen to the program: {error}.") from None
 
     def _enter(self, take_over: bool) -> str:
         try:
