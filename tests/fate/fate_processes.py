@@ -95,7 +95,14 @@ class Client(Companion):
             self._arguments += ["-c", command]
         self._arguments.append(address)
         self._err, self._environment = err, environment
+        #: What it says on stderr.
+        self.said = err.with_name("client-stderr")
+        self.said.write_bytes(b"")
         self._process: subprocess.Popen[bytes] | None = None
+
+    def command(self) -> list[str]:
+        """The arguments of python for the next one."""
+        return self._arguments
 
     def is_awaited(self) -> bool:
         """Whether the program has said that it waits."""
@@ -105,13 +112,14 @@ class Client(Companion):
         if self._process is not None and self._process.poll():
             self._process = None
         if self._process is None and self.is_awaited():
-            self._process = subprocess.Popen(
-                [sys.executable, *self._arguments],
-                env=dict(self._environment),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
+            with self.said.open("ab") as said:
+                self._process = subprocess.Popen(
+                    [sys.executable, *self.command()],
+                    env=dict(self._environment),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=said,
+                )
 
     def close(self) -> None:
         if self._process is not None:

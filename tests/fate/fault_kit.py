@@ -27,12 +27,26 @@ __all__ = ["Call", "Faults", "may_mount"]
 
 # Below so many bytes of a file nothing can be said.
 _SHORT = 4096
+# With fewer descriptors a folder can't be removed; the next start does it.
+_FEW = 10
 # Seconds that a process of ours has to tidy up after the program's end.
 _TIDY = 10.0
 
 
 class _Client(Client):
-    """Comes as soon as there is a way in: nobody may be able to tell of it."""
+    """Comes as soon as there is a way in: nobody may be able to tell of it.
+
+    Attributes:
+        fault: of the first one's calls, and where they are noted; ``None``: none fails.
+    """
+
+    fault: tuple[str, str] | None = None
+
+    def command(self) -> list[str]:
+        fault, self.fault = self.fault, None
+        if fault is None:
+            return super().command()
+        return [str(Path(__file__).with_name("fault_client.py")), *fault, *super().command()[2:]]
 
     def is_awaited(self) -> bool:
         return self._err.with_name("socket").exists()
@@ -100,6 +114,7 @@ class Faults:
         # Its stdout is a file of its own: what stops show isn't the program's.
         self._text = APART + "\n" + program + END
         self._name = f"{engine} {situation}"
+        self._is_struck = situation != "client"
         self._op = "log" if engine == "torch" else "y"
         self._log = folder / "calls"
         self._dumps = folder / "dumps"
@@ -140,7 +155,7 @@ class Faults:
         processes.environment.pop("FATE_FAULT", None)
         if plain:
             return processes.run(self._text, [], self._companion([]), True)
-        if mode:
+        if mode and self._is_struck:
             processes.environment["FATE_FAULT"] = f"{number}:{mode} {self._log}"
         dumps = str(self._dumps)
         options = [
@@ -148,7 +163,10 @@ class Faults:
             for option in self._options
         ]
         arguments = ["-m", "tfdbg_cli", *options]
-        return processes.run(self._text, arguments, self._companion(arguments), True)
+        companion = self._companion(arguments)
+        if mode and not self._is_struck and isinstance(companion, _Client):
+            companion.fault = f"{number}:{mode}", str(self._log)
+        return processes.run(self._text, arguments, companion, True)
 
     def _companion(self, arguments: Sequence[str]) -> Companion:
         """Who is there while a program runs."""
@@ -173,7 +191,10 @@ class Faults:
         done = self._run(number, mode) if number else self._whole
         calls = self._read_calls()
         failed = calls[number - 1] if 0 < number <= len(calls) else None
-        if mode in SIGNALS:
+        if not self._is_struck:
+            said = (self._folder / "client-stderr").read_text()
+            lines = [compare(self._plain, done), said if "Traceback" in said else ""]
+        elif mode in SIGNALS:
             lines = self._killed(done, mode, failed) if failed is not None else []
             if self._mate is not None and failed is not None:
                 # From its first message on the other one knows of it.
@@ -239,7 +260,8 @@ class Faults:
             can_say = name != "FSIZE" or value >= _SHORT
             if can_say and self._kept() != self._whole_kept and not self._is_told(done):
                 lines.append(f"only these are kept, and nothing says so: {self._kept()}")
-            lines += [f"left in the temporary folder: {left}" for left in self._left()]
+            if name != "NOFILE" or value >= _FEW:
+                lines += [f"left in the temporary folder: {left}" for left in self._left()]
         text = "\n".join(line for line in lines if line)
         said = "".join(f"\n  {line}" for line in _told(done))
         return f"{self._name}, {name} {value}:\n{text}{said}" if text else ""
@@ -281,7 +303,10 @@ class Faults:
     def _killed(self, done: Done, mode: str, before: Call) -> list[str]:
         """What is wrong where a signal has come in."""
         if before.late and mode == "SIGINT":
-            return [compare(self._plain, done)]  # Python drops it then
+            # Python drops it then, and prints so; no line of that is to be ours.
+            if b"/tfdbg_cli/" not in done.stderr:
+                done = replace(done, stderr=self._plain.stderr)
+            return [compare(self._plain, done)]
         lines = []
         if done.status != -getattr(signal, mode):
             lines.append(f"exit status {done.status} after {mode}")

@@ -34,6 +34,7 @@ _NOT_OURS = (
     "/asyncio/selector_events.py",  # a socket pair of its own: it has no other end to fail
     f"{_OURS}engines/numpy/",  # what a program imports
     f"{_OURS}front/launcher.py",  # reads the program
+    f"{_OURS}__main__.py",  # nothing has begun
 )
 
 # What a call fails with: at first, and in the mode ``other``.
@@ -145,14 +146,16 @@ class _Faults:
         setattr(owner, call, called)
 
 
-def install(told: str, log: str) -> None:
+def install(told: str, log: str, has_begun: bool = False) -> None:
     """Let one fail, or none: ``0:once``.
 
     Args:
         told: which, and how.
         log: where calls are noted.
+        has_begun: whether they fail at once, and not from the program's first line on.
     """
     faults = _Faults(told, log)
+    faults.has_begun = has_begun
     for kind, calls in _OS.items():
         for call in calls:
             faults.let_fail(os, call, kind)

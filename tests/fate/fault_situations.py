@@ -122,6 +122,7 @@ SITUATIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("run", "run", "run", "lt", "pt {op}:0", "run -f has_inf_or_nan", "exit --detach"),
     ),
     "listen": (("--listen", "unix:{address}"), ()),
+    "client": (("--listen", "unix:{address}"), ()),  # of which calls fail
     **dict.fromkeys(STRUCK, (_TOGETHER, ())),
 }
 
