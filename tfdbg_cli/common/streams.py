@@ -251,7 +251,8 @@ _CURRENT: list[weakref.ref[Streams]] = []
 def tell_failure(error: Exception) -> None:
     """Say what went wrong with us, and that the program goes on."""
     # Where the system refuses something, where we were doesn't help anybody.
-    trace = "" if isinstance(error, OSError | MemoryError) else "".join(traceback.format_exception(error))
+    is_refused = isinstance(error, OSError | MemoryError)
+    trace = "" if is_refused else "".join(traceback.format_exception(error))
     tell(f"the debugger failed: {one_line(error)}; the program goes on without it.", trace)
 
 
