@@ -49,6 +49,7 @@ class Situation:
         terminal: it stops at each round on a terminal.
         listens: somebody attaches and leaves.
         room: bytes that the process may have for data; 0: no limit.
+        warm: rounds until caches and what is kept of the last stops are full.
     """
 
     count: int
@@ -58,6 +59,7 @@ class Situation:
     terminal: bool = False
     listens: bool = False
     room: int = 0
+    warm: int = 0
 
 
 _SPILL = ("--batch", "--dump-limit", "1000000")
@@ -73,7 +75,9 @@ SITUATIONS: Mapping[str, Situation] = {
     "numpy values": Situation(400, "dumps above --dump-limit", _SPILL, "run"),
     "tensorflow values": Situation(400, "dumps above --dump-limit", _SPILL, "run"),
     "torch values": Situation(150, "dumps above --dump-limit", _SPILL, "run"),
-    "numpy screens": Situation(1_000, "stops with screens", ("--ui", "screen"), terminal=True),
+    "numpy screens": Situation(
+        1_000, "stops with screens", ("--ui", "screen"), terminal=True, warm=60
+    ),
     "numpy attach": Situation(1_000, "clients", ("--listen", "unix:{folder}/socket"), listens=True),
     "torch model": Situation(5, "runs of 2.5 GB", ("--batch",), "run", room=1 << 30),
     "tensorflow model": Situation(5, "runs of 2.5 GB", ("--batch",), "run", room=1 << 30),
@@ -86,14 +90,14 @@ class Figures:
 
     Attributes:
         name: of the situation.
-        what: a round is called.
+        situation: it.
         samples: in their order.
         status: the process's exit status.
         err: what the debugger has told.
     """
 
     name: str
-    what: str
+    situation: Situation
     samples: Sequence[Sample]
     status: int
     err: str = field(repr=False)
@@ -101,8 +105,8 @@ class Figures:
     @property
     def warm(self) -> Sequence[Sample]:
         """Those after the beginning."""
-        end = self.samples[-1].done
-        return [each for each in self.samples if each.done >= end * _WARM]
+        begun = max(self.samples[-1].done * _WARM, self.situation.warm)
+        return [each for each in self.samples if each.done >= begun]
 
     @property
     def slope(self) -> float:
@@ -125,7 +129,7 @@ class Figures:
         )
         memory = f"memory {first.memory / 1e6:.1f}→{last.memory / 1e6:.1f} MB"
         return (
-            f"{self.name}: {last.done:,} {self.what}, {last.seconds:.0f} s, {memory} "
+            f"{self.name}: {last.done:,} {self.situation.what}, {last.seconds:.0f} s, {memory} "
             f"({self.slope / 1e6:+.2f} MB in 1,000), {', '.join(counts)}"
         )
 
@@ -203,7 +207,7 @@ class _Run:
             raise RuntimeError(f"{self.name}: {who} ended with {status}\n{err[-4000:]}")
         samples = [Sample(**each) for each in json.loads(path.read_text(encoding="utf-8"))]
         name = self.name if who == "program" else f"{self.name}, {who}"
-        return Figures(name, self.situation.what, samples, status, err)
+        return Figures(name, self.situation, samples, status, err)
 
     def start(self, command: Sequence[str], who: str) -> subprocess.Popen[bytes]:
         with open(self.folder / f"{who}.out", "wb") as out, open(self.err(who), "wb") as err:
