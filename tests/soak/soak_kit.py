@@ -79,8 +79,8 @@ SITUATIONS: Mapping[str, Situation] = {
         1_000, "stops with screens", ("--ui", "screen"), terminal=True, warm=60
     ),
     "numpy attach": Situation(1_000, "clients", ("--listen", "unix:{folder}/socket"), listens=True),
-    "torch model": Situation(5, "runs of 2.5 GB", ("--batch",), "run", room=1 << 30),
-    "tensorflow model": Situation(5, "runs of 2.5 GB", ("--batch",), "run", room=1 << 30),
+    "torch model": Situation(5, "runs of 7.7 GB", ("--batch",), "run", room=1 << 30),
+    "tensorflow model": Situation(3, "runs of 5.2 GB", ("--batch",), "run", room=1 << 30),
 }
 
 

@@ -109,7 +109,7 @@ for number in rounds():
     net(data).square().mean().backward()
     optimizer.step()
 """,
-    # 320 MB of values at each step of 80: more than fits, a few at a time fit.
+    # All values of a run together are more than fits; a few at a time fit.
     "torch model": _TORCH
     + """
 layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(10))
