@@ -1,8 +1,12 @@
-"""No test reads or writes the settings and the history of the person who runs it; the markers."""
+"""No test reads or writes the settings and the history of the person who runs it; the markers.
+
+``TFDBG_TESTS_SWITCH=1e-6`` lets threads take turns every microsecond.
+"""
 
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -31,6 +35,9 @@ def _own_messages(monkeypatch):
     # A debugger of an earlier test may be alive, and its stderr was another one.
     monkeypatch.setattr("tfdbg_cli.common.streams._CURRENT", [])
 
+
+if _interval := os.environ.get("TFDBG_TESTS_SWITCH"):
+    sys.setswitchinterval(float(_interval))
 
 # A process that has used gRPC would go on polling in the children that tests fork.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")

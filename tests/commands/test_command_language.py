@@ -1,10 +1,12 @@
 """The language of the command line: ``;``, ``#``, ``!``, ``>>``, ``|``, aliases and scripts."""
 
+import gc
 import io
 import json
 import os
 import sys
 import time
+import warnings
 
 import pytest
 from command_kit import Shell
@@ -172,6 +174,18 @@ def test_pipes_of_the_shell(shell, tmp_path):
     assert "no-such-command" in shell.error("lt | no-such-command")
     shell.reply(f"lt | head -1 > {tmp_path / 'x'}")
     assert (tmp_path / "x").read_text().endswith("dumped tensor(s):\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX shell commands")
+@pytest.mark.parametrize("command", ["cat", "no-such-command", "exit 3", "a\x00b"])
+def test_what_a_pipe_has_written_is_closed_with_what_shows_it(dump, command):
+    shell = Shell(dump)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", ResourceWarning)
+        shell.service.run(f"lt | {command}")
+        del shell
+        gc.collect()
+    assert [str(each.message) for each in told] == []
 
 
 @pytest.mark.slow

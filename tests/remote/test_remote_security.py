@@ -51,14 +51,15 @@ def friend() -> Iterator[Callable[[Job], Channel]]:
 
 
 def closed(made: socket.socket, seconds: float = 10.0) -> bytes:
-    """What comes until the other side closes."""
+    """What comes until the other side closes; then this side is closed, too."""
     made.settimeout(seconds)
     data = b""
-    try:
-        while part := made.recv(4096):
-            data += part
-    except ConnectionResetError:
-        pass
+    with made:
+        try:
+            while part := made.recv(4096):
+                data += part
+        except ConnectionResetError:
+            pass
     return data
 
 

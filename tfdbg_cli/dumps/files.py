@@ -31,15 +31,20 @@ def is_inside(path: str | os.PathLike[str], root: str | os.PathLike[str]) -> boo
 
 
 def read_file(
-    path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None
+    path: str | os.PathLike[str],
+    root: str | os.PathLike[str] | None = None,
+    *,
+    writable: bool = True,
 ) -> memoryview:
     """The bytes of a file; those of a large one are mapped, so that only what is used is read.
 
-    The view is writable, and what is written to it never reaches the file.
+    What is written to the view never reaches the file.
 
     Args:
         path: a plain file, or a link to one: never a device or a FIFO, which have no end.
         root: the folder that it must be in, also after links were followed.
+        writable: whether somebody may want to write to the view. What could be written to counts
+            for the system's limits as if it had been.
 
     Raises:
         DumpError: the file is missing or can't be read.
@@ -55,7 +60,8 @@ def read_file(
                 raise DumpError(f"{path} is no plain file.")
             if status.st_size < _MAP_FROM:
                 return memoryview(bytearray(file.read(status.st_size)))
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+            access = mmap.ACCESS_COPY if writable else mmap.ACCESS_READ
+            return memoryview(mmap.mmap(file.fileno(), 0, access=access))
     except FileNotFoundError:
         raise DumpError(f"{path} is gone.") from None
     except (OSError, ValueError) as error:

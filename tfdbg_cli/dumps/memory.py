@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.profile import Profile
@@ -95,8 +97,12 @@ class MemoryDump(Dump):
     def _make_data(self) -> list[Datum]:
         with self._making:
             if self._make is not None:
-                self._added[:0] = self._make()
-                self._make = None
+                make, self._make = self._make, None
+                try:
+                    self._added[:0] = make()
+                except Exception as error:  # above all: there is no memory for their values
+                    pass_on(error)
+                    self.warnings.append(f"Tensors are missing: {one_line(error)}")
         return sorted(self._added, key=lambda datum: datum.timestamp)
 
     def graph(self) -> Graph | None:

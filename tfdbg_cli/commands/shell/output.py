@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import weakref
 from collections.abc import Iterator
 from typing import IO
 
@@ -88,6 +89,14 @@ def pipe_document(document: Document, command: str) -> tuple[Document, str]:
     """
     output = tempfile.TemporaryFile()  # noqa: SIM115 (the Document returned keeps it)
     try:
+        return _piped(document, command, output)
+    except BaseException:
+        output.close()
+        raise
+
+
+def _piped(document: Document, command: str, output: IO[bytes]) -> tuple[Document, str]:
+    try:
         # In a session of its own, so that nothing in it can take the terminal from a screen.
         process = subprocess.Popen(
             command,
@@ -149,4 +158,6 @@ def _output_document(file: IO[bytes]) -> Document:
         text = file.read(int(places[number]) - start)
         return line(text.decode("utf-8", "replace").expandtabs().rstrip("\r"))
 
+    # Whatever is made of the Document reads by it.
+    weakref.finalize(row, file.close)
     return LazyDocument(len(places), row)

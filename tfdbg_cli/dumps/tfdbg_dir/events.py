@@ -131,13 +131,17 @@ class Event:
         return self.tensor
 
 
-def read_event(path: str | os.PathLike[str]) -> Event:
+def read_event(path: str | os.PathLike[str], *, writable: bool = True) -> Event:
     """Read a file that holds one Event; large tensors stay on disk.
+
+    Args:
+        path: the file.
+        writable: whether somebody may want to write to its values.
 
     Raises:
         DumpError: the file is missing, unreadable, empty, cut short or of another format.
     """
-    data = read_file(path)
+    data = read_file(path, writable=writable)
     try:
         return Event(data)
     except DumpError as error:

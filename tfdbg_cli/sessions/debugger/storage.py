@@ -10,7 +10,8 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.memory import available_memory
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.common.temporary import make_folder, remove_folder
@@ -24,16 +25,8 @@ from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 __all__ = ["DEFAULT_LIMIT", "DumpStore", "check_dump_root"]
 
 
-def _default_limit() -> int:
-    """Half of the machine's memory, 4 GiB where that isn't known."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    except (AttributeError, OSError, ValueError):
-        return 4 << 30
-
-
 #: Bytes of tensors that one run may hold in memory.
-DEFAULT_LIMIT = _default_limit()
+DEFAULT_LIMIT = available_memory(8 << 30) // 2
 
 
 def check_dump_root(path: str) -> None:
@@ -167,9 +160,9 @@ class DumpStore:
             with _whole(path):
                 write_run_folder(dump, path)
                 found = RunFolderDump(path)
-        except (OSError, UserError, ValueError) as error:
+        except (OSError, UserError, ValueError, MemoryError) as error:
             pass_on(error)
-            return dump, f"The dump of {size} bytes stays in memory: {error}"
+            return dump, f"The dump of {size} bytes stays in memory: {one_line(error)}"
         self._spilled.append((found, path))
         return found, f"The dump of {size} bytes is above --dump-limit and lies in {path}."
 
@@ -195,7 +188,7 @@ class DumpStore:
                 with _whole(path):
                     write_run_folder(dump, path)
             self._kept = weakref.ref(dump), path
-        except (OSError, UserError, ValueError) as error:
+        except (OSError, UserError, ValueError, MemoryError) as error:
             pass_on(error)
             self.has_failed = True
             text = f"The dump could not be kept: {error}"

@@ -89,6 +89,8 @@ class CapturePlan:
         targets: the operations that were asked for.
         feeds: the tensors that are fed.
         spared: what `sparing` has made of it.
+        beyond: ``(node, slot)`` of the watched ones that would not fit in memory.
+        smaller: the same plan for so much memory and so long dimensions.
     """
 
     ops: list[Any] = field(default_factory=list)
@@ -111,6 +113,8 @@ class CapturePlan:
     targets: Sequence[Any] = ()
     feeds: Sequence[Any] = ()
     spared: CapturePlan | None = None
+    beyond: Sequence[tuple[str, int]] = ()
+    smaller: dict[tuple[int, int], CapturePlan] = field(default_factory=dict)
 
     @functools.cached_property
     def fed_count(self) -> int:
@@ -172,6 +176,7 @@ class CapturePlan:
             ahead=sum(place >= end for place in used),
             entries=[entry._replace(fetch=places.get(entry.fetch, -1)) for entry in kept],
             spared=None,
+            smaller={},
         )
 
     def sparing(self, unwanted: Callable[[str, int], bool]) -> CapturePlan:

@@ -57,27 +57,29 @@ class _Folders:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._free: list[str] = []
+        # Those for what is too large for memory, and the others.
+        self._free: dict[bool, list[str]] = {}
         self._made: list[str] = []
         self._pid = os.getpid()
 
-    def borrow(self) -> str:
+    def borrow(self, is_large: bool) -> str:
         with self._lock:
             if self._pid != os.getpid():  # a fork: these belong to the parent
-                self._pid, self._free, self._made = os.getpid(), [], []
-            while self._free:
-                folder = self._free.pop()
+                self._pid, self._free, self._made = os.getpid(), {}, []
+            free = self._free.setdefault(is_large, [])
+            while free:
+                folder = free.pop()
                 if os.path.isdir(folder):
                     return folder
             if not self._made:
                 atexit.register(self.remove)
-            folder = make_folder(_root())
+            folder = make_folder(None if is_large else _root())
             self._made.append(folder)
             return folder
 
-    def give_back(self, folder: str) -> None:
+    def give_back(self, folder: str, is_large: bool) -> None:
         with self._lock:
-            self._free.append(folder)
+            self._free.setdefault(is_large, []).append(folder)
 
     def remove(self) -> None:
         """Delete them all; at exit."""
@@ -85,7 +87,7 @@ class _Folders:
             if self._pid == os.getpid():
                 for folder in self._made:
                     remove_folder(folder)
-                self._made, self._free = [], []
+                self._made, self._free = [], {}
 
 
 _FOLDERS = _Folders()
@@ -102,15 +104,19 @@ def _root() -> str | None:
 
 
 @contextmanager
-def borrow_folder() -> Iterator[str]:
-    """A folder for the dumps of one run, empty; what is in it afterwards is deleted."""
-    folder = _FOLDERS.borrow()
+def borrow_folder(is_large: bool = False) -> Iterator[str]:
+    """A folder for the dumps of one run, empty; what is in it afterwards is deleted.
+
+    Args:
+        is_large: the dumps don't fit in memory.
+    """
+    folder = _FOLDERS.borrow(is_large)
     try:
         yield folder
     finally:
         for path in _files(folder):
             _unlink(path)
-        _FOLDERS.give_back(folder)
+        _FOLDERS.give_back(folder, is_large)
 
 
 def take(
@@ -147,7 +153,7 @@ def take(
 
 
 def _read(path: str, timestamp: int) -> Seen:
-    event = read_event(path)
+    event = read_event(path, writable=False)
     tensor = event.need_tensor()
     node, slot, debug_op = parse_watch_key(event.watch_key)
     load: Callable[[], Any] = tensor.value

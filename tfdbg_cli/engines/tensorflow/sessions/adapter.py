@@ -22,6 +22,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import CannotStep, Capture, RunCall, SessionAdapter, Watch
 from tfdbg_cli.engines.kit.levels import CHECKED
 from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
+from tfdbg_cli.engines.tensorflow.capture import room
 from tfdbg_cli.engines.tensorflow.capture.assembly import Assembly
 from tfdbg_cli.engines.tensorflow.capture.plan import (
     CapturePlan,
@@ -141,22 +142,24 @@ class TensorFlowAdapter(SessionAdapter):
             dump = MemoryDump(self.graph)
             dump.warnings.append(f"The run was not watched: {one_line(unplanned)}")
             return Capture(value, dump, error, run_metadata)
-        assembly = self.assembly(plan)
         if is_native:
             capture = self._native_run(
-                lambda opts: run(fetches, feed_dict, opts, run_metadata), options, assembly, watch
+                lambda opts: run(fetches, feed_dict, opts, run_metadata), options, plan, watch
             )
             capture.run_metadata = run_metadata
             return capture
+        plan = room.within(plan, watch.limit, room.longest(self.feeds(feed_dict).values()))
+        assembly = self.assembly(plan)
         problems: list[str] = []
         with ExitStack() as stack:
             debug, folder = None, ""
             if self._watches(plan, options):
                 try:
-                    folder = stack.enter_context(borrow_folder())
+                    folder = stack.enter_context(borrow_folder(bool(plan.beyond)))
                     debug = self._debug_options(plan, folder)
                 except OSError as full:
                     problems.append(f"Loops and functions were not watched: {one_line(full)}")
+            problems += room.told(plan, debug is not None)
             is_plain = (options is None or options == _NO_OPTIONS) and run_metadata is None
             extras = Extras(plan.prepared, debug, is_plain and not self.session.sess_str)
             kept = Kept(plan.extra[: plan.fed_count], extras)
@@ -255,10 +258,10 @@ class TensorFlowAdapter(SessionAdapter):
         return Capture(value, dump)
 
     def _native_run(
-        self, run: Callable[[Any], Any], options: Any, assembly: Assembly, watch: Watch
+        self, run: Callable[[Any], Any], options: Any, plan: CapturePlan, watch: Watch
     ) -> Capture:
         """Let the runtime's debug operations watch everything, as the original does."""
-        plan = assembly.plan
+        assembly = self.assembly(plan)
         tensors = [(entry.node, entry.slot) for entry in plan.entries] + plan.watched
         filtered = watch.node_name or watch.op_type or watch.tensor_dtype
         everything = tensors[0][0] if tensors and not filtered else None

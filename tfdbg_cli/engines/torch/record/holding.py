@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tempfile
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import IO, Any
@@ -372,6 +373,7 @@ class Holder:
             folder = self._spill_root() if self._spill_root is not None else None
             # Open for as long as the values are held.
             self._file = tempfile.TemporaryFile(prefix="tfdbg_", dir=folder)  # noqa: SIM115
+            weakref.finalize(self, self._file.close)
         self._file.seek(self._end)
         dtype: torch.dtype | None = None
         shape: tuple[int, ...] = ()

@@ -1,0 +1,31 @@
+"""The file of values that have no room in memory is closed with them, without a warning."""
+
+from __future__ import annotations
+
+import gc
+import os
+import warnings
+
+import torch
+
+from tfdbg_cli.engines.torch.private import storage_key
+from tfdbg_cli.engines.torch.record.holding import Holder
+
+
+def test_the_file_is_closed_with_the_last_value_that_lies_there():
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", ResourceWarning)
+        holder = Holder(limit=100)
+        before = os.listdir("/proc/self/fd")
+        values = []
+        for number in range(3):
+            tensor = torch.full((100,), float(number))
+            values.append(holder.hold(tensor, storage_key(tensor)))
+        assert holder.spilled_bytes
+        del holder
+        gc.collect()
+        assert values[0].get().tolist() == [0.0] * 100
+        values.clear()
+        gc.collect()
+    assert os.listdir("/proc/self/fd") == before
+    assert [str(each.message) for each in told] == []

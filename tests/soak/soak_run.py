@@ -1,0 +1,48 @@
+"""What ``scripts/soak`` does: debugs programs for long, and prints what they held meanwhile."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from soak_kit import SITUATIONS, soak
+
+
+def main() -> int:
+    """The command line; 1: something has grown."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/soak",
+        description="Debug programs for long; print a line of figures for each of them.",
+    )
+    parser.add_argument(
+        "situation", nargs="*", metavar="SITUATION", help=f"one of: {', '.join(SITUATIONS)}"
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        metavar="N",
+        help="for all of them together, an equal share each; default: so many rounds each",
+    )
+    options = parser.parse_args()
+    names = options.situation or list(SITUATIONS)
+    unknown = [name for name in names if name not in SITUATIONS]
+    if unknown:
+        parser.error(f"no such situation: {', '.join(unknown)}")
+    seconds = options.minutes * 60 / len(names) if options.minutes else None
+    failed = False
+    for name in names:
+        # With a limit of time as many as there is time for.
+        count = SITUATIONS[name].count * (100 if seconds else 1)
+        with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+            for figures in soak(Path(folder), name, count, seconds):
+                print(figures, flush=True)
+                for grown in figures.grown():
+                    failed = True
+                    print(f"    GROWS: {grown}", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
