@@ -219,6 +219,7 @@ def _map(options: argparse.Namespace, paths: list[Path]) -> _Lines:
 # What is said.
 
 _REASONS = ("killed", "timed out", "died", "survived", "not run", "broken")
+_TOLD = ("killed", "timed out", "died")
 
 
 def _reason(said: str) -> str:
@@ -258,7 +259,7 @@ def main() -> None:
         mutants += made
     if options.again:
         left = [json.loads(line) for line in options.again.read_text().splitlines()]
-        names = {tuple(one["mutant"][:3]) for one in left if _reason(one["said"]) != "killed"}
+        names = {tuple(one["mutant"][:3]) for one in left if _reason(one["said"]) not in _TOLD}
         mutants = [mutant for mutant in mutants if _key(mutant) in names]
     results: dict[tuple[Any, ...], str] = {}
     work: dict[bool, list[Any]] = {False: [], True: []}

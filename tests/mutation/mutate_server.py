@@ -247,7 +247,7 @@ class _Cold:
     """A plugin of a child that has imported nothing of ours: it runs the tests of one mutant."""
 
     def __init__(self, tests: Sequence[str]) -> None:
-        self.said = "died"  # an error at the import
+        self.said = "killed by an error at the import"
         self._tests = tests
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
