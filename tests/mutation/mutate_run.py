@@ -203,17 +203,29 @@ def _file(test: str) -> str:
 
 
 def _map(options: argparse.Namespace, paths: list[Path]) -> _Lines:
+    """What is in the file, and anew what has changed since."""
+    known: list[dict[str, Any]] = []
+    tests = [path for name in TESTS for path in (ROOT / "tests" / name).rglob("test_*.py")]
     if options.map and options.map.exists():
-        return _Lines(json.loads(line) for line in options.map.read_text().splitlines())
-    print("Looking which tests run which lines …", file=sys.stderr)
-    jobs = [_job(paths, part=[number, options.jobs]) for number in range(options.jobs)]
-    answers = list(_work(jobs))
-    for answer in answers:
-        if answer.get("said", "done") != "done":
-            print(f"The map is not whole: {answer['said']}", file=sys.stderr)
-    if options.map:
-        options.map.write_text("".join(json.dumps(answer) + "\n" for answer in answers))
-    return _Lines(answers)
+        made = options.map.stat().st_mtime
+        if all(path.stat().st_mtime < made for path in paths):
+            known = [json.loads(line) for line in options.map.read_text().splitlines()]
+            tests = [path for path in tests if path.stat().st_mtime >= made]
+    if tests:
+        print(f"Looking which lines {len(tests)} files of tests run …", file=sys.stderr)
+        changed = {str(path.relative_to(ROOT)) for path in tests}
+        known = [each for each in known if _file(each.get("test", "")) not in changed]
+        several = min(options.jobs, len(tests))
+        jobs = [_job(paths, part=[number, several]) for number in range(several)]
+        for job in jobs:
+            job["tests"] = [str(path) for path in tests]
+        for answer in _work(jobs):
+            known.append(answer)
+            if answer.get("said", "done") != "done":
+                print(f"The map is not whole: {answer['said']}", file=sys.stderr)
+        if options.map:
+            options.map.write_text("".join(json.dumps(answer) + "\n" for answer in known))
+    return _Lines(known)
 
 
 # What is said.

@@ -116,7 +116,9 @@ def test_what_was_done_is_told_with_where_it_was_read_from(step_through):
             """
         )
     )
-    assert said["cont logits"].startswith("Done: logits  Log\nStepper used feeds:\n  h:0 : override")
+    assert said["cont logits"].startswith(
+        "Done: logits  Log\nStepper used feeds:\n  h:0 : override"
+    )
     assert "  logits:0 : handle\n  Const:0 : dumped_intermediate\n" in said["cont loss"]
     assert said["lsn"].rstrip("\n") == text(
         """
