@@ -232,3 +232,17 @@ def test_why_a_tensor_is_absent_is_asked_of_its_rank(tmp_path):
     for name in ("x", "log", "nowhere"):
         assert joined.why_absent(f"rank_0/{name}") == part.why_absent(name)
     assert joined.why_absent("rank_7/x")
+
+
+def test_of_errors_that_say_as_much_the_own_rank_s_comes_first():
+    def failing(rank):
+        return rank_dump(1_000, error=RunError("ValueError", f"rank {rank}", "log"))
+
+    parts = {rank: failing(rank) for rank in range(3)}
+    assert (
+        JoinedDump(parts, 2).run_info().error.message.startswith("On rank 2: rank 2\nOn rank 0: ")
+    )
+    joined = JoinedDump(parts)
+    first, second, third = joined.run_info().error.message.splitlines()
+    assert (first, second) == ("On rank 0: rank 0", "On rank 1: ValueError: rank 1")
+    assert third == "On rank 2: ValueError: rank 2"

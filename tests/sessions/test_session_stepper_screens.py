@@ -172,3 +172,30 @@ def test_what_is_given_back_is_what_the_stepper_made(step_through):
     ones, computed = said["pt h:0"], said["pt h:0 -a"]
     assert "1." in ones and "6." not in ones
     assert "6." in computed
+
+
+def test_many_steps_that_are_undone_are_counted(step_through):
+    _, said = step_through("cont loop/Exit", "step -b -t 9", "cont h", "step -b -t 2")
+
+    assert said["step -b -t 9"].startswith(
+        "Undone: loop/Exit, loop, loop/Enter, loss, Const, logits, h, w/read and 1 more"
+    )
+    assert said["step -b -t 2"].startswith("Undone: h, w/read\n")
+
+
+def test_a_value_is_all_that_stands_behind_the_name(step_through):
+    stop, said = step_through(
+        "cont h", "override h:0 1 + 1.0 / 0", "override h:0 np.nan + 1", "diff"
+    )
+
+    assert stop.replies["override h:0 1 + 1.0 / 0"].failed
+    assert "          4 of 4  ok               4 nan            h:0  (overridden)" in said["diff"]
+    assert roles(stop.replies["diff"].document, "4 of 4") == ["bold"]
+
+
+def test_a_filter_that_raises_is_told_of_with_how_often(step_through):
+    stop, said = step_through("break -f has_inf_or_nan", "break h", "delete 2", "break", "delete 1")
+
+    assert said["break"].splitlines()[-1].strip().startswith("1  -f has_inf_or_nan")
+    assert "h" not in said["break"].splitlines()[-1].replace("has_inf", "")
+    assert not stop.replies["delete 1"].failed
