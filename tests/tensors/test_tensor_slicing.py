@@ -214,6 +214,9 @@ def test_an_object_is_an_element_as_it_is():
 def test_indices_are_whole_numbers_in_brackets_or_none():
     assert parse_indices(" [1, -2] ") == (1, -2)
     assert parse_indices("3") == (3,)
-    for text in ("", "[]", " [ ] ", "[1", "1]", "1,,2", "x"):
-        with pytest.raises(UserError):
+    for text in ("", "[]", " [ ] "):
+        with pytest.raises(UserError, match="There are no indices"):
+            parse_indices(text)
+    for text in ("[12", "12]", "1,,2", "x"):
+        with pytest.raises(UserError, match="is no index"):
             parse_indices(text)
