@@ -178,3 +178,29 @@ def test_why_a_node_has_no_tensors(shell):
     said = shell.dump.why_absent("handle")
     assert said.startswith("It holds the handle of a resource")
     assert shell.dump.why_absent("nowhere") != said
+
+
+def test_the_dump_s_names_go_before_the_program_s_own():
+    nodes = [Node("loss", "Mean"), Node("nll", "NllLoss"), Node("unseen", "Mean")]
+    outputs = {"loss": "nll:0", "best": "nll:0", "unseen": "nll:0", "nll:0": "loss:0"}
+    info = RunInfo(1, outputs=outputs, unit="program")
+    dump = MemoryDump(Graph(nodes), run_info=info)
+    dump.add("loss", 0, np.float32(1.5), timestamp=START)
+    dump.add("nll", 0, np.float32(2.5), timestamp=START)
+    shell = Shell(dump)
+    assert shell.lines("pt loss")[0] == 'Tensor "loss:0:DebugIdentity":'
+    assert shell.lines("pt best")[0] == 'Tensor "nll:0:DebugIdentity":'
+    assert shell.lines("pt nll:0")[0] == 'Tensor "nll:0:DebugIdentity":'
+    # A node of the graph is meant by its name, though it has no tensor.
+    assert "unseen" in shell.error("pt unseen")
+    without = MemoryDump(run_info=info)
+    without.add("loss", 0, np.float32(1.5), timestamp=START)
+    assert Shell(without).lines("pt loss")[0] == 'Tensor "loss:0:DebugIdentity":'
+
+
+def test_a_note_stands_beside_the_value():
+    dump = MemoryDump(run_info=RunInfo(1))
+    dump.add("a", 0, np.float32(1.5), timestamp=START)
+    assert "quantized" not in Shell(dump).text("pt a:0")
+    dump.data()[0]._note = "It was quantized."
+    assert "It was quantized." in Shell(dump).text("pt a:0")

@@ -195,3 +195,12 @@ def test_whether_there_are_graphs_is_told(maker):
     assert maker.open().loaded_partition_graphs() is True
     dump = maker.open()
     assert dump.node_attributes("a") == {}
+
+
+def test_a_feed_that_was_dumped_several_times_is_numbered(maker):
+    maker.graph([NodeDef("_arg_x_0_0", "_Arg"), NodeDef("y", "Neg", ["_arg_x_0_0"])])
+    for at in range(3):
+        maker.tensor("_arg_x_0_0", float(at), time=START + at)
+    found = maker.open().by_tensor("x:0")
+    assert [datum.execution for datum in found] == [0, 1, 2]
+    assert [float(datum.get_tensor()) for datum in found] == [0.0, 1.0, 2.0]

@@ -406,3 +406,12 @@ def test_a_tensor_without_a_time_was_made_now():
     (datum,) = dump.data()
     assert before <= datum.timestamp <= time.time_ns() // 1000
     assert datum.extended_timestamp == str(datum.timestamp)
+
+
+def test_a_note_is_made_when_it_is_asked_for():
+    made = []
+    datum = Datum("a", 0, lambda: np.ones(1), note=lambda: made.append(1) or "quantized")
+    assert not made
+    assert (datum.note, datum.note) == ("quantized", "quantized")
+    assert made == [1]
+    assert Datum("a", 0, lambda: np.ones(1)).note == ""

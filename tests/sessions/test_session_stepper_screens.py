@@ -199,3 +199,20 @@ def test_a_filter_that_raises_is_told_of_with_how_often(step_through):
     assert said["break"].splitlines()[-1].strip().startswith("1  -f has_inf_or_nan")
     assert "h" not in said["break"].splitlines()[-1].replace("has_inf", "")
     assert not stop.replies["delete 1"].failed
+
+
+def test_what_a_filter_has_caught_is_forgotten_on_the_way_back(step_through):
+    _, said = step_through(
+        "break -f has_inf_or_nan", "cont logits", "step -b", "override h:0 1", "cont"
+    )
+
+    assert "passes has_inf_or_nan" not in said["cont"]
+    assert "The run is at its end." in said["cont"]
+
+
+def test_iterations_of_a_loop_are_counted(step_through):
+    _, said = step_through("override h:0 100", "cont loop/Enter", "step -i", "step -i ", "step")
+
+    assert " (iteration 1)" in said["step -i"]
+    assert " (iteration 2)" in said["step -i "]
+    assert "(iteration" not in said["step"]
