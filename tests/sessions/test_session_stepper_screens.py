@@ -216,3 +216,9 @@ def test_iterations_of_a_loop_are_counted(step_through):
     assert " (iteration 1)" in said["step -i"]
     assert " (iteration 2)" in said["step -i "]
     assert "(iteration" not in said["step"]
+
+
+def test_a_deleted_filter_stops_nothing_that_it_has_caught(step_through):
+    _, said = step_through("break -f has_inf_or_nan", "cont logits", "delete 1", "cont")
+
+    assert "passes has_inf_or_nan" not in said["cont"]
