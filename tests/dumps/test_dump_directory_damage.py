@@ -187,3 +187,17 @@ def test_links_inside_of_the_dump_are_followed_and_no_others(maker, tmp_path_fac
     warnings = "\n".join(dump.warnings)
     assert "d_0_DebugIdentity_7 leads out of the dump." in warnings
     assert "e_0_DebugIdentity_8 leads nowhere." in warnings
+
+
+def test_a_loop_is_none_where_only_its_way_back_was_watched(maker):
+    nodes = [
+        NodeDef("enter", "Enter"),
+        NodeDef("merge", "Merge", ["enter", "next"]),
+        NodeDef("next", "NextIteration", ["merge"]),
+    ]
+    maker.graph(nodes)
+    maker.tensor("merge", time=START)
+    maker.tensor("next", time=START + 1)
+    dump = maker.open()
+    dump.graph()
+    assert dump.warnings == []

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import math
 import os
@@ -415,3 +416,10 @@ def test_a_note_is_made_when_it_is_asked_for():
     assert (datum.note, datum.note) == ("quantized", "quantized")
     assert made == [1]
     assert Datum("a", 0, lambda: np.ones(1)).note == ""
+
+
+def test_details_of_the_run_are_kept(tmp_path):
+    details = [("Step", "3"), ("Rank", "0")]
+    dump = MemoryDump(run_info=dataclasses.replace(make_dump().run_info(), details=details))
+    write_run_folder(dump, tmp_path / "run")
+    assert [*RunFolderDump(tmp_path / "run").run_info().details] == details
