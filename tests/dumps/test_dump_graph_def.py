@@ -103,6 +103,9 @@ def test_typed_text_becomes_a_typed_attribute():
     assert encode_text("float32") == wire.put_varint(6, 1)
     assert encode_text("7") == wire.put_varint(3, 7)
     assert encode_text("True") == wire.put_varint(5, 1)
+    texts = wire.put_text(2, "a") + wire.put_text(2, "b, c")
+    assert encode_text('["a", "b, c"]') == wire.put_bytes(1, texts)
+    assert encode_text('"7"') == wire.put_text(2, "7")
 
 
 def make_graph():
