@@ -122,8 +122,13 @@ def _work(jobs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             time.sleep(0.1)
     finally:
         for worker, _ in workers:
-            os.killpg(worker.pid, signal.SIGKILL)
-            worker.wait()
+            worker.terminate()
+        for worker, _ in workers:
+            try:
+                worker.wait(10)
+            except subprocess.TimeoutExpired:
+                os.killpg(worker.pid, signal.SIGKILL)
+                worker.wait()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -131,6 +131,7 @@ def _in_child(work: Callable[[], str], seconds: float) -> str:
         said = "died"
         try:
             os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             _limit(seconds)
             said = work()
         except (KeyboardInterrupt, SystemExit, pytest.exit.Exception) as error:
@@ -141,13 +142,15 @@ def _in_child(work: Callable[[], str], seconds: float) -> str:
             os.write(writing, said.encode())
             os._exit(0)
     os.close(writing)
-    heard, _, _ = select.select([reading], [], [], 3 * seconds)
-    said = os.read(reading, 4096).decode() if heard else "timed out"
-    os.close(reading)
     try:
-        os.killpg(child, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+        heard, _, _ = select.select([reading], [], [], 3 * seconds)
+        said = os.read(reading, 4096).decode() if heard else "timed out"
+    finally:  # whoever ends this process ends its child
+        os.close(reading)
+        try:
+            os.killpg(child, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
     _, status = os.waitpid(child, 0)
     if said:
         return said
@@ -375,6 +378,7 @@ def main(path: str) -> None:
     )
     hypothesis.settings.load_profile("mutants")
     _guard(job.folder)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if job.part is not None:
 
         def work() -> str:
