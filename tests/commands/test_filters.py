@@ -82,3 +82,12 @@ def test_a_file_that_cannot_be_used(registry, tmp_path, text, message):
     assert "\n" not in str(caught.value)
     assert str(path) in str(caught.value)
     assert registry.names() == list(BUILTIN)
+
+
+def test_a_built_in_name_that_means_something_else_is_known(registry):
+    assert not registry.is_replaced("has_inf_or_nan")
+    registry.add("mine", lambda datum, value: True)
+    assert not registry.is_replaced("mine")
+    assert not registry.is_replaced("nowhere")
+    registry.add("has_inf_or_nan", lambda datum, value: True)
+    assert registry.is_replaced("has_inf_or_nan")

@@ -136,3 +136,68 @@ def test_a_damaged_record_of_the_run_is_a_warning(maker):
     dump = maker.open()
     assert dump.core_metadata == []
     assert any(str(path) in line for line in dump.warnings)
+
+
+def test_only_the_edge_that_goes_round_may_come_late(maker):
+    loop = [
+        NodeDef("start", "Const"),
+        NodeDef("next", "NextIteration", ["add"]),
+        NodeDef("merge", "Merge", ["start", "next"]),
+        NodeDef("add", "Add", ["merge", "start"]),
+    ]
+    maker.graph(watched(*loop))
+    maker.tensor("start", time=START)
+    maker.tensor("merge", time=START + 1)
+    maker.tensor("add", time=START + 2)
+    maker.tensor("next", time=START + 3)
+    dump = maker.open()
+    dump.graph()
+    assert dump.warnings == []
+    # Each contradiction is told of, and the first doesn't hide the others.
+    maker.tensor("stranger", time=START + 1)
+    maker.tensor("late", time=START + 9)
+    maker.graph(watched(*loop, NodeDef("late", "Exp"), NodeDef("early", "Neg", ["late"])))
+    maker.tensor("early", time=START + 4)
+    maker.tensor("early", time=START + 5)
+    dump = maker.open()
+    dump.graph()
+    warnings = "\n".join(dump.warnings)
+    assert warnings.count("early was dumped before its input late") == 1
+    assert warnings.count('Node "stranger" was dumped but is not in the graph') == 1
+
+
+def test_equal_times_are_in_the_order_of_their_numbers(maker):
+    maker.tensor("b", 1.0)
+    maker.tensor("a", 2.0, suffix="-1")
+    maker.tensor("c", 3.0, suffix="-2")
+    found = maker.open(validate=False).dumped_tensor_data
+    assert [datum.node_name for datum in found] == ["b", "a", "c"]
+    assert [float(datum.get_tensor()) for datum in found] == [1.0, 2.0, 3.0]
+
+
+def test_links_inside_of_the_dump_are_followed_and_no_others(maker, tmp_path_factory):
+    inside = maker.tensor("a", 1.0)
+    outside = tmp_path_factory.mktemp("elsewhere") / "b_0_DebugIdentity_5"
+    outside.write_bytes(inside.read_bytes())
+    inside.with_name(inside.name.replace("a_0", "c_0")).symlink_to(inside)
+    (maker.root / "d_0_DebugIdentity_7").symlink_to(outside)
+    (maker.root / "e_0_DebugIdentity_8").symlink_to(maker.root / "nothing")
+    dump = maker.open(validate=False)
+    assert [datum.node_name for datum in dump.dumped_tensor_data] == ["a", "c"]
+    warnings = "\n".join(dump.warnings)
+    assert "d_0_DebugIdentity_7 leads out of the dump." in warnings
+    assert "e_0_DebugIdentity_8 leads nowhere." in warnings
+
+
+def test_a_loop_is_none_where_only_its_way_back_was_watched(maker):
+    nodes = [
+        NodeDef("enter", "Enter"),
+        NodeDef("merge", "Merge", ["enter", "next"]),
+        NodeDef("next", "NextIteration", ["merge"]),
+    ]
+    maker.graph(nodes)
+    maker.tensor("merge", time=START)
+    maker.tensor("next", time=START + 1)
+    dump = maker.open()
+    dump.graph()
+    assert dump.warnings == []

@@ -173,3 +173,34 @@ def test_control_edges_are_optional(maker):
     assert dump.transitive_inputs("b") == ["a"]
     assert dump.transitive_inputs("b", include_control=False) == []
     assert dump.find_some_path("a", "b", include_control=False) is None
+
+
+def test_several_edges_between_two_devices_are_told_apart(maker):
+    first, to_first = send_and_receive("edge_1_a", "a")
+    second, to_second = send_and_receive("edge_2_c", "c")
+    maker.graph([*watched(NodeDef("a", "Const"), NodeDef("c", "Const")), first, second])
+    maker.graph([to_first, to_second, NodeDef("b", "Sub", ["c/_1", "a/_1"], CPU1)], CPU1)
+    for at, name in enumerate("ac"):
+        maker.tensor(name, 1.0, time=START + at)
+    maker.tensor("b", 0.0, device=CPU1, time=START + 2)
+    graph = maker.open().graph()
+    assert graph.node("b").inputs == ("c:0", "a:0")
+    assert [edge.node for edge in graph.recipients("a", control=False)] == ["b"]
+
+
+def test_whether_there_are_graphs_is_told(maker):
+    maker.tensor("a", 1.0)
+    assert maker.open(validate=False).loaded_partition_graphs() is False
+    maker.graph(watched(NodeDef("a", "Const")))
+    assert maker.open().loaded_partition_graphs() is True
+    dump = maker.open()
+    assert dump.node_attributes("a") == {}
+
+
+def test_a_feed_that_was_dumped_several_times_is_numbered(maker):
+    maker.graph([NodeDef("_arg_x_0_0", "_Arg"), NodeDef("y", "Neg", ["_arg_x_0_0"])])
+    for at in range(3):
+        maker.tensor("_arg_x_0_0", float(at), time=START + at)
+    found = maker.open().by_tensor("x:0")
+    assert [datum.execution for datum in found] == [0, 1, 2]
+    assert [float(datum.get_tensor()) for datum in found] == [0.0, 1.0, 2.0]

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.proto import wire
-from tfdbg_cli.dumps.proto.attr_values import encode_text, render
+from tfdbg_cli.dumps.proto.attr_values import AttrValue, encode_text, render
 from tfdbg_cli.dumps.proto.graph_def import graph_chunks, graph_of, node_def_of, parse_graph_def
-from tfdbg_cli.dumps.proto.tensor_proto import tensor_chunks
+from tfdbg_cli.dumps.proto.tensor_proto import put_shape, tensor_chunks
 
 
 def to_bytes(graph):
@@ -103,6 +103,9 @@ def test_typed_text_becomes_a_typed_attribute():
     assert encode_text("float32") == wire.put_varint(6, 1)
     assert encode_text("7") == wire.put_varint(3, 7)
     assert encode_text("True") == wire.put_varint(5, 1)
+    texts = wire.put_text(2, "a") + wire.put_text(2, "b, c")
+    assert encode_text('["a", "b, c"]') == wire.put_bytes(1, texts)
+    assert encode_text('"7"') == wire.put_text(2, "7")
 
 
 def make_graph():
@@ -180,3 +183,20 @@ def test_reference_ops_are_those_of_tensorflow():
         if op.output_arg and op.output_arg[0].is_ref and not op.name.startswith(tests_own)
     }
     assert {op.name for op in ops if has_ref_output(op.name)} == expected
+
+
+def test_an_attribute_tells_its_kind_and_no_other():
+    text, number = AttrValue(wire.put_text(2, "SAME")), AttrValue(wire.put_varint(3, 7))
+    flag, kind = AttrValue(wire.put_varint(5, 1)), AttrValue(wire.put_varint(6, 3))
+    assert [each.s for each in (text, number, flag)] == [b"SAME", b"", b""]
+    assert [each.i for each in (text, number, flag)] == [0, 7, 0]
+    assert [each.b for each in (text, number, flag)] == [False, False, True]
+    assert (kind.type, number.type) == (3, 0)
+    assert text == AttrValue(wire.put_text(2, "SAME")) != number
+    assert len({text, AttrValue(text.SerializeToString()), number}) == 2
+    assert str(text) and "SAME" in repr(text)
+
+
+def test_an_empty_small_tensor_is_shown_with_its_zeros():
+    tensor = wire.put_varint(1, 3) + put_shape(2, [2])
+    assert render(wire.put_bytes(8, tensor)) == "int32 (2,): [0, 0]"

@@ -12,6 +12,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump
 from tfdbg_cli.dumps.run_folder.writer import write_run_folder
+from tfdbg_cli.dumps.sources import Sources
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 
 DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -185,3 +186,63 @@ def test_a_view_outside_of_its_tensor_is_damage(tmp_path):
     found = RunFolderDump(tmp_path / "run")
     with pytest.raises(Exception, match="outside of its tensor"):
         found.by_tensor("part:0")[0].get_tensor()
+
+
+def test_what_a_kind_of_dump_knows_besides_is_known_of_each_rank(tmp_path):
+    parts = {}
+    for rank in (0, 1):
+        dump = rank_dump(1_000 + rank, bad=rank == 1)
+        dump.add("text", 0, np.array([b"a"], object), timestamp=2_000)
+        write_run_folder(dump, tmp_path / f"rank_{rank}")
+        parts[rank] = RunFolderDump(tmp_path / f"rank_{rank}")
+    joined = JoinedDump(parts)
+    (found,) = joined.by_tensor("rank_1/log:0")
+    (own,) = parts[1].by_tensor("log:0")
+    assert found.file_path == own.file_path
+    assert found.file_path.startswith(f"{tmp_path}/rank_1/")
+    assert found.health == own.health
+    assert found.dump_size_bytes == own.dump_size_bytes
+    assert (found.dtype, found.shape, found.nbytes) == ("float32", (2,), 8)
+    # Without a look at the value.
+    for file in tmp_path.glob("rank_1/tensors-*"):
+        file.unlink()
+    again = JoinedDump({1: RunFolderDump(tmp_path / "rank_1")}).by_tensor("rank_1/step:0")[0]
+    assert (again.dtype, again.shape, again.nbytes) == ("float32", (2,), 8)
+
+
+def test_sources_are_those_of_whichever_rank_has_them(tmp_path):
+    dumps = {}
+    for rank in (0, 1):
+        dumps[rank] = MemoryDump(
+            Graph([]), Sources({f"/job/{rank}.py": f"rank = {rank}\n"}, live=False), RunInfo(1)
+        )
+    sources = JoinedDump(dumps).sources()
+    assert sources.lines("/job/1.py") == ["rank = 1"]
+    assert sources.lines("/job/2.py") is None
+    assert sources.note("/job/2.py") == ""
+    assert list(sources.paths()) == ["/job/0.py", "/job/1.py"]
+
+
+def test_why_a_tensor_is_absent_is_asked_of_its_rank(tmp_path):
+    write_run_folder(rank_dump(1_000), tmp_path / "rank_0", limit=1)
+    part = RunFolderDump(tmp_path / "rank_0")
+    part.absence = lambda name: f"{name} was too large" if name == "log" else ""
+    joined = JoinedDump({0: part, 2: rank_dump(1_000)})
+    assert joined.why_absent("rank_0/log") == "log was too large"
+    for name in ("x", "log", "nowhere"):
+        assert joined.why_absent(f"rank_0/{name}") == part.why_absent(name)
+    assert joined.why_absent("rank_7/x")
+
+
+def test_of_errors_that_say_as_much_the_own_rank_s_comes_first():
+    def failing(rank):
+        return rank_dump(1_000, error=RunError("ValueError", f"rank {rank}", "log"))
+
+    parts = {rank: failing(rank) for rank in range(3)}
+    assert (
+        JoinedDump(parts, 2).run_info().error.message.startswith("On rank 2: rank 2\nOn rank 0: ")
+    )
+    joined = JoinedDump(parts)
+    first, second, third = joined.run_info().error.message.splitlines()
+    assert (first, second) == ("On rank 0: rank 0", "On rank 1: ValueError: rank 1")
+    assert third == "On rank 2: ValueError: rank 2"

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import math
 import os
@@ -5,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import ml_dtypes
@@ -379,3 +381,45 @@ def test_listing_reads_no_values(folder):
     assert [d.dtype for d in found.data()][:3] == ["float32", "float32", "float64"]
     assert found.data()[0].timestamp == START
     assert found.warnings == []
+
+
+def test_a_feed_whose_line_is_gone_is_missed(folder):
+    path = folder / "tensors.jsonl"
+    kept = [line for line in path.read_text().splitlines(True) if '"feed":"x:0"' not in line]
+    path.write_text("".join(kept))
+    found = RunFolderDump(folder)
+    assert any("1 feeds are missing" in line for line in found.warnings), found.warnings
+    assert found.by_tensor("w:0")
+
+
+def test_a_tensor_says_in_which_file_it_is(folder):
+    found = RunFolderDump(folder)
+    paths = {datum.file_path for datum in found.data() if datum.file_path}
+    assert paths
+    assert paths <= {str(path) for path in folder.iterdir()}
+    assert found.by_tensor("w:0")[0].file_path.endswith(".safetensors")
+
+
+def test_a_tensor_without_a_time_was_made_now():
+    dump = MemoryDump()
+    before = time.time_ns() // 1000
+    dump.add("a", 0, np.ones(1))
+    (datum,) = dump.data()
+    assert before <= datum.timestamp <= time.time_ns() // 1000
+    assert datum.extended_timestamp == str(datum.timestamp)
+
+
+def test_a_note_is_made_when_it_is_asked_for():
+    made = []
+    datum = Datum("a", 0, lambda: np.ones(1), note=lambda: made.append(1) or "quantized")
+    assert not made
+    assert (datum.note, datum.note) == ("quantized", "quantized")
+    assert made == [1]
+    assert Datum("a", 0, lambda: np.ones(1)).note == ""
+
+
+def test_details_of_the_run_are_kept(tmp_path):
+    details = [("Step", "3"), ("Rank", "0")]
+    dump = MemoryDump(run_info=dataclasses.replace(make_dump().run_info(), details=details))
+    write_run_folder(dump, tmp_path / "run")
+    assert [*RunFolderDump(tmp_path / "run").run_info().details] == details

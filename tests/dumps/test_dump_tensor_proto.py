@@ -1,4 +1,7 @@
 import math
+import pickle
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -188,3 +191,41 @@ def test_halves_of_characters_are_written_out():
     texts = np.array(["a\ud800", "b\udcff", "c"], object)
     data = memoryview(bytearray(b"".join(tensor_chunks(texts))))
     assert TensorProto(data).value().tolist() == [b"a\\ud800", b"b\xff", b"c"]
+
+
+def test_texts_that_are_not_written_are_the_last_one_or_empty():
+    assert proto(7, [3], wire.put_bytes(8, b"a")).value().tolist() == [b"a"] * 3
+    assert proto(7, [2]).value(zero_default=True).tolist() == [b"", b""]
+
+
+def test_a_damaged_shape_eats_no_memory():
+    few = proto(1, [1 << 13, 1 << 13], wire.put_float(5, 1.5))
+    with pytest.raises(DumpError, match=r"shape \(8192, 8192\) has almost no values"):
+        few.value()
+    # As large as TensorFlow itself may write it.
+    most = proto(1, [1 << 11, 1 << 11], wire.put_float(5, 1.5)).value()
+    assert most.shape == (2048, 2048) and (most == 1.5).all()
+
+
+def test_the_class_of_tensorflow_counts_as_ours_both_ways(monkeypatch):
+    theirs = types.ModuleType("tensorflow.python.debug.lib.debug_data")
+
+    class Theirs:
+        pass
+
+    Theirs.__name__, Theirs.__module__ = "InconvertibleTensorProto", theirs.__name__
+    theirs.InconvertibleTensorProto = Theirs
+    ours = InconvertibleTensorProto("a queue")
+    assert not isinstance(ours, Theirs)
+    assert ours.__class__ is InconvertibleTensorProto
+    monkeypatch.setitem(sys.modules, theirs.__name__, theirs)
+    assert isinstance(ours, Theirs)
+    assert isinstance(ours, InconvertibleTensorProto)
+    assert isinstance(Theirs(), InconvertibleTensorProto)
+    assert not isinstance("a queue", InconvertibleTensorProto)
+    other = type("InconvertibleTensorProto", (), {})
+    assert not isinstance(other(), InconvertibleTensorProto)
+    monkeypatch.undo()
+    again = pickle.loads(pickle.dumps(ours))
+    assert (str(again), again.initialized) == ("a queue", True)
+    assert repr(InconvertibleTensorProto(initialized=False)) == "Uninitialized tensor"

@@ -53,3 +53,11 @@ def test_any_bytes_are_a_message_or_a_dump_error(data):
 def test_damaged_bytes_say_so(data):
     with pytest.raises(DumpError):
         list(wire.fields(data))
+
+
+def test_a_number_has_ten_bytes_at_most():
+    longest = b"\x08" + b"\xff" * 9 + b"\x01"
+    assert [value for _, _, value, _ in wire.fields(memoryview(longest))] == [2**64 - 1]
+    for count in (10, 11, 40):
+        with pytest.raises(DumpError, match="longer than 10 bytes"):
+            list(wire.fields(memoryview(b"\x08" + b"\xff" * count + b"\x01")))

@@ -201,3 +201,23 @@ def test_tensorflow_opens_what_is_written(tmp_path):
     assert theirs.core_metadata.session_run_index == 3
     assert theirs.run_fetches_info == "['h/Relu:0', 'train']"
     assert theirs.find(debug_data.has_inf_or_nan)[0].node_name == "h/MatMul"
+
+
+def test_a_merge_follows_the_first_of_its_inputs_and_others_the_last(tmp_path):
+    nodes = [
+        Node("first", "Const"),
+        Node("merge", "Merge", ["first:0", "second:0"]),
+        Node("second", "Neg"),
+        Node("sum", "Add", ["first:0", "second:0"]),
+    ]
+    dump = MemoryDump(Graph(nodes), run_info=RunInfo(1))
+    for at, name in enumerate(["first", "merge", "sum", "second"]):
+        dump.add(name, 0, np.array(at), timestamp=START + 10 * at)
+    write_dump_directory(dump, tmp_path / "d")
+    found = DebugDumpDir(tmp_path / "d", validate=True)
+    found.graph()
+    assert [datum.node_name for datum in found.data()] == ["first", "merge", "second", "sum"]
+    times = {datum.node_name: datum.timestamp for datum in found.data()}
+    assert times["merge"] == START + 10
+    assert times["sum"] == times["second"] + 1
+    assert found.warnings == []

@@ -146,3 +146,77 @@ def test_parse_indices():
     for text in ("", "[]", "[a]", "[1:2]"):
         with pytest.raises(UserError):
             parse_indices(text)
+
+
+def test_an_expression_is_one_pair_of_brackets_too():
+    def select(value, text):
+        return value
+
+    for text in ("[_ > 1][0]", "[_ > 1]]"):
+        with pytest.raises(UserError):
+            apply_slice(np.arange(4), text, select=select)
+
+
+def test_a_name_is_told_from_its_slice_at_the_borders():
+    assert split_slice("a[0]", lambda text: text == "a") == ("a", "[0]")
+    # A quote that isn't closed belongs to the name, and so does what stands behind a closed one.
+    assert split_slice("'a") == ("'a", "")
+    assert split_slice("'a'b[0]") == ("'a'b", "[0]")
+    assert split_slice("a[`b]`]", {"a"}.__contains__) == ("a", "[`b]`]")
+    assert split_slice("a[']']", {"a"}.__contains__) == ("a", "[']']")
+    # An open quote hides nothing.
+    assert split_slice("a[']", {"a"}.__contains__) == ("a", "[']")
+    assert split_slice("x[1][[2]]", {"x[1]"}.__contains__) == ("x[1]", "[[2]]")
+    assert split_slice("x[1][[2], [3]]", {"x[1]"}.__contains__) == ("x[1]", "[[2], [3]]")
+    assert split_slice("[0]") == split_slice("[0]", {"a"}.__contains__) == ("", "[0]")
+    assert split_slice(" a [0]", {"a"}.__contains__) == ("a", "[0]")
+
+
+def test_what_is_refused_is_said_in_numbers():
+    value = np.zeros((2, 3))
+    for text, message in {
+        "[0, 0, 0]": r"\[0, 0, 0\] has 3 indices, but w has 2 dimension\(s\), shape \(2, 3\)",
+        "[5]": "does not fit: index 5 is out of bounds",
+        "[]": "The slice is empty",
+        "[..., ...]": 'more than one "..."',
+        "[0:1:0]": 'The step of "0:1:0" is 0',
+        "[0:1:2:3]": "too many colons",
+        "[x:]": '"x" is no index',
+        "[[0][1]]": '"\\[0\\]\\[1\\]" is no index',
+        "[[0], [[1], [2, 3]]]": "is no list of indices",
+    }.items():
+        with pytest.raises(UserError, match=message):
+            apply_slice(value, text, "w")
+    with pytest.raises(UserError, match=r"has 1 index, but"):
+        apply_slice(np.float32(1).reshape(()), "[0]")
+    with pytest.raises(UserError, match="nest deeper than 64"):
+        apply_slice(value, "[" + "[" * 65 + "0" + "]" * 65 + "]")
+    assert apply_slice(value, "[" + "[" * 60 + "0" + "]" * 60 + "]").ndim == 61
+
+
+def test_a_list_of_nothing_selects_nothing():
+    assert apply_slice(np.arange(4), "[[]]").shape == (0,)
+    assert apply_slice(np.arange(4), "[[ ]]").shape == (0,)
+    nested = apply_slice(np.arange(4) * 10, "[[[0, 1], [3, 2]]]")
+    assert nested.tolist() == [[0, 10], [30, 20]]
+    assert apply_slice(np.arange(4), "[[1, 2,]]").tolist() == [1, 2]
+
+
+def test_an_object_is_an_element_as_it_is():
+    value = np.empty(2, object)
+    value[0], value[1] = b"ab\0", [1, 2]
+    assert apply_slice(value, "[0]")[()] == b"ab\0"
+    assert apply_slice(value, "[1]")[()] == [1, 2]
+    assert apply_slice(value, "[1]").shape == ()
+    assert apply_slice(np.float32([1.5]), "[0]").dtype == np.float32
+
+
+def test_indices_are_whole_numbers_in_brackets_or_none():
+    assert parse_indices(" [1, -2] ") == (1, -2)
+    assert parse_indices("3") == (3,)
+    for text in ("", "[]", " [ ] "):
+        with pytest.raises(UserError, match="There are no indices"):
+            parse_indices(text)
+    for text in ("[12", "12]", "1,,2", "x"):
+        with pytest.raises(UserError, match="is no index"):
+            parse_indices(text)

@@ -1,0 +1,325 @@
+"""``scripts/mutate``: makes mutants, lets the tests look for them, and says which are left."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(HERE), str(ROOT)]
+
+from mutants_kit import Mutant, diff_of, mutants_of  # noqa: E402
+
+#: What is mutated unless modules are named: dumps, values, filters, stepping, and their commands.
+ROOMS = (
+    "dumps",
+    "tensors",
+    "filters",
+    "stepping",
+    "commands/tensors",
+    "commands/stepper",
+    "engines/numpy/stepping",
+    "sessions/wrappers/stepping.py",
+    "sessions/compat/node_stepper.py",
+)
+#: The tests that may tell: those that need no framework and no terminal, and start no programs.
+SELECT = "not tensorflow and not torch and not tty and not slow"
+TESTS = (
+    "dumps",
+    "tensors",
+    "filters",
+    "stepping",
+    "commands",
+    "engines/kit",
+    "engines/numpy",
+    "sessions",
+    "tracing",
+    "ui",
+)
+#: Of a module's own lines (constants, defaults, decorators): tests of so many files, as each
+#: mutant is imported anew.
+_COLD_FILES = 3
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scripts/mutate", description=__doc__)
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help="files or folders")
+    parser.add_argument("--gut", action="store_true", help="functions that do nothing, instead")
+    parser.add_argument("--sample", type=int, metavar="N", help="at most N mutants of each module")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of tests for each mutant")
+    parser.add_argument("-j", "--jobs", type=int, default=2)
+    parser.add_argument("--map", type=Path, help="a file to keep in which test runs which lines")
+    parser.add_argument("--out", type=Path, help="a file for all results, as lines of JSON")
+    parser.add_argument("--again", type=Path, help="an --out of before: only its survivors")
+    parser.add_argument("-v", "--verbose", action="store_true", help="say what killed each one")
+    return parser.parse_args()
+
+
+def _files(modules: Sequence[str]) -> list[Path]:
+    chosen = [Path(name).resolve() for name in modules] or [
+        ROOT / "tfdbg_cli" / name for name in ROOMS
+    ]
+    found: list[Path] = []
+    for path in chosen:
+        found += sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return [path for path in dict.fromkeys(found) if path.name != "__init__.py"]
+
+
+# Workers.
+
+
+def _work(jobs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The answers of all workers, as they come."""
+    folder = Path(tempfile.mkdtemp(prefix="mutate-")).resolve()
+    workers: list[tuple[subprocess.Popen[bytes], Any]] = []
+    try:
+        for number, job in enumerate(jobs):
+            own = folder / str(number)
+            own.mkdir()
+            job |= {"folder": str(own), "out": str(own / "out")}
+            (own / "out").touch()
+            (own / "job").write_text(json.dumps(job))
+            environment = os.environ | {
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "PYTHONHASHSEED": "0",
+                "OPENBLAS_NUM_THREADS": "1",
+            }
+            with (own / "log").open("wb") as log:
+                worker = subprocess.Popen(
+                    [sys.executable, HERE / "mutate_server.py", own / "job"],
+                    cwd=ROOT,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            workers.append((worker, (own / "out").open(encoding="utf-8")))
+        while workers:
+            for worker, answers in list(workers):
+                ended = worker.poll() is not None
+                yield from _complete(answers)
+                if ended:
+                    answers.close()
+                    workers.remove((worker, answers))
+                    if worker.returncode:
+                        log = Path(answers.name).with_name("log").read_text(errors="replace")
+                        print(log[-3000:], file=sys.stderr)
+            time.sleep(0.1)
+    finally:
+        for worker, _ in workers:
+            worker.terminate()
+        for worker, _ in workers:
+            try:
+                worker.wait(10)
+            except subprocess.TimeoutExpired:
+                os.killpg(worker.pid, signal.SIGKILL)
+                worker.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _complete(answers: Any) -> Iterator[dict[str, Any]]:
+    while True:
+        place = answers.tell()
+        line = answers.readline()
+        if not line.endswith("\n"):
+            answers.seek(place)
+            return
+        yield json.loads(line)
+
+
+def _job(paths: Iterable[Path], **more: Any) -> dict[str, Any]:
+    tests = [str(ROOT / "tests" / name) for name in TESTS]
+    return {"tests": tests, "select": SELECT, "paths": [str(p) for p in paths], **more}
+
+
+# Who runs what.
+
+
+class _Lines:
+    """Which tests run which lines of which module."""
+
+    def __init__(self, answers: Iterable[dict[str, Any]]) -> None:
+        self.modules: set[str] = set()
+        self.seconds: dict[str, float] = {}
+        self.at_import: dict[str, set[int]] = {}
+        self._tests: dict[str, dict[int, set[str]]] = {}
+        for answer in answers:
+            self.modules |= set(answer.get("modules", ()))
+            test = answer.get("test")
+            if test is None:
+                continue
+            self.seconds[test] = answer["seconds"]
+            for path, lines in answer["hit"].items():
+                if not test:
+                    self.at_import.setdefault(path, set()).update(lines)
+                    continue
+                known = self._tests.setdefault(path, {})
+                for line in lines:
+                    known.setdefault(line, set()).add(test)
+
+    def tests(self, mutant: Mutant, most: float) -> tuple[list[str], bool]:
+        """The tests that can tell, quick ones first, ``most`` seconds of them.
+
+        And whether all is to be imported anew: what a module is made of is used at its import.
+        """
+        known = self._tests.get(mutant.path, {})
+        lines = range(mutant.lines[0], mutant.lines[1] + 1)
+        at_import = self.at_import.get(mutant.path, set())
+        found: set[str] = set()
+        for line in lines if mutant.function else ():
+            found |= known.get(line, set())
+        anew = not found and (not mutant.function or any(line in at_import for line in lines))
+        if anew:
+            found = set().union(*known.values())
+            files = collections.Counter(_file(test) for test in found)
+            most_of_it = {file for file, _ in files.most_common(_COLD_FILES)}
+            found = {test for test in found if _file(test) in most_of_it}
+        chosen: list[str] = []
+        left = most
+        for test in sorted(found, key=self._order):
+            if self.seconds[test] <= left:
+                chosen.append(test)
+                left -= self.seconds[test]
+        return chosen, anew
+
+    def _order(self, test: str) -> Any:
+        """Quick ones first, but of those that are about as quick the ones that share fixtures."""
+        seconds = self.seconds[test]
+        return (seconds > 0.02, seconds > 0.1, seconds > 0.5, _file(test), seconds, test)
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
+
+
+def _map(options: argparse.Namespace, paths: list[Path]) -> _Lines:
+    """What is in the file, and anew what has changed since."""
+    known: list[dict[str, Any]] = []
+    tests = [path for name in TESTS for path in (ROOT / "tests" / name).rglob("test_*.py")]
+    if options.map and options.map.exists():
+        made = options.map.stat().st_mtime
+        if all(path.stat().st_mtime < made for path in paths):
+            known = [json.loads(line) for line in options.map.read_text().splitlines()]
+            tests = [path for path in tests if path.stat().st_mtime >= made]
+    if tests:
+        print(f"Looking which lines {len(tests)} files of tests run …", file=sys.stderr)
+        changed = {str(path.relative_to(ROOT)) for path in tests}
+        known = [each for each in known if _file(each.get("test", "")) not in changed]
+        several = min(options.jobs, len(tests))
+        jobs = [_job(paths, part=[number, several]) for number in range(several)]
+        for job in jobs:
+            job["tests"] = [str(path) for path in tests]
+        for answer in _work(jobs):
+            known.append(answer)
+            if answer.get("said", "done") != "done":
+                print(f"The map is not whole: {answer['said']}", file=sys.stderr)
+        if options.map:
+            options.map.write_text("".join(json.dumps(answer) + "\n" for answer in known))
+    return _Lines(known)
+
+
+# What is said.
+
+_REASONS = ("killed", "timed out", "died", "survived", "not run", "broken")
+_TOLD = ("killed", "timed out", "died")
+
+
+def _reason(said: str) -> str:
+    return next(reason for reason in _REASONS if said.startswith(reason))
+
+
+def _report(results: Sequence[tuple[Mutant, str]], gut: bool) -> None:
+    by_module: dict[str, collections.Counter[str]] = {}
+    for mutant, said in results:
+        name = str(Path(mutant.path).relative_to(ROOT))
+        by_module.setdefault(name, collections.Counter())[_reason(said)] += 1
+    print(f"{'module':<48}{'made':>6}" + "".join(f"{reason:>10}" for reason in _REASONS))
+    whole = sum(by_module.values(), collections.Counter[str]())
+    for name, counts in [*sorted(by_module.items()), ("all", whole)]:
+        print(f"{name:<48}{counts.total():>6}" + "".join(f"{counts[r]:>10}" for r in _REASONS))
+    for mutant, said in results:
+        if _reason(said) in ("survived", "not run", "broken"):
+            path = Path(mutant.path).relative_to(ROOT)
+            print(f"\n{path}:{mutant.lines[0]} {mutant.kind}, in {mutant.function or '-'}: {said}")
+            if not gut:
+                print(diff_of(mutant))
+
+
+def main() -> None:
+    """Make mutants, run their tests, and report."""
+    options = _options()
+    # The workers are in sessions of their own: they end with this one.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    paths = _files(options.modules)
+    lines = _map(options, _files(()) if options.map else paths)
+    mutants: list[Mutant] = []
+    draw = random.Random(options.seed)
+    for path in paths:
+        made = mutants_of(path, options.gut)
+        if options.sample is not None and len(made) > options.sample:
+            made = sorted(draw.sample(made, options.sample), key=lambda mutant: mutant.number)
+        mutants += made
+    if options.again:
+        left = [json.loads(line) for line in options.again.read_text().splitlines()]
+        names = {tuple(one["mutant"][:3]) for one in left if _reason(one["said"]) not in _TOLD}
+        mutants = [mutant for mutant in mutants if _key(mutant) in names]
+    results: dict[tuple[Any, ...], str] = {}
+    work: dict[bool, list[Any]] = {False: [], True: []}
+    for mutant in mutants:
+        tests, anew = lines.tests(mutant, options.seconds)
+        if tests:
+            seconds = sum(lines.seconds[test] for test in tests)
+            fields = [mutant.path, mutant.number, mutant.kind, mutant.function, mutant.lines]
+            work[anew].append([fields, tests, seconds])
+        else:
+            results[_key(mutant)] = "not run by any test"
+    several = sum(map(len, work.values()))
+    print(f"{len(mutants)} mutants, {several} with tests", file=sys.stderr)
+    began = time.monotonic()
+    out = options.out.open("w") if options.out else None
+    try:
+        for count, answer in enumerate(_answers(options.jobs, lines, paths, work), 1):
+            results[tuple(answer["mutant"][:3])] = answer["said"]
+            if out:
+                print(json.dumps(answer), file=out, flush=True)
+            if options.verbose:
+                print(answer["mutant"], answer["said"], file=sys.stderr)
+            if count % 100 == 0:
+                print(f"{count} of {several}, {time.monotonic() - began:.0f} s", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("Ended early: what wasn't tried isn't counted.", file=sys.stderr)
+    done = [(mutant, results[_key(mutant)]) for mutant in mutants if _key(mutant) in results]
+    _report(done, options.gut)
+
+
+def _answers(
+    several: int, lines: _Lines, paths: list[Path], work: dict[bool, list[Any]]
+) -> Iterator[dict[str, Any]]:
+    for anew, mutants in work.items():
+        random.Random(0).shuffle(mutants)  # all workers have about the same to do
+        parts = [mutants[number::several] for number in range(several)]
+        more: dict[str, Any] = {"modules": sorted(lines.modules), "anew": anew}
+        yield from _work([_job(paths, mutants=part, **more) for part in parts if part])
+
+
+def _key(mutant: Mutant) -> tuple[Any, ...]:
+    return (mutant.path, mutant.number, mutant.kind)
+
+
+if __name__ == "__main__":
+    main()
