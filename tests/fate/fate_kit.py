@@ -24,8 +24,14 @@ APART = (
 )
 _MODULES = "torch", "tensorflow", "keras", "tf_keras", "jax", "onnxruntime", "onnx", "transformers"
 
-#: What processes of an engine's scripts may have imported before they begin.
-PRELOADED = {"torch": "torch", "tensorflow": "tensorflow", "numpy": "numpy", "plain": "numpy"}
+#: What processes of an engine's scripts may have imported before they begin. The first optimizer
+#: imports PyTorch's compiler, which takes longer than most of the scripts.
+PRELOADED = {
+    "torch": "torch._dynamo",
+    "tensorflow": "tensorflow",
+    "numpy": "numpy",
+    "plain": "numpy",
+}
 
 
 @dataclass(frozen=True)
