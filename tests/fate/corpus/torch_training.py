@@ -301,7 +301,7 @@ for _ in range(2):
     except Enough:
         print("enough", torch.rand(1).item())
 
-#%% keyboard_interrupt_in_training
+#%% keyboard_interrupt_in_training # differs in pty: the first SIGINT between two stops is taken for a Ctrl-C
 import os, signal
 model = Net()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

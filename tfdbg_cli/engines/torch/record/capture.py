@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
-from types import FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -118,8 +119,25 @@ def meant(func: Any, frame: FrameType | None) -> Any:
         return func
     name = code.co_name
     if origin.f_globals.get(name) is func or getattr(torch.Tensor, name, None) is func:
-        return FunctionType(code, origin.f_globals, name)
+        return _function_of(code, func) or func
     return func
+
+
+#: By the ids of their codes, which live as long as they.
+_functions: dict[int, FunctionType] = {}
+
+
+def _function_of(code: CodeType, replacement: Any) -> FunctionType | None:
+    """The function that a code is of, with its defaults; ``None``: nobody can tell."""
+    found: Any = _functions.get(id(code))
+    if found is None:
+        found = getattr(replacement, "__wrapped__", None)
+        if getattr(found, "__code__", None) is not code:
+            others = (each for each in gc.get_referrers(code) if type(each) is FunctionType)
+            found = next((each for each in others if each.__code__ is code), None)
+        if found is not None:
+            _functions[id(code)] = found
+    return found if found is not None and found.__code__ is code else None
 
 
 class ApiMode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is Any to mypy

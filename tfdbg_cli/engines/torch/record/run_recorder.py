@@ -387,8 +387,9 @@ class RunRecorder:
 
     def _hand_over(self, value: Any) -> None:
         """The tensors in a value are results of the run, whatever the program does with them."""
-        for _, tensor in named_tensors("", value):
-            self.ops.hand_over(tensor)
+        with quiet():
+            for _, tensor in named_tensors("", value):
+                self.ops.hand_over(tensor)
 
     def leave_phase(self) -> None:
         """It ends."""
