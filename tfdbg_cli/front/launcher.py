@@ -190,7 +190,8 @@ def _run(
     watch = EngineWatch(debugger, engines)
     _keep_out_of_threads()
     # Registered before the program can register anything, so it runs last.
-    atexit.register(watch.finish)
+    finish = _Finish(watch)
+    atexit.register(finish)
     watch.start()
     uncaught: BaseException | None = None
     status = 0
@@ -219,8 +220,31 @@ def _run(
         # Out here, what a hook of the program's raises doesn't get our context.
         status = _print_uncaught(uncaught)
         if isinstance(uncaught, KeyboardInterrupt) and status == 1:
+            finish.is_interrupted = True
             raise uncaught
     return status or _own_status(debugger)
+
+
+class _Finish:
+    """Takes the debugger off at the program's end.
+
+    Args:
+        watch: what has put it on.
+
+    Attributes:
+        is_interrupted: Python ends by a KeyboardInterrupt.
+    """
+
+    def __init__(self, watch: EngineWatch) -> None:
+        self._watch = watch
+        self.is_interrupted = False
+
+    def __call__(self) -> None:
+        self._watch.finish()
+        if self.is_interrupted:
+            # Python has forgotten that, if a text was run as code since then (for a named tuple).
+            with contextlib.suppress(KeyboardInterrupt):
+                exec("raise KeyboardInterrupt")
 
 
 def _own_status(debugger: Debugger) -> int:

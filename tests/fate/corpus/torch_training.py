@@ -301,6 +301,12 @@ for _ in range(2):
     except Enough:
         print("enough", torch.rand(1).item())
 
+#%% interrupted_in_the_middle_of_a_run
+model = Net()
+optimizer = torch.optim.Adam(model.parameters())
+loss = model(torch.ones(1, 3)).sum()
+raise KeyboardInterrupt
+
 #%% keyboard_interrupt_in_training # differs in pty: the first SIGINT between two stops is taken for a Ctrl-C
 import os, signal
 model = Net()
