@@ -25,6 +25,7 @@ BENCHMARKS = {
     "torch_runs": "Waiting: PyTorch",
     "torch_growth": "Growth: PyTorch",
     "tensorflow_runs": "Waiting: TensorFlow sessions",
+    "tensorflow2_runs": "Waiting: TensorFlow 2",
     "stepping": "Stepping and tracing",
     "tracing": "Tracing a language model",
     "reading": "Readers",

@@ -1,63 +1,90 @@
-"""A Keras model in a session: its loss takes the logarithm of what may be zero.
+"""A Keras model that learns to read digits with a bug: in some epoch its loss becomes NaN.
 
-    python examples/debug_keras.py                          # the loss is nan
-    python -m tfdbg_cli examples/debug_keras.py             # debug it as it is
-    python examples/debug_keras.py --debug                  # with set_session
+    python examples/debug_keras.py                          # see that something is wrong
+    python -m tfdbg_cli examples/debug_keras.py             # find out what
+    python examples/debug_keras.py --stable                 # the same model without the bug
 
-Needs tf_keras, the Keras that still runs in sessions. The steps of `fit` are callables of the
-session, and each of them is a run of the debugger's.
+Needs TensorFlow 2.16 or later: its Keras is Keras 3.
 """
 
 import argparse
 import os
-
-import numpy as np
+from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ["TF_USE_LEGACY_KERAS"] = "1"
+os.environ["KERAS_BACKEND"] = "tensorflow"
 
-import tensorflow.compat.v1 as tf
+import keras
+import numpy as np
+from keras import ops
 
-import tfdbg_cli as tf_debug
+DATA = Path(__file__).parent / "data" / "digits.npz"
+CLASSES = 10
 
 
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--epochs", type=int, default=2, metavar="N")
-    parser.add_argument("--debug", action="store_true", help="give Keras a wrapper session")
-    parser.add_argument("--ui_type", default="auto", help="of the debugger")
+    add = parser.add_argument
+    add("--stable", action="store_true", help="compute the loss from the logits: no bug")
+    add("--epochs", type=int, default=4, metavar="N")
+    add("--learning-rate", type=float, default=0.2, metavar="R")
+    add("--hidden-units", type=int, default=32, metavar="N")
+    add("--batch-size", type=int, default=32, metavar="N")
+    add("--jit-compile", action="store_true", help="let XLA compile the training step")
+    add("--run-eagerly", action="store_true", help="no tf.function around the training step")
+    add("--seed", type=int, default=2)
     return parser.parse_args()
 
 
+def load_digits():
+    """Images (count, 8, 8) between 0 and 1, and what is written on each, as (count, 10)."""
+    with np.load(DATA) as file:
+        images, labels = file["images"], file["labels"]
+    return images.astype(np.float32) / 16, np.eye(CLASSES, dtype=np.float32)[labels]
+
+
 def cross_entropy(wanted, given):
-    """The bug: relu gives zeros, and log(0) is -inf."""
-    return -tf.reduce_mean(wanted * tf.log(given, name="log_of_given"))
+    """The bug: a probability may be 0, and log(0) is -inf."""
+    return -ops.mean(ops.sum(wanted * ops.log(given), axis=-1))
+
+
+def build(options):
+    stable = keras.losses.CategoricalCrossentropy(from_logits=True)
+    model = keras.Sequential(
+        [
+            keras.Input((8, 8), name="image"),
+            keras.layers.Flatten(name="pixels"),
+            keras.layers.Dense(options.hidden_units, activation="relu", name="hidden"),
+            keras.layers.Dense(CLASSES, None if options.stable else "softmax", name="digit"),
+        ],
+        name="reader",
+    )
+    model.compile(
+        optimizer=keras.optimizers.Adam(options.learning_rate),
+        loss=stable if options.stable else cross_entropy,
+        metrics=["accuracy"],
+        jit_compile=options.jit_compile,
+        run_eagerly=options.run_eagerly,
+    )
+    return model
 
 
 def main():
     options = parse_options()
-    tf.logging.set_verbosity(tf.logging.ERROR)
-    tf.disable_v2_behavior()
-    tf.set_random_seed(1)
-
-    sess = tf.Session()
-    if options.debug:
-        sess = tf_debug.LocalCLIDebugWrapperSession(sess, ui_type=options.ui_type)
-    tf.keras.backend.set_session(sess)
-
-    random = np.random.RandomState(0)
-    inputs = random.normal(size=[24, 6]).astype(np.float32)
-    labels = np.eye(3, dtype=np.float32)[random.randint(3, size=24)]
-    model = tf.keras.models.Sequential(
-        [
-            tf.keras.layers.Dense(8, activation="relu", name="hidden", input_shape=(6,)),
-            tf.keras.layers.Dense(3, activation="relu", name="given"),
-        ]
+    keras.utils.set_random_seed(options.seed)
+    images, labels = load_digits()
+    told = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: print(
+            f"Epoch {epoch + 1}: loss {logs['loss']:.4f}, accuracy {logs['accuracy']:.3f}"
+        )
     )
-    model.compile(optimizer="sgd", loss=cross_entropy)
-    history = model.fit(inputs, labels, batch_size=8, epochs=options.epochs, verbose=0)
-    for epoch, loss in enumerate(history.history["loss"]):
-        print(f"Epoch {epoch}: loss {loss:.4f}")
+    build(options).fit(
+        *(images, labels),
+        batch_size=options.batch_size,
+        epochs=options.epochs,
+        callbacks=[told],
+        verbose=0,
+    )
 
 
 if __name__ == "__main__":

@@ -147,7 +147,7 @@ def test_the_dumping_hook(tmp_path):
 @only("tensorflow", "tf_keras")
 def test_keras_in_a_session(debug):
     commands = ["run -f has_inf_or_nan", "ni -t loss/given_loss/log_of_given"]
-    done = debug("debug_keras.py", commands=commands)
+    done = debug("debug_keras_session.py", commands=commands)
     assert done.status == 0
     assert done.out.endswith("Epoch 0: loss nan\nEpoch 1: loss nan\n")
     assert done.tensors[0] == "loss/given_loss/log_of_given:0"

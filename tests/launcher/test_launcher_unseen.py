@@ -45,7 +45,7 @@ def unseen(runner, text, name):
         assert len(told) == 1, done.stderr
         assert told[0].startswith(f"tfdbg: {name}")
         assert "s.py:" in told[0]
-        assert "Seen are PyTorch and TensorFlow's sessions" in told[0]
+        assert "Seen are PyTorch and TensorFlow" in told[0]
         assert len(done.notes) == (2 if options == BATCH else 1)
     assert "not debugged" not in runner.tfdbg("--engine", "numpy", script).stderr
 
@@ -53,8 +53,25 @@ def unseen(runner, text, name):
 @needs("tensorflow", "keras")
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", TENSORFLOW)
-def test_tensorflow_2(runner, kind):
-    unseen(runner, f"import tensorflow as tf\n{TENSORFLOW[kind]}", "TensorFlow 2 ")
+def test_tensorflow_2_is_seen(runner, kind):
+    """Its programs do the same; only what is computed in no run leaves commands undone."""
+    script = runner.write("s.py", f"import tensorflow as tf\n{TENSORFLOW[kind]}")
+    plain = runner.python(script)
+    assert plain.status == 0, plain.stderr
+    for options in (BATCH, ("--batch",), ()):
+        done = runner.tfdbg(*options, script)
+        shown = done.stdout.splitlines()
+        own = [line for line in shown if line in plain.stdout.splitlines()]
+        assert own == plain.stdout.splitlines()
+        assert "not debugged" not in done.stderr
+        assert done.status == (1 if options == BATCH and kind == "eager" else 0)
+        if options == BATCH:
+            is_found = any("dumped tensor(s) passing filter" in line for line in shown)
+            assert is_found == (kind == "function")
+        else:
+            assert done.stdout == plain.stdout
+            no_run = ["tfdbg: the program ended without a run to stop at."]
+            assert done.notes == (no_run if kind == "eager" else [])
 
 
 @needs("jax")

@@ -24,18 +24,19 @@ SEEN = (
     ("PyTorch", "training steps, model calls, blocks, and what is made of them: the Hugging"),
     ("", "Face Trainer, Accelerate, Lightning, Keras on the torch backend"),
     ("TensorFlow", "runs of sessions: tf.compat.v1.Session, MonitoredSession and what uses them"),
+    ("TensorFlow 2", "calls of tf.function, steps from a tape to the update, Keras 3, blocks"),
     ("NumPy engine", "runs of sessions of tfdbg_cli.engines.numpy"),
 )
 
-#: What isn't; it is said at the first call, as far as that can be noticed.
+#: What isn't; it is said at the first call, as far as that can be noticed (not of TensorFlow 2).
 UNSEEN = (
-    ("TensorFlow 2", "eager operations, tf.function, Keras on TensorFlow"),
+    ("TensorFlow 2", "eager operations outside of tapes and blocks, functions of tf.data"),
     ("JAX", "all of it, Keras on JAX included"),
     ("ONNX Runtime", "all of it"),
     ("NumPy", "the program's own computations; of these nothing can be noticed"),
 )
 
-_INSTEAD = "Seen are PyTorch and TensorFlow's sessions (tf.compat.v1.Session)."
+_INSTEAD = "Seen are PyTorch and TensorFlow."
 
 
 class _Door(NamedTuple):
@@ -54,30 +55,7 @@ class _Door(NamedTuple):
     counts: Callable[[], bool] = lambda: True
 
 
-def _is_eager() -> bool:
-    """In a graph, a function or a constant becomes part of what a session runs."""
-    return bool(sys.modules["tensorflow.python.eager.context"].executing_eagerly())
-
-
 _DOORS = (
-    _Door(
-        "tensorflow",
-        (
-            (
-                "tensorflow.python.eager.polymorphic_function.polymorphic_function",
-                "Function.__call__",
-            ),
-            (
-                "tensorflow.python.eager.polymorphic_function.concrete_function",
-                "ConcreteFunction.__call__",
-            ),
-            ("tensorflow.python.framework.constant_op", "convert_to_eager_tensor"),
-            ("tensorflow.python.eager.backprop", "GradientTape.gradient"),
-        ),
-        "TensorFlow 2 (eager operations, tf.function, Keras on TensorFlow) is not debugged: no "
-        "stop and no filter sees what is computed",
-        _is_eager,
-    ),
     _Door(
         "jax",
         (("jax._src.core", "Primitive.bind"),),

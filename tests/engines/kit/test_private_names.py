@@ -101,16 +101,16 @@ def name_of(path):
 def test_private_names_of_a_framework_stand_in_one_module(path):
     """A private name is Python's, of our own making, or begins with ``_tfdbg``.
 
-    What the engine's ``private`` uses is the framework's even where we have the same name, unless
-    it is asked of ``self``.
+    What the engine's ``private`` (or that of a room with an engine of its own) uses is the
+    framework's even where we have the same name, unless it is asked of ``self``.
     """
     engine = path.relative_to(ENGINES).parts[0]
-    home = ENGINES / engine / "private.py"
-    if path == home:
+    if path.name == "private.py":
         return
     tree = tree_of(path)
     ours = our_names()
-    theirs = set(uses(tree_of(home))) - PYTHON
+    homes = [ENGINES / engine / "private.py", path.parent / "private.py"]
+    theirs = {name for home in homes if home.exists() for name in uses(tree_of(home))} - PYTHON
     asked_of_us = {
         node.attr
         for node in ast.walk(tree)
@@ -124,12 +124,17 @@ def test_private_names_of_a_framework_stand_in_one_module(path):
         assert dotted.split(".")[0] not in FRAMEWORKS[engine] or not private_parts(dotted), dotted
 
 
+#: Engine -> where its private names stand. Programs of TensorFlow 2 have an engine of their own.
+HOMES = {"tensorflow": "tensorflow", "tensorflow2": "tensorflow/functions", "torch": "torch"}
+
+
 def required(engine):
     """The names that an engine can't do without, and some public ones that it patches."""
-    for node in ast.walk(tree_of(ENGINES / engine / "private.py")):
+    for node in ast.walk(tree_of(ENGINES / HOMES[engine] / "private.py")):
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "require":
             (path,) = node.args
-            yield ast.literal_eval(path)
+            if isinstance(path, ast.Constant):
+                yield path.value
 
 
 def for_steps():
@@ -141,14 +146,19 @@ def for_steps():
 
 STEPPED = list(for_steps())
 MONITORED = "tensorflow.python.training.monitored_session:_MonitoredSession.run_step_fn"
+FUNCTIONS = "tensorflow.python.eager.polymorphic_function"
 PATCHED = {
     "torch": [
         *("torch.autograd:backward", "torch.autograd:grad", "torch.amp:GradScaler.step"),
         "torch.optim:Optimizer.profile_hook_step",
     ],
     "tensorflow": ["tensorflow.python.client.session:BaseSession.make_callable"],
+    "tensorflow2": [
+        "tensorflow.python.eager.backprop:GradientTape.gradient",
+        f"{FUNCTIONS}.atomic_function:AtomicFunction.call_flat",
+    ],
 }
-NEEDED = [(engine, path) for engine in FRAMEWORKS for path in [*required(engine), *PATCHED[engine]]]
+NEEDED = [(engine, path) for engine in HOMES for path in [*required(engine), *PATCHED[engine]]]
 
 # Each case has a process of its own, forked when the framework has been imported.
 PROGRAM = """
@@ -183,11 +193,29 @@ else:
     from tensorflow.python.framework import versions
     from tensorflow.python.training import monitored_session
 
-    OWNERS = [session, session.BaseSession, monitored_session._MonitoredSession]
+    from tensorflow.python.eager import backprop
+    from tensorflow.python.eager.polymorphic_function import atomic_function
+
+    SESSIONS = [session, session.BaseSession, monitored_session._MonitoredSession]
+    FUNCTIONS = [backprop.GradientTape, atomic_function.AtomicFunction]
+    OWNERS = FUNCTIONS if engine == "tensorflow2" else SESSIONS
     VERSION = versions
     tf1 = tf.compat.v1
 
+    def functions():
+        v = tf.Variable([1.0, 2.0])
+
+        @tf.function
+        def loss_of(x):
+            return tf.reduce_sum(x * v)
+
+        with tf.GradientTape() as tape:
+            loss = loss_of(tf.constant([3.0, 4.0]))
+        return [tape.gradient(loss, v).numpy().tolist(), float(loss)]
+
     def program():
+        if engine == "tensorflow2":
+            return functions()
         with tf.Graph().as_default(), tf1.Session() as session:
             x = tf1.placeholder(tf.float32, [2], name="x")
             y = tf.square(x) + 1.0
@@ -314,7 +342,7 @@ def cases(tmp_path_factory):
     }
 
     def of(engine):
-        if importlib.util.find_spec(FRAMEWORKS[engine][0]) is None:
+        if importlib.util.find_spec(FRAMEWORKS[engine.rstrip("2")][0]) is None:
             pytest.skip(f"{engine} isn't installed")
         if engine not in done:
             names = [path for each, path in NEEDED if each == engine]
@@ -345,18 +373,23 @@ def test_without_a_name_nothing_is_patched_and_one_line_says_so(cases, engine, p
     case = cases(engine)[path]
     assert case.found["on"] == case.found["off"] == []
     assert case.found["fate"] == cases(engine)[f"plain {path}"].found["fate"]
-    (line,) = case.lines
-    assert f"the {engine} engine can't be used, its runs go undebugged: " in line
+    lines = {line.partition(" engine can't be used")[0]: line for line in case.lines}
+    line = lines.pop(f"tfdbg: the {engine}")
+    # The two engines of TensorFlow share names; each says so for itself.
+    assert lines.keys() <= {"tfdbg: the tensorflow", "tfdbg: the tensorflow2"}, case.lines
+    assert len(case.lines) == len(lines) + 1
     last = path.rpartition(":")[2].rpartition(".")[2]
-    assert " has no " in line
-    assert last in line
+    for each in (line, *lines.values()):
+        assert " engine can't be used, its runs go undebugged: " in each
+        assert " has no " in each
+        assert last in each
     assert case.stdout == ""
 
 
-@pytest.mark.parametrize("engine", FRAMEWORKS)
+@pytest.mark.parametrize("engine", HOMES)
 def test_disable_undoes_all_that_was_patched(cases, engine):
     case = cases(engine)[""]
-    assert len(case.found["on"]) >= 5
+    assert len(case.found["on"]) >= (4 if engine == "tensorflow2" else 5)
     assert case.found["off"] == []
     assert case.lines == []
 

@@ -9,6 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tf2_kit import both, server
+
+__all__ = ["both", "server"]
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 

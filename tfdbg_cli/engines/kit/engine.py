@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, TypeVar
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import HostOf, ProgramEngine
 from tfdbg_cli.engines.kit.program import Program, RunsAdapter
 
@@ -54,7 +55,10 @@ class OneProgramEngine(ProgramEngine, Generic[P]):
 
     def block(self, name: str = "") -> AbstractContextManager[None]:
         """A run that the user marks."""
-        return self.program().runs.block(name)
+        try:
+            return self.program().runs.block(name)
+        except UserError:  # said when it was to be installed
+            return nullcontext()
 
     def failed(self, error: BaseException) -> None:
         """The program ends with this error: a run that is open is shown."""

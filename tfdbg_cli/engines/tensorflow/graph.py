@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from tfdbg_cli.engines.tensorflow.bodies.functions import Functions, Inner
 from tfdbg_cli.engines.tensorflow.bodies.inlined import Bodies
 from tfdbg_cli.engines.tensorflow.stacks import frames_of
 
-__all__ = ["GraphView"]
+__all__ = ["GraphView", "attributes_of"]
 
 # Constants up to this many elements show their value as an attribute.
 _SMALL = 16
@@ -109,7 +110,18 @@ def _attributes(op: Any) -> Mapping[str, str]:
         if count is None or count > _SMALL:
             kind = tensor.dtype.name
             return {"dtype": kind, "value": f"{kind} {_shape(tensor.shape.as_list())}"}
-    return {name: _text(value) for name, value in sorted(op.node_def.attr.items())}
+    return attributes_of(op.node_def)
+
+
+def attributes_of(node: Any) -> Mapping[str, str]:
+    """The attributes of a ``NodeDef`` in a person's words."""
+    if node.op == "Const":
+        held = node.attr["value"].tensor
+        sizes = [dim.size for dim in held.tensor_shape.dim]
+        if math.prod(sizes) > _SMALL:
+            kind = dtypes.as_dtype(held.dtype).name
+            return {"dtype": kind, "value": f"{kind} {_shape(sizes)}"}
+    return {name: _text(value) for name, value in sorted(node.attr.items())}
 
 
 def _text(value: Any) -> str:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import SteppedRun, StepsCalls
 from tfdbg_cli.engines.kit.engine import OneProgramEngine
 from tfdbg_cli.engines.kit.program import Program, RunsAdapter
@@ -40,12 +38,6 @@ class TorchEngine(OneProgramEngine["TorchProgram"], StepsCalls):
         from tfdbg_cli.engines.torch.program import TorchAdapter
 
         return TorchAdapter(session)
-
-    def block(self, name: str = "") -> AbstractContextManager[None]:
-        try:
-            return self.program().runs.block(name)
-        except UserError:  # said when it was to be installed
-            return nullcontext()
 
     def call_stepper(
         self,

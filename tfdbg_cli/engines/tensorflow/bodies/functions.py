@@ -11,7 +11,7 @@ from tensorflow.python.framework import function_def_to_graph
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 from tfdbg_cli.engines.tensorflow.private import function_of, functions_of
 
-__all__ = ["Functions", "Inner", "argument_index", "kind_of"]
+__all__ = ["Functions", "Inner", "argument_index", "kind_of", "operations_of"]
 
 # Inlined bodies: "loop/body/_3/add", "if/then/_0/mul", "case/branches/1/_4/neg"; a call's body
 # comes right below its own name.
@@ -218,27 +218,35 @@ def kind_of(call: Any) -> str:
 
 def _make_body(graph: Any, name: str) -> _FunctionBody:
     function = function_of(graph, name)
-    definition = function.definition
     body = getattr(function, "graph", None)
     traced = body is not None
     if body is None:  # imported with a GraphDef
         with graph.as_default():
-            body = function_def_to_graph.function_def_to_graph(definition)
+            body = function_def_to_graph.function_def_to_graph(function.definition)
+    return _FunctionBody(operations_of(function.definition, body), traced, tuple(body.outputs))
+
+
+def operations_of(definition: Any, graph: Any) -> dict[str, Any]:
+    """The operations of a function by the names of the nodes in its definition.
+
+    Args:
+        definition: its ``FunctionDef``.
+        graph: its ``FuncGraph``.
+    """
     # The definition renames nodes that would clash with its arguments and results ("add" may
     # become "add_0"), but keeps their order.
     nodes = [(node.name, node.op) for node in definition.node_def]
-    inputs = {tensor.op for tensor in body.inputs}
-    ops = [op for op in body.get_operations() if op not in inputs]
+    inputs = {tensor.op for tensor in graph.inputs}
+    ops = [op for op in graph.get_operations() if op not in inputs]
     if [op.type for op in ops] == [kind for _, kind in nodes]:
-        table = {name: op for (name, _), op in zip(nodes, ops, strict=True)}
-        return _FunctionBody(table, traced, tuple(body.outputs))
+        return {name: op for (name, _), op in zip(nodes, ops, strict=True)}
     own = {op.name: op for op in ops}
     table = {}
     for node, kind in nodes:
         op = own.get(node) or own.get(re.sub(r"_\d+$", "", node))
         if op is not None and op.type == kind:
             table[node] = op
-    return _FunctionBody(table, traced, tuple(body.outputs))
+    return table
 
 
 def argument_index(op: Any) -> int | None:

@@ -1,13 +1,14 @@
-"""Runs many programs that import PyTorch, which is imported once: each runs in a forked child.
+"""Runs many programs of one framework, which is imported once: each runs in a forked child.
 
-Started by `Programs` as a process of its own. A request is a line of JSON: ``[is_debugged,
-[argument, ...]]``, the arguments being those of ``python`` or of ``python -m tfdbg_cli``; the
-answer is ``[status, standard output, standard error]``.
+Started by `Programs` as a process of its own, with the names of modules to import. A request
+is a line of JSON: ``[is_debugged, [argument, ...]]``, the arguments being those of ``python`` or of
+``python -m tfdbg_cli``; the answer is ``[status, standard output, standard error]``.
 """
 
 from __future__ import annotations
 
 import atexit
+import importlib
 import json
 import os
 import runpy
@@ -23,7 +24,7 @@ from typing import IO, Any
 
 __all__ = ["Done", "Programs", "environment"]
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -54,11 +55,14 @@ class Programs:
 
     Args:
         environment: of the programs.
+        modules: what is imported once.
     """
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], modules: Sequence[str] = ("torch._dynamo",)
+    ) -> None:
         self._server = subprocess.Popen(
-            [sys.executable, __file__],
+            [sys.executable, __file__, *modules],
             env=dict(environment),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -119,9 +123,10 @@ def _child(is_debugged: bool, arguments: list[str], out: IO[bytes], err: IO[byte
 
 
 def _serve() -> None:
-    import torch._dynamo
-
-    torch.set_num_threads(1)
+    for name in sys.argv[1:]:
+        importlib.import_module(name)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
     for request in sys.stdin:
         is_debugged, arguments = json.loads(request)
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:

@@ -1,0 +1,350 @@
+"""The first bad tensor of programs of TensorFlow 2: its node, and the line that made it.
+
+Each program is planted with a mistake in the line that ends with ``# BAD``.
+"""
+
+import importlib.util
+
+import pytest
+
+PROGRAMS = {
+    "a step with its tape in a function": (
+        "Exp",
+        """
+        w = tf.Variable(tf.ones([3, 2]), name="w")
+
+        @tf.function
+        def step(x, k):
+            with tf.GradientTape() as tape:
+                p = tf.exp(tf.matmul(x, w) * k)  # BAD
+                loss = tf.reduce_mean(p / (1.0 + p))
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+            return loss
+
+        for k in (1.0, 1.0, 100.0):
+            tell(step(tf.ones([4, 3]), tf.constant(k)).numpy(), w.numpy().sum())
+        """,
+    ),
+    "a tape around a function": (
+        "Log",
+        """
+        import keras
+        w = tf.Variable([1.0, 2.0], name="w")
+        optimizer = keras.optimizers.SGD(0.1)
+
+        @tf.function
+        def loss_of(x):
+            return tf.reduce_sum(tf.math.log(x * w))  # BAD
+
+        for x in ([1.0, 2.0], [2.0, 1.0], [0.0, 1.0]):
+            with tf.GradientTape() as tape:
+                loss = loss_of(tf.constant(x))
+            optimizer.apply([tape.gradient(loss, w)], [w])
+            tell(loss.numpy(), w.numpy())
+        """,
+    ),
+    "a gradient in a backward function": (
+        "gradients/Sqrt_grad/SqrtGrad",
+        """
+        w = tf.Variable([1.0, 2.0], name="w")
+
+        @tf.function
+        def loss_of(x):
+            return tf.reduce_sum(tf.sqrt(x * w))
+
+        for x in ([1.0, 2.0], [2.0, 1.0], [0.0, 1.0]):
+            with tf.GradientTape() as tape:
+                loss = loss_of(tf.constant(x))  # BAD
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+            tell(loss.numpy(), w.numpy())
+        """,
+    ),
+    "an eager loop by hand": (
+        "Log",
+        """
+        w = tf.Variable([[1.0], [2.0]])
+        for x in ([[1.0, 2.0]], [[3.0, 4.0]], [[0.0, 0.0]]):
+            with tf.GradientTape() as tape:
+                y = tf.matmul(tf.constant(x), w)
+                loss = tf.reduce_sum(tf.math.log(y))  # BAD
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+            tell(loss.numpy(), w.numpy().ravel())
+        """,
+    ),
+    "an eager loop with a Keras optimizer": (
+        "RealDiv",
+        """
+        import keras
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential([keras.layers.Dense(4, "relu"), keras.layers.Dense(1)])
+        optimizer = keras.optimizers.Adam(0.01)
+        for divisor in (2.0, 2.0, 0.0, 2.0):
+            x = tf.ones([8, 3])
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(model(x) ** 2) / divisor  # BAD
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+            tell(loss.numpy())
+        """,
+    ),
+    "a saved model": (
+        "root",
+        """
+        class Model(tf.Module):
+            def __init__(self):
+                self.w = tf.Variable([2.0])
+
+            @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)])
+            def __call__(self, x):
+                return tf.sqrt(x * self.w, name="root")
+
+        import tempfile
+        folder = tempfile.mkdtemp()
+        tf.saved_model.save(Model(), folder)
+        model = tf.saved_model.load(folder)
+        for x in ([1.0, 4.0], [-1.0, 4.0]):
+            tell(model(tf.constant(x)).numpy())  # BAD
+        """,
+    ),
+    "two replicas": (
+        "Log",
+        """
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        tf.config.set_logical_device_configuration(
+            cpu, [tf.config.LogicalDeviceConfiguration()] * 2
+        )
+        strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+        with strategy.scope():
+            w = tf.Variable([1.0, 2.0])
+
+        @tf.function
+        def train(x):
+            def step(x):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_sum(tf.math.log(w * x))  # BAD
+                gradient = tape.gradient(loss, w)
+                replica = tf.distribute.get_replica_context()
+                w.assign_add(replica.all_reduce("sum", gradient) * -0.1)
+                return loss
+
+            return strategy.run(step, (x,))
+
+        for x in (1.0, 2.0, 0.0):
+            tell([each.numpy() for each in train(tf.constant([x, 1.0])).values])
+        """,
+    ),
+    "a while loop": (
+        "while/Log",
+        """
+        @tf.function
+        def f(x):
+            for i in tf.range(4):
+                x = tf.math.log(x)  # BAD
+            return x
+
+        tell(f(tf.constant(1e30)).numpy(), f(tf.constant(1.0)).numpy())
+        """,
+    ),
+    "a loop in a loop": (
+        "while/while/truediv",
+        """
+        @tf.function
+        def f(x):
+            total = 0.0
+            for i in tf.range(2):
+                for j in tf.range(3):
+                    total += x / tf.cast(2 - i - j, tf.float32)  # BAD
+            return total
+
+        tell(f(tf.constant(1.0)).numpy())
+        """,
+    ),
+    "a branch": (
+        "cond/Log",
+        """
+        @tf.function
+        def f(x):
+            if tf.reduce_sum(x) > 1.0:
+                y = tf.sqrt(x)
+            else:
+                y = tf.math.log(x)  # BAD
+            return y * 2.0
+
+        tell(f(tf.constant([1.0, 1.0])).numpy(), f(tf.constant([0.0, 0.5])).numpy())
+        """,
+    ),
+    "a switch": (
+        "switch_case/indexed_case/Log",
+        """
+        @tf.function
+        def f(at, x):
+            def logarithm():
+                return tf.math.log(x)  # BAD
+
+            # Autograph gives all lambdas of one expression the line of the last one.
+            return tf.switch_case(at, {0: lambda: tf.sqrt(x), 1: logarithm, 2: lambda: x / 2.0})
+
+        for at in (0, 2, 1):
+            tell(f(tf.constant(at), tf.constant([0.0])).numpy())
+        """,
+    ),
+    "map_fn": (
+        "map/while/Log",
+        """
+        @tf.function
+        def f(x):
+            return tf.map_fn(lambda t: tf.math.log(t) * 2.0, x)  # BAD
+
+        tell(f(tf.constant([1.0, 2.0])).numpy(), f(tf.constant([1.0, 0.0])).numpy())
+        """,
+    ),
+    "a TensorArray": (
+        "while/truediv",
+        """
+        @tf.function
+        def f(x):
+            made = tf.TensorArray(tf.float32, 3)
+            for i in tf.range(3):
+                made = made.write(i, 1.0 / (x - tf.cast(i, tf.float32)))  # BAD
+            return made.stack()
+
+        tell(f(tf.constant(5.0)).numpy(), f(tf.constant(1.0)).numpy())
+        """,
+    ),
+    "an LSTM": (
+        "truediv",
+        """
+        import keras
+        keras.utils.set_random_seed(1)
+        layer = keras.layers.LSTM(3, return_sequences=True)
+
+        @tf.function
+        def f(x):
+            hidden = layer(x)
+            return tf.reduce_sum(hidden / x[..., :1])  # BAD
+
+        tell(f(tf.ones([2, 4, 3])).numpy(), f(tf.zeros([2, 4, 3])).numpy())
+        """,
+    ),
+    "nested functions that are called twice": (
+        "inner/Log",
+        """
+        @tf.function
+        def inner(x):
+            return tf.math.log(x)  # BAD
+
+        @tf.function
+        def outer(x):
+            return inner(x + 5.0) + inner(x)
+
+        tell(outer(tf.constant(1.0)).numpy(), outer(tf.constant(0.0)).numpy())
+        """,
+    ),
+    "a function whose tensors are half as wide": (
+        "Exp",
+        """
+        @tf.function
+        def f(x):
+            return tf.reduce_sum(tf.exp(tf.cast(x, tf.float16)))  # BAD
+
+        tell(f(tf.constant([1.0])).numpy(), f(tf.constant([20.0])).numpy())
+        """,
+    ),
+    "a function that XLA compiles": (
+        "Log",
+        """
+        w = tf.Variable([1.0, 2.0])
+
+        @tf.function(jit_compile=True)
+        def step(x):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.math.log(x * w))  # BAD
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+            return loss
+
+        for x in (1.0, 2.0, 0.0):
+            tell(step(tf.constant(x)).numpy(), w.numpy())
+        """,
+    ),
+    "a function in a block of the program's": (
+        "Log",
+        """
+        import tfdbg_cli
+
+        @tf.function
+        def f(x):
+            return tf.math.log(x)  # BAD
+
+        for x in (1.0, 0.0):
+            with tfdbg_cli.run("block"):
+                y = f(tf.constant(x)) + f(tf.constant(x + 1.0))
+            tell(y.numpy())
+        """,
+    ),
+}
+
+FIT = """
+import numpy as np, keras
+keras.utils.set_random_seed(3)
+{policy}
+x = np.random.rand(64, 8).astype("float32")
+y = np.ones((64, 1), "float32")
+y[40:50] = 0
+
+class Bad(keras.losses.Loss):
+    def call(self, true, made):
+        return -keras.ops.mean(made * keras.ops.log(true))  # BAD
+
+class Told(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        tell(batch, logs["loss"])
+
+model = keras.Sequential([
+    keras.layers.Input((8,)),
+    keras.layers.Dense(16, activation="relu", name="hidden"),
+    keras.layers.Dropout(0.2),
+    keras.layers.Dense(1, activation="sigmoid", name="out", dtype="float32"),
+])
+model.compile("sgd", Bad(), {options})
+fitted = model.fit(x, y, epochs=2, batch_size=16, shuffle=False, verbose=0, callbacks=[{callback}])
+tell(fitted.history["loss"], [float(np.nansum(w)) for w in model.get_weights()])
+tell(model.predict(x[:4], verbose=0).ravel())
+"""
+FITS = {
+    "plain": ("compile_loss/bad/Log", "", "", "jit_compile=False"),
+    "a callback": ("compile_loss/bad/Log", "", "Told()", "jit_compile=False"),
+    "XLA": ("compile_loss/bad/Log", "", "", "jit_compile=True"),
+    "eager": ("compile_loss/bad/Log", "", "", "run_eagerly=True"),
+    "two steps per execution": (
+        "compile_loss/bad/Log",
+        "",
+        "",
+        "jit_compile=False, steps_per_execution=2",
+    ),
+    "mixed precision": (
+        "compile_loss/bad/Log",
+        'keras.mixed_precision.set_global_policy("mixed_float16")',
+        "",
+        "jit_compile=False",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_first_bad_tensor_and_its_line(both, name):
+    node, text = PROGRAMS[name]
+    both.finds(text, node)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_keras_fit(both, name):
+    node, policy, callback, options = FITS[name]
+    both.finds(FIT.format(policy=policy, callback=callback, options=options), node)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("tf_keras") is None, reason="needs tf_keras")
+def test_tf_keras_fit(both):
+    text = FIT.format(policy="", callback="", options="jit_compile=False")
+    text = text.replace("import numpy as np, keras", "import tf_keras as keras")
+    text = text.replace("keras.ops.mean(made * keras.ops", "tf.reduce_mean(made * tf.math")
+    both.finds(text, "Bad/Log")

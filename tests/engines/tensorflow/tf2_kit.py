@@ -1,0 +1,119 @@
+"""Programs of TensorFlow 2 with a planted mistake, run alone and under the debugger."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from program_server import Done, Programs, environment
+
+__all__ = ["EVERY_RUN", "MARK", "Both", "both", "listed", "server"]
+
+#: What lines of the programs begin with; all others are the debugger's.
+MARK = "program:"
+
+#: The first runs one by one, and the rest alone.
+EVERY_RUN = ("run", *("lt", "run") * 5, "exit --detach")
+
+_PRELUDE = f"""
+import numpy as np
+import tensorflow as tf
+
+
+def tell(*values):
+    print({MARK!r}, *values, flush=True)
+"""
+
+
+class Both:
+    """Runs programs both ways.
+
+    Attributes:
+        folder: where they are.
+    """
+
+    def __init__(self, programs: Programs, folder: Path) -> None:
+        self._programs, self.folder = programs, folder
+        self._alone: dict[Path, Done] = {}
+        (folder / "prelude.py").write_text(_PRELUDE)
+
+    def write(self, text: str, name: str = "program") -> Path:
+        """A program of this text, behind the prelude."""
+        path = self.folder / f"{name}.py"
+        path.write_text(f"from prelude import *\n{textwrap.dedent(text)}")
+        return path
+
+    def alone(self, path: Path) -> Done:
+        """What it does without the debugger."""
+        if path not in self._alone:
+            self._alone[path] = self._programs.plain(path)
+        return self._alone[path]
+
+    def debugged(self, path: Path, *commands: str) -> Done:
+        """What it does under these commands; the debugger must not have failed."""
+        options = [part for command in commands for part in ("-c", command)]
+        done = self._programs.debugged("--batch", *options, path)
+        for text in ("the debugger failed", "isn't looked into"):
+            assert text not in done.err, done.err
+        return done
+
+    def same(self, path: Path, *commands: str) -> Done:
+        """What is shown under these commands; the program does what it does alone."""
+        alone, done = self.alone(path), self.debugged(path, *commands)
+        assert _lines(alone), alone.err
+        assert _lines(done) == _lines(alone), done.err
+        if not any("commands left" in line or "not run" in line for line in done.err.splitlines()):
+            assert done.status == alone.status, done.err
+        return done
+
+    def __call__(self, text: str, *commands: str) -> Done:
+        """A program does the same in each way to watch; what is shown under the first of them."""
+        path = self.write(text)
+        done = self.same(path, *(commands or EVERY_RUN))
+        self.same(path, "run -f has_inf_or_nan -fenn .")
+        self.same(path, "run -t 1000")
+        return done
+
+    def finds(self, text: str, node: str, commands: tuple[str, ...] = ()) -> Done:
+        """A program's first bad tensor is this node's, made at the line with ``# BAD``."""
+        path = self.write(text)
+        lines = path.read_text().splitlines()
+        (number,) = (at for at, line in enumerate(lines, 1) if "# BAD" in line)
+        source = lines[number - 1].strip()
+        shown = ("lt -f origin_of_nonfinite", f"ni -t {node}", *commands)
+        done = self.same(path, "run -f origin_of_nonfinite", *shown)
+        assert listed(done.out)[:1] == [node], done.out + done.err
+        # Of what was loaded, or made when a gradient was traced, the call is known.
+        assert re.search(rf"(Made|Called) at: program.py:{number} in", done.out), done.out
+        assert source.rpartition("  # BAD")[0] in done.out, done.out
+        self.same(path, *EVERY_RUN)
+        return done
+
+
+def listed(out: str, number: int = 0) -> list[str]:
+    """The nodes of the tensors in one of the lists that were shown."""
+    parts = re.split(r"^--- lt.*---$", out, flags=re.MULTILINE)
+    part = parts[number + 1].split("\n---", maxsplit=1)[0]
+    return re.findall(r"(\S+):\d+(?: \(#\d+\))?$", part, re.MULTILINE)
+
+
+def _lines(done: Done) -> list[str]:
+    return [line for line in done.out.splitlines() if line.startswith(MARK)]
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    """Runs programs in a process that has imported TensorFlow and Keras."""
+    home = environment(tmp_path_factory.mktemp("programs"))
+    made = Programs({**home, "TF_CPP_MIN_LOG_LEVEL": "3"}, ("tensorflow", "keras"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def both(server: Programs, tmp_path: Path) -> Both:
+    """Runs programs alone and under the debugger."""
+    return Both(server, tmp_path)

@@ -1,0 +1,1 @@
+"""Programs without sessions: traced functions, ops that are executed eagerly, Keras."""

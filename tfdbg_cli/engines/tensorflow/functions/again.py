@@ -1,0 +1,237 @@
+"""A function whose plain part can be computed again: what has effects or state is given to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from tensorflow.core.framework import function_pb2
+from tensorflow.python.framework import dtypes, op_def_registry
+
+from tfdbg_cli.engines.tensorflow.capture.values import holdable
+from tfdbg_cli.engines.tensorflow.functions.bodies import (
+    MARK,
+    BodyNode,
+    FunctionBody,
+    Kind,
+    read_body,
+)
+from tfdbg_cli.engines.tensorflow.functions.twin import Twin, make_twin
+from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
+
+__all__ = ["has_state", "make_again", "make_before", "why_not"]
+
+
+def has_state(node: BodyNode) -> bool:
+    """Whether a node that calls nothing has effects, or gives something else each time."""
+    signature = op_def_registry.get(node.op)
+    return signature is None or bool(signature.is_stateful)
+
+
+def _touches_state(body: FunctionBody, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether anything in a function has."""
+    if body.name in seen:
+        return True
+    inside = seen | {body.name}
+    return any(
+        any(_touches_state(each, inside) for each in node.inner.values())
+        if node.inner
+        else has_state(node)
+        for node in body.nodes
+    )
+
+
+def why_not(body: FunctionBody) -> str:
+    """Why a function's values can't be computed again; empty: they can."""
+    for node in body.nodes:
+        if node.kind == Kind.CALL and node.inner:
+            found = next((text for each in node.inner.values() if (text := why_not(each))), "")
+            if found:
+                return found
+        elif node.inner and any(_touches_state(each) for each in node.inner.values()):
+            return f"{node.name} reads or writes state within a loop or a branch"
+        elif node.kind and not node.inner:
+            return f"{node.name} can't be looked into"
+    return ""
+
+
+class _Pure(NamedTuple):
+    """A function without state: its name, and the types of what it is given besides."""
+
+    name: str
+    kinds: Sequence[int]
+
+
+def make_again(body: FunctionBody, find: Callable[[str], Any]) -> Twin:
+    """A function of its arguments and of what its stateful nodes gave, in their order.
+
+    It gives everything in it.
+
+    Args:
+        body: of a function of which `why_not` says nothing.
+        find: gives the ``FunctionDef`` of a name.
+    """
+    maker = _Maker()
+    pure = maker.make(body)
+
+    def find_made(name: str) -> Any:
+        return maker.made.get(name) or find(name)
+
+    bodies: dict[str, FunctionBody] = {}
+    repeated = read_body(pure.name, find_made, bodies)
+    for name, original in maker.originals.items():
+        bodies[name].live = original.live
+    twin = make_twin(repeated, find_made, lambda node: True, has_health=False)
+    _restore(repeated, maker.originals, set())
+    return twin._replace(definitions=[*maker.made.values(), *twin.definitions])
+
+
+def _restore(body: FunctionBody, originals: dict[str, FunctionBody], seen: set[int]) -> None:
+    """Let functions, and nodes that were replaced, look as they did."""
+    if id(body) in seen:
+        return
+    seen.add(id(body))
+    original = originals.get(body.name)
+    definition = original.definition if original is not None else None
+    own = {node.name: node for node in definition.node_def} if definition is not None else {}
+    for node in body.nodes:
+        node.definition = own.get(node.name, node.definition)
+        for inner in node.inner.values():
+            _restore(inner, originals, seen)
+    if definition is not None:
+        body.definition = definition
+
+
+def make_before(body: FunctionBody, find: Callable[[str], Any], failed: str) -> Twin:
+    """A function of the same arguments that gives what a node that has failed doesn't stand before.
+
+    Left out is what reads the node's outputs, and what might be another value by now: random
+    numbers, variables that may have been written.
+
+    Args:
+        body: of a function.
+        find: gives the ``FunctionDef`` of a name.
+        failed: the node.
+    """
+    after = _after(body, {failed})
+    written = {
+        source
+        for node in body.nodes
+        if node.name not in after and has_state(node) and is_writing(node.op)
+        for source in node.inputs
+    }
+    left: set[str] = set()
+    for node in body.nodes:
+        is_unknown = (
+            any(_touches_state(each) for each in node.inner.values())
+            if node.inner
+            else has_state(node) and (node.op != "ReadVariableOp" or node.inputs[0] in written)
+        )
+        if is_unknown or node.name in after or any(name in left for name, _ in node.inputs):
+            left.add(node.name)
+    definition = function_pb2.FunctionDef()
+    definition.signature.CopyFrom(body.definition.signature)
+    definition.signature.name = f"{body.name}{MARK}before"
+    del definition.signature.output_arg[:]
+    del definition.signature.control_output[:]
+    for node in body.nodes:
+        if node.name not in left:
+            made = definition.node_def.add()
+            made.CopyFrom(node.definition)
+            _set_inputs(made, [item for item in made.input if not item.startswith("^")])
+
+    def find_made(name: str) -> Any:
+        return definition if name == definition.signature.name else find(name)
+
+    before = read_body(definition.signature.name, find_made, {})
+    before.live = body.live
+    twin = make_twin(before, find_made, lambda node: True, has_health=False)
+    return twin._replace(definitions=[definition, *twin.definitions])
+
+
+def _after(body: FunctionBody, names: set[str]) -> set[str]:
+    """These nodes, and all that wait for one of them."""
+    found = set(names)
+    for node in body.nodes:
+        if any(name in found for name, _ in node.inputs) or not found.isdisjoint(node.control):
+            found.add(node.name)
+    return found
+
+
+def _set_inputs(made: Any, inputs: Sequence[str]) -> None:
+    del made.input[:]
+    made.input.extend(inputs)
+
+
+class _Maker:
+    """Makes functions without state of those that have some."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, Any] = {}
+        self.originals: dict[str, FunctionBody] = {}
+        self._pure: dict[str, _Pure] = {}
+
+    def make(self, body: FunctionBody) -> _Pure:
+        """A function that gets what the stateful nodes of another one give."""
+        if body.name not in self._pure:
+            self._pure[body.name] = self._make(body)
+        return self._pure[body.name]
+
+    def _make(self, body: FunctionBody) -> _Pure:
+        definition = function_pb2.FunctionDef()
+        definition.signature.CopyFrom(body.definition.signature)
+        definition.signature.name = f"{body.name}{MARK}again"
+        definition.signature.is_stateful = False
+        del definition.signature.control_output[:]
+        self.originals[definition.signature.name] = body
+        renamed: dict[str, str] = {}
+        kinds: list[int] = []
+
+        def argument(kind: int) -> str:
+            name = f"tfdbg_given_{len(kinds)}"
+            kinds.append(kind)
+            definition.signature.input_arg.add(name=name, type=kind)
+            return name
+
+        for node in body.nodes:
+            if not node.inner and has_state(node):
+                self._give(node, definition, argument, renamed)
+                continue
+            made = definition.node_def.add()
+            made.CopyFrom(node.definition)
+            for name in [each for each in made.attr if each.startswith("_Xla")]:
+                del made.attr[name]
+            inputs = [item for item in made.input if not item.startswith("^")]
+            if node.kind == Kind.CALL:
+                ((_, called),) = node.inner.items()
+                pure = self.make(called)
+                inputs += [argument(kind) for kind in pure.kinds]
+                if "f" in made.attr:
+                    made.attr["f"].func.name = pure.name
+                    made.attr["Tin"].list.type.extend(pure.kinds)
+                else:
+                    made.op = pure.name
+            _set_inputs(made, inputs)
+        for made in definition.node_def:
+            _set_inputs(made, [renamed.get(item, item) for item in made.input])
+        for name, reference in body.definition.ret.items():
+            definition.ret[name] = renamed.get(reference, reference)
+        self.made[definition.signature.name] = definition
+        return _Pure(definition.signature.name, kinds)
+
+    def _give(
+        self,
+        node: BodyNode,
+        definition: Any,
+        argument: Callable[[int], str],
+        renamed: dict[str, str],
+    ) -> None:
+        """Put arguments in the place of what a stateful node gives."""
+        held = [output for output in node.outputs if holdable(dtypes.as_dtype(output.dtype))]
+        if not held:
+            return
+        made = definition.node_def.add(name=node.name, op="IdentityN")
+        for at, output in enumerate(held):
+            made.input.append(argument(output.dtype))
+            made.attr["T"].list.type.append(output.dtype)
+            renamed[output.reference] = f"{node.name}:output:{at}"

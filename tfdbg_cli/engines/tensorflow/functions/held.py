@@ -1,0 +1,183 @@
+"""What a twin has returned, as the tensors of the function's nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tensorflow.python.eager import context
+from tensorflow.python.framework import dtypes, tensor_util
+from tensorflow.python.ops import gen_list_ops
+
+from tfdbg_cli.dumps.datum import InconvertibleTensorProto
+from tfdbg_cli.engines.tensorflow.capture.values import base_dtype_name, holdable, plain
+from tfdbg_cli.engines.tensorflow.functions.bodies import Kind
+from tfdbg_cli.engines.tensorflow.functions.inlined import Path
+from tfdbg_cli.engines.tensorflow.functions.twin import PASSING, Layout, LayoutItem
+
+__all__ = ["ConstantValue", "HeldItem", "HeldTensor", "HeldValue", "Seen", "values_of"]
+
+
+class HeldValue:
+    """A value that is read when somebody looks.
+
+    Attributes:
+        dtype: the name of its element type.
+        shape: its shape; ``None``: it isn't known without reading it.
+    """
+
+    dtype: str
+    shape: tuple[int, ...] | None = None
+
+    def tensor(self) -> Any:
+        """The eager tensor; constants have none."""
+        raise NotImplementedError
+
+    def load(self) -> Any:
+        """The value as the dump keeps it."""
+        tensor = self.tensor()
+        if not holdable(tensor.dtype):
+            return InconvertibleTensorProto(f"a {tensor.dtype.name} has no elements")
+        return plain(tensor.numpy())
+
+
+class HeldTensor(HeldValue):
+    """An eager tensor."""
+
+    __slots__ = ("_tensor", "dtype", "shape")
+
+    def __init__(self, tensor: Any) -> None:
+        self._tensor = tensor
+        self.dtype = base_dtype_name(tensor.dtype)
+        self.shape = tuple(tensor.shape)
+
+    def tensor(self) -> Any:
+        return self._tensor
+
+
+class HeldItem(HeldValue):
+    """What an iteration has put into a list.
+
+    Args:
+        held: the list.
+        at: the number of the iteration.
+        kind: ``DataType`` enum of the element.
+    """
+
+    __slots__ = ("_at", "_held", "_kind", "dtype")
+
+    def __init__(self, held: HeldValue, at: int, kind: int) -> None:
+        self._held, self._at = held, at
+        self._kind = dtypes.as_dtype(kind)
+        self.dtype = base_dtype_name(self._kind)
+
+    def tensor(self) -> Any:
+        with context.eager_mode():
+            return gen_list_ops.tensor_list_get_item(
+                self._held.tensor(), self._at, -1, element_dtype=self._kind
+            )
+
+
+class ConstantValue(HeldValue):
+    """What a definition says."""
+
+    __slots__ = ("_proto", "dtype", "shape")
+
+    def __init__(self, proto: Any) -> None:
+        self._proto = proto
+        self.dtype = base_dtype_name(dtypes.as_dtype(proto.dtype))
+        self.shape = tuple(dim.size for dim in proto.tensor_shape.dim)
+
+    def load(self) -> Any:
+        return plain(tensor_util.MakeNdarray(self._proto))
+
+
+class Seen(NamedTuple):
+    """A tensor of a function's node that ran.
+
+    Attributes:
+        path: that leads to the body.
+        node: the name in it.
+        op: the op type.
+        slot: which output.
+        value: it.
+        is_view: it is another node's, handed on as it is.
+    """
+
+    path: Path
+    node: str
+    op: str
+    slot: int
+    value: HeldValue
+    is_view: bool
+
+
+_Get = Callable[[int], HeldValue]
+_Values = dict[tuple[str, int], HeldValue]
+
+
+def values_of(layout: Layout, results: Sequence[Any], arguments: Sequence[Any]) -> Iterator[Seen]:
+    """All tensors that a twin has returned, in the order in which they were made.
+
+    Args:
+        layout: of the twin.
+        results: the results that it was given in addition.
+        arguments: that it was called with.
+    """
+    given = {
+        at: HeldTensor(tensor) for at, tensor in enumerate(arguments) if holdable(tensor.dtype)
+    }
+    yield from _body(layout, (), lambda at: HeldTensor(results[at]), given)
+
+
+def _body(
+    layout: Layout, path: Path, get: _Get, arguments: dict[int, HeldTensor] | dict[int, HeldValue]
+) -> Iterator[Seen]:
+    values: _Values = {("", at): value for at, value in arguments.items()}
+    for item in layout.items:
+        node = item.node
+        if item.inner:
+            yield from _inside(item, path, get, values)
+        if node.op == "Const":
+            values[node.name, 0] = value = ConstantValue(node.definition.attr["value"].tensor)
+            yield Seen(path, node.name, node.op, 0, value, False)
+        elif node.op in PASSING and node.inputs[0] in values:
+            values[node.name, 0] = passed = values[node.inputs[0]]
+            yield Seen(path, node.name, node.op, 0, passed, True)
+        for slot, at in item.places.items():
+            values[node.name, slot] = made = get(at)
+            if node.kind != Kind.CALL or not item.inner:
+                yield Seen(path, node.name, node.op, slot, made, False)
+
+
+def _inside(item: LayoutItem, path: Path, get: _Get, values: _Values) -> Iterator[Seen]:
+    node, first = item.node, item.first
+    given = node.inputs[1:] if node.kind == Kind.BRANCH else node.inputs
+    arguments = {at: values[each] for at, each in enumerate(given) if each in values}
+    if node.kind == Kind.CALL:
+        ((step, (_, inner)),) = item.inner.items()
+        yield from _body(inner, (*path, (node.name, step)), lambda at: get(first + at), arguments)
+    elif not any(layout.dtypes for _, layout in item.inner.values()):
+        return  # nothing in it was kept
+    elif node.kind == Kind.BRANCH:
+        step = list(item.inner)[int(get(first).load())]
+        before, inner = item.inner[step]
+        inside = (*path, (node.name, step))
+        yield from _body(inner, inside, lambda at: get(first + before + at), arguments)
+    else:
+        ((step, (_, inner)),) = item.inner.items()
+        with context.eager_mode():
+            count = int(gen_list_ops.tensor_list_length(get(first).tensor()))
+        kept = _unchanged(inner, arguments)
+        for iteration in range(count):
+
+            def item_of(at: int, iteration: int = iteration) -> HeldValue:
+                return HeldItem(get(first + at), iteration, inner.dtypes[at])
+
+            yield from _body(inner, (*path, (node.name, step)), item_of, kept)
+
+
+def _unchanged(layout: Layout, arguments: dict[int, HeldValue]) -> dict[int, HeldValue]:
+    """Those arguments of a loop's body that are the same in each iteration."""
+    returns = layout.body.returns
+    return {at: value for at, value in arguments.items() if returns[at] == ("", at)}

@@ -1,0 +1,210 @@
+"""The nodes of a traced function and of all that it calls, as one graph under the user's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tfdbg_cli.dumps.graph import Node
+from tfdbg_cli.dumps.sources import Frame
+from tfdbg_cli.engines.kit.numbering import Numbering
+from tfdbg_cli.engines.tensorflow.bodies.functions import operations_of
+from tfdbg_cli.engines.tensorflow.bodies.inlined import ARGUMENT
+from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, FunctionBody, Kind
+from tfdbg_cli.engines.tensorflow.functions.twin import PASSING, Layout, LayoutItem
+from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
+from tfdbg_cli.engines.tensorflow.graph import attributes_of
+from tfdbg_cli.engines.tensorflow.private import function_of
+from tfdbg_cli.engines.tensorflow.stacks import frames_of
+
+__all__ = ["Inlined", "Path"]
+
+#: The calls that lead to a body: each the name of the node that calls and the step into it.
+Path = tuple[tuple[str, str], ...]
+
+_TAPE = "gradient_tape/"
+_GRADIENTS = "gradients/"
+
+
+class _Place(NamedTuple):
+    """One body where it is called.
+
+    Attributes:
+        path: that leads to it.
+        layout: of it.
+        graph: its ``FuncGraph``; ``None``: nobody knows.
+        tensors: per argument the tensor that it stands for.
+        prefix: in front of names that others have too.
+        is_backward: it computes gradients.
+    """
+
+    path: Path
+    layout: Layout
+    graph: Any
+    tensors: Sequence[str]
+    prefix: str
+    is_backward: bool
+
+
+class Inlined:
+    """Gives the nodes of one call of a function their names.
+
+    Args:
+        layout: of the function's twin.
+        function: the framework's object for it.
+        arguments: per argument the tensor that it was called with.
+        numbering: the names of the run.
+        written: the variables that the run has written so far.
+        call_frames: the stack of the call.
+
+    Attributes:
+        nodes: all of them.
+        names: path and the function's own name of a node -> name.
+        returns: per result of the function the tensor.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        function: Any,
+        arguments: Sequence[str],
+        numbering: Numbering,
+        written: WrittenVariables,
+        call_frames: Callable[[], Sequence[Frame]],
+    ) -> None:
+        self._numbering, self._written = numbering, written
+        self._call_frames = call_frames
+        self.nodes: list[Node] = []
+        self.names: dict[Path, dict[str, str]] = {}
+        self._operations: dict[str, Mapping[str, Any]] = {}
+        graph = getattr(function, "graph", None)
+        title = layout.body.title
+        is_backward = title.startswith("gradients of ")
+        prefix = title.removeprefix("gradients of ")
+        self.returns = self._place(_Place((), layout, graph, arguments, prefix, is_backward))
+
+    def _place(self, place: _Place) -> list[str]:
+        """Name the nodes of a body; the tensors that it returns."""
+        names = self.names[place.path] = {}
+        tensors: dict[tuple[str, int], str] = {
+            ("", at): tensor for at, tensor in enumerate(place.tensors)
+        }
+        for item in place.layout.items:
+            node = item.node
+            given = [tensors.get(source, "") for source in node.inputs]
+            given += self._written.read(node.op, given)
+            self._written.write(node.op, given)
+            if node.kind == Kind.CALL and item.inner:
+                ((step, (_, inner)),) = item.inner.items()
+                made = self._place(self._inside(place, node, step, inner, given))
+                tensors.update({(node.name, slot): each for slot, each in enumerate(made)})
+                continue
+            name = names[node.name] = self._name(place, node.name)
+            tensors.update(
+                {(node.name, slot): f"{name}:{slot}" for slot in range(len(node.outputs))}
+            )
+            returns: list[list[str]] = []
+            if node.kind == Kind.BRANCH and item.inner:
+                ends = [
+                    self._place(self._inside(place, node, step, inner, given[1:]))
+                    for step, (_, inner) in item.inner.items()
+                ]
+                returns = [[end[at] for end in ends] for at in range(len(node.outputs))]
+            elif node.kind == Kind.LOOP and item.inner:
+                returns = self._loop(place, item, given)
+            self._add(place, node, name, given, returns)
+        return [tensors.get(source, "") for source in place.layout.body.returns]
+
+    def _loop(self, place: _Place, item: LayoutItem, given: Sequence[str]) -> list[list[str]]:
+        ((step, (_, inner)),) = item.inner.items()
+        body = inner.body
+        arguments, comes_round = [], []
+        for at, argument in enumerate(body.definition.signature.input_arg):
+            if at >= len(given):
+                break
+            source = _through(body, body.returns[at])
+            if source == ("", at):  # the same in each iteration
+                arguments.append(given[at])
+                continue
+            name = self._numbering.name(f"{item.node.name}/{argument.name}")
+            arguments.append(f"{name}:0")
+            comes_round.append((at, name))
+        before = len(self.nodes)
+        ends = self._place(self._inside(place, item.node, step, inner, arguments))
+        for node in self.nodes[before:]:  # what one iteration writes the next one reads
+            more = self._written.read(node.op_type, node.inputs)
+            node.inputs = tuple(dict.fromkeys((*node.inputs, *more)))
+        for at, name in comes_round:
+            inputs = [each for each in (given[at], ends[at]) if each]
+            self.nodes.append(Node(name, ARGUMENT, inputs))
+        return [[given[at], ends[at]] for at in range(min(len(ends), len(given)))]
+
+    def _inside(
+        self, place: _Place, node: BodyNode, step: str, inner: Layout, given: Sequence[str]
+    ) -> _Place:
+        graph = None
+        if place.graph is not None:
+            try:
+                graph = getattr(function_of(place.graph, inner.body.name), "graph", None)
+            except KeyError:
+                graph = None
+        prefix = inner.body.title if node.kind == Kind.CALL else f"{node.name}/{step}"
+        path = (*place.path, (node.name, step))
+        return _Place(path, inner, graph, given, prefix, place.is_backward)
+
+    def _name(self, place: _Place, name: str) -> str:
+        if name.startswith(_TAPE):
+            name = _GRADIENTS + name.removeprefix(_TAPE)
+        elif place.is_backward and not name.startswith(_GRADIENTS):
+            name = _GRADIENTS + name
+        wanted = self._numbering.name(name)
+        if wanted == name:
+            return name
+        return self._numbering.name(f"{place.prefix}/{name.removeprefix(place.prefix + '/')}")
+
+    def _add(
+        self,
+        place: _Place,
+        node: BodyNode,
+        name: str,
+        given: Sequence[str],
+        returns: Sequence[Sequence[str]],
+    ) -> None:
+        names = self.names[place.path]
+        control = [names[each] for each in node.control if each in names]
+        is_backward = place.is_backward or name.startswith(_GRADIENTS)
+
+        def attributes() -> Mapping[str, str]:
+            phase = {"_phase": "backward"} if is_backward else {}
+            return {**attributes_of(node.definition), **phase}
+
+        self.nodes.append(
+            Node(
+                name,
+                node.op,
+                [each for each in given if each],
+                control,
+                node.definition.device,
+                attributes,
+                lambda: self._frames(place, node),
+                returns=returns,
+            )
+        )
+
+    def _frames(self, place: _Place, node: BodyNode) -> Sequence[Frame] | None:
+        """Where a node was traced; of one that was loaded, where the function was called."""
+        if place.graph is None:
+            return self._call_frames()
+        body = place.layout.body
+        if body.name not in self._operations:
+            self._operations[body.name] = operations_of(body.definition, place.graph)
+        op = self._operations[body.name].get(node.name)
+        return (frames_of(op) if op is not None else None) or self._call_frames()
+
+
+def _through(body: FunctionBody, source: tuple[str, int]) -> tuple[str, int]:
+    """Where a tensor comes from, through what hands it on as it is."""
+    nodes = {node.name: node for node in body.nodes if node.op in PASSING}
+    while source[0] in nodes:
+        source = nodes[source[0]].inputs[0]
+    return source

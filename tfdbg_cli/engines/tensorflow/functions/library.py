@@ -1,0 +1,174 @@
+"""The traced functions that the program calls, and their twins."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tensorflow.python.eager import context
+
+from tfdbg_cli.engines.tensorflow.functions.again import (
+    has_state,
+    make_again,
+    make_before,
+    why_not,
+)
+from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, FunctionBody, read_body
+from tfdbg_cli.engines.tensorflow.functions.private import call_by_name
+from tfdbg_cli.engines.tensorflow.functions.twin import Layout, Twin, make_twin
+from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
+
+__all__ = ["KnownFunction", "Library"]
+
+
+class KnownFunction:
+    """What is known of a function.
+
+    It always has the same twin, whoever looks at its runs: a stream of random numbers that an op of
+    TensorFlow's keeps in itself would begin anew in another one. The twin of most gives only what
+    can't be computed a second time, and of the rest whether it is bad.
+
+    Attributes:
+        body: what it does.
+        is_training: it computes gradients.
+        writes: it writes to variables.
+        has_streams: it draws random numbers whose state is in the ops.
+        is_compiled: XLA compiles some of it.
+        only_reads: it may be computed twice.
+        holds: why its twin gives all there is; empty: what is plain can be computed again.
+        excused: the numbers of its health that were bad without anything that was waited for.
+    """
+
+    def __init__(self, body: FunctionBody) -> None:
+        nodes = list(_all_nodes(body, set()))
+        self.body = body
+        self.is_training = any("gradient_tape/" in node.name for node in nodes)
+        self.writes = any(is_writing(node.op) for node in nodes)
+        self.only_reads = not any(
+            has_state(node) and node.op not in ("ReadVariableOp", "Assert")
+            for node in nodes
+            if not node.kind
+        )
+        self.has_streams = any("seed2" in node.definition.attr for node in nodes)
+        self.holds = why_not(body)
+        self.is_compiled = body.is_compiled or any(
+            inner.is_compiled for node in nodes for inner in node.inner.values()
+        )
+        self.excused: set[int] = set()
+        self._twin: Twin | None = None
+        self._again: Twin | None = None
+
+    def twin(self) -> Twin:
+        """What is called in its place."""
+        if self._twin is None:
+            wants = _everything if self.holds else _stateful
+            self._twin = make_twin(self.body, find_function, wants)
+            _add(self._twin)
+        return self._twin
+
+    def values(
+        self, arguments: Sequence[Any], added: Sequence[Any]
+    ) -> tuple[Layout, Sequence[Any]]:
+        """All tensors of a call.
+
+        Args:
+            arguments: of the call.
+            added: what the twin has given besides.
+
+        Returns:
+            Where they are among the results, and the results.
+        """
+        twin = self.twin()
+        if self.holds:
+            return twin.layout, added
+        if self._again is None:
+            self._again = make_again(self.body, find_function)
+            _add(self._again)
+        again = self._again
+        given = [*arguments, *added[:-1]]
+        plain = len(self.body.definition.signature.output_arg)
+        with context.eager_mode():
+            made = call_by_name(again.name, given, plain + again.added)
+        return again.layout, made[plain:]
+
+    def values_before(
+        self, arguments: Sequence[Any], failed: str
+    ) -> tuple[Layout, Sequence[Any]] | None:
+        """The tensors of a call that has failed at a node, as far as they are known."""
+        if not any(node.name == failed for node in self.body.nodes):
+            return None
+        twin = make_before(self.body, find_function, failed)
+        _add(twin)
+        try:
+            with context.eager_mode():
+                made = call_by_name(twin.name, arguments, twin.added)
+        finally:
+            _remove(twin)
+        return twin.layout, made
+
+    def forget(self) -> None:
+        """Let go of what was made known to the runtime."""
+        for twin in filter(None, (self._twin, self._again)):
+            _remove(twin)
+
+
+class Library:
+    """Knows functions for as long as the program has them."""
+
+    def __init__(self) -> None:
+        self._known: weakref.WeakKeyDictionary[Any, KnownFunction] = weakref.WeakKeyDictionary()
+
+    def get(self, function: Any) -> KnownFunction | None:
+        """What a function does, if it was asked for before."""
+        return self._known.get(function)
+
+    def know(self, function: Any, name: str) -> KnownFunction:
+        """Find out what a function does.
+
+        Args:
+            function: the framework's object for it.
+            name: the runtime's.
+
+        Raises:
+            KeyError: nobody knows.
+        """
+        known = self._known[function] = KnownFunction(read_body(name, find_function, {}))
+        weakref.finalize(function, known.forget).atexit = False
+        return known
+
+
+def find_function(name: str) -> Any:
+    """The ``FunctionDef`` of a function that the runtime knows; ``None``: it doesn't."""
+    runtime = context.context()
+    return runtime.get_function_def(name) if runtime.has_function(name) else None
+
+
+def _add(twin: Twin) -> None:
+    for definition in twin.definitions:
+        context.context().add_function_def(definition)
+
+
+def _remove(twin: Twin) -> None:
+    runtime = context.context()
+    for definition in twin.definitions:
+        if runtime.has_function(definition.signature.name):
+            runtime.remove_function(definition.signature.name)
+
+
+def _everything(node: BodyNode) -> bool:
+    return True
+
+
+def _stateful(node: BodyNode) -> bool:
+    return not node.inner and not node.kind and has_state(node)
+
+
+def _all_nodes(body: FunctionBody, seen: set[str]) -> Iterator[BodyNode]:
+    if body.name in seen:
+        return
+    seen.add(body.name)
+    for node in body.nodes:
+        yield node
+        for inner in node.inner.values():
+            yield from _all_nodes(inner, seen)

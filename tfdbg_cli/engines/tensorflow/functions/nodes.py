@@ -1,0 +1,59 @@
+"""Nodes that are added to the definitions of functions; each gives a reference to its output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorflow.core.framework import types_pb2
+from tensorflow.python.framework import dtypes
+
+__all__ = ["add_constant", "add_empty_list", "add_node", "add_zero"]
+
+
+def add_node(definition: Any, op: str, inputs: tuple[str, ...] | list[str] = ()) -> Any:
+    """A new node with a name of its own."""
+    made = definition.node_def.add(name=f"tfdbg_{len(definition.node_def)}", op=op)
+    made.input.extend(inputs)
+    return made
+
+
+def add_constant(definition: Any, number: int, count: int | None = None) -> str:
+    """An integer, or a vector of ``count`` of them."""
+    made = add_node(definition, "Const")
+    made.attr["dtype"].type = types_pb2.DT_INT32
+    tensor = made.attr["value"].tensor
+    tensor.dtype = types_pb2.DT_INT32
+    tensor.tensor_shape.SetInParent()
+    if count is not None:
+        tensor.tensor_shape.dim.add().size = count
+    tensor.int_val.append(number)
+    return f"{made.name}:output:0"
+
+
+def add_empty_list(definition: Any, kind: int) -> str:
+    """A list for tensors of one type and any shape."""
+    shape = add_constant(definition, -1)
+    made = add_node(definition, "EmptyTensorList", [shape, shape])
+    made.attr["element_dtype"].type = kind
+    made.attr["shape_type"].type = types_pb2.DT_INT32
+    return f"{made.name}:handle:0"
+
+
+def add_zero(definition: Any, kind: int, count: int | None = None) -> str:
+    """A zero of a type (an empty text, an empty list), or a vector of ``count`` of them."""
+    if kind == types_pb2.DT_VARIANT:
+        return add_empty_list(definition, types_pb2.DT_FLOAT)
+    made = add_node(definition, "Const")
+    made.attr["dtype"].type = kind
+    tensor = made.attr["value"].tensor
+    tensor.dtype = kind
+    tensor.tensor_shape.SetInParent()
+    if count is not None:
+        tensor.tensor_shape.dim.add().size = count
+    if kind == types_pb2.DT_STRING:
+        tensor.string_val.append(b"")
+    elif kind == types_pb2.DT_FLOAT:
+        tensor.float_val.append(0.0)
+    else:
+        tensor.tensor_content = bytes(dtypes.as_dtype(kind).size)
+    return f"{made.name}:output:0"

@@ -1,0 +1,141 @@
+"""Sees calls of traced functions, tapes and optimizers."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, cast
+
+from tensorflow.python.util import traceback_utils
+
+from tfdbg_cli.dumps.sources import show_program_only
+from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.tensorflow.functions.private import (
+    FUNCTION_CALLED,
+    NAMES,
+    tape_class,
+    tensors_of,
+)
+from tfdbg_cli.engines.tensorflow.functions.runs import FunctionRuns
+
+__all__ = ["FunctionPatches"]
+
+# Module -> class, methods: whatever applies gradients, once it is imported.
+_OPTIMIZERS = {
+    "keras.src.optimizers.base_optimizer": ("BaseOptimizer", ("apply", "apply_gradients")),
+    "tf_keras.src.optimizers.optimizer": ("Optimizer", ("apply_gradients",)),
+    "tf_keras.src.optimizers.legacy.optimizer_v2": ("OptimizerV2", ("apply_gradients",)),
+    "keras.optimizers.optimizer_experimental.optimizer": ("Optimizer", ("apply_gradients",)),
+    "keras.optimizers.legacy.optimizer_v2": ("OptimizerV2", ("apply_gradients",)),
+}
+
+
+class FunctionPatches:
+    """Tells the runs of what happens.
+
+    Args:
+        runs: of the program.
+    """
+
+    def __init__(self, runs: FunctionRuns) -> None:
+        self._runs = runs
+        self._patches = PatchSet(NAMES.framework)
+        self._is_on = False
+        self._optimizers: set[str] = set()
+
+    def install(self) -> None:
+        """See it from now on."""
+        if self._is_on:
+            return
+        NAMES.check()
+        owner, name = FUNCTION_CALLED
+        patches = self._patches
+        with patches.together():
+            patches.replace(owner, name, self._called)
+            patches.replace(tape_class, "__enter__", self._entered)
+            patches.replace(tape_class, "__exit__", self._left)
+            patches.replace(tape_class, "gradient", self._gradient)
+        self._is_on = True
+
+    def undo(self) -> None:
+        """Don't."""
+        self._patches.undo()
+        self._optimizers.clear()
+        self._is_on = False
+
+    def _called(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        runs = self._runs
+
+        @functools.wraps(original)
+        def call(function: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return runs.call(
+                    function, tensors_of(args), lambda each: original(each, *args, **kwargs)
+                )
+            except Exception as error:
+                show_program_only(error)
+                raise
+
+        # TensorFlow leaves its own frames out of the tracebacks of its errors, and so this one.
+        made = cast(FunctionType, call)
+        made.__code__ = made.__code__.replace(co_filename=traceback_utils.__file__)
+        return made
+
+    def _entered(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def enter(tape: Any) -> Any:
+            self._see_optimizers()
+            self._runs.tape_entered()
+            return original(tape)
+
+        return enter
+
+    def _left(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def leave(tape: Any, kind: Any, error: Any, trace: Any) -> Any:
+            try:
+                return original(tape, kind, error, trace)
+            finally:
+                self._runs.tape_left(error)
+
+        return leave
+
+    def _gradient(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def gradient(*args: Any, **kwargs: Any) -> Any:
+            try:
+                made = original(*args, **kwargs)
+            except BaseException as error:
+                self._runs.fail(error)
+                raise
+            self._runs.gradient_done()
+            return made
+
+        return gradient
+
+    def _see_optimizers(self) -> None:
+        for module, (name, methods) in _OPTIMIZERS.items():
+            if module in self._optimizers or module not in sys.modules:
+                continue
+            owner = getattr(sys.modules[module], name, None)
+            self._optimizers.add(module)
+            for method in methods if owner is not None else ():
+                if callable(vars(owner).get(method)):
+                    self._patches.replace(owner, method, self._updating)
+
+    def _updating(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def update(*args: Any, **kwargs: Any) -> Any:
+            self._runs.update_begins()
+            error: BaseException | None = None
+            try:
+                return original(*args, **kwargs)
+            except BaseException as raised:
+                error = raised
+                raise
+            finally:
+                self._runs.update_ends(error)
+
+        return update

@@ -1,0 +1,147 @@
+"""The parts of TensorFlow 2 that have no public name: see `engines.tensorflow.private`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensorflow.python.eager import context, execute
+from tensorflow.python.framework import errors, versions
+from tensorflow.python.util import function_utils
+
+from tfdbg_cli.engines.kit.private_names import PrivateNames
+
+__all__ = [
+    "FUNCTION_CALLED",
+    "NAMES",
+    "call_by_name",
+    "call_twin",
+    "function_name",
+    "reword",
+    "tape_class",
+    "tensors_of",
+]
+
+#: What the engine knows of this TensorFlow.
+NAMES = PrivateNames("TensorFlow", str(versions.__version__), ("2.12.0", "2.21.0"))
+
+_MODERN = "tensorflow.python.eager.polymorphic_function.atomic_function:AtomicFunction.call_flat"
+_EARLY = (
+    "tensorflow.python.eager.polymorphic_function.monomorphic_function:_EagerDefinedFunction.call"
+)
+
+
+def _door() -> tuple[Any, str]:
+    """The method that every call of a traced function comes through, and its class."""
+    modern = PrivateNames("", "", ("0.0",)).require(_MODERN.partition(".call_flat")[0])
+    path = _MODERN if modern is not None else _EARLY
+    NAMES.require(path)
+    where, _, method = path.rpartition(".")
+    return NAMES.require(where), method
+
+
+#: Class and method.
+FUNCTION_CALLED = _door()
+#: Records what gradients are made of.
+tape_class: Any = NAMES.require("tensorflow.python.eager.backprop:GradientTape")
+NAMES.require("tensorflow.python.framework.op_callbacks:add_op_callback")
+NAMES.require("tensorflow.python.framework.op_callbacks:remove_op_callback")
+NAMES.require("tensorflow.python.eager.context:Context.get_function_def")
+NAMES.require("tensorflow.python.eager.context:Context.add_function_def")
+_is_modern = FUNCTION_CALLED[1] == "call_flat"
+
+
+def function_name(function: Any) -> str:
+    """The runtime's name of a traced function."""
+    name = function.name
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def tensors_of(arguments: Sequence[Any]) -> Sequence[Any]:
+    """What a traced function is given, of the arguments of the method."""
+    return arguments if _is_modern else arguments[1]
+
+
+def call_by_name(name: str, tensors: Sequence[Any], count: int) -> Sequence[Any]:
+    """Call a function that the runtime knows; what it returns.
+
+    Args:
+        name: the runtime's.
+        tensors: that it is given.
+        count: how many it returns.
+    """
+    runtime = context.context()
+    if _is_modern:
+        return runtime.call_function(name.encode(), list(tensors), count) or ()
+    config = function_utils.get_disabled_rewriter_config()
+    attributes = ("executor_type", "", "config_proto", config)
+    return execute.execute(name, count, list(tensors), attributes, runtime) or ()
+
+
+class _Delegate:
+    """Something of TensorFlow's, but for what is given here."""
+
+    def __init__(self, original: Any, **given: Any) -> None:
+        self._tfdbg_original = original
+        vars(self).update(given)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tfdbg_original, name)
+
+
+def call_twin(
+    function: Any,
+    original: Callable[[Any], Any],
+    twin: str,
+    count: int,
+    plain_text: Callable[[str], str],
+) -> tuple[Any, Sequence[Any]]:
+    """Call a function's twin in its place.
+
+    Args:
+        function: the framework's object for it.
+        original: calls what it is given.
+        twin: the runtime's name of the twin.
+        count: how many results it has besides.
+        plain_text: puts the function's name into a message in the place of the twin's.
+
+    Returns:
+        What the method returns, and the other results.
+    """
+    added: list[Any] = []
+
+    def split(results: Any) -> Any:
+        own = len(results or ()) - count
+        added.extend((results or ())[own:])
+        return (results or [])[:own] or None
+
+    if _is_modern:
+        runtime = function._bound_context
+
+        def call_function(name: Any, tensors: Any, number: int) -> Any:
+            try:
+                return split(runtime.call_function(twin.encode(), tensors, number + count))
+            except errors.OpError as error:  # the framework looks for the function's name in it
+                reword(error, plain_text)
+                raise
+
+        seen = _Delegate(function, _bound_context=_Delegate(runtime, call_function=call_function))
+    else:
+        seen = _Delegate(
+            function,
+            name=twin.encode(),
+            signature=_Delegate(function.signature, name=twin),
+            _num_outputs=function._num_outputs + count,
+        )
+    try:
+        results = original(seen)
+    except errors.OpError as error:
+        reword(error, plain_text)
+        raise
+    return (results if _is_modern else split(results)), added
+
+
+def reword(error: Any, plain_text: Callable[[str], str]) -> None:
+    """Put the message of an error of TensorFlow's into other words."""
+    error._message = plain_text(error.message)
+    error.args = tuple(plain_text(each) if isinstance(each, str) else each for each in error.args)

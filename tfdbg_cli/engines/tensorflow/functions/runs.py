@@ -1,0 +1,281 @@
+"""Where the runs of a TensorFlow 2 program begin and end."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+from tensorflow.python.eager import context
+from tensorflow.python.framework import errors
+
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.streams import tell
+from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.kit.contain import contained
+from tfdbg_cli.engines.kit.description import OpenRun, RunDescription
+from tfdbg_cli.engines.kit.levels import CaptureLevel
+from tfdbg_cli.engines.kit.life import BLOCK, RunLife
+from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
+from tfdbg_cli.engines.tensorflow.capture.values import holdable
+from tfdbg_cli.engines.tensorflow.functions.bodies import plain_text
+from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
+from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
+from tfdbg_cli.engines.tensorflow.functions.ops import listen
+from tfdbg_cli.engines.tensorflow.functions.private import call_twin, function_name, reword
+from tfdbg_cli.engines.tensorflow.functions.twin import Twin
+
+__all__ = ["TRAINING", "FunctionPolicy", "FunctionRuns"]
+
+TRAINING, INFERENCE = "training run", "inference run"
+
+
+class FunctionPolicy(CapturePolicy):
+    """There is one level."""
+
+    def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
+        return ValuesLevel(watch, listen)
+
+
+class _Calling(threading.local):
+    """Whether this thread is in a call of a traced function, whose own calls are part of it."""
+
+    is_on = False
+
+    def __enter__(self) -> None:
+        self.is_on = True
+
+    def __exit__(self, *_: object) -> None:
+        self.is_on = False
+
+
+class FunctionRuns(RunLife[OpenRun]):
+    """Runs from a tape to an optimizer's update, and outermost calls of traced functions."""
+
+    def __init__(self, program: Any, policy: CapturePolicy) -> None:
+        super().__init__(program, policy)
+        self._library = Library()
+        self._tapes = 0  # that are recording
+        self._gradients = 0  # that were computed and not applied yet
+        self._updates = 0  # optimizers at work, one calling another
+        self._calling = _Calling()
+        self._unknown: dict[int, Any] = {}  # functions without a twin
+
+    def is_framework_error(self, error: BaseException) -> bool:
+        return isinstance(error, errors.OpError)
+
+    # Traced functions.
+
+    def call(self, function: Any, arguments: Sequence[Any], original: Callable[[Any], Any]) -> Any:
+        """The program calls a traced function.
+
+        Args:
+            function: the framework's object for it.
+            arguments: tensors.
+            original: calls the function, or what is given in its place.
+        """
+        if self._calling.is_on or not _is_eager():
+            return original(function)
+        known = self._know(function)
+        # What TensorFlow itself calls to give variables their first values is nothing to look at.
+        is_own = known is not None and known.body.title == "initialize_variables"
+        if known is None or is_own or self.is_idle() or not self.is_here():
+            return self._unwatched(function, known, original)
+        if self._run is not None and self._run.kind == TRAINING and self._is_over(known):
+            self.close_run()
+        if self._run is not None:
+            return self._watched(function, known, arguments, original)
+        kind = TRAINING if known.is_training else INFERENCE
+        with self.stretch(kind, _title(known), _inputs(known, arguments)):
+            return self._watched(function, known, arguments, original)
+
+    def _is_over(self, known: KnownFunction) -> bool:
+        """Whether a call comes after the update of a training run that was made by hand."""
+        is_applied = self._gradients and not self._tapes and not self._updates
+        return bool(is_applied) and not known.writes
+
+    def _know(self, function: Any) -> KnownFunction | None:
+        known = self._library.get(function)
+        if known is None and id(function) not in self._unknown:
+            try:
+                known = self._library.know(function, function_name(function))
+            except Exception as error:
+                pass_on(error)
+                self._cannot(function, error)
+        return known
+
+    def _cannot(self, function: Any, error: Exception) -> None:
+        self._unknown[id(function)] = function
+        tell(f"{function_name(function)} isn't looked into: {one_line(error)}")
+
+    def _unwatched(
+        self,
+        function: Any,
+        known: KnownFunction | None,
+        original: Callable[[Any], Any],
+    ) -> Any:
+        """Call a function that nobody looks at; by its twin, if that has its random numbers."""
+        twin = self._twin(function, known) if known is not None and known.has_streams else None
+        with self._calling:
+            if twin is None:
+                return _worded(original, function)
+            return call_twin(function, original, twin.name, twin.added, plain_text)[0]
+
+    def _watched(
+        self,
+        function: Any,
+        known: KnownFunction,
+        arguments: Sequence[Any],
+        original: Callable[[Any], Any],
+    ) -> Any:
+        watcher = self.watcher
+        if not isinstance(watcher, ValuesLevel):
+            return self._unwatched(function, known, original)
+        twin = self._twin(function, known)
+        if twin is None:
+            watcher.gap = f"{function_name(function)} could not be looked into"
+            with self._calling:
+                return _worded(original, function)
+        is_exact = self._program.setting("exact")
+        if is_exact and not known.only_reads:
+            watcher.gap = (
+                f"setting exact: {known.body.title} has effects and can't be computed twice"
+            )
+            with self._calling:
+                return _worded(original, function)
+        try:
+            with self._calling:
+                results, added = call_twin(function, original, twin.name, twin.added, plain_text)
+                if is_exact:
+                    results = _worded(original, function)
+        except Exception as error:
+            watcher.call_failed(function, known, arguments, error)
+            raise
+        watcher.call_done(function, known, arguments, results or (), added)
+        return results
+
+    def _twin(self, function: Any, known: KnownFunction | None) -> Twin | None:
+        if known is None or id(function) in self._unknown:
+            return None
+        try:
+            return known.twin()
+        except Exception as error:
+            pass_on(error)
+            self._cannot(function, error)
+            return None
+
+    def fail(self, error: BaseException) -> None:
+        if isinstance(self.watcher, ValuesLevel) and self.is_here():
+            self.watcher.op_failed(error)
+        super().fail(error)
+
+    # Tapes and updates.
+
+    @contained
+    def tape_entered(self) -> None:
+        """A tape begins to record."""
+        if self.is_idle() or not self.is_here() or not _is_eager():
+            return
+        self._tapes += 1
+        run = self._run
+        if run is not None and run.kind == TRAINING and self._tapes == 1 and self._gradients:
+            self.close_run()
+        if self._run is None:
+            self._gradients = 0
+            place = self.place_of(sys._getframe())
+            title = _keras_method() or (f"tape at {place}" if place else "tape")
+            self.open_run(self.make_run(RunDescription(TRAINING, self.count(TRAINING), title)))
+
+    @contained
+    def tape_left(self, error: BaseException | None) -> None:
+        """It has done so."""
+        self._tapes = max(self._tapes - 1, 0)
+        if error is not None and not self._tapes:
+            self.fail(error)
+
+    @contained
+    def gradient_done(self) -> None:
+        """Gradients were computed."""
+        if self._run is not None and self.is_here():
+            self._gradients += 1
+            self._run.is_complete = True  # whether the program applies them is its business
+
+    @contained
+    def update_begins(self) -> None:
+        """An optimizer begins to apply gradients."""
+        if self.is_here():
+            self._updates += 1
+
+    @contained
+    def update_ends(self, error: BaseException | None) -> None:
+        """It has done so."""
+        if not self.is_here() or not self._updates:
+            return
+        self._updates -= 1
+        if self._updates or self._run is None or self._run.kind == BLOCK or not _is_eager():
+            return
+        if error is not None:
+            self.fail(error)
+            return
+        self._gradients -= 1
+        if self._gradients <= 0 and self._run.kind == TRAINING and not self._tapes:
+            self.close_run()
+
+    def describe_end(self, run: OpenRun, dump: MemoryDump | None, info: RunInfo) -> None:
+        if isinstance(run.watcher, ValuesLevel):
+            info.details = [*info.details, *run.watcher.details()]
+
+    def closing(self, run: OpenRun) -> None:
+        self._gradients = 0
+
+
+def _is_eager() -> bool:
+    return bool(context.executing_eagerly())
+
+
+# What Keras calls the steps of a model, and whose methods make them.
+_KERAS_STEPS = re.compile(r"(?:one|multi)_step_on_(?:data|iterator)\w*")
+_KERAS_METHODS = frozenset(
+    {"fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"}
+)
+
+
+def _title(known: KnownFunction) -> str:
+    """What to call a run that is a call of a function."""
+    title = known.body.title
+    return (_KERAS_STEPS.fullmatch(title) and _keras_method()) or title
+
+
+def _keras_method() -> str:
+    """The method of a Keras model that the program has called; empty: none."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name in _KERAS_METHODS and "keras" in code.co_filename:
+            return code.co_name
+        frame = frame.f_back
+    return ""
+
+
+def _worded(original: Callable[[Any], Any], function: Any) -> Any:
+    """Call a function; an error says what it says without the debugger."""
+    try:
+        return original(function)
+    except errors.OpError as error:
+        reword(error, plain_text)
+        raise
+
+
+def _inputs(known: KnownFunction | None, arguments: Sequence[Any]) -> Mapping[str, Any]:
+    """What a function is called with, without what it has captured."""
+    if known is None:
+        return {}
+    names = [argument.name for argument in known.body.definition.signature.input_arg]
+    pairs = zip(names, arguments, strict=False)
+    return {name: tensor for name, tensor in pairs if holdable(tensor.dtype)}

@@ -1,0 +1,319 @@
+"""The twin of a traced function: the same, with tensors in it as more results.
+
+A function's definition is copied and given more outputs; so are those that it calls. A loop
+collects what its body makes in lists, which are more variables of the loop; of branches, which must
+return alike, the one that wasn't taken returns zeros. The program's own function stays as it is.
+
+The last result says where a nan or an infinity is: numbers, of which those above zero are bad
+(`health`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from tensorflow.core.framework import function_pb2, types_pb2
+from tensorflow.python.framework import dtypes
+
+from tfdbg_cli.engines.tensorflow.capture.values import holdable
+from tfdbg_cli.engines.tensorflow.functions.bodies import MARK, BodyNode, FunctionBody, Kind
+from tfdbg_cli.engines.tensorflow.functions.health import Health, to_check, zeros
+from tfdbg_cli.engines.tensorflow.functions.nodes import add_constant, add_empty_list, add_zero
+
+__all__ = ["PASSING", "Layout", "LayoutItem", "Twin", "make_twin"]
+
+#: What hands on its input as it is.
+PASSING = frozenset({"Identity", "PreventGradient", "Snapshot", "StopGradient"})
+_VARIANT = types_pb2.DT_VARIANT
+# The optimizer would put another function in the place of one that has these.
+_FOR_OPTIMIZER = "api_implements", "api_preferred_device", "forward_function_name"
+_numbers = itertools.count(1)
+
+
+class LayoutItem(NamedTuple):
+    """Where the outputs of one node are among the added results of its function.
+
+    Attributes:
+        node: the node.
+        places: slot -> number of the result.
+        first: of a call, the number of the first result that comes from inside; of a branch that
+            of the number of the one that was taken, behind which are those of all.
+        inner: step -> the added results of what is called, and how many come before its.
+    """
+
+    node: BodyNode
+    places: dict[int, int]
+    first: int
+    inner: dict[str, tuple[int, Layout]]
+
+
+class Layout:
+    """The added results of a function, without the one for health.
+
+    Attributes:
+        body: of the function.
+        items: its nodes, in order.
+        dtypes: of the added results.
+    """
+
+    def __init__(self, body: FunctionBody) -> None:
+        self.body = body
+        self.items: list[LayoutItem] = []
+        self.dtypes: list[int] = []
+
+
+class Twin(NamedTuple):
+    """A function with more results.
+
+    Attributes:
+        name: the runtime's.
+        layout: of the results that were added; they come last.
+        added: how many were added, the one for health among them.
+        definitions: its own and of those that it calls, to be made known to the runtime.
+    """
+
+    name: str
+    layout: Layout
+    added: int
+    definitions: Sequence[Any]
+
+
+class _Part(NamedTuple):
+    """A function on its way to become a twin.
+
+    Attributes:
+        definition: a copy, in which calls return more.
+        layout: what is to be returned.
+        references: where that comes from.
+        health: what tells of its tensors.
+    """
+
+    definition: Any
+    layout: Layout
+    references: list[str]
+    health: Health
+
+
+def make_twin(
+    body: FunctionBody,
+    find: Callable[[str], Any],
+    wants: Callable[[BodyNode], bool],
+    has_health: bool = True,
+) -> Twin:
+    """The twin of a function.
+
+    Args:
+        body: of the function.
+        find: gives the ``FunctionDef`` of a name.
+        wants: whether the outputs of a node are to be returned.
+        has_health: whether health is.
+    """
+    builder = _Builder(find, wants, has_health)
+    name, layout, _ = builder.make(body)
+    return Twin(name, layout, len(layout.dtypes) + has_health, builder.definitions)
+
+
+class _Builder:
+    """Makes the twins of a function and those that it calls, each once."""
+
+    def __init__(
+        self, find: Callable[[str], Any], wants: Callable[[BodyNode], bool], has_health: bool
+    ) -> None:
+        self._find, self._wants, self._has_health = find, wants, has_health
+        self.definitions: list[Any] = []
+        self._made: dict[str, tuple[str, Layout, int]] = {}
+        self._open: set[str] = set()
+        # Names of functions that XLA compiles, with all that they call.
+        self._compiled: frozenset[str] = frozenset()
+        self._number = next(_numbers)
+
+    def make(self, body: FunctionBody) -> tuple[str, Layout, int]:
+        """A function that returns what it returns, and more: name, layout, numbers of health."""
+        if body.name not in self._made:
+            part = self._part(body)
+            kinds, references = list(part.layout.dtypes), part.references
+            if self._has_health:
+                kinds.append(types_pb2.DT_FLOAT)
+                references = [*references, part.health.joined()]
+            self._return(part.definition, kinds, references)
+            self.definitions.append(part.definition)
+            name = part.definition.signature.name
+            self._made[body.name] = name, part.layout, part.health.size
+        return self._made[body.name]
+
+    def _copy(self, definition: Any, mark: str) -> Any:
+        made = function_pb2.FunctionDef()
+        made.CopyFrom(definition)
+        made.signature.name = f"{definition.signature.name}{MARK}{self._number}{mark}"
+        for name in _FOR_OPTIMIZER:
+            if name in made.attr:
+                del made.attr[name]
+        return made
+
+    def _part(self, body: FunctionBody, mark: str = "") -> _Part:
+        compiled = self._compiled
+        if body.is_compiled:
+            self._compiled = compiled | {body.name}
+        self._open.add(body.name)
+        definition = self._copy(body.definition, mark)
+        part = _Part(definition, Layout(body), [], Health(definition))
+        nodes = {node.name: node for node in definition.node_def}
+        for reference, kind in to_check(body, len(self._open) == 1) if self._has_health else ():
+            part.health.watch(reference, kind)
+        for node in body.nodes:
+            places: dict[int, int] = {}
+            is_kept = node.name in body.live and self._wants(node)
+            if is_kept and node.op != "Const" and node.op not in PASSING:
+                for slot, output in enumerate(node.outputs):
+                    if holdable(dtypes.as_dtype(output.dtype)):
+                        places[slot] = len(part.references)
+                        part.references.append(output.reference)
+                        part.layout.dtypes.append(output.dtype)
+            first, inner = len(part.references), {}
+            called = node.inner.values() if node.name in body.live else ()
+            if called and not any(each.name in self._open for each in called):
+                inner = self._enter(node, nodes[node.name], part)
+            part.layout.items.append(LayoutItem(node, places, first, inner))
+        self._open.discard(body.name)
+        self._compiled = compiled
+        return part
+
+    def _enter(self, node: BodyNode, made: Any, part: _Part) -> dict[str, tuple[int, Layout]]:
+        if node.kind == Kind.LOOP:
+            return self._loop(node, made, part)
+        if node.kind == Kind.BRANCH:
+            return self._branch(node, made, part)
+        ((step, called),) = node.inner.items()
+        name, layout, size = self.make(called)
+        argument = "output" if "f" in made.attr else ""
+        if argument:
+            made.attr["f"].func.name = name
+        else:
+            made.op = name
+        kinds = [*layout.dtypes, *([types_pb2.DT_FLOAT] if self._has_health else [])]
+        self._more_outputs(made, "Tout", kinds)
+        self._take(node, argument, layout.dtypes, part)
+        if self._has_health:
+            part.health.add(self._reference(node, argument, len(layout.dtypes)), size)
+        return {step: (0, layout)}
+
+    def _reference(self, node: BodyNode, argument: str, at: int) -> str:
+        if argument:
+            return f"{node.name}:{argument}:{len(node.outputs) + at}"
+        return f"{node.name}:{_result(at)}:0"
+
+    def _take(self, node: BodyNode, argument: str, kinds: Sequence[int], part: _Part) -> None:
+        """Return what a call returns in addition."""
+        for at, kind in enumerate(kinds):
+            part.references.append(self._reference(node, argument, at))
+            part.layout.dtypes.append(kind)
+
+    def _more_outputs(self, made: Any, attribute: str, kinds: Sequence[int]) -> None:
+        if "_output_shapes" in made.attr:
+            del made.attr["_output_shapes"]
+        if attribute in made.attr:
+            made.attr[attribute].list.type.extend(kinds)
+        if "output_shapes" in made.attr and made.attr["output_shapes"].list.shape:
+            for _ in kinds:
+                made.attr["output_shapes"].list.shape.add().unknown_rank = True
+
+    def _return(self, definition: Any, kinds: Sequence[int], references: Sequence[str]) -> None:
+        for at, (kind, reference) in enumerate(zip(kinds, references, strict=True)):
+            definition.signature.output_arg.add(name=_result(at), type=kind)
+            definition.ret[_result(at)] = reference
+
+    # Branches: all must return alike.
+
+    def _branch(self, node: BodyNode, made: Any, part: _Part) -> dict[str, tuple[int, Layout]]:
+        parts = {
+            step: self._part(body, f"_{node.name.replace('/', '_')}_{step}")
+            for step, body in node.inner.items()
+        }
+        # XLA wants to know all shapes: no zeros in the place of anything.
+        holds = not self._compiled and any(each.layout.dtypes for each in parts.values())
+        kinds = [types_pb2.DT_INT32] if holds else []
+        inner = {}
+        for step, each in parts.items():
+            inner[step] = (len(kinds), each.layout)
+            kinds += each.layout.dtypes if holds else []
+        held = len(kinds)
+        size = sum(each.health.size for each in parts.values())
+        kinds += [types_pb2.DT_FLOAT] if self._has_health else []
+        for number, (step, each) in enumerate(parts.items()):
+            definition = each.definition
+            results = [add_constant(definition, number)] if holds else []
+            empty: dict[int, str] = {}
+            for other, (_, layout) in inner.items() if holds else ():
+                for at, kind in enumerate(layout.dtypes):
+                    if other != step and kind not in empty:
+                        empty[kind] = add_zero(definition, kind)
+                    results.append(each.references[at] if other == step else empty[kind])
+            if self._has_health:
+                sizes = [(key, value.health.size) for key, value in parts.items()]
+                results.append(each.health.padded(step, sizes))
+            self._return(definition, kinds, results)
+            self.definitions.append(definition)
+            if node.op.endswith("Case"):
+                made.attr["branches"].list.func[number].name = definition.signature.name
+            else:
+                made.attr[f"{step}_branch"].func.name = definition.signature.name
+        for each in parts.values() if not holds else ():
+            each.layout.dtypes.clear()
+        self._more_outputs(made, "Tout", kinds)
+        self._take(node, "output", kinds[:held], part)
+        if self._has_health:
+            part.health.add(self._reference(node, "output", held), size)
+        return inner
+
+    # Loops: what the body makes goes into lists.
+
+    def _loop(self, node: BodyNode, made: Any, outer: _Part) -> dict[str, tuple[int, Layout]]:
+        ((step, body),) = node.inner.items()
+        mark = f"_{node.name.replace('/', '_')}"
+        part = self._part(body, mark)
+        definition, layout = part.definition, part.layout
+        holds = not self._compiled  # XLA knows no lists of unknown length
+        condition = self._copy(self._find(made.attr["cond"].func.name), mark)
+        given = [item for item in made.input if not item.startswith("^")]
+        waits = [item for item in made.input if item.startswith("^")]
+        kinds, results = [], []
+        for at, (kind, reference) in enumerate(zip(layout.dtypes, part.references, strict=True)):
+            if not holds:
+                break
+            push = definition.node_def.add(name=f"tfdbg_push_{at}", op="TensorListPushBack")
+            push.input.extend([_argument(at), reference])
+            push.attr["element_dtype"].type = kind
+            results.append(f"{push.name}:output_handle:0")
+            kinds.append(_VARIANT)
+            given.append(add_empty_list(outer.definition, kind))
+        held = len(kinds)
+        if self._has_health:
+            results.append(part.health.joined(_argument(held)))
+            kinds.append(types_pb2.DT_FLOAT)
+            given.append(zeros(outer.definition, part.health.size))
+        for at, kind in enumerate(kinds):
+            for each in (definition, condition):
+                each.signature.input_arg.add(name=_argument(at), type=kind)
+        self._return(definition, kinds, results)
+        made.attr["body"].func.name = definition.signature.name
+        made.attr["cond"].func.name = condition.signature.name
+        self.definitions += [definition, condition]
+        del made.input[:]
+        made.input.extend([*given, *waits])
+        self._more_outputs(made, "T", kinds)
+        self._take(node, "output", kinds[:held], outer)
+        if self._has_health:
+            outer.health.add(self._reference(node, "output", held), part.health.size)
+        if not holds:
+            layout.dtypes.clear()
+        return {step: (0, layout)}
+
+
+def _result(at: int) -> str:
+    return f"tfdbg_result_{at}"
+
+
+def _argument(at: int) -> str:
+    return f"tfdbg_argument_{at}"
