@@ -6,6 +6,7 @@ Each program is planted with a mistake in the line that ends with ``# BAD``.
 import importlib.util
 
 import pytest
+from tf2_kit import needs_keras_3
 
 PROGRAMS = {
     "a step with its tape in a function": (
@@ -333,11 +334,13 @@ FITS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_first_bad_tensor_and_its_line(both, name):
     node, text = PROGRAMS[name]
+    needs_keras_3(text)
     both.finds(text, node)
 
 
 @pytest.mark.parametrize("name", FITS)
 def test_keras_fit(both, name):
+    needs_keras_3(FIT)
     node, policy, callback, options = FITS[name]
     both.finds(FIT.format(policy=policy, callback=callback, options=options), node)
 

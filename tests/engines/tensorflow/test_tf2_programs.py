@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from tf2_kit import listed
+from tf2_kit import IS_2_12, listed, needs_keras_3
 
 PROGRAMS = {
     "ragged and sparse tensors": """
@@ -206,6 +206,8 @@ PROGRAMS = {
         def f():
             a = tf.random.normal([2], seed=3)
             for _ in tf.range(2):
+                # TensorFlow draws for several iterations at a time, in whatever order.
+                tf.autograph.experimental.set_loop_options(parallel_iterations=1)
                 a += tf.random.uniform([2])
             return a
 
@@ -368,6 +370,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_program_does_what_it_does_alone(both, name):
+    needs_keras_3(PROGRAMS[name])
     both(PROGRAMS[name])
 
 
@@ -420,6 +423,10 @@ FAILING = """
 """
 
 
+@pytest.mark.skipif(
+    IS_2_12,
+    reason="2.12 looks for creation stacks under the names of functions, which are the twins'",
+)
 @pytest.mark.parametrize(
     "body",
     [

@@ -5,18 +5,30 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from program_server import Done, Programs, environment
 
-__all__ = ["EVERY_RUN", "MARK", "Both", "both", "listed", "server"]
+__all__ = ["EVERY_RUN", "IS_2_12", "MARK", "Both", "both", "listed", "needs_keras_3", "server"]
 
 #: What lines of the programs begin with; all others are the debugger's.
 MARK = "program:"
 
 #: The first runs one by one, and the rest alone.
 EVERY_RUN = ("run", *("lt", "run") * 5, "exit --detach")
+
+
+#: TensorFlow 2.12, whose Keras is the second.
+IS_2_12 = int(version("keras").partition(".")[0]) < 3
+
+
+def needs_keras_3(text: str) -> None:
+    """Skip a test whose program uses Keras, where that is an older one (with TensorFlow 2.12)."""
+    if "keras" in text and IS_2_12:
+        pytest.skip("needs Keras 3")
+
 
 _PRELUDE = f"""
 import numpy as np
