@@ -215,6 +215,7 @@ def test_the_class_of_tensorflow_counts_as_ours_both_ways(monkeypatch):
 
     Theirs.__name__, Theirs.__module__ = "InconvertibleTensorProto", theirs.__name__
     theirs.InconvertibleTensorProto = Theirs
+    monkeypatch.delitem(sys.modules, theirs.__name__, raising=False)  # of another test's
     ours = InconvertibleTensorProto("a queue")
     assert not isinstance(ours, Theirs)
     assert ours.__class__ is InconvertibleTensorProto
