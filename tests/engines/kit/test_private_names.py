@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -147,6 +148,16 @@ def for_steps():
 STEPPED = list(for_steps())
 MONITORED = "tensorflow.python.training.monitored_session:_MonitoredSession.run_step_fn"
 FUNCTIONS = "tensorflow.python.eager.polymorphic_function"
+IS_2_12 = any(
+    each.version.startswith("2.12.")
+    for name in ("tensorflow-cpu", "tensorflow")
+    for each in importlib.metadata.distributions(name=name)
+)
+DOOR = (
+    "monomorphic_function:_EagerDefinedFunction.call"
+    if IS_2_12
+    else "atomic_function:AtomicFunction.call_flat"
+)
 PATCHED = {
     "torch": [
         *("torch.autograd:backward", "torch.autograd:grad", "torch.amp:GradScaler.step"),
@@ -155,7 +166,7 @@ PATCHED = {
     "tensorflow": ["tensorflow.python.client.session:BaseSession.make_callable"],
     "tensorflow2": [
         "tensorflow.python.eager.backprop:GradientTape.gradient",
-        f"{FUNCTIONS}.atomic_function:AtomicFunction.call_flat",
+        f"{FUNCTIONS}.{DOOR}",
     ],
 }
 NEEDED = [(engine, path) for engine in HOMES for path in [*required(engine), *PATCHED[engine]]]
@@ -194,10 +205,14 @@ else:
     from tensorflow.python.training import monitored_session
 
     from tensorflow.python.eager import backprop
-    from tensorflow.python.eager.polymorphic_function import atomic_function
+    try:
+        from tensorflow.python.eager.polymorphic_function.atomic_function import AtomicFunction
+    except ImportError:  # 2.12
+        from tensorflow.python.eager.polymorphic_function import monomorphic_function
+        AtomicFunction = monomorphic_function._EagerDefinedFunction
 
     SESSIONS = [session, session.BaseSession, monitored_session._MonitoredSession]
-    FUNCTIONS = [backprop.GradientTape, atomic_function.AtomicFunction]
+    FUNCTIONS = [backprop.GradientTape, AtomicFunction]
     OWNERS = FUNCTIONS if engine == "tensorflow2" else SESSIONS
     VERSION = versions
     tf1 = tf.compat.v1

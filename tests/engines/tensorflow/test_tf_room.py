@@ -97,6 +97,9 @@ def test_room_is_made_once_for_feeds_of_a_kind(session):
     assert [len(plan.smaller) for plan in plans] == [1]
 
 
+@pytest.mark.skipif(
+    tf.__version__.startswith("2.12."), reason="2.12 itself takes less: there is room enough"
+)
 def test_a_program_ends_as_it_would_where_memory_is_short(tmp_path):
     """More values than the process may have: TensorFlow would fail, or the kernel end it."""
     script = tmp_path / "script.py"
