@@ -290,7 +290,9 @@ def test_the_others_go_on_when_the_leader_dies(environment):
         printed, _ = other.communicate(timeout=60)
         assert other.returncode == 0, printed
         assert "rank 0 is done" in printed
-        assert printed.count("the rank that leads is gone") == 1
+        # It may be gone before the other one has come to it.
+        told = re.findall(r"the rank that leads is gone|can't reach rank 1", printed)
+        assert len(told) == 1, printed
 
 
 def test_the_leader_goes_on_when_another_rank_dies(environment, tmp_path):
