@@ -13,20 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.harness import Row, Sample, Table, main, profile
-from tfdbg_cli.common.settings import all_fields
-from tfdbg_cli.engines.base import Watch
+from benchmarks.waiting import waiting
 from tfdbg_cli.engines.tensorflow.functions.engine import ENGINE
-from tfdbg_cli.filters.builtin import has_inf_or_nan
-from tfdbg_cli.sessions.wrappers.framework import BaseDebugWrapperSession
-from tfdbg_cli.sessions.wrappers.requests import (
-    OnRunEndResponse,
-    OnRunStartAction,
-    OnRunStartResponse,
-    OnSessionInitAction,
-    OnSessionInitResponse,
-)
-
-DEFAULTS = {field.name: field.default for field in all_fields()}
 
 
 def cnn(jit_compile=False):
@@ -65,42 +53,9 @@ def cnn_xla():
     return cnn(jit_compile=True)
 
 
-class Session(BaseDebugWrapperSession):
-    """Waits for a nan that never comes."""
-
-    is_debugging = True
-    seen = 0
-
-    def on_session_init(self, request):
-        return OnSessionInitResponse(OnSessionInitAction.PROCEED)
-
-    def on_run_start(self, request):
-        if not self.is_debugging:
-            return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
-        watch = Watch(filter_name="has_inf_or_nan", predicate=has_inf_or_nan)
-        return OnRunStartResponse(OnRunStartAction.DEBUG_RUN, watch=watch)
-
-    def on_run_end(self, request):
-        assert not request.filter_passed
-        self.seen += 1
-        return OnRunEndResponse()
-
-    def expected_watch(self):
-        return self.on_run_start(None).watch() if self.is_debugging else None
-
-
-@contextlib.contextmanager
 def debugged(is_debugging=True, **settings):
     """Under the debugger with these settings."""
-    ENGINE.configure({**DEFAULTS, **settings}.__getitem__)
-    session = Session(ENGINE.program())
-    session.is_debugging = is_debugging
-    undo = ENGINE.install(lambda program: session)
-    try:
-        yield
-    finally:
-        undo()
-    assert not is_debugging or session.seen
+    return waiting(ENGINE, is_debugging, **settings)
 
 
 LEVELS = {

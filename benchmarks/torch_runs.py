@@ -10,20 +10,8 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.harness import Row, Sample, Table, main, profile
-from tfdbg_cli.common.settings import all_fields
-from tfdbg_cli.engines.base import Watch
+from benchmarks.waiting import waiting
 from tfdbg_cli.engines.torch.engine import ENGINE
-from tfdbg_cli.filters.builtin import has_inf_or_nan
-from tfdbg_cli.sessions.wrappers.framework import BaseDebugWrapperSession
-from tfdbg_cli.sessions.wrappers.requests import (
-    OnRunEndResponse,
-    OnRunStartAction,
-    OnRunStartResponse,
-    OnSessionInitAction,
-    OnSessionInitResponse,
-)
-
-DEFAULTS = {field.name: field.default for field in all_fields()}
 
 
 class Block(nn.Module):
@@ -78,43 +66,9 @@ class Clones(TorchDispatchMode):
         return result
 
 
-class Session(BaseDebugWrapperSession):
-    """Awaits nan and infinities in all runs, or in none."""
-
-    is_debugging = True
-    seen = 0
-
-    def on_session_init(self, request):
-        return OnSessionInitResponse(OnSessionInitAction.PROCEED)
-
-    def on_run_start(self, request):
-        if not self.is_debugging:
-            return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
-        watch = Watch(filter_name="has_inf_or_nan", predicate=has_inf_or_nan)
-        return OnRunStartResponse(OnRunStartAction.DEBUG_RUN, watch=watch)
-
-    def on_run_end(self, request):
-        assert not request.filter_passed
-        self.seen += 1
-        return OnRunEndResponse()
-
-    def expected_watch(self):
-        return self.on_run_start(None).watch() if self.is_debugging else None
-
-
-@contextlib.contextmanager
 def debugged(is_debugging=True, **settings):
     """Under the debugger with these settings."""
-    ENGINE.configure({**DEFAULTS, **settings}.__getitem__)
-    session = Session(ENGINE.program())
-    session.is_debugging = is_debugging
-    undo = ENGINE.install(lambda program: session)
-    try:
-        yield
-    finally:
-        undo()
-    # A failure of the debugger's is contained, and would be timed as a debugger that costs nothing.
-    assert not is_debugging or session.seen
+    return waiting(ENGINE, is_debugging, **settings)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ import runpy
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import traceback
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["Done", "Programs", "environment"]
+__all__ = ["BothWays", "Done", "Programs", "environment"]
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -86,6 +87,33 @@ class Programs:
     def close(self) -> None:
         """End the server."""
         self._server.communicate()
+
+
+class BothWays:
+    """Runs programs alone and under the debugger.
+
+    Args:
+        programs: runs them.
+        folder: where they are.
+        prelude: what all of them begin with.
+    """
+
+    def __init__(self, programs: Programs, folder: Path, prelude: str) -> None:
+        self._programs, self.folder = programs, folder
+        self._alone: dict[Path, Done] = {}
+        (folder / "prelude.py").write_text(prelude)
+
+    def write(self, text: str, name: str = "program") -> Path:
+        """A program of this text, behind the prelude."""
+        path = self.folder / f"{name}.py"
+        path.write_text(f"from prelude import *\n{textwrap.dedent(text)}")
+        return path
+
+    def alone(self, path: Path) -> Done:
+        """What it does without the debugger."""
+        if path not in self._alone:
+            self._alone[path] = self._programs.plain(path)
+        return self._alone[path]
 
 
 def _run(is_debugged: bool, arguments: list[str]) -> Any:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from program_server import Done, Programs, environment
+from program_server import BothWays, Done, Programs, environment
 
 __all__ = ["EVERY_RUN", "IS_2_12", "MARK", "Both", "both", "listed", "needs_keras_3", "server"]
 
@@ -40,7 +39,7 @@ def tell(*values):
 """
 
 
-class Both:
+class Both(BothWays):
     """Runs programs both ways.
 
     Attributes:
@@ -48,21 +47,7 @@ class Both:
     """
 
     def __init__(self, programs: Programs, folder: Path) -> None:
-        self._programs, self.folder = programs, folder
-        self._alone: dict[Path, Done] = {}
-        (folder / "prelude.py").write_text(_PRELUDE)
-
-    def write(self, text: str, name: str = "program") -> Path:
-        """A program of this text, behind the prelude."""
-        path = self.folder / f"{name}.py"
-        path.write_text(f"from prelude import *\n{textwrap.dedent(text)}")
-        return path
-
-    def alone(self, path: Path) -> Done:
-        """What it does without the debugger."""
-        if path not in self._alone:
-            self._alone[path] = self._programs.plain(path)
-        return self._alone[path]
+        super().__init__(programs, folder, _PRELUDE)
 
     def debugged(self, path: Path, *commands: str) -> Done:
         """What it does under these commands; the debugger must not have failed."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from program_server import ROOT, Done, Programs, environment
+from program_server import ROOT, BothWays, Done, Programs, environment
 
 __all__ = ["EVERY_RUN", "MARK", "ROOT", "Both", "both", "nodes", "server", "shown"]
 
@@ -69,7 +68,7 @@ torch.manual_seed(0)
 """
 
 
-class Both:
+class Both(BothWays):
     """Runs programs both ways.
 
     Attributes:
@@ -77,23 +76,8 @@ class Both:
     """
 
     def __init__(self, programs: Programs, folder: Path, settings: Path) -> None:
-        self._programs = programs
+        super().__init__(programs, folder, _PRELUDE)
         self._settings = settings
-        self.folder = folder
-        self._alone: dict[Path, Done] = {}
-        (folder / "prelude.py").write_text(_PRELUDE)
-
-    def write(self, text: str, name: str = "program") -> Path:
-        """A program of this text, behind the prelude."""
-        path = self.folder / f"{name}.py"
-        path.write_text(f"from prelude import *\n{textwrap.dedent(text)}")
-        return path
-
-    def alone(self, path: Path) -> Done:
-        """What it does without the debugger."""
-        if path not in self._alone:
-            self._alone[path] = self._programs.plain(path)
-        return self._alone[path]
 
     def debugged(self, path: Path, *commands: str) -> Done:
         """What it does under these commands; the debugger must not have failed."""
