@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from tfdbg_cli.engines.base import CannotStep, SteppedRun, StepsCalls
 from tfdbg_cli.engines.kit.engine import OneProgramEngine
 from tfdbg_cli.engines.kit.program import Program
 from tfdbg_cli.engines.tensorflow.functions.traits import TRAITS
@@ -9,7 +14,7 @@ from tfdbg_cli.engines.tensorflow.functions.traits import TRAITS
 __all__ = ["ENGINE", "FunctionsEngine"]
 
 
-class FunctionsEngine(OneProgramEngine[Program]):
+class FunctionsEngine(OneProgramEngine[Program], StepsCalls):
     """Programs of TensorFlow 2; TensorFlow is imported by the first method that needs it."""
 
     name = "tensorflow2"
@@ -24,6 +29,55 @@ class FunctionsEngine(OneProgramEngine[Program]):
         runs = FunctionRuns(program, FunctionPolicy(program.value))
         program.runs, program.patches = runs, FunctionPatches(runs)
         return program
+
+    def call_stepper(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        scopes: frozenset[str] | None = None,
+    ) -> SteppedRun:
+        """A call of a function, which is made now, to be gone through.
+
+        Of a traced function the steps are those of its graph, and their tensors can be overridden.
+        Whatever else is called can only be gone through.
+
+        Raises:
+            UserError: this TensorFlow hasn't what it takes.
+        """
+        del scopes
+        program = self.program()
+        unwatch = program.watched()
+        try:
+            return program.runs.call_stepper(function, args, kwargs, self.is_own(function))
+        finally:
+            unwatch()
+
+    def is_own(self, function: Any) -> bool:
+        """Whether it is a traced function."""
+        from tfdbg_cli.engines.tensorflow.functions.private import is_traced
+
+        return is_traced(function)
+
+    def is_module(self, thing: Any) -> bool:
+        """Nothing is: what a Keras model calls has names, and no borders."""
+        return False
+
+    def has_module(self, module: Any, path: str) -> bool:
+        return False
+
+    def module_tensors(self, module: Any) -> Iterable[tuple[str, Any]]:
+        return ()
+
+    def intercept(
+        self, module: Any, around: Callable[[Callable[..., Any], Any, Any], Any]
+    ) -> Callable[[], None]:
+        """There are no modules.
+
+        Raises:
+            CannotStep: always.
+        """
+        raise CannotStep("Calls of TensorFlow 2 functions can't be intercepted.")
 
 
 #: What the registry loads.

@@ -6,7 +6,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tensorflow.python.framework import errors
@@ -21,12 +21,12 @@ from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take, user_frames, variables
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
-from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, HeldValue, values_of
+from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, HeldValue, Seen, values_of
 from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction
 from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
 
-__all__ = ["ValuesLevel"]
+__all__ = ["Describing", "ValuesLevel", "failing_node"]
 
 _GRADIENT = "gradient_tape/"
 # How the runtime's messages name the node that failed, before and after they are put into words.
@@ -99,6 +99,7 @@ class ValuesLevel(CaptureLevel):
         self._failed: tuple[BaseException | None, str] = (None, "")
         self._made: tuple[list[Node], list[Datum], dict[int, str]] | None = None
         self.gap = ""
+        self.stepped: MemoryDump | None = None  # of a run that somebody has stepped through
         self.dump = self._dump = MemoryDump(
             lambda: Graph(self._described()[0]), make=lambda: self._described()[1]
         )
@@ -169,10 +170,9 @@ class ValuesLevel(CaptureLevel):
     ) -> None:
         """A call of a traced function has raised an error."""
         self.call_done(function, known, arguments, (), ())
-        found = _NODE.search(str(error))
         call = self._events[-1]
         assert isinstance(call, _Call)
-        call.failed = found[1] if found else ""
+        call.failed = failing_node(error)
         self._failed = (error, call.failed)
 
     def op_failed(self, error: BaseException) -> None:
@@ -187,7 +187,18 @@ class ValuesLevel(CaptureLevel):
     def _stack(self) -> Stack:
         return take(call_frame(sys._getframe(2)), None, None)
 
+    @property
+    def has_one_call(self) -> bool:
+        """Whether a call of a traced function is all that was done."""
+        return len(self._events) == 1 and isinstance(self._events[0], _Call)
+
     # Afterwards.
+
+    def describing(self) -> tuple[Describing, list[Node], list[Datum]]:
+        """The run in words as far as it has come, with what it is made of."""
+        made = Describing(self._inputs, self._matcher)
+        nodes, data, _ = made.describe(self._events)
+        return made, nodes, data
 
     def tensor_name(self, tensor: Any) -> str:
         return self._described()[2].get(id(tensor), "")
@@ -202,6 +213,8 @@ class ValuesLevel(CaptureLevel):
     def finish(self, error: BaseException | None) -> Capture:
         capture = super().finish(error)
         capture.gap = self.gap
+        if self.stepped is not None:
+            capture.dump = self.stepped
         if error is None and self.watch.filter_name in CHECKED:
             calls = [(call, call.news()) for call in self._events if isinstance(call, _Call)]
             is_bad = any(news for _, news in calls) or any(
@@ -246,7 +259,7 @@ class ValuesLevel(CaptureLevel):
     def _described(self) -> tuple[list[Node], list[Datum], dict[int, str]]:
         """The nodes, the tensors, and the names of those that the program has."""
         if self._made is None:
-            self._made = _Describing(self._inputs, self._matcher).describe(self._events)
+            self._made = Describing(self._inputs, self._matcher).describe(self._events)
         return self._made
 
 
@@ -257,8 +270,34 @@ def _is_bad(tensor: Any) -> bool:
     return not np.isfinite(tensor.numpy()).all()
 
 
-class _Describing:
-    """Puts a run into words."""
+def failing_node(error: BaseException) -> str:
+    """The node of a function that has raised an error, by its name in it; empty: not known."""
+    found = _NODE.search(str(error))
+    return found[1] if found else ""
+
+
+class DescribedCall(NamedTuple):
+    """A call in words.
+
+    Attributes:
+        event: the call.
+        inlined: the names of its nodes.
+        arguments: per argument the tensor.
+        seen: its tensors.
+    """
+
+    event: Any
+    inlined: Inlined
+    arguments: Sequence[str]
+    seen: Sequence[Seen]
+
+
+class Describing:
+    """Puts a run into words.
+
+    Attributes:
+        calls: those that were described.
+    """
 
     def __init__(self, inputs: Mapping[str, Any], matcher: WatchMatcher) -> None:
         self._inputs = {id(tensor): (name, tensor) for name, tensor in inputs.items()}
@@ -268,6 +307,7 @@ class _Describing:
         self._data: list[Datum] = []
         self._names: dict[int, str] = {}
         self._written = WrittenVariables()
+        self.calls: list[DescribedCall] = []
 
     def describe(self, events: Sequence[_Event]) -> tuple[list[Node], list[Datum], dict[int, str]]:
         for event in events:
@@ -319,7 +359,9 @@ class _Describing:
             found: tuple[Any, Any] | None = call.known.values(call.inputs, call.added)
         else:
             found = call.known.values_before(call.inputs, call.failed)
-        for seen in values_of(*found, call.inputs) if found is not None else ():
+        every = list(values_of(*found, call.inputs)) if found is not None else []
+        self.calls.append(DescribedCall(call, inlined, arguments, every))
+        for seen in every:
             name = inlined.names[seen.path].get(seen.node, "")
             if name:
                 self._add(name, seen.op, seen.slot, seen.value, call.timestamp, seen.is_view)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from tfdbg_cli.engines.tensorflow.functions.private import call_by_name
 from tfdbg_cli.engines.tensorflow.functions.twin import Layout, Twin, make_twin
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
 
-__all__ = ["KnownFunction", "Library"]
+__all__ = ["KnownFunction", "Library", "find_function", "lent"]
 
 
 class KnownFunction:
@@ -154,6 +155,16 @@ def _remove(twin: Twin) -> None:
     for definition in twin.definitions:
         if runtime.has_function(definition.signature.name):
             runtime.remove_function(definition.signature.name)
+
+
+@contextlib.contextmanager
+def lent(twin: Twin) -> Iterator[None]:
+    """The runtime knows functions that are used once."""
+    _add(twin)
+    try:
+        yield
+    finally:
+        _remove(twin)
 
 
 def _everything(node: BodyNode) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorflow.python.eager import context, execute
-from tensorflow.python.framework import errors, versions
+from tensorflow.python.framework import dtypes, errors, tensor_shape, versions
 from tensorflow.python.util import function_utils
 
 from tfdbg_cli.engines.kit.private_names import PrivateNames
@@ -17,9 +18,12 @@ __all__ = [
     "call_by_name",
     "call_twin",
     "function_name",
+    "is_traced",
     "reword",
+    "stop_recording",
     "tape_class",
     "tensors_of",
+    "variable_kind",
 ]
 
 #: What the engine knows of this TensorFlow.
@@ -49,6 +53,38 @@ NAMES.require("tensorflow.python.framework.op_callbacks:remove_op_callback")
 NAMES.require("tensorflow.python.eager.context:Context.get_function_def")
 NAMES.require("tensorflow.python.eager.context:Context.add_function_def")
 _is_modern = FUNCTION_CALLED[1] == "call_flat"
+#: Around ops that no tape is to see.
+stop_recording: Any = NAMES.require(
+    "tensorflow.python.eager.record:stop_recording"
+    if importlib.util.find_spec("tensorflow.python.eager.record") is not None
+    else "tensorflow.python.eager.tape:stop_recording"
+)
+
+
+_FUNCTION = "tensorflow.python.eager.polymorphic_function"
+_traced = (
+    NAMES.need("stepped through", f"{_FUNCTION}.polymorphic_function:Function"),
+    NAMES.need(
+        "stepped through",
+        f"{_FUNCTION}.concrete_function:ConcreteFunction"
+        if _is_modern
+        else f"{_FUNCTION}.monomorphic_function:ConcreteFunction",
+    ),
+)
+
+
+def is_traced(function: Any) -> bool:
+    """Whether a function is traced, so that a call of it is one of its graph and nothing else."""
+    return isinstance(function, tuple(filter(None, _traced)))
+
+
+def variable_kind(handle: Any) -> tuple[Any, Any] | None:
+    """The dtype and shape of the variable that a handle is of; ``None``: of something else."""
+    data = getattr(handle, "_handle_data", None)
+    if data is None or not data.is_set or len(data.shape_and_type) != 1:
+        return None
+    kind = data.shape_and_type[0]
+    return dtypes.as_dtype(kind.dtype), tensor_shape.TensorShape(kind.shape)
 
 
 def function_name(function: Any) -> str:

@@ -17,7 +17,7 @@ from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.base import RunHandle, SteppedRun, Watch
 from tfdbg_cli.engines.kit.contain import contained
 from tfdbg_cli.engines.kit.description import OpenRun, RunDescription
 from tfdbg_cli.engines.kit.levels import CaptureLevel
@@ -29,6 +29,7 @@ from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
 from tfdbg_cli.engines.tensorflow.functions.ops import listen
 from tfdbg_cli.engines.tensorflow.functions.private import call_twin, function_name, reword
+from tfdbg_cli.engines.tensorflow.functions.stepping.prompted import PromptedRun, Trap, stepper_of
 from tfdbg_cli.engines.tensorflow.functions.twin import Twin
 
 __all__ = ["TRAINING", "FunctionPolicy", "FunctionRuns"]
@@ -66,6 +67,7 @@ class FunctionRuns(RunLife[OpenRun]):
         self._updates = 0  # optimizers at work, one calling another
         self._calling = _Calling()
         self._unknown: dict[int, Any] = {}  # functions without a twin
+        self._trap: Trap | None = None
 
     def is_framework_error(self, error: BaseException) -> bool:
         return isinstance(error, errors.OpError)
@@ -83,9 +85,10 @@ class FunctionRuns(RunLife[OpenRun]):
         if self._calling.is_on or not _is_eager():
             return original(function)
         known = self._know(function)
-        # What TensorFlow itself calls to give variables their first values is nothing to look at.
-        is_own = known is not None and known.body.title == "initialize_variables"
-        if known is None or is_own or self.is_idle() or not self.is_here():
+        trap = self._trap
+        if trap is not None and trap.is_here() and known is not None:
+            return self._trapped(trap, function, known, arguments, original)
+        if known is None or _is_own(known) or self.is_idle() or not self.is_here():
             return self._unwatched(function, known, original)
         if self._run is not None and self._run.kind == TRAINING and self._is_over(known):
             self.close_run()
@@ -93,7 +96,59 @@ class FunctionRuns(RunLife[OpenRun]):
             return self._watched(function, known, arguments, original)
         kind = TRAINING if known.is_training else INFERENCE
         with self.stretch(kind, _title(known), _inputs(known, arguments)):
-            return self._watched(function, known, arguments, original)
+            prompted = self._run.prompted if self._run is not None else None
+            if not isinstance(prompted, PromptedRun):
+                return self._watched(function, known, arguments, original)
+            return prompted.call(
+                arguments,
+                lambda: self._watched(function, known, arguments, original),
+                self.look_away,
+            )
+
+    # Steps.
+
+    def can_step(self) -> bool:
+        return True
+
+    def drive(self, watcher: CaptureLevel, handle: RunHandle) -> PromptedRun | None:
+        return PromptedRun(watcher, handle.conduct) if isinstance(watcher, ValuesLevel) else None
+
+    def call_stepper(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        is_traced: bool,
+    ) -> SteppedRun:
+        """Call a function past whoever debugs; see `StepsCalls.call_stepper`."""
+        trap = Trap(listen, is_traced)
+
+        def go_in(work: Callable[[], Any]) -> Any:
+            outer, was_busy = self._trap, self._is_busy
+            self._trap, self._is_busy = trap, True
+            try:
+                return work()
+            finally:
+                self._trap, self._is_busy = outer, was_busy
+
+        return stepper_of(trap, go_in, function, args, kwargs)
+
+    def _trapped(
+        self,
+        trap: Trap,
+        function: Any,
+        known: KnownFunction,
+        arguments: Sequence[Any],
+        original: Callable[[Any], Any],
+    ) -> Any:
+        if _is_own(known):
+            return self._unwatched(function, known, original)
+        return trap.call(
+            arguments,
+            lambda: self._watched(function, known, arguments, original, trap.watcher),
+        )
+
+    # What is called.
 
     def _is_over(self, known: KnownFunction) -> bool:
         """Whether a call comes after the update of a training run that was made by hand."""
@@ -133,8 +188,9 @@ class FunctionRuns(RunLife[OpenRun]):
         known: KnownFunction,
         arguments: Sequence[Any],
         original: Callable[[Any], Any],
+        watcher: CaptureLevel | None = None,
     ) -> Any:
-        watcher = self.watcher
+        watcher = watcher or self.watcher
         if not isinstance(watcher, ValuesLevel):
             return self._unwatched(function, known, original)
         twin = self._twin(function, known)
@@ -233,6 +289,11 @@ class FunctionRuns(RunLife[OpenRun]):
 
     def closing(self, run: OpenRun) -> None:
         self._gradients = 0
+
+
+def _is_own(known: KnownFunction) -> bool:
+    """Whether TensorFlow itself calls a function, to give variables their first values."""
+    return known.body.title == "initialize_variables"
 
 
 def _is_eager() -> bool:

@@ -8,4 +8,6 @@ from tfdbg_cli.engines.tensorflow.traits import TRAITS as SESSIONS
 
 __all__ = ["TRAITS"]
 
-TRAITS = dataclasses.replace(SESSIONS, name="tensorflow2", title="TensorFlow 2", has_hooks=False)
+TRAITS = dataclasses.replace(
+    SESSIONS, name="tensorflow2", title="TensorFlow 2", has_hooks=False, steps_calls=True
+)

@@ -1,0 +1,77 @@
+"""The stepper of TensorFlow 2 keeps what every stepper promises."""
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+
+from tfdbg_cli.engines.tensorflow.functions.engine import ENGINE  # noqa: E402
+from tfdbg_cli.testing.stepper_contract import (  # noqa: E402
+    FailingProgram,
+    SteppedProgram,
+    StepperContract,
+)
+
+
+class SteppedFunction(SteppedProgram):
+    """A traced function with random numbers whose stream is the op's own."""
+
+    product, noise, total, result = "mul:0", "noise/RandomUniform:0", "add:0", "mul_1:0"
+
+    def __init__(self):
+        tf.random.set_seed(3)
+        self.v = tf.Variable([3.0, 4.0])
+
+        @tf.function
+        def run(x):
+            product = x * self.v
+            noise = tf.random.uniform([2], seed=7, name="noise")
+            total = product + noise
+            result = total * 2.0
+            self.v.assign_add([1.0, 1.0])
+            return {"result": result, "more": ()}
+
+        @tf.function
+        def draw():
+            return tf.random.uniform([3], seed=8)
+
+        @tf.function
+        def fail(x):
+            return tf.debugging.check_numerics(tf.math.log(x), "bad", name="checked") * 2.0
+
+        self._run, self._draw, self._fail = run, draw, fail
+
+    def _given(self):
+        return tf.constant([1.0, 2.0])
+
+    @property
+    def variable(self):
+        (update,) = [step for step in self.stepper().steps if step.op_type == "AssignAddVariableOp"]
+        return update.inputs[0].removesuffix(":0")
+
+    def plain(self):
+        return self._run(self._given())
+
+    def stepper(self):
+        return ENGINE.call_stepper(self._run, [self._given()], {})
+
+    def outcome(self, value):
+        return value["result"]
+
+    def value(self):
+        return self.v.numpy()
+
+    def draw(self):
+        return self._draw()
+
+    def fail(self):
+        stepper = ENGINE.call_stepper(self._fail, [tf.constant([0.0, 1.0])], {})
+        return FailingProgram(stepper, "checked", "Log:0", [5, 6], [10, 12])
+
+    def fail_plainly(self):
+        self._fail(tf.constant([0.0, 1.0]))
+
+
+class TestFunctionSteps(StepperContract):
+    def make(self):
+        return SteppedFunction()

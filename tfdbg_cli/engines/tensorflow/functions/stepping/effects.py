@@ -1,0 +1,40 @@
+"""What the ops of a traced function do to variables, and to what else there is."""
+
+from __future__ import annotations
+
+from tfdbg_cli.engines.tensorflow.functions.again import has_state
+from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, FunctionBody
+from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
+
+__all__ = ["is_foreign", "is_foreign_inside", "is_variable_op"]
+
+_READING = frozenset(
+    {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VarIsInitializedOp", "VariableShape"}
+)
+# Stateful only so that nobody leaves them out.
+_HARMLESS = frozenset({"Assert", "CheckNumerics", "CheckNumericsV2", "NoOp"})
+
+
+def is_variable_op(op: str) -> bool:
+    """Whether ops of a type have to do with variables and nothing else."""
+    return op in _READING or is_writing(op)
+
+
+def is_foreign(node: BodyNode) -> bool:
+    """Whether what a node does can't be done again: random numbers, iterators, files, Python."""
+    if node.inner:
+        return False
+    if node.kind:
+        return True
+    return has_state(node) and not is_variable_op(node.op) and node.op not in _HARMLESS
+
+
+def is_foreign_inside(body: FunctionBody, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether there is such a node in a function."""
+    if body.name in seen:
+        return True
+    inside = seen | {body.name}
+    return any(
+        is_foreign(node) or any(is_foreign_inside(each, inside) for each in node.inner.values())
+        for node in body.nodes
+    )

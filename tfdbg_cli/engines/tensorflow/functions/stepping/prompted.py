@@ -1,0 +1,185 @@
+"""A run of the program, or a call of a function, that somebody steps through."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.streams import tell_failure
+from tfdbg_cli.engines.base import SteppedRun, Watch
+from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
+from tfdbg_cli.engines.tensorflow.functions.stepping.calls import call_stepper, run_stepper
+from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables
+
+if TYPE_CHECKING:
+    from tfdbg_cli.engines.base import Capture
+
+__all__ = ["PromptedRun", "Trap", "stepper_of"]
+
+#: Calls a function's twin: what it returns, and the other results.
+CallTwin = Callable[[], tuple[Any, Sequence[Any]]]
+
+
+class PromptedRun:
+    """A run of the program that a person steps through: within its call, or when it was made.
+
+    Args:
+        watcher: of the run.
+        conduct: steps through it for as long as it likes.
+    """
+
+    def __init__(self, watcher: ValuesLevel, conduct: Callable[[SteppedRun], None]) -> None:
+        self._watcher, self._conduct = watcher, conduct
+        self._is_done = False
+
+    def call(
+        self,
+        arguments: Sequence[Any],
+        make: Callable[[], Any],
+        aside: Callable[[], Callable[[], None]],
+    ) -> Any:
+        """Make the only call of the run, as somebody wants it; what it returns.
+
+        Args:
+            arguments: of the call.
+            make: makes it, and lets the watcher see it.
+            aside: what is done from now on is no part of the program, until what it returns is
+                called.
+        """
+        self._is_done = True
+        variables, capture = None, None
+        back = aside()
+        try:
+            variables = CallVariables(arguments)
+        except Exception as error:
+            pass_on(error)
+            tell_failure(error)
+        finally:
+            back()
+        if variables is None:
+            return make()
+        error, results = None, None
+        try:
+            results = make()
+        except Exception as raised:
+            error = raised
+        if not self._watcher.has_one_call:
+            if error is not None:
+                raise error
+            return results
+        back = aside()
+        try:
+            capture = self._stepped(variables, error)
+        finally:
+            back()
+        if capture is not None:
+            results, error = capture.value, capture.error
+        if error is not None:
+            raise error
+        return results
+
+    def _stepped(self, variables: CallVariables, error: BaseException | None) -> Capture | None:
+        try:
+            stepper = call_stepper(self._watcher, variables, error)
+        except Exception as failure:
+            pass_on(failure)
+            tell_failure(failure)
+            return None
+        self._conduct(stepper)
+        capture = stepper.finish()
+        if stepper.overrides and capture.dump is not None:
+            names = ", ".join(stepper.overrides)
+            capture.dump.warnings.append(f"Overridden in the stepper: {names}.")
+        self._watcher.stepped = capture.dump
+        return capture
+
+    def end(self, error: BaseException | None) -> None:
+        """The run is at its end, and nothing is recorded any more."""
+        if self._is_done:
+            return
+        self._is_done = True
+        try:
+            stepper = run_stepper(self._watcher, None, error)
+        except Exception as failure:
+            pass_on(failure)
+            tell_failure(failure)
+            return
+        self._conduct(stepper)
+
+
+class Trap:
+    """Takes the calls of traced functions that a function makes, instead of whoever debugs.
+
+    Args:
+        listen: sees ops, as `ValuesLevel` takes it.
+        is_traced: the function is a traced one: ops that are executed by themselves belong to
+            tracing it.
+    """
+
+    def __init__(self, listen: Callable[..., Any], is_traced: bool) -> None:
+        self.watcher = ValuesLevel(Watch(), listen)
+        self._is_traced = is_traced
+        self._thread = threading.get_ident()
+        self.variables: CallVariables | None = None
+        #: What the next call returns; ``None``: it is made.
+        self.results: Sequence[Any] | None = None
+        self.gap = ""
+
+    def is_here(self) -> bool:
+        """Whether what this thread does goes into it."""
+        return self._thread == threading.get_ident()
+
+    def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Call the function."""
+        if not self._is_traced:
+            self.watcher.start()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self.watcher.stop()
+
+    def call(self, arguments: Sequence[Any], make: Callable[[], Any]) -> Any:
+        """It calls a traced function."""
+        if self.results is not None:
+            return list(self.results) or None
+        if self.variables is None:
+            self.variables = CallVariables(arguments)
+        return make()
+
+
+def stepper_of(
+    trap: Trap,
+    go_in: Callable[[Callable[[], Any]], Any],
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> SteppedRun:
+    """Call a function; a stepper of the call that was made.
+
+    Args:
+        trap: to be seen by.
+        go_in: calls something while the trap takes the calls.
+        function: what is called.
+        args, kwargs: with what.
+    """
+    value, error = None, None
+    try:
+        value = go_in(lambda: trap.run(function, args, kwargs))
+    except Exception as raised:
+        error = raised
+    watcher = trap.watcher
+    if not (trap._is_traced and trap.variables is not None and watcher.has_one_call):
+        return run_stepper(watcher, value, error)
+    stepper = call_stepper(watcher, trap.variables, error)
+
+    def returned(results: Sequence[Any]) -> Any:
+        trap.results = results
+        try:
+            return go_in(lambda: trap.run(function, args, kwargs))
+        finally:
+            trap.results = None
+
+    stepper.returns(value, returned)
+    return stepper

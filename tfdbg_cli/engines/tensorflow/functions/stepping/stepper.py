@@ -1,0 +1,544 @@
+"""A call of a traced function that is gone through step by step, with other values if asked.
+
+The call is made once, before the first step. What depends on an override is computed anew in a
+function that is the same but for what was overridden (`replay`), on variables of its own; those of
+the program get the outcome when the run is finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from tensorflow.python.framework import constant_op, dtypes, errors
+
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.engines.base import Capture
+from tfdbg_cli.engines.kit.fitting import fitted_array
+from tfdbg_cli.engines.kit.stepped import check_overridden, names_to_restore
+from tfdbg_cli.engines.tensorflow.capture.values import holdable
+from tfdbg_cli.engines.tensorflow.functions.again import make_before
+from tfdbg_cli.engines.tensorflow.functions.bodies import plain_text
+from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, Seen, values_of
+from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined, Path
+from tfdbg_cli.engines.tensorflow.functions.level import failing_node
+from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, find_function, lent
+from tfdbg_cli.engines.tensorflow.functions.private import call_by_name, reword
+from tfdbg_cli.engines.tensorflow.functions.stepping.layout import CallLayout, Unit
+from tfdbg_cli.engines.tensorflow.functions.stepping.records import RecordedRun, StepData
+from tfdbg_cli.engines.tensorflow.functions.stepping.replay import Edge, Replay, make_replay
+from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables, quietly
+from tfdbg_cli.stepping.stepper import Step, StepOutcome
+
+__all__ = ["CallStepper", "MadeCall"]
+
+_Node = tuple[Path, str]
+
+
+class MadeCall(NamedTuple):
+    """A call that was made.
+
+    Attributes:
+        known: the function.
+        arguments: tensors.
+        results: tensors; of a call that has failed none.
+        error: that it has raised.
+        failed: the node that has raised it, by its name in the function.
+        layout: its steps.
+        inlined: the names of its nodes.
+        graph: of the run.
+        data: its tensors.
+        given: what its stateful nodes gave, tensors by path, node and slot.
+        variables: as they were before it.
+    """
+
+    known: KnownFunction
+    arguments: Sequence[Any]
+    results: Sequence[Any]
+    error: BaseException | None
+    failed: str
+    layout: CallLayout
+    inlined: Inlined
+    graph: Graph
+    data: Sequence[Datum]
+    given: Mapping[Edge, Any]
+    variables: CallVariables
+
+
+class _Change(NamedTuple):
+    """What a call is to be.
+
+    Attributes:
+        overrides: tensor -> its value.
+        undone: variable -> the indices of the units whose writes to it don't count.
+        since: variable -> the first unit that sees it restored.
+        kept: what nodes gave that are not executed again for that.
+    """
+
+    overrides: Mapping[str, Any] = MappingProxyType({})
+    undone: Mapping[int, frozenset[int]] = MappingProxyType({})
+    since: Mapping[int, int] = MappingProxyType({})
+    kept: Mapping[Edge, Any] = MappingProxyType({})
+
+    def __bool__(self) -> bool:
+        return bool(self.overrides or self.undone)
+
+
+class _World(NamedTuple):
+    """A call as it would have been.
+
+    Attributes:
+        changed: the indices of the units that depend on what is different.
+        variables: those that do.
+        data: the tensors.
+        tensors: of the same, those that may be given to another one.
+        results: of the call.
+        outcome: variable -> its value afterwards.
+        error: that it raises.
+        failed_at: the index of the unit that raises it.
+    """
+
+    changed: frozenset[int]
+    variables: frozenset[int]
+    data: StepData
+    tensors: Mapping[Edge, Any]
+    results: Sequence[Any]
+    outcome: Mapping[int, Any]
+    error: BaseException | None
+    failed_at: int
+
+
+class CallStepper(RecordedRun):
+    """Goes through a call of a traced function."""
+
+    def __init__(self, call: MadeCall) -> None:
+        self._call, self._layout = call, call.layout
+        layout = call.layout
+        writes = {
+            unit.index: [layout.variable_name(each) for each in sorted(unit.writes)]
+            for unit in layout.units
+            if unit.writes
+        }
+        failed_at = self._index_of(call.failed) if call.error is not None else -1
+        real = Capture(call.results or None, None, call.error)
+        super().__init__(
+            layout.steps, layout.place, call.graph, call.data, real, failed_at, writes
+        )
+        self._returned: Callable[[Sequence[Any]], Any] | None = None
+        self._change = _Change()
+        self._worlds: dict[int, tuple[_Change, _World]] = {}
+        self._readers = {name: layout.readers(name) for name in layout.tensors}
+        self.caveats = tuple(self._caveats())
+
+    def returns(self, value: Any, made_of: Callable[[Sequence[Any]], Any]) -> None:
+        """What whoever has called the function gets, where that isn't just tensors.
+
+        Args:
+            value: of the call that was made.
+            made_of: makes it of other tensors.
+        """
+        self._real.value, self._returned = value, made_of
+
+    def _caveats(self) -> Iterable[str]:
+        yield "The call was made before the first step."
+        if self._layout.refusal:
+            yield f"Nothing in it can be overridden: {self._layout.refusal}."
+            return
+        kept = [unit.step.node for unit in self._layout.units if unit.keeps]
+        if kept:
+            more = f" and {len(kept) - 3} more" if len(kept) > 3 else ""
+            yield (
+                "Done once, before the first step, and what they gave stays whatever is overridden "
+                f"before: {', '.join(kept[:3])}{more}."
+            )
+        if any(len(step.members) > 1 for step in self.steps):
+            yield (
+                "A loop or a branch is one step: what is inside can be looked at, and not be "
+                "overridden."
+            )
+        if self._call.known.is_compiled:
+            yield "XLA has made the call; values, and what overrides lead to, are made without it."
+
+    def _index_of(self, node: str) -> int:
+        """The index of a unit by the name in its function; the number of units: not known."""
+        for unit in self._layout.units:
+            if unit.node is not None and unit.node.name == node:
+                return unit.index
+        return len(self._layout.units)
+
+    # Going on and going back.
+
+    def _check_step(self, index: int) -> None:
+        error, failed_at = self._real.error, self._failed_at
+        if self._change:
+            world = self._world()
+            if error is None or failed_at in world.changed or self._replaces(failed_at):
+                error, failed_at = world.error, world.failed_at
+        if error is not None and index == failed_at and not self._replaces(index):
+            raise error
+
+    def _replaces(self, index: int) -> bool:
+        """Whether all that a step is there for is overridden."""
+        if index >= len(self.steps):
+            return False
+        names = self.steps[index].outputs
+        overrides = self._change.overrides
+        return bool(names) and all(name in overrides for name in names)
+
+    def back(self) -> Step:
+        step = super().back()
+        change, position = self._change, self._position
+        undone = {
+            each: frozenset(at for at in indices if at < position)
+            for each, indices in change.undone.items()
+        }
+        if undone != change.undone:
+            undone = {each: indices for each, indices in undone.items() if indices}
+            since = {each: min(change.since[each], position) for each in undone}
+            self._change = change._replace(undone=undone, since=since)
+        return step
+
+    def _writes(self, index: int) -> Sequence[str]:
+        unit, layout = self._layout.units[index], self._layout
+        return [layout.variable_name(each) for each in sorted(unit.writes)]
+
+    @property
+    def updated(self) -> Sequence[str]:
+        return [self._layout.variable_name(each) for each in self._updated()]
+
+    def _updated(self) -> list[int]:
+        found: dict[int, None] = {}
+        for unit in self._layout.units[: self._position]:
+            for variable in sorted(unit.writes):
+                if unit.index not in self._change.undone.get(variable, ()):
+                    found[variable] = None
+        return list(found)
+
+    def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
+        """Give variables the value from before the first step, for all steps to come.
+
+        The program's variable gets it when the run is finished, updates to come included.
+        """
+        self.check_open()
+        self._check_changeable()
+        layout, position = self._layout, self._position
+        changed = {layout.variable_name(each): each for each in self._updated()}
+        names = names_to_restore(variables, changed)
+        wanted = {changed[name] for name in names}
+        undone, kept = dict(self._change.undone), dict(self._change.kept)
+        for name in names:
+            if changed[name] not in self._call.variables.initial:
+                raise UserError(f"{name} had no value before the first step.")
+            undone[changed[name]] = frozenset(
+                at for at in layout.writers(changed[name]) if at < position
+            )
+        for unit in layout.units[:position]:
+            if unit.uses.isdisjoint(wanted):
+                continue
+            others = sorted(unit.writes - wanted)
+            if len(unit.step.members) > 1 or (unit.writes and others):
+                names_of = ", ".join(layout.variable_name(each) for each in others)
+                raise UserError(
+                    f"{unit.step.node} has done several things at once, which can't be undone "
+                    "one by one.",
+                    f"Restore them together: {names_of}." if others else "`step -b` goes back.",
+                )
+            if not unit.writes:
+                kept.update(self._known_of(unit))
+        since = dict(self._change.since) | dict.fromkeys(wanted, position)
+        self._change = self._change._replace(undone=undone, since=since, kept=kept)
+        return names
+
+    def _known_of(self, unit: Unit) -> dict[Edge, Any]:
+        """What a unit has given, as tensors."""
+        assert unit.node is not None
+        found: Mapping[Edge, Any] = self._call.given
+        if self._change:
+            world = self._world()
+            found = world.tensors if unit.index in world.changed else found
+        keys = [(unit.path, unit.node.name, slot) for slot in range(len(unit.node.outputs))]
+        return {key: found[key] for key in keys if key in found}
+
+    # Other values.
+
+    @property
+    def overrides(self) -> Mapping[str, Any]:
+        return MappingProxyType(dict(self._change.overrides))
+
+    def override(self, tensor_name: str, value: Any) -> None:
+        self.check_open()
+        dtype, shape = self._overridable(tensor_name)
+        read = getattr(value, "numpy", None)
+        array = fitted_array(tensor_name, read() if callable(read) else value, dtype, shape)
+        overrides = {**self._change.overrides, tensor_name: array}
+        self._change = self._change._replace(overrides=overrides)
+
+    def _check_changeable(self) -> None:
+        call = self._call
+        if self._layout.refusal:
+            raise UserError(f"This call can only be gone through: {self._layout.refusal}.")
+        kept = [unit.step.node for unit in self._layout.units if unit.keeps]
+        if call.error is not None and kept:
+            raise UserError(
+                f"The call has failed, and what {kept[0]} gave is lost with it: nothing in it can "
+                "be computed anew."
+            )
+
+    def _overridable(self, tensor_name: str) -> tuple[np.dtype[Any], Sequence[int | None] | None]:
+        """The dtype and the shape that another value for a tensor has to have."""
+        layout = self._layout
+        inside = layout.place.get(tensor_name.rpartition(":")[0])
+        if inside is not None and tensor_name not in layout.tensors and self._base.has(tensor_name):
+            self.check_inside(tensor_name, inside)
+        self.check_known(tensor_name, layout.tensors)
+        self._check_changeable()
+        source = layout.sources[tensor_name]
+        if not holdable(dtypes.as_dtype(source.dtype)):
+            raise UserError(f"{tensor_name} is a handle, which no array can stand for.")
+        self.check_unread(tensor_name)
+        return np.dtype(dtypes.as_dtype(source.dtype).as_numpy_dtype), self.shape(tensor_name)
+
+    def shape(self, tensor_name: str) -> tuple[int, ...] | None:
+        value = self._base.value(tensor_name)
+        return tuple(value.shape) if isinstance(value, np.ndarray | np.generic) else None
+
+    def mendable(self) -> Sequence[str]:
+        step = self.next
+        names = [*super().mendable(), *(step.outputs if step is not None else ())]
+        return [name for name in names if self._can_be_other(name)]
+
+    def _can_be_other(self, tensor_name: str) -> bool:
+        try:
+            self._overridable(tensor_name)
+        except UserError:
+            return False
+        return True
+
+    def take_back(self, tensor_name: str) -> None:
+        self.check_open()
+        check_overridden(tensor_name, self._change.overrides)
+        self.check_unread(tensor_name)
+        overrides = {n: v for n, v in self._change.overrides.items() if n != tensor_name}
+        self._change = self._change._replace(overrides=overrides)
+
+    # The call as it would have been.
+
+    def _data(self, index: int) -> StepData:
+        if not self._change:
+            return self._base
+        world = self._world()
+        return world.data if index in world.changed or self._is_lost(index) else self._base
+
+    def _is_lost(self, index: int) -> bool:
+        """Whether a step was not done by the call that was made."""
+        return self._real.error is not None and not self._base.of(index)
+
+    def _world(self, change: _Change | None = None) -> _World:
+        change = self._change if change is None else change
+        found = self._worlds.get(id(change))
+        if found is None or found[0] is not change:
+            if len(self._worlds) > 4:
+                self._worlds.clear()
+            found = self._worlds[id(change)] = change, self._made(change)
+        return found[1]
+
+    def _made(self, change: _Change) -> _World:
+        """Make the call once more."""
+        call, layout = self._call, self._layout
+        units, variables = layout.changed(change.overrides, change.since)
+        body, edges = call.known.body, {}
+        arguments = list(call.arguments)
+        for name, array in change.overrides.items():
+            source = layout.sources[name]
+            tensor = _tensor(array, source.dtype)
+            if source.node:
+                edges[source.path, source.node, source.slot] = tensor
+            for at, argument in enumerate(layout.arguments):
+                if argument == name:
+                    arguments[at] = tensor
+        given: dict[_Node, set[int]] = {}
+        for path, node, slot in (*call.given, *change.kept):
+            if self._is_given(path, node) or (path, node, slot) in change.kept:
+                given.setdefault((path, node), set()).add(slot)
+        undone = set()
+        for indices in change.undone.values():
+            for at in indices:
+                unit = layout.units[at]
+                assert unit.node is not None
+                undone.add((unit.path, unit.node.name))
+        replay = make_replay(body, find_function, edges, given, undone)
+        values = {**call.given, **change.kept, **edges}
+        behind = [values[edge] for edge in replay.given]
+        plain = len(body.definition.signature.output_arg)
+        used = sorted({each for unit in layout.units for each in unit.uses})
+        error: BaseException | None = None
+        failed_at, made, twin = -1, [], replay.twin
+        with quietly(), call.variables.others(used) as handles, lent(twin):
+            every = [*(handles.get(at, each) for at, each in enumerate(arguments)), *behind]
+            try:
+                made = list(call_by_name(twin.name, every, plain + twin.added))
+            except errors.OpError as raised:
+                reword(raised, plain_text)
+                error = raised
+                failed_at = self._index_of(failing_node(raised))
+            outcome = call.variables.read_others(handles)
+            seen = list(values_of(twin.layout, made[plain:], every)) if error is None else []
+        if error is not None:
+            seen = self._before(replay, every, failed_at)
+        held = set(given)
+        tensors = {
+            (each.path, each.node, each.slot): each.value.tensor()
+            for each in seen
+            if isinstance(each.value, HeldTensor) and (each.path, each.node) not in held
+        }
+        data = StepData(layout.place, self._as_data(seen, held))
+        return _World(
+            frozenset(units),
+            frozenset(variables),
+            data,
+            tensors,
+            made[:plain],
+            outcome,
+            error,
+            failed_at,
+        )
+
+    def _is_given(self, path: Path, node: str) -> bool:
+        name = self._call.inlined.names[path].get(node, "")
+        at = self._layout.place.get(name)
+        return at is not None and self._layout.units[at].keeps
+
+    def _before(self, replay: Replay, arguments: Sequence[Any], failed_at: int) -> list[Seen]:
+        """What a call that fails has made before."""
+        if failed_at >= len(self._layout.units):
+            return []
+        unit = self._layout.units[failed_at]
+        if unit.path or unit.node is None:
+            return []
+        twin = make_before(replay.body, replay.find, unit.node.name)
+        with quietly(), lent(twin):
+            try:
+                made = call_by_name(twin.name, arguments, twin.added)
+            except errors.OpError:
+                return []
+            return list(values_of(twin.layout, made, arguments))
+
+    def _as_data(self, seen: Iterable[Seen], held: set[_Node]) -> Iterable[Datum]:
+        names = self._call.inlined.names
+        for each in seen:
+            name = names.get(each.path, {}).get(each.node, "")
+            if not name or (each.path, each.node) in held:
+                continue
+            yield Datum(
+                name,
+                each.slot,
+                each.value.load,
+                timestamp=0,
+                dtype=each.value.dtype if each.value.shape is not None else None,
+                shape=each.value.shape,
+                is_view=each.is_view,
+            )
+
+    # The ends.
+
+    def variable(self, name: str) -> Any:
+        by_name = {self._layout.variable_name(each): each for each in self._layout.written}
+        if name not in by_name:
+            return super().variable(name)
+        value = self._left(by_name[name])
+        return value.numpy() if value is not None else None
+
+    def _left(self, variable: int) -> Any:
+        """The value of a variable as the steps that were done have left it, a tensor."""
+        later = [at for at in self._layout.writers(variable) if at >= self._position]
+        if not later:
+            return self._outcome(self._change).get(variable)
+        undone = dict(self._change.undone)
+        undone[variable] = undone.get(variable, frozenset()) | frozenset(later)
+        if len(undone[variable]) == len(self._layout.writers(variable)):
+            return self._call.variables.initial.get(variable)
+        self._check_changeable()
+        since = {variable: self._position} | dict(self._change.since)
+        cut = self._change._replace(undone=undone, since=since)
+        return self._world(cut).outcome.get(variable)
+
+    def _outcome(self, change: _Change) -> dict[int, Any]:
+        """The variables at the end of the run."""
+        variables = self._call.variables
+        found = {each: variables.after_call(each) for each in self._layout.written}
+        if change:
+            world = self._world(change)
+            has_failed = self._real.error is not None
+            found |= {
+                each: world.outcome.get(each)
+                for each in self._layout.written
+                if each in world.variables or has_failed
+            }
+        return {each: value for each, value in found.items() if value is not None}
+
+    def withhold(self) -> None:
+        self.check_open()
+        self._call.variables.withhold(self._layout.written)
+
+    def finish(self) -> Capture:
+        if self._capture is None:
+            error, end = self._real.error, self._failed_at
+            value = self._real.value
+            if self._change:
+                value, error, end = self._settled()
+            else:
+                self._call.variables.settle({})
+            self._position = end if error is not None else len(self.steps)
+            self._capture = Capture(value, self._dump_until(self._position), error)
+        return self._capture
+
+    def _settled(self) -> tuple[Any, BaseException | None, int]:
+        """Let the program have what the overrides have led to."""
+        world, layout = self._world(), self._layout
+        error, end = self._real.error, self._failed_at
+        if error is None or end in world.changed or self._replaces(end):
+            error, end = world.error, world.failed_at
+        self._call.variables.settle(self._outcome(self._change))
+        if error is not None:
+            return None, error, end
+        has_failed = self._real.error is not None
+        results = []
+        for at, name in enumerate(self._call.inlined.returns):
+            maker = self._maker(name)
+            if name in self._change.overrides:
+                results.append(
+                    _tensor(self._change.overrides[name], layout.sources[name].dtype)
+                )
+            elif has_failed or maker in world.changed:
+                results.append(world.results[at])
+            else:
+                results.append(self._call.results[at])
+        if self._returned is not None:
+            return self._returned(results), None, end
+        return results or None, None, end
+
+    def discard(self) -> Capture:
+        """The run as it is without overrides.
+
+        Variables are as that has left them; where they were withheld, as before the run.
+        """
+        self._call.variables.take_back()
+        self._change = _Change()
+        self._capture = None
+        return self.finish()
+
+    def stop(self) -> None:
+        """End the run where it is: variables are as the steps that were done have left them."""
+        self.check_open()
+        found = {each: self._left(each) for each in self._layout.written}
+        self._call.variables.settle({at: v for at, v in found.items() if v is not None})
+        self._capture = Capture(None, self._dump_until(self._position))
+
+
+def _tensor(array: Any, dtype: int) -> Any:
+    with quietly():
+        return constant_op.constant(array, dtypes.as_dtype(dtype))
