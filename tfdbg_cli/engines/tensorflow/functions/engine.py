@@ -47,11 +47,8 @@ class FunctionsEngine(OneProgramEngine[Program], StepsCalls):
         """
         del scopes
         program = self.program()
-        unwatch = program.watched()
-        try:
-            return program.runs.call_stepper(function, args, kwargs, self.is_own(function))
-        finally:
-            unwatch()
+        is_traced = self.is_own(function)
+        return program.runs.call_stepper(function, args, kwargs, is_traced, program.watched)
 
     def is_own(self, function: Any) -> bool:
         """Whether it is a traced function."""

@@ -119,17 +119,27 @@ class FunctionRuns(RunLife[OpenRun]):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         is_traced: bool,
+        watched: Callable[[], Callable[[], None]],
     ) -> SteppedRun:
-        """Call a function past whoever debugs; see `StepsCalls.call_stepper`."""
+        """Call a function past whoever debugs; see `StepsCalls.call_stepper`.
+
+        Args:
+            function: what is called.
+            args, kwargs: with what.
+            is_traced: it is a traced one.
+            watched: sees what the program does; returns what ends it.
+        """
         trap = Trap(listen, is_traced)
 
         def go_in(work: Callable[[], Any]) -> Any:
             outer, was_busy = self._trap, self._is_busy
+            unwatch = watched()
             self._trap, self._is_busy = trap, True
             try:
                 return work()
             finally:
                 self._trap, self._is_busy = outer, was_busy
+                unwatch()
 
         return stepper_of(trap, go_in, function, args, kwargs)
 

@@ -125,9 +125,7 @@ class CallStepper(RecordedRun):
         }
         failed_at = self._index_of(call.failed) if call.error is not None else -1
         real = Capture(call.results or None, None, call.error)
-        super().__init__(
-            layout.steps, layout.place, call.graph, call.data, real, failed_at, writes
-        )
+        super().__init__(layout.steps, layout.place, call.graph, call.data, real, failed_at, writes)
         self._returned: Callable[[Sequence[Any]], Any] | None = None
         self._change = _Change()
         self._worlds: dict[int, tuple[_Change, _World]] = {}
@@ -510,9 +508,7 @@ class CallStepper(RecordedRun):
         for at, name in enumerate(self._call.inlined.returns):
             maker = self._maker(name)
             if name in self._change.overrides:
-                results.append(
-                    _tensor(self._change.overrides[name], layout.sources[name].dtype)
-                )
+                results.append(_tensor(self._change.overrides[name], layout.sources[name].dtype))
             elif has_failed or maker in world.changed:
                 results.append(world.results[at])
             else:
