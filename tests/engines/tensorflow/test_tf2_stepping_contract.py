@@ -1,6 +1,5 @@
 """The stepper of TensorFlow 2 keeps what every stepper promises."""
 
-import numpy as np
 import pytest
 
 tf = pytest.importorskip("tensorflow")

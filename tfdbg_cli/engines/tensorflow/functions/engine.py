@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -46,9 +45,12 @@ class FunctionsEngine(OneProgramEngine[Program], StepsCalls):
             UserError: this TensorFlow hasn't what it takes.
         """
         del scopes
+        from tfdbg_cli.engines.tensorflow.functions.runs import FunctionRuns
+
         program = self.program()
-        is_traced = self.is_own(function)
-        return program.runs.call_stepper(function, args, kwargs, is_traced, program.watched)
+        runs = program.runs
+        assert isinstance(runs, FunctionRuns)
+        return runs.call_stepper(function, args, kwargs, self.is_own(function), program.watched)
 
     def is_own(self, function: Any) -> bool:
         """Whether it is a traced function."""

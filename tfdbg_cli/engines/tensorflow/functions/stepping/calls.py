@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.dumps.graph import Graph, Node
-from tfdbg_cli.engines.base import Capture, SteppedRun
+from tfdbg_cli.engines.base import Capture
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
 from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor
 from tfdbg_cli.engines.tensorflow.functions.level import Describing, ValuesLevel
-from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction
 from tfdbg_cli.engines.tensorflow.functions.stepping.layout import CallLayout
 from tfdbg_cli.engines.tensorflow.functions.stepping.records import RecordedRun
 from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables
@@ -77,7 +76,8 @@ def run_stepper(watcher: ValuesLevel, value: Any, error: BaseException | None) -
     slots: dict[str, set[int]] = {}
     for datum in data:
         slots.setdefault(datum.node_name, set()).add(datum.output_slot)
-    steps, place = [], {}
+    steps: list[Step] = []
+    place: dict[str, int] = {}
     for node in nodes:
         if node.name in owners or node.op_type == "VarHandleOp":
             continue

@@ -40,7 +40,7 @@ class Unit(NamedTuple):
     """What one step does.
 
     Attributes:
-        index: its place.
+        number: its place.
         step: as the user sees it.
         path: that leads to the body.
         node: of the body; ``None``: an argument of the call.
@@ -50,7 +50,7 @@ class Unit(NamedTuple):
         keeps: it can't be done again.
     """
 
-    index: int
+    number: int
     step: Step
     path: Path
     node: BodyNode | None
@@ -104,11 +104,11 @@ class CallLayout:
         self._place(layout, (), handles)
         self.steps = tuple(unit.step for unit in self.units)
         self.tensors = {name for step in self.steps for name in step.outputs}
-        self.place = {name: unit.index for unit in self.units for name in unit.step.members}
+        self.place = {name: unit.number for unit in self.units for name in unit.step.members}
         self._readers: dict[str, list[int]] = {}
         for unit in self.units:
             for name in unit.inputs:
-                self._readers.setdefault(name, []).append(unit.index)
+                self._readers.setdefault(name, []).append(unit.number)
 
     def _place(self, layout: Layout, path: Path, handles: Mapping[tuple[str, int], int]) -> None:
         known = dict(handles)
@@ -116,7 +116,7 @@ class CallLayout:
             node = item.node
             if node.op in PASSING and node.inputs and node.inputs[0] in known:
                 known[node.name, 0] = known[node.inputs[0]]
-            if node.name not in layout.body.live:
+            if node.name not in layout.body.live or node.op == "NoOp":
                 continue
             if node.kind == Kind.CALL and item.inner:
                 ((step, (_, inner)),) = item.inner.items()
@@ -138,8 +138,8 @@ class CallLayout:
         uses, writes = _variables(node, handles)
         given = node.inputs[1:] if node.kind == Kind.BRANCH else node.inputs
         keeps = is_foreign(node)
-        for step, (_, layout) in inner.items():
-            inside = (*path, (node.name, step))
+        for way, (_, layout) in inner.items():
+            inside = (*path, (node.name, way))
             for member in self._members(layout, inside):
                 members.append(member)
                 inputs.update(self._nodes[member].inputs)
@@ -174,7 +174,7 @@ class CallLayout:
 
     def writers(self, variable: int) -> list[int]:
         """The indices of the units that may write a variable."""
-        return [unit.index for unit in self.units if variable in unit.writes]
+        return [unit.number for unit in self.units if variable in unit.writes]
 
     def variable_name(self, variable: int) -> str:
         """The name of a variable's node."""
@@ -200,10 +200,10 @@ class CallLayout:
         tensors, variables, units = set(overridden), set(restored), set()
         for unit in self.units:
             is_reached = any(
-                each in variables and unit.index >= restored.get(each, 0) for each in unit.uses
+                each in variables and unit.number >= restored.get(each, 0) for each in unit.uses
             )
             if is_reached or not tensors.isdisjoint(unit.inputs):
-                units.add(unit.index)
+                units.add(unit.number)
                 tensors.update(unit.step.outputs)
                 variables |= unit.writes
         return units, variables

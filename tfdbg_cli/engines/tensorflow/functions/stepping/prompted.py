@@ -53,14 +53,15 @@ class PromptedRun:
         back = aside()
         try:
             variables = CallVariables(arguments)
-        except Exception as error:
-            pass_on(error)
-            tell_failure(error)
+        except Exception as failure:
+            pass_on(failure)
+            tell_failure(failure)
         finally:
             back()
         if variables is None:
             return make()
-        error, results = None, None
+        error: BaseException | None = None
+        results = None
         try:
             results = make()
         except Exception as raised:

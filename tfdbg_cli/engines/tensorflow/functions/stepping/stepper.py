@@ -32,7 +32,7 @@ from tfdbg_cli.engines.tensorflow.functions.stepping.layout import CallLayout, U
 from tfdbg_cli.engines.tensorflow.functions.stepping.records import RecordedRun, StepData
 from tfdbg_cli.engines.tensorflow.functions.stepping.replay import Edge, Replay, make_replay
 from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables, quietly
-from tfdbg_cli.stepping.stepper import Step, StepOutcome
+from tfdbg_cli.stepping.stepper import Step
 
 __all__ = ["CallStepper", "MadeCall"]
 
@@ -119,7 +119,7 @@ class CallStepper(RecordedRun):
         self._call, self._layout = call, call.layout
         layout = call.layout
         writes = {
-            unit.index: [layout.variable_name(each) for each in sorted(unit.writes)]
+            unit.number: [layout.variable_name(each) for each in sorted(unit.writes)]
             for unit in layout.units
             if unit.writes
         }
@@ -129,7 +129,7 @@ class CallStepper(RecordedRun):
         self._returned: Callable[[Sequence[Any]], Any] | None = None
         self._change = _Change()
         self._worlds: dict[int, tuple[_Change, _World]] = {}
-        self._readers = {name: layout.readers(name) for name in layout.tensors}
+        self._readers = {name: list(layout.readers(name)) for name in layout.tensors}
         self.caveats = tuple(self._caveats())
 
     def returns(self, value: Any, made_of: Callable[[Sequence[Any]], Any]) -> None:
@@ -165,7 +165,7 @@ class CallStepper(RecordedRun):
         """The index of a unit by the name in its function; the number of units: not known."""
         for unit in self._layout.units:
             if unit.node is not None and unit.node.name == node:
-                return unit.index
+                return unit.number
         return len(self._layout.units)
 
     # Going on and going back.
@@ -212,7 +212,7 @@ class CallStepper(RecordedRun):
         found: dict[int, None] = {}
         for unit in self._layout.units[: self._position]:
             for variable in sorted(unit.writes):
-                if unit.index not in self._change.undone.get(variable, ()):
+                if unit.number not in self._change.undone.get(variable, ()):
                     found[variable] = None
         return list(found)
 
@@ -257,7 +257,7 @@ class CallStepper(RecordedRun):
         found: Mapping[Edge, Any] = self._call.given
         if self._change:
             world = self._world()
-            found = world.tensors if unit.index in world.changed else found
+            found = world.tensors if unit.number in world.changed else found
         keys = [(unit.path, unit.node.name, slot) for slot in range(len(unit.node.outputs))]
         return {key: found[key] for key in keys if key in found}
 
