@@ -134,6 +134,8 @@ def _ways(context: Context) -> list[Line]:
     walk = need_walk(context)
     may_discard = context.discard is not None and not walk.stepper.is_open_ended
     next_node = quoted(walk.next.node) if walk.next is not None else "NODE"
+    is_made = context.run_info.unit == "program"  # by the program, once
+    taken_back = "it goes on as it was without overrides" if is_made else "it never happened"
     ways = (
         ("step", "do the next node; step -t 5: the next five; step -b: undo the last one"),
         (f"cont {next_node}", "go on to a node or tensor; cont: to a breakpoint or the end"),
@@ -142,7 +144,7 @@ def _ways(context: Context) -> list[Line]:
         (
             "exit",
             "the run goes on to its end"
-            + ("; exit --discard: it never happened" if may_discard else ""),
+            + (f"; exit --discard: {taken_back}" if may_discard else ""),
         ),
     )
     lines = []

@@ -246,7 +246,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             action = stop_in(debugger, context, node_stepper, self._label())
             if action.is_discarded:
                 debugger.choice = None
-                debugger.run_count -= 1
+                if not self.is_program:  # its run-start comes again
+                    debugger.run_count -= 1
             if action.exit is not None:
                 debugger.choose(action.exit, debugger.run_count + 1)
 

@@ -14,6 +14,7 @@ from tfdbg_cli.engines.tensorflow.functions.stepping.layout import CallLayout
 from tfdbg_cli.engines.tensorflow.functions.stepping.records import RecordedRun
 from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables
 from tfdbg_cli.engines.tensorflow.functions.stepping.stepper import CallStepper, MadeCall
+from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
 from tfdbg_cli.stepping.stepper import Step
 
 __all__ = ["call_stepper", "run_stepper"]
@@ -76,6 +77,8 @@ def run_stepper(watcher: ValuesLevel, value: Any, error: BaseException | None) -
     slots: dict[str, set[int]] = {}
     for datum in data:
         slots.setdefault(datum.node_name, set()).add(datum.output_slot)
+    handles = {f"{node.name}:0" for node in nodes if node.op_type == "VarHandleOp"}
+    written: dict[int, Sequence[str]] = {}
     steps: list[Step] = []
     place: dict[str, int] = {}
     for node in nodes:
@@ -87,11 +90,14 @@ def run_stepper(watcher: ValuesLevel, value: Any, error: BaseException | None) -
         own = set(inside)
         inputs = tuple(each for each in node.inputs if each.rpartition(":")[0] not in own)
         outputs = tuple(f"{node.name}:{slot}" for slot in sorted(slots.get(node.name, ())))
+        if is_writing(node.op_type):
+            written[len(steps)] = [each[:-2] for each in inputs if each in handles]
         is_feed = node.op_type == "Input"
         steps.append(Step(node.name, node.op_type, inputs, outputs, tuple(inside), is_feed))
     failed = watcher.failed_op(error) if error is not None else ""
     failed_at = place.get(failed, len(steps))
-    return RecordedRun(steps, place, Graph(nodes), data, Capture(value, None, error), failed_at)
+    real = Capture(value, None, error)
+    return RecordedRun(steps, place, Graph(nodes), data, real, failed_at, written)
 
 
 def _owners(describing: Describing, nodes: Sequence[Node]) -> Iterator[tuple[str, str]]:

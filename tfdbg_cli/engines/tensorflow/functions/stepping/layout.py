@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
+from tensorflow.core.framework import types_pb2
+
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, Kind
 from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined, Path
@@ -100,7 +102,8 @@ class CallLayout:
             node = name.rpartition(":")[0]
             step = Step(node, "Input", (), (name,), (node,), is_feed=True)
             self.units.append(Unit(len(self.units), step, (), None))
-        handles = {("", at): at for at in range(len(arguments))}
+        is_handle = [each.type == types_pb2.DT_RESOURCE for each in signature]
+        handles = {("", at): at for at, each in enumerate(is_handle) if each}
         self._place(layout, (), handles)
         self.steps = tuple(unit.step for unit in self.units)
         self.tensors = {name for step in self.steps for name in step.outputs}

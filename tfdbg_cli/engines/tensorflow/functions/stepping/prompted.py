@@ -89,7 +89,12 @@ class PromptedRun:
             tell_failure(failure)
             return None
         self._conduct(stepper)
-        capture = stepper.finish()
+        try:
+            capture = stepper.finish()
+        except Exception as failure:  # ours: the program gets what its call has given
+            pass_on(failure)
+            tell_failure(failure)
+            return None
         if stepper.overrides and capture.dump is not None:
             names = ", ".join(stepper.overrides)
             capture.dump.warnings.append(f"Overridden in the stepper: {names}.")
@@ -117,16 +122,20 @@ class Trap:
         listen: sees ops, as `ValuesLevel` takes it.
         is_traced: the function is a traced one: ops that are executed by themselves belong to
             tracing it.
+
+    Attributes:
+        watcher: sees the calls.
+        is_traced: as above.
+        variables: as they were before the first call of a traced function.
+        results: what the next call returns; ``None``: it is made.
     """
 
     def __init__(self, listen: Callable[..., Any], is_traced: bool) -> None:
         self.watcher = ValuesLevel(Watch(), listen)
-        self._is_traced = is_traced
+        self.is_traced = is_traced
         self._thread = threading.get_ident()
         self.variables: CallVariables | None = None
-        #: What the next call returns; ``None``: it is made.
         self.results: Sequence[Any] | None = None
-        self.gap = ""
 
     def is_here(self) -> bool:
         """Whether what this thread does goes into it."""
@@ -134,7 +143,7 @@ class Trap:
 
     def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Call the function."""
-        if not self._is_traced:
+        if not self.is_traced:
             self.watcher.start()
         try:
             return function(*args, **kwargs)
@@ -145,7 +154,7 @@ class Trap:
         """It calls a traced function."""
         if self.results is not None:
             return list(self.results) or None
-        if self.variables is None:
+        if self.variables is None and self.is_traced:
             self.variables = CallVariables(arguments)
         return make()
 
@@ -171,7 +180,7 @@ def stepper_of(
     except Exception as raised:
         error = raised
     watcher = trap.watcher
-    if not (trap._is_traced and trap.variables is not None and watcher.has_one_call):
+    if not (trap.is_traced and trap.variables is not None and watcher.has_one_call):
         return run_stepper(watcher, value, error)
     stepper = call_stepper(watcher, trap.variables, error)
 

@@ -66,7 +66,9 @@ class RecordedRun(GraphStepper):
     """
 
     engine_name = "tensorflow2"
-    caveats: Sequence[str] = ("The run was made before the first step.",)
+    caveats: Sequence[str] = (
+        "The run was made before the first step: nothing in it can be overridden.",
+    )
 
     def __init__(
         self,
