@@ -26,7 +26,7 @@ from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction
 from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
 
-__all__ = ["Describing", "ValuesLevel", "failing_node"]
+__all__ = ["DescribedCall", "Describing", "ValuesLevel", "failing_node"]
 
 _GRADIENT = "gradient_tape/"
 # How the runtime's messages name the node that failed, before and after they are put into words.
@@ -194,9 +194,9 @@ class ValuesLevel(CaptureLevel):
 
     # Afterwards.
 
-    def describing(self) -> tuple[Describing, list[Node], list[Datum]]:
+    def describing(self, has_values: bool = True) -> tuple[Describing, list[Node], list[Datum]]:
         """The run in words as far as it has come, with what it is made of."""
-        made = Describing(self._inputs, self._matcher)
+        made = Describing(self._inputs, self._matcher, has_values)
         nodes, data, _ = made.describe(self._events)
         return made, nodes, data
 
@@ -295,11 +295,19 @@ class DescribedCall(NamedTuple):
 class Describing:
     """Puts a run into words.
 
+    Args:
+        inputs: what the user calls tensors.
+        matcher: says which are wanted.
+        has_values: whether there are any.
+
     Attributes:
         calls: those that were described.
+        ops: type and name of each op that was executed by itself.
     """
 
-    def __init__(self, inputs: Mapping[str, Any], matcher: WatchMatcher) -> None:
+    def __init__(
+        self, inputs: Mapping[str, Any], matcher: WatchMatcher, has_values: bool = True
+    ) -> None:
         self._inputs = {id(tensor): (name, tensor) for name, tensor in inputs.items()}
         self._matcher = matcher
         self._numbering = Numbering()
@@ -307,7 +315,9 @@ class Describing:
         self._data: list[Datum] = []
         self._names: dict[int, str] = {}
         self._written = WrittenVariables()
+        self._has_values = has_values
         self.calls: list[DescribedCall] = []
+        self.ops: list[tuple[str, str]] = []
 
     def describe(self, events: Sequence[_Event]) -> tuple[list[Node], list[Datum], dict[int, str]]:
         for event in events:
@@ -326,6 +336,7 @@ class Describing:
         if base.startswith(_GRADIENT):
             base, phase = "gradients/" + base.removeprefix(_GRADIENT), {"_phase": "backward"}
         name = self._numbering.name(base)
+        self.ops.append((op.op_type, name))
         pairs = zip(op.attributes[::2], op.attributes[1::2], strict=False)
         attributes = {str(key): str(value) for key, value in pairs} | phase
         self._nodes.append(
@@ -355,8 +366,11 @@ class Describing:
         self._nodes += inlined.nodes
         for tensor, name in zip(call.outputs, inlined.returns, strict=False):
             self._names[id(tensor)] = name
-        if not call.failed:
-            found: tuple[Any, Any] | None = call.known.values(call.inputs, call.added)
+        found: tuple[Any, Any] | None = None
+        if not self._has_values:
+            pass
+        elif not call.failed:
+            found = call.known.values(call.inputs, call.added)
         else:
             found = call.known.values_before(call.inputs, call.failed)
         every = list(values_of(*found, call.inputs)) if found is not None else []
@@ -386,7 +400,7 @@ class Describing:
     def _add(
         self, name: str, op: str, slot: int, value: HeldValue, timestamp: int, is_view: bool = False
     ) -> None:
-        if self._matcher.wants(name, op, value.dtype):
+        if self._has_values and self._matcher.wants(name, op, value.dtype):
             self._data.append(
                 Datum(
                     name,

@@ -8,6 +8,7 @@ from typing import Any
 
 from tensorflow.python.eager import context, execute
 from tensorflow.python.framework import dtypes, errors, tensor_shape, versions
+from tensorflow.python.profiler.trace import Trace
 from tensorflow.python.util import function_utils
 
 from tfdbg_cli.engines.kit.private_names import PrivateNames
@@ -19,10 +20,13 @@ __all__ = [
     "call_twin",
     "function_name",
     "is_traced",
+    "mark_trace",
+    "profiler_session",
     "reword",
     "stop_recording",
     "tape_class",
     "tensors_of",
+    "trace_of",
     "variable_kind",
 ]
 
@@ -59,6 +63,34 @@ stop_recording: Any = NAMES.require(
     if importlib.util.find_spec("tensorflow.python.eager.record") is not None
     else "tensorflow.python.eager.tape:stop_recording"
 )
+
+
+_session: Any = NAMES.need(
+    "timed", "tensorflow.python.profiler.internal._pywrap_profiler:ProfilerSession"
+)
+_trace: Any = NAMES.need("timed", "tensorflow.tsl.profiler.protobuf.trace_events_pb2:Trace")
+
+
+def profiler_session(options: Any) -> Any:
+    """Let TensorFlow profile from now on; its method `stop` gives what `trace_of` reads.
+
+    Raises:
+        Exception: somebody profiles already.
+    """
+    session = _session()
+    session.start("", options)
+    return session
+
+
+def mark_trace(name: str) -> None:
+    """Let the profile show where this thread is."""
+    with Trace(name):
+        pass
+
+
+def trace_of(raw: bytes) -> Any:
+    """What a profile has seen, as a ``Trace`` message."""
+    return _trace.FromString(raw)
 
 
 _FUNCTION = "tensorflow.python.eager.polymorphic_function"

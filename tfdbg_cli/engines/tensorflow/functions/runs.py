@@ -28,8 +28,9 @@ from tfdbg_cli.engines.tensorflow.functions.bodies import plain_text
 from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
 from tfdbg_cli.engines.tensorflow.functions.ops import listen
-from tfdbg_cli.engines.tensorflow.functions.private import call_twin, function_name, reword
+from tfdbg_cli.engines.tensorflow.functions.private import NAMES, call_twin, function_name, reword
 from tfdbg_cli.engines.tensorflow.functions.stepping.prompted import PromptedRun, Trap, stepper_of
+from tfdbg_cli.engines.tensorflow.functions.timing import TimedLevel
 from tfdbg_cli.engines.tensorflow.functions.twin import Twin
 
 __all__ = ["TRAINING", "FunctionPolicy", "FunctionRuns"]
@@ -104,6 +105,14 @@ class FunctionRuns(RunLife[OpenRun]):
                 lambda: self._watched(function, known, arguments, original),
                 self.look_away,
             )
+
+    @property
+    def can_profile(self) -> bool:  # type: ignore[override]
+        """Whether this TensorFlow has the profiler that we know."""
+        return not NAMES.why_not("timed")
+
+    def timing_level(self, watch: Watch) -> CaptureLevel:
+        return TimedLevel(watch, listen)
 
     # Steps.
 
@@ -201,6 +210,10 @@ class FunctionRuns(RunLife[OpenRun]):
         watcher: CaptureLevel | None = None,
     ) -> Any:
         watcher = watcher or self.watcher
+        if isinstance(watcher, TimedLevel):
+            results = self._unwatched(function, known, original)
+            watcher.call_done(function, known, arguments, results or (), ())
+            return results
         if not isinstance(watcher, ValuesLevel):
             return self._unwatched(function, known, original)
         twin = self._twin(function, known)

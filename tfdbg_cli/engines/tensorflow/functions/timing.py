@@ -1,0 +1,246 @@
+"""A run whose ops are timed by TensorFlow's own profiler, which keeps its events in memory.
+
+It tells of each kernel that was executed when it began and how long it took, by the name that it
+has in the runtime's graph: that of the function with what it calls put in place of the calls.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.profile import Profile, ProfileEntry, place_of
+from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.kit.levels import CaptureLevel
+from tfdbg_cli.engines.tensorflow.functions.bodies import plain_text
+from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined
+from tfdbg_cli.engines.tensorflow.functions.level import Describing, ValuesLevel
+from tfdbg_cli.engines.tensorflow.functions.private import (
+    function_name,
+    mark_trace,
+    profiler_session,
+    trace_of,
+)
+
+__all__ = ["TimedLevel"]
+
+_MARK = "tfdbg_run"
+# Every kernel and not only those that are expected to take long; nothing of Python.
+_OPTIONS = {"host_tracer_level": 3, "python_tracer_level": 0, "device_tracer_level": 1}
+# What lowering puts into the names of nodes inside of loops and branches.
+_LOWERED = re.compile(r"(?<=/)(body|cond|then|else|branch_?\d*|\d+)/_\d+(?=/)")
+# They hand over what the function is given and gives.
+_MARKS = frozenset({"_Arg", "_Retval", "_SOURCE", "_SINK", "_DeviceArg", "_DeviceRetval"})
+
+
+class _Executed(NamedTuple):
+    """A kernel that was executed.
+
+    Attributes:
+        node: the runtime's name.
+        kernel: its type.
+        start: microseconds.
+        time: the same.
+        device: that it ran on.
+    """
+
+    node: str
+    kernel: str
+    start: float
+    time: float
+    device: str
+
+
+class TimedLevel(ValuesLevel):
+    """Times the ops of a run; no values are kept."""
+
+    level = ""
+
+    def __init__(
+        self, watch: Watch, listen: Callable[[Callable[..., None]], Callable[[], None]]
+    ) -> None:
+        super().__init__(watch, listen)
+        self._session: Any = None
+        self._why = ""
+
+    def begin_run(self) -> None:
+        super().begin_run()
+        try:
+            self._session = profiler_session(_OPTIONS)
+            mark_trace(_MARK)
+        except Exception as error:  # the program itself is at it
+            pass_on(error)
+            self._session, self._why = None, f"TensorFlow's profiler is in use ({error})"
+
+    def _collect(self) -> bytes:
+        """End the profile; what it has seen."""
+        session, self._session = self._session, None
+        try:
+            return bytes(session.stop()) if session is not None else b""
+        except Exception as error:
+            pass_on(error)
+            self._why = f"TensorFlow's profiler has failed ({error})"
+            return b""
+
+    def finish(self, error: BaseException | None) -> Capture:
+        """A dump with the timings of the run, its graph, and no tensors."""
+        CaptureLevel.finish(self, error)
+        raw = self._collect()
+
+        @functools.cache
+        def seen() -> tuple[Graph, Describing]:
+            describing, nodes, _ = self.describing(has_values=False)
+            return Graph(nodes), describing
+
+        dump = MemoryDump(lambda: seen()[0], profile=lambda: _profile(raw, *seen()))
+        if self._why:
+            dump.warnings.append(f"Nothing was timed: {self._why}.")
+        return Capture(None, dump, error)
+
+    def details(self) -> list[tuple[str, str]]:
+        return []
+
+    def discard(self) -> None:
+        super().discard()
+        self._collect()
+
+
+def _profile(raw: bytes, graph: Graph, describing: Describing) -> Profile:
+    locate = place_of(lambda: graph)
+    devices: dict[str, list[ProfileEntry]] = {}
+    found = list(_timed(raw, graph, describing)) if raw else []
+    first = min((one.start for one, _, _ in found), default=0.0)
+    for one, node, op_type in found:
+        entry = ProfileEntry(
+            node,
+            op_type or one.kernel,
+            one.start - first,
+            one.time,
+            one.time,
+            "" if one.node == one.kernel else one.node,
+            one.kernel,
+            locate,
+        )
+        devices.setdefault(one.device, []).append(entry)
+    return Profile(devices.items())
+
+
+def _timed(
+    raw: bytes, graph: Graph, describing: Describing
+) -> Iterator[tuple[_Executed, str, str]]:
+    """What was executed, each with the node and its op type."""
+    trace, calls = _Trace(raw), describing.calls
+    called = [(plain_text(function_name(call.event.function)), call) for call in calls]
+    names = [_Names(call.inlined) for call in calls]
+    nodes = graph.nodes
+    ops, at_op = describing.ops, 0
+    for op, is_function, executed in trace.executions():
+        if not is_function:
+            later = (at for at in range(at_op, len(ops)) if ops[at][0] == op)
+            found_op = next(later, None)
+            if found_op is not None:  # else one of those that nobody is told of
+                at_op = found_op + 1
+                yield executed[0]._replace(node=ops[found_op][1]), ops[found_op][1], op
+            continue
+        at = next((at for at, (name, _) in enumerate(called) if name == plain_text(op)), None)
+        if at is None:
+            continue
+        title = called[at][1].event.known.body.title
+        called[at] = "", called[at][1]
+        for one in executed:
+            if one.node == op:  # XLA has made one kernel of all of it
+                yield one._replace(node=title, kernel="XLA"), title, "XLA"
+                continue
+            name = names[at].find(one.node)
+            found = nodes.get(name)
+            yield one, name or one.node, found.op_type if found is not None else ""
+
+
+class _Names:
+    """From the runtime's names of a call's nodes to ours."""
+
+    def __init__(self, inlined: Inlined) -> None:
+        self._names: dict[str, str] = {}
+        within: dict[str, set[str]] = {}
+        for path, inside in inlined.names.items():
+            prefix = "".join(f"{node}/{step}/" if step else f"{node}/" for node, step in path)
+            for node, name in inside.items():
+                self._names[prefix + node] = name
+                within.setdefault(node, set()).add(name)
+        # Functions that aren't put in place of their calls have their nodes' names as they are.
+        self._alone = {node: names.pop() for node, names in within.items() if len(names) == 1}
+
+    def find(self, node: str) -> str:
+        """Our name; of what a loop or a branch is made of, that of the loop; empty: none."""
+        node = _LOWERED.sub(r"\1", node)
+        found = self._names.get(node) or self._alone.get(node)
+        while found is None and "/" in node:
+            node = node.rpartition("/")[0]
+            found = self._names.get(node)
+        return found or ""
+
+
+class _Trace:
+    """What the profiler has seen."""
+
+    def __init__(self, raw: bytes) -> None:
+        trace = trace_of(raw)
+        self._devices: Mapping[int, Any] = trace.devices
+        self._events = sorted(trace.trace_events, key=lambda event: int(event.timestamp_ps))
+        self._thread = next(
+            ((event.device_id, event.resource_id) for event in self._events if event.name == _MARK),
+            None,
+        )
+
+    def executions(self) -> Iterator[tuple[str, bool, list[_Executed]]]:
+        """What the program's thread has executed: op or function, and the kernels."""
+        mine = [event for event in self._events if _thread(event) == self._thread]
+        for event in mine:
+            op = event.args.get("eager_op", "")
+            if event.name != "EagerExecute" or not op:
+                continue
+            inside = [each for each in self._events if _is_within(each, event)]
+            if event.args.get("is_func") == "1":
+                yield op, True, list(self._kernels(event, inside))
+                continue
+            runs = [e for e in inside if _thread(e) == self._thread and e.name.endswith("::Run")]
+            yield op, False, [self._executed(runs[0] if runs else event, op, op)]
+
+    def _kernels(self, call: Any, inside: Sequence[Any]) -> Iterator[_Executed]:
+        """The kernels of a function that is called."""
+        own = {
+            event.args["id"]
+            for event in inside
+            if event.name == "FunctionRun" and _thread(event) == _thread(call)
+        }
+        working: dict[Any, list[Any]] = {}
+        for event in inside:
+            if event.name == "ExecutorState::Process" and event.args.get("id") in own:
+                working.setdefault(_thread(event), []).append(event)
+        for event in inside:
+            node, colon, kernel = event.args.get("long_name", "").rpartition(":")
+            if not colon or kernel in _MARKS or "tfdbg_" in node:
+                continue
+            mine = working.get(_thread(event), ())
+            is_own = any(_is_within(event, each) for each in mine)
+            if is_own or node == call.args["eager_op"]:
+                yield self._executed(event, node, kernel)
+
+    def _executed(self, event: Any, node: str, kernel: str) -> _Executed:
+        device = self._devices.get(event.device_id)
+        start, time = event.timestamp_ps / 1e6, event.duration_ps / 1e6
+        return _Executed(node, kernel, start, time, str(device.name) if device else "")
+
+
+def _thread(event: Any) -> tuple[int, int]:
+    return event.device_id, event.resource_id
+
+
+def _is_within(event: Any, outer: Any) -> bool:
+    start, end = outer.timestamp_ps, outer.timestamp_ps + outer.duration_ps
+    return bool(start <= event.timestamp_ps and event.timestamp_ps + event.duration_ps <= end)
