@@ -17,7 +17,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Profile, ProfileEntry, place_of
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import CaptureLevel
-from tfdbg_cli.engines.tensorflow.functions.bodies import plain_text
+from tfdbg_cli.engines.tensorflow.functions.bodies import FunctionBody, Kind, plain_text
 from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined
 from tfdbg_cli.engines.tensorflow.functions.level import Describing, ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.private import (
@@ -136,7 +136,7 @@ def _timed(
     """What was executed, each with the node and its op type."""
     trace, calls = _Trace(raw), describing.calls
     called = [(plain_text(function_name(call.event.function)), call) for call in calls]
-    names = [_Names(call.inlined) for call in calls]
+    names = [_Names(call.inlined, call.event.known.body) for call in calls]
     nodes = graph.nodes
     ops, at_op = describing.ops, 0
     for op, is_function, executed in trace.executions():
@@ -156,15 +156,25 @@ def _timed(
             if one.node == op:  # XLA has made one kernel of all of it
                 yield one._replace(node=title, kernel="XLA"), title, "XLA"
                 continue
+            if one.node in names[at].calls:
+                title, op_type = names[at].calls[one.node]
+                yield one, title, op_type
+                continue
             name = names[at].find(one.node)
             found = nodes.get(name)
             yield one, name or one.node, found.op_type if found is not None else ""
 
 
 class _Names:
-    """From the runtime's names of a call's nodes to ours."""
+    """From the runtime's names of a call's nodes to ours.
 
-    def __init__(self, inlined: Inlined) -> None:
+    Attributes:
+        calls: the runtime's name of a node that calls a function -> what the user calls that, and
+            who executes it.
+    """
+
+    def __init__(self, inlined: Inlined, body: FunctionBody) -> None:
+        self.calls = dict(_calls(body, ""))
         self._names: dict[str, str] = {}
         within: dict[str, set[str]] = {}
         for path, inside in inlined.names.items():
@@ -183,6 +193,14 @@ class _Names:
             node = node.rpartition("/")[0]
             found = self._names.get(node)
         return found or ""
+
+
+def _calls(body: FunctionBody, prefix: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    for node in body.nodes:
+        inner = node.inner.get("") if node.kind == Kind.CALL else None
+        if inner is not None:
+            yield prefix + node.name, (inner.title, "XLA" if inner.is_compiled else node.op)
+            yield from _calls(inner, f"{prefix}{node.name}/")
 
 
 class _Trace:
@@ -223,6 +241,10 @@ class _Trace:
             if event.name == "ExecutorState::Process" and event.args.get("id") in own:
                 working.setdefault(_thread(event), []).append(event)
         for event in inside:
+            if event.name == "ExecutorState::ProcessAsync::Start":
+                if event.args.get("step_id") in own:
+                    yield self._executed(event, event.args["name"], event.args["kernel_type"])
+                continue
             node, colon, kernel = event.args.get("long_name", "").rpartition(":")
             if not colon or kernel in _MARKS or "tfdbg_" in node:
                 continue
