@@ -13,6 +13,7 @@ from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.engines.base import (
     CannotStep,
     Engine,
+    HasFunctions,
     SessionAdapter,
     SteppedRun,
     StepsCalls,
@@ -258,19 +259,26 @@ def _session_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[s
     return found
 
 
+@functools.cache
+def _has_functions(engine: Engine) -> bool:
+    return isinstance(engine, HasFunctions)
+
+
 @functools.cache  # there are few, for as long as the program runs
 def _steps_calls(engine: Engine) -> bool:
     return isinstance(engine, StepsCalls)
 
 
 def _call_engine(thing: Any) -> StepsCalls:
-    """The engine whose runs are calls, of several the one whose module it is."""
+    """The engine whose runs are calls, of several the one whose module or function it is."""
     found: list[Any] = [engine for engine in imported() if _steps_calls(engine)]
     for engine in found:
+        if _has_functions(engine) and engine.is_own(thing):
+            return engine  # type: ignore[no-any-return]
         if engine.is_module(getattr(thing, "__self__", thing)):
             return engine  # type: ignore[no-any-return]
-    if found:
-        return found[0]  # type: ignore[no-any-return]
+    if found:  # who has functions of its own is meant by these
+        return min(found, key=_has_functions)  # type: ignore[no-any-return]
     calls = " or ".join(traits.title for traits in all_traits() if traits.steps_calls)
     raise TraceError(
         f"Calls of functions are runs with {calls} only, and it is not imported.",

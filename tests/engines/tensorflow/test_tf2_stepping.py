@@ -319,16 +319,14 @@ def test_nothing_is_left_behind():
         return v * 2.0
 
     run(tf.constant([0.0]))
-    functions = set(context.context().list_function_names())
     door, name = FUNCTION_CALLED
     before = vars(door)[name]
-    for number in range(3):
+    for _ in range(2):
         stepper = stepper_of(run, tf.constant([1.0]))
         stepper.override("input/x:0", [0])
         stepper.finish()
-        left = set(context.context().list_function_names())
-        assert number == 0 or left == functions
-        functions = left
+    known = context.context().list_function_names()
+    assert not [each for each in known if "replay" in str(each) or "before" in str(each)]
     assert v.numpy().tolist() == [1]
     assert vars(door)[name] is before
     assert run(tf.constant([2.0])).numpy().tolist() == [6]

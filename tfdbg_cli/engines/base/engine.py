@@ -16,6 +16,7 @@ __all__ = [
     "AsksForHooks",
     "AsksForSessions",
     "Engine",
+    "HasFunctions",
     "HostOf",
     "ProgramEngine",
     "SessionEngine",
@@ -153,6 +154,14 @@ class StepsCalls(Protocol):
         Returns:
             A function that undoes it.
         """
+
+
+@runtime_checkable
+class HasFunctions(Protocol):
+    """The framework has a class of functions of its own."""
+
+    def is_own(self, function: Any) -> bool:
+        """Whether something is one, so that a call of it is a run of this framework."""
 
 
 @runtime_checkable

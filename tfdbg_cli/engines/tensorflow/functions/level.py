@@ -320,6 +320,7 @@ class Describing:
         self.ops: list[tuple[str, str]] = []
 
     def describe(self, events: Sequence[_Event]) -> tuple[list[Node], list[Datum], dict[int, str]]:
+        """The nodes, the tensors, and the names of those that the program has."""
         for event in events:
             if isinstance(event, _Call):
                 self._call(event)

@@ -116,8 +116,13 @@ class FunctionRuns(RunLife[OpenRun]):
 
     # Steps.
 
+    @property
+    def no_stepper(self) -> str:  # type: ignore[override]
+        """Why runs can't be stepped through, where that could be mended."""
+        return NAMES.why_not("stepped through")
+
     def can_step(self) -> bool:
-        return True
+        return not self.no_stepper
 
     def drive(self, watcher: CaptureLevel, handle: RunHandle) -> PromptedRun | None:
         return PromptedRun(watcher, handle.conduct) if isinstance(watcher, ValuesLevel) else None

@@ -13,7 +13,8 @@ from tfdbg_cli.engines.tensorflow.functions.level import Describing, ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.stepping.layout import CallLayout
 from tfdbg_cli.engines.tensorflow.functions.stepping.records import RecordedRun
 from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables
-from tfdbg_cli.engines.tensorflow.functions.stepping.stepper import CallStepper, MadeCall
+from tfdbg_cli.engines.tensorflow.functions.stepping.stepper import CallStepper
+from tfdbg_cli.engines.tensorflow.functions.stepping.worlds import MadeCall
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
 from tfdbg_cli.stepping.stepper import Step
 

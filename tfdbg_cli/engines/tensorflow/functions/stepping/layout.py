@@ -171,6 +171,13 @@ class CallLayout:
             for step, (_, inner) in item.inner.items():
                 yield from self._members(inner, (*path, (item.node.name, step)))
 
+    def index_of(self, node: str) -> int:
+        """The index of a unit by the name in its function; the number of units: not known."""
+        for unit in self.units:
+            if unit.node is not None and unit.node.name == node:
+                return unit.number
+        return len(self.units)
+
     def readers(self, tensor_name: str) -> Sequence[int]:
         """The indices of the units that a tensor goes into."""
         return self._readers.get(tensor_name, ())

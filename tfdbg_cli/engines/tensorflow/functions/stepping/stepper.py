@@ -9,107 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from tensorflow.python.framework import constant_op, dtypes, errors
+from tensorflow.python.framework import dtypes
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.dumps.dump import Datum
-from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.engines.base import Capture
 from tfdbg_cli.engines.kit.fitting import fitted_array
 from tfdbg_cli.engines.kit.stepped import check_overridden, names_to_restore
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
-from tfdbg_cli.engines.tensorflow.functions.again import make_before
-from tfdbg_cli.engines.tensorflow.functions.bodies import plain_text
-from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, Seen, values_of
-from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined, Path
-from tfdbg_cli.engines.tensorflow.functions.level import failing_node
-from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, find_function, lent
-from tfdbg_cli.engines.tensorflow.functions.private import call_by_name, reword
-from tfdbg_cli.engines.tensorflow.functions.stepping.layout import CallLayout, Unit
+from tfdbg_cli.engines.tensorflow.functions.stepping.layout import Unit
 from tfdbg_cli.engines.tensorflow.functions.stepping.records import RecordedRun, StepData
-from tfdbg_cli.engines.tensorflow.functions.stepping.replay import Edge, Replay, make_replay
-from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables, quietly
+from tfdbg_cli.engines.tensorflow.functions.stepping.replay import Edge
+from tfdbg_cli.engines.tensorflow.functions.stepping.worlds import (
+    Change,
+    MadeCall,
+    World,
+    Worlds,
+    tensor_of,
+)
 from tfdbg_cli.stepping.stepper import Step
 
-__all__ = ["CallStepper", "MadeCall"]
-
-_Node = tuple[Path, str]
-
-
-class MadeCall(NamedTuple):
-    """A call that was made.
-
-    Attributes:
-        known: the function.
-        arguments: tensors.
-        results: tensors; of a call that has failed none.
-        error: that it has raised.
-        failed: the node that has raised it, by its name in the function.
-        layout: its steps.
-        inlined: the names of its nodes.
-        graph: of the run.
-        data: its tensors.
-        given: what its stateful nodes gave, tensors by path, node and slot.
-        variables: as they were before it.
-    """
-
-    known: KnownFunction
-    arguments: Sequence[Any]
-    results: Sequence[Any]
-    error: BaseException | None
-    failed: str
-    layout: CallLayout
-    inlined: Inlined
-    graph: Graph
-    data: Sequence[Datum]
-    given: Mapping[Edge, Any]
-    variables: CallVariables
-
-
-class _Change(NamedTuple):
-    """What a call is to be.
-
-    Attributes:
-        overrides: tensor -> its value.
-        undone: variable -> the indices of the units whose writes to it don't count.
-        since: variable -> the first unit that sees it restored.
-        kept: what nodes gave that are not executed again for that.
-    """
-
-    overrides: Mapping[str, Any] = MappingProxyType({})
-    undone: Mapping[int, frozenset[int]] = MappingProxyType({})
-    since: Mapping[int, int] = MappingProxyType({})
-    kept: Mapping[Edge, Any] = MappingProxyType({})
-
-    def __bool__(self) -> bool:
-        return bool(self.overrides or self.undone)
-
-
-class _World(NamedTuple):
-    """A call as it would have been.
-
-    Attributes:
-        changed: the indices of the units that depend on what is different.
-        variables: those that do.
-        data: the tensors.
-        tensors: of the same, those that may be given to another one.
-        results: of the call.
-        outcome: variable -> its value afterwards.
-        error: that it raises.
-        failed_at: the index of the unit that raises it.
-    """
-
-    changed: frozenset[int]
-    variables: frozenset[int]
-    data: StepData
-    tensors: Mapping[Edge, Any]
-    results: Sequence[Any]
-    outcome: Mapping[int, Any]
-    error: BaseException | None
-    failed_at: int
+__all__ = ["CallStepper"]
 
 
 class CallStepper(RecordedRun):
@@ -123,12 +45,12 @@ class CallStepper(RecordedRun):
             for unit in layout.units
             if unit.writes
         }
-        failed_at = self._index_of(call.failed) if call.error is not None else -1
+        failed_at = layout.index_of(call.failed) if call.error is not None else -1
         real = Capture(call.results or None, None, call.error)
         super().__init__(layout.steps, layout.place, call.graph, call.data, real, failed_at, writes)
         self._returned: Callable[[Sequence[Any]], Any] | None = None
-        self._change = _Change()
-        self._worlds: dict[int, tuple[_Change, _World]] = {}
+        self._change = Change()
+        self._worlds = Worlds(call)
         self._readers = {name: list(layout.readers(name)) for name in layout.tensors}
         self.caveats = tuple(self._caveats())
 
@@ -160,13 +82,6 @@ class CallStepper(RecordedRun):
             )
         if self._call.known.is_compiled:
             yield "XLA has made the call; values, and what overrides lead to, are made without it."
-
-    def _index_of(self, node: str) -> int:
-        """The index of a unit by the name in its function; the number of units: not known."""
-        for unit in self._layout.units:
-            if unit.node is not None and unit.node.name == node:
-                return unit.number
-        return len(self._layout.units)
 
     # Going on and going back.
 
@@ -335,111 +250,8 @@ class CallStepper(RecordedRun):
         """Whether a step was not done by the call that was made."""
         return self._real.error is not None and not self._base.of(index)
 
-    def _world(self, change: _Change | None = None) -> _World:
-        change = self._change if change is None else change
-        found = self._worlds.get(id(change))
-        if found is None or found[0] is not change:
-            if len(self._worlds) > 4:
-                self._worlds.clear()
-            found = self._worlds[id(change)] = change, self._made(change)
-        return found[1]
-
-    def _made(self, change: _Change) -> _World:
-        """Make the call once more."""
-        call, layout = self._call, self._layout
-        units, variables = layout.changed(change.overrides, change.since)
-        body, edges = call.known.body, {}
-        arguments = list(call.arguments)
-        for name, array in change.overrides.items():
-            source = layout.sources[name]
-            tensor = _tensor(array, source.dtype)
-            if source.node:
-                edges[source.path, source.node, source.slot] = tensor
-            for at, argument in enumerate(layout.arguments):
-                if argument == name:
-                    arguments[at] = tensor
-        given: dict[_Node, set[int]] = {}
-        for path, node, slot in (*call.given, *change.kept):
-            if self._is_given(path, node) or (path, node, slot) in change.kept:
-                given.setdefault((path, node), set()).add(slot)
-        undone = set()
-        for indices in change.undone.values():
-            for at in indices:
-                unit = layout.units[at]
-                assert unit.node is not None
-                undone.add((unit.path, unit.node.name))
-        replay = make_replay(body, find_function, edges, given, undone)
-        values = {**call.given, **change.kept, **edges}
-        behind = [values[edge] for edge in replay.given]
-        plain = len(body.definition.signature.output_arg)
-        used = sorted({each for unit in layout.units for each in unit.uses})
-        error: BaseException | None = None
-        failed_at, made, twin = -1, [], replay.twin
-        with quietly(), call.variables.others(used) as handles, lent(twin):
-            every = [*(handles.get(at, each) for at, each in enumerate(arguments)), *behind]
-            try:
-                made = list(call_by_name(twin.name, every, plain + twin.added))
-            except errors.OpError as raised:
-                reword(raised, plain_text)
-                error = raised
-                failed_at = self._index_of(failing_node(raised))
-            outcome = call.variables.read_others(handles)
-            seen = list(values_of(twin.layout, made[plain:], every)) if error is None else []
-        if error is not None:
-            seen = self._before(replay, every, failed_at)
-        held = set(given)
-        tensors = {
-            (each.path, each.node, each.slot): each.value.tensor()
-            for each in seen
-            if isinstance(each.value, HeldTensor) and (each.path, each.node) not in held
-        }
-        data = StepData(layout.place, self._as_data(seen, held))
-        return _World(
-            frozenset(units),
-            frozenset(variables),
-            data,
-            tensors,
-            made[:plain],
-            outcome,
-            error,
-            failed_at,
-        )
-
-    def _is_given(self, path: Path, node: str) -> bool:
-        name = self._call.inlined.names[path].get(node, "")
-        at = self._layout.place.get(name)
-        return at is not None and self._layout.units[at].keeps
-
-    def _before(self, replay: Replay, arguments: Sequence[Any], failed_at: int) -> list[Seen]:
-        """What a call that fails has made before."""
-        if failed_at >= len(self._layout.units):
-            return []
-        unit = self._layout.units[failed_at]
-        if unit.path or unit.node is None:
-            return []
-        twin = make_before(replay.body, replay.find, unit.node.name)
-        with quietly(), lent(twin):
-            try:
-                made = call_by_name(twin.name, arguments, twin.added)
-            except errors.OpError:
-                return []
-            return list(values_of(twin.layout, made, arguments))
-
-    def _as_data(self, seen: Iterable[Seen], held: set[_Node]) -> Iterable[Datum]:
-        names = self._call.inlined.names
-        for each in seen:
-            name = names.get(each.path, {}).get(each.node, "")
-            if not name or (each.path, each.node) in held:
-                continue
-            yield Datum(
-                name,
-                each.slot,
-                each.value.load,
-                timestamp=0,
-                dtype=each.value.dtype if each.value.shape is not None else None,
-                shape=each.value.shape,
-                is_view=each.is_view,
-            )
+    def _world(self) -> World:
+        return self._worlds.of(self._change)
 
     # The ends.
 
@@ -462,14 +274,14 @@ class CallStepper(RecordedRun):
         self._check_changeable()
         since = {variable: self._position} | dict(self._change.since)
         cut = self._change._replace(undone=undone, since=since)
-        return self._world(cut).outcome.get(variable)
+        return self._worlds.of(cut).outcome.get(variable)
 
-    def _outcome(self, change: _Change) -> dict[int, Any]:
+    def _outcome(self, change: Change) -> dict[int, Any]:
         """The variables at the end of the run."""
         variables = self._call.variables
         found = {each: variables.after_call(each) for each in self._layout.written}
         if change:
-            world = self._world(change)
+            world = self._worlds.of(change)
             has_failed = self._real.error is not None
             found |= {
                 each: world.outcome.get(each)
@@ -508,7 +320,7 @@ class CallStepper(RecordedRun):
         for at, name in enumerate(self._call.inlined.returns):
             maker = self._maker(name)
             if name in self._change.overrides:
-                results.append(_tensor(self._change.overrides[name], layout.sources[name].dtype))
+                results.append(tensor_of(self._change.overrides[name], layout.sources[name].dtype))
             elif has_failed or maker in world.changed:
                 results.append(world.results[at])
             else:
@@ -523,7 +335,7 @@ class CallStepper(RecordedRun):
         Variables are as that has left them; where they were withheld, as before the run.
         """
         self._call.variables.take_back()
-        self._change = _Change()
+        self._change = Change()
         self._capture = None
         return self.finish()
 
@@ -533,8 +345,3 @@ class CallStepper(RecordedRun):
         found = {each: self._left(each) for each in self._layout.written}
         self._call.variables.settle({at: v for at, v in found.items() if v is not None})
         self._capture = Capture(None, self._dump_until(self._position))
-
-
-def _tensor(array: Any, dtype: int) -> Any:
-    with quietly():
-        return constant_op.constant(array, dtypes.as_dtype(dtype))
