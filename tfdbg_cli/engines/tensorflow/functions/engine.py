@@ -17,12 +17,14 @@ class FunctionsEngine(OneProgramEngine[Program]):
     traits = TRAITS
 
     def make_program(self) -> Program:
+        from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
         from tfdbg_cli.engines.tensorflow.functions.patches import FunctionPatches
         from tfdbg_cli.engines.tensorflow.functions.runs import FunctionPolicy, FunctionRuns
 
         program = Program(TRAITS)
-        runs = FunctionRuns(program, FunctionPolicy(program.value))
-        program.runs, program.patches = runs, FunctionPatches(runs)
+        names = KerasNames()
+        runs = FunctionRuns(program, FunctionPolicy(program.value, names))
+        program.runs, program.patches = runs, FunctionPatches(runs, names)
         return program
 
 

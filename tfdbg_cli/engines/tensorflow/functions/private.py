@@ -17,6 +17,7 @@ __all__ = [
     "call_by_name",
     "call_twin",
     "function_name",
+    "graph_class",
     "reword",
     "tape_class",
     "tensors_of",
@@ -44,6 +45,8 @@ def _door() -> tuple[Any, str]:
 FUNCTION_CALLED = _door()
 #: Records what gradients are made of.
 tape_class: Any = NAMES.require("tensorflow.python.eager.backprop:GradientTape")
+#: What functions are traced into.
+graph_class: Any = NAMES.require("tensorflow.python.framework.func_graph:FuncGraph")
 NAMES.require("tensorflow.python.framework.op_callbacks:add_op_callback")
 NAMES.require("tensorflow.python.framework.op_callbacks:remove_op_callback")
 NAMES.require("tensorflow.python.eager.context:Context.get_function_def")
