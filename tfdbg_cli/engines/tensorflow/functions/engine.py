@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfdbg_cli.engines.kit.engine import OneProgramEngine
-from tfdbg_cli.engines.kit.program import Program
+from tfdbg_cli.engines.kit.program import Program, RunsAdapter
 from tfdbg_cli.engines.tensorflow.functions.traits import TRAITS
 
 __all__ = ["ENGINE", "FunctionsEngine"]
@@ -26,6 +26,11 @@ class FunctionsEngine(OneProgramEngine[Program]):
         runs = FunctionRuns(program, FunctionPolicy(program.value, names))
         program.runs, program.patches = runs, FunctionPatches(runs, names)
         return program
+
+    def adapt(self, session: Program) -> RunsAdapter:
+        from tfdbg_cli.engines.tensorflow.functions.ranks import FunctionsAdapter
+
+        return FunctionsAdapter(session)
 
 
 #: What the registry loads.
