@@ -68,7 +68,7 @@ class RankPlace:
 
 
 def find_place(environment: Mapping[str, str] | None = None, leader: int = 0) -> RankPlace | None:
-    """The place that a launcher (torchrun, accelerate, mpirun, srun) or ``TF_CONFIG`` gives this process.
+    """The place that a launcher (torchrun, mpirun, srun) or ``TF_CONFIG`` gives this process.
 
     Args:
         environment: default: that of the process.
