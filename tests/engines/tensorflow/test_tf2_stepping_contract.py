@@ -25,11 +25,11 @@ class SteppedFunction(SteppedProgram):
     """A traced function with random numbers whose stream is the op's own."""
 
     product, noise, total, result = "mul:0", "noise/RandomUniform:0", "add:0", "mul_1:0"
-    variable = "mul_readvariableop_resource"
+    variable = "v"
 
     def __init__(self):
         tf.random.set_seed(3)
-        self.v = tf.Variable([3.0, 4.0])
+        self.v = tf.Variable([3.0, 4.0], name="v")
 
         @tf.function
         def run(x):

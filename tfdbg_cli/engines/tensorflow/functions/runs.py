@@ -25,12 +25,13 @@ from tfdbg_cli.engines.kit.life import BLOCK, RunLife
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
 from tfdbg_cli.engines.tensorflow.functions.bodies import plain_text
+from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
 from tfdbg_cli.engines.tensorflow.functions.ops import listen
 from tfdbg_cli.engines.tensorflow.functions.private import NAMES, call_twin, function_name, reword
 from tfdbg_cli.engines.tensorflow.functions.stepping.prompted import PromptedRun, Trap, stepper_of
-from tfdbg_cli.engines.tensorflow.functions.timing import TimedLevel
+from tfdbg_cli.engines.tensorflow.functions.timing.level import TimedLevel
 from tfdbg_cli.engines.tensorflow.functions.twin import Twin
 
 __all__ = ["TRAINING", "FunctionPolicy", "FunctionRuns"]
@@ -39,10 +40,22 @@ TRAINING, INFERENCE = "training run", "inference run"
 
 
 class FunctionPolicy(CapturePolicy):
-    """There is one level."""
+    """There is one level.
+
+    Args:
+        value: of a setting.
+        names: what Keras calls layers and variables.
+
+    Attributes:
+        names: as above.
+    """
+
+    def __init__(self, value: Callable[[str], Any], names: KerasNames) -> None:
+        super().__init__(value)
+        self.names = names
 
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
-        return ValuesLevel(watch, listen)
+        return ValuesLevel(watch, listen, self.names)
 
 
 class _Calling(threading.local):
@@ -60,8 +73,9 @@ class _Calling(threading.local):
 class FunctionRuns(RunLife[OpenRun]):
     """Runs from a tape to an optimizer's update, and outermost calls of traced functions."""
 
-    def __init__(self, program: Any, policy: CapturePolicy) -> None:
+    def __init__(self, program: Any, policy: FunctionPolicy) -> None:
         super().__init__(program, policy)
+        self._names = policy.names
         self._library = Library()
         self._tapes = 0  # that are recording
         self._gradients = 0  # that were computed and not applied yet
@@ -112,7 +126,7 @@ class FunctionRuns(RunLife[OpenRun]):
         return not NAMES.why_not("timed")
 
     def timing_level(self, watch: Watch) -> CaptureLevel:
-        return TimedLevel(watch, listen)
+        return TimedLevel(watch, listen, self._names)
 
     # Steps.
 
@@ -143,7 +157,7 @@ class FunctionRuns(RunLife[OpenRun]):
             is_traced: it is a traced one.
             watched: sees what the program does; returns what ends it.
         """
-        trap = Trap(listen, is_traced)
+        trap = Trap(ValuesLevel(Watch(), listen, self._names), is_traced)
 
         def go_in(work: Callable[[], Any]) -> Any:
             outer, was_busy = self._trap, self._is_busy
@@ -228,9 +242,7 @@ class FunctionRuns(RunLife[OpenRun]):
                 return _worded(original, function)
         is_exact = self._program.setting("exact")
         if is_exact and not known.only_reads:
-            watcher.gap = (
-                f"setting exact: {known.body.title} has effects and can't be computed twice"
-            )
+            watcher.gap = f"setting exact: {_title(known)} has effects and can't be computed twice"
             with self._calling:
                 return _worded(original, function)
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.common.streams import tell_failure
-from tfdbg_cli.engines.base import SteppedRun, Watch
+from tfdbg_cli.engines.base import SteppedRun
 from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.stepping.calls import call_stepper, run_stepper
 from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables
@@ -119,19 +119,18 @@ class Trap:
     """Takes the calls of traced functions that a function makes, instead of whoever debugs.
 
     Args:
-        listen: sees ops, as `ValuesLevel` takes it.
+        watcher: sees the calls.
         is_traced: the function is a traced one: ops that are executed by themselves belong to
             tracing it.
 
     Attributes:
-        watcher: sees the calls.
-        is_traced: as above.
+        watcher, is_traced: as above.
         variables: as they were before the first call of a traced function.
         results: what the next call returns; ``None``: it is made.
     """
 
-    def __init__(self, listen: Callable[..., Any], is_traced: bool) -> None:
-        self.watcher = ValuesLevel(Watch(), listen)
+    def __init__(self, watcher: ValuesLevel, is_traced: bool) -> None:
+        self.watcher = watcher
         self.is_traced = is_traced
         self._thread = threading.get_ident()
         self.variables: CallVariables | None = None

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.graph import Graph
@@ -19,41 +19,21 @@ from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.tensorflow.functions.bodies import FunctionBody, Kind, plain_text
 from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined
+from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.level import Describing, ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.private import (
     function_name,
     mark_trace,
     profiler_session,
-    trace_of,
 )
+from tfdbg_cli.engines.tensorflow.functions.timing.trace import MARK, Executed, ProfilerTrace
 
 __all__ = ["TimedLevel"]
 
-_MARK = "tfdbg_run"
 # Every kernel and not only those that are expected to take long; nothing of Python.
 _OPTIONS = {"host_tracer_level": 3, "python_tracer_level": 0, "device_tracer_level": 1}
 # What lowering puts into the names of nodes inside of loops and branches.
 _LOWERED = re.compile(r"(?<=/)(body|cond|then|else|branch_?\d*|\d+)/_\d+(?=/)")
-# They hand over what the function is given and gives.
-_MARKS = frozenset({"_Arg", "_Retval", "_SOURCE", "_SINK", "_DeviceArg", "_DeviceRetval"})
-
-
-class _Executed(NamedTuple):
-    """A kernel that was executed.
-
-    Attributes:
-        node: the runtime's name.
-        kernel: its type.
-        start: microseconds.
-        time: the same.
-        device: that it ran on.
-    """
-
-    node: str
-    kernel: str
-    start: float
-    time: float
-    device: str
 
 
 class TimedLevel(ValuesLevel):
@@ -62,9 +42,12 @@ class TimedLevel(ValuesLevel):
     level = ""
 
     def __init__(
-        self, watch: Watch, listen: Callable[[Callable[..., None]], Callable[[], None]]
+        self,
+        watch: Watch,
+        listen: Callable[[Callable[..., None]], Callable[[], None]],
+        names: KerasNames,
     ) -> None:
-        super().__init__(watch, listen)
+        super().__init__(watch, listen, names)
         self._session: Any = None
         self._why = ""
 
@@ -72,7 +55,7 @@ class TimedLevel(ValuesLevel):
         super().begin_run()
         try:
             self._session = profiler_session(_OPTIONS)
-            mark_trace(_MARK)
+            mark_trace(MARK)
         except Exception as error:  # the program itself is at it
             pass_on(error)
             self._session, self._why = None, f"TensorFlow's profiler is in use ({error})"
@@ -130,11 +113,9 @@ def _profile(raw: bytes, graph: Graph, describing: Describing) -> Profile:
     return Profile(devices.items())
 
 
-def _timed(
-    raw: bytes, graph: Graph, describing: Describing
-) -> Iterator[tuple[_Executed, str, str]]:
+def _timed(raw: bytes, graph: Graph, describing: Describing) -> Iterator[tuple[Executed, str, str]]:
     """What was executed, each with the node and its op type."""
-    trace, calls = _Trace(raw), describing.calls
+    trace, calls = ProfilerTrace(raw), describing.calls
     called = [(plain_text(function_name(call.event.function)), call) for call in calls]
     names = [_Names(call.inlined, call.event.known.body) for call in calls]
     nodes = graph.nodes
@@ -201,68 +182,3 @@ def _calls(body: FunctionBody, prefix: str) -> Iterator[tuple[str, tuple[str, st
         if inner is not None:
             yield prefix + node.name, (inner.title, "XLA" if inner.is_compiled else node.op)
             yield from _calls(inner, f"{prefix}{node.name}/")
-
-
-class _Trace:
-    """What the profiler has seen."""
-
-    def __init__(self, raw: bytes) -> None:
-        trace = trace_of(raw)
-        self._devices: Mapping[int, Any] = trace.devices
-        self._events = sorted(trace.trace_events, key=lambda event: int(event.timestamp_ps))
-        self._thread = next(
-            ((event.device_id, event.resource_id) for event in self._events if event.name == _MARK),
-            None,
-        )
-
-    def executions(self) -> Iterator[tuple[str, bool, list[_Executed]]]:
-        """What the program's thread has executed: op or function, and the kernels."""
-        mine = [event for event in self._events if _thread(event) == self._thread]
-        for event in mine:
-            op = event.args.get("eager_op", "")
-            if event.name != "EagerExecute" or not op:
-                continue
-            inside = [each for each in self._events if _is_within(each, event)]
-            if event.args.get("is_func") == "1":
-                yield op, True, list(self._kernels(event, inside))
-                continue
-            runs = [e for e in inside if _thread(e) == self._thread and e.name.endswith("::Run")]
-            yield op, False, [self._executed(runs[0] if runs else event, op, op)]
-
-    def _kernels(self, call: Any, inside: Sequence[Any]) -> Iterator[_Executed]:
-        """The kernels of a function that is called."""
-        own = {
-            event.args["id"]
-            for event in inside
-            if event.name == "FunctionRun" and _thread(event) == _thread(call)
-        }
-        working: dict[Any, list[Any]] = {}
-        for event in inside:
-            if event.name == "ExecutorState::Process" and event.args.get("id") in own:
-                working.setdefault(_thread(event), []).append(event)
-        for event in inside:
-            if event.name == "ExecutorState::ProcessAsync::Start":
-                if event.args.get("step_id") in own:
-                    yield self._executed(event, event.args["name"], event.args["kernel_type"])
-                continue
-            node, colon, kernel = event.args.get("long_name", "").rpartition(":")
-            if not colon or kernel in _MARKS or "tfdbg_" in node:
-                continue
-            mine = working.get(_thread(event), ())
-            is_own = any(_is_within(event, each) for each in mine)
-            if is_own or node == call.args["eager_op"]:
-                yield self._executed(event, node, kernel)
-
-    def _executed(self, event: Any, node: str, kernel: str) -> _Executed:
-        device = self._devices.get(event.device_id)
-        start, time = event.timestamp_ps / 1e6, event.duration_ps / 1e6
-        return _Executed(node, kernel, start, time, str(device.name) if device else "")
-
-
-def _thread(event: Any) -> tuple[int, int]:
-    return event.device_id, event.resource_id
-
-
-def _is_within(event: Any, outer: Any) -> bool:
-    start, end = outer.timestamp_ps, outer.timestamp_ps + outer.duration_ps
-    return bool(start <= event.timestamp_ps and event.timestamp_ps + event.duration_ps <= end)

@@ -1,0 +1,1 @@
+"""Runs whose ops are timed."""
