@@ -76,7 +76,7 @@ def test_the_step_of_a_fit_is_mended(both):  # noqa: F811
     needs_keras_3(KERAS)
     path = both.write(KERAS)
     assert told(both.alone(path)) == ["False 1", "False 2"]
-    node = "sequential_1/out_1/Relu"
+    node = "sequential/out/Relu"
     done = both.debugged(
         path,
         "invoke_stepper",

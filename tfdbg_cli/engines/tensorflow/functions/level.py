@@ -191,6 +191,11 @@ class ValuesLevel(CaptureLevel):
         return take(call_frame(sys._getframe(2)), None, None)
 
     @property
+    def has_calls(self) -> bool:
+        """Whether traced functions were called."""
+        return any(isinstance(event, _Call) for event in self._events)
+
+    @property
     def has_one_call(self) -> bool:
         """Whether a call of a traced function is all that was done."""
         return len(self._events) == 1 and isinstance(self._events[0], _Call)

@@ -32,6 +32,8 @@ __all__ = ["TimedLevel"]
 
 # Every kernel and not only those that are expected to take long; nothing of Python.
 _OPTIONS = {"host_tracer_level": 3, "python_tracer_level": 0, "device_tracer_level": 1}
+# What is seen where that is what the profiler does: those of some versions don't.
+_VERBOSE = b"ExecutorPropagateOutputs"
 # What lowering puts into the names of nodes inside of loops and branches.
 _LOWERED = re.compile(r"(?<=/)(body|cond|then|else|branch_?\d*|\d+)/_\d+(?=/)")
 
@@ -83,6 +85,11 @@ class TimedLevel(ValuesLevel):
         dump = MemoryDump(lambda: seen()[0], profile=lambda: _profile(raw, *seen()))
         if self._why:
             dump.warnings.append(f"Nothing was timed: {self._why}.")
+        elif _VERBOSE not in raw and self.has_calls:
+            dump.warnings.append(
+                "Kernels of a few microseconds may be missing: the profiler of this TensorFlow "
+                "leaves them out once it has found that they are cheap."
+            )
         return Capture(None, dump, error)
 
     def details(self) -> list[tuple[str, str]]:
