@@ -192,7 +192,8 @@ class CallSubject(Subject):
         return super().name_of(tensor)
 
     def intercept(self, around: Around) -> Callable[[], None]:
-        if not self._engine.is_module(self._function):
+        function = self._function
+        if not (_is_own(self._engine, function) or self._engine.is_module(function)):
             raise TraceError(
                 "A block can't be applied to later calls of a function.",
                 "Give the module that it calls: trace(module).every().",
@@ -264,6 +265,11 @@ def _has_functions(engine: Engine) -> bool:
     return isinstance(engine, HasFunctions)
 
 
+def _is_own(engine: Any, function: Any) -> bool:
+    """Whether a function is of the engine's framework."""
+    return _has_functions(engine) and engine.is_own(function)
+
+
 @functools.cache  # there are few, for as long as the program runs
 def _steps_calls(engine: Engine) -> bool:
     return isinstance(engine, StepsCalls)
@@ -273,7 +279,7 @@ def _call_engine(thing: Any) -> StepsCalls:
     """The engine whose runs are calls, of several the one whose module or function it is."""
     found: list[Any] = [engine for engine in imported() if _steps_calls(engine)]
     for engine in found:
-        if _has_functions(engine) and engine.is_own(thing):
+        if _is_own(engine, thing):
             return engine  # type: ignore[no-any-return]
         if engine.is_module(getattr(thing, "__self__", thing)):
             return engine  # type: ignore[no-any-return]

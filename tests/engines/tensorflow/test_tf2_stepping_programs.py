@@ -174,6 +174,39 @@ except Exception as error:
     both.same(path, *["run"] * 9)
 
 
+def test_a_block_is_applied_to_later_calls(both):  # noqa: F811
+    path = both.write("""
+import tfdbg_cli
+
+
+class Model(tf.Module):
+    @tf.function
+    def __call__(self, x):
+        return self.double(x) + 1.0
+
+    @tf.function
+    def double(self, x):
+        return tf.multiply(x, 2.0, name="h")
+
+
+model, other = Model(), Model()
+with tfdbg_cli.trace(model.double).every(2) as t:
+    t["h:0"].value = np.minimum(t["h:0"].value, 1)
+x = tf.constant([4.0])
+tell(other.double(x).numpy())
+tell(model(x).numpy())
+for _ in range(3):
+    tell(model.double(x).numpy())
+try:
+    with tfdbg_cli.trace(lambda x: model(x), x).every() as t:
+        t["h:0"].value
+except Exception as error:
+    tell(type(error).__name__)
+""")
+    assert told(both.alone(path)) == ["[8.]", "[9.]", "[1.]", "[1.]", "[8.]", "TraceError"]
+    assert told(both.debugged(path, *["run"] * 9)) == told(both.alone(path))
+
+
 @pytest.mark.parametrize("kind", ["function", "ops"])
 def test_ops_are_timed(both, kind):  # noqa: F811
     path = both.write(

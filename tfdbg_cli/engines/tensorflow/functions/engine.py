@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tfdbg_cli.engines.base import CannotStep, SteppedRun, StepsCalls
+from tfdbg_cli.engines.base import SteppedRun, StepsCalls
 from tfdbg_cli.engines.kit.engine import OneProgramEngine
 from tfdbg_cli.engines.kit.program import Program, RunsAdapter
 from tfdbg_cli.engines.tensorflow.functions.traits import TRAITS
@@ -62,8 +62,9 @@ class FunctionsEngine(OneProgramEngine[Program], StepsCalls):
     def is_own(self, function: Any) -> bool:
         """Whether it is a traced function."""
         from tfdbg_cli.engines.tensorflow.functions.private import is_traced
+        from tfdbg_cli.engines.tensorflow.functions.stepping.intercepted import InterceptedCall
 
-        return is_traced(function)
+        return isinstance(function, InterceptedCall) or is_traced(function)
 
     def is_module(self, thing: Any) -> bool:
         """Nothing is: what a Keras model calls has names, and no borders."""
@@ -78,12 +79,10 @@ class FunctionsEngine(OneProgramEngine[Program], StepsCalls):
     def intercept(
         self, module: Any, around: Callable[[Callable[..., Any], Any, Any], Any]
     ) -> Callable[[], None]:
-        """There are no modules.
+        """Let calls of a traced function go through another one."""
+        from tfdbg_cli.engines.tensorflow.functions.stepping.intercepted import intercept
 
-        Raises:
-            CannotStep: always.
-        """
-        raise CannotStep("Calls of TensorFlow 2 functions can't be intercepted.")
+        return intercept(module, around)
 
 
 #: What the registry loads.
