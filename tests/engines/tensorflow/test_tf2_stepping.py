@@ -330,3 +330,26 @@ def test_nothing_is_left_behind():
     assert v.numpy().tolist() == [1]
     assert vars(door)[name] is before
     assert run(tf.constant([2.0])).numpy().tolist() == [6]
+
+
+def test_a_variable_that_a_loop_hands_on_and_its_gradient():
+    w = tf.Variable([[0.5, 1.0], [-1.0, 2.0]])
+
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            h = tf.nn.relu(x)
+            for _ in tf.range(2):
+                h = tf.gather(w, [1, 0]) * h
+            loss = tf.reduce_sum(h)
+        w.assign_sub(tf.convert_to_tensor(tape.gradient(loss, w)))
+        return loss
+
+    x = tf.constant([[1.0, -2.0], [3.0, 4.0]])
+    before = w.numpy()
+    expected = step(tf.abs(x)).numpy(), w.numpy()
+    w.assign(before)
+    stepper = stepper_of(step, x)
+    stepper.override("Relu:0", np.abs(x.numpy()))
+    assert stepper.finish().value.numpy() == expected[0]
+    np.testing.assert_array_equal(w.numpy(), expected[1])

@@ -17,7 +17,7 @@ from tfdbg_cli.engines.tensorflow.graph import attributes_of
 from tfdbg_cli.engines.tensorflow.private import function_of
 from tfdbg_cli.engines.tensorflow.stacks import frames_of
 
-__all__ = ["Inlined", "Path"]
+__all__ = ["Inlined", "Path", "through"]
 
 #: The calls that lead to a body: each the name of the node that calls and the step into it.
 Path = tuple[tuple[str, str], ...]
@@ -124,7 +124,7 @@ class Inlined:
         for at, argument in enumerate(body.definition.signature.input_arg):
             if at >= len(given):
                 break
-            source = _through(body, body.returns[at])
+            source = through(body, body.returns[at])
             if source == ("", at):  # the same in each iteration
                 arguments.append(given[at])
                 continue
@@ -208,7 +208,7 @@ class Inlined:
         return (frames_of(op) if op is not None else None) or self._call_frames()
 
 
-def _through(body: FunctionBody, source: tuple[str, int]) -> tuple[str, int]:
+def through(body: FunctionBody, source: tuple[str, int]) -> tuple[str, int]:
     """Where a tensor comes from, through what hands it on as it is."""
     nodes = {node.name: node for node in body.nodes if node.op in PASSING}
     while source[0] in nodes:

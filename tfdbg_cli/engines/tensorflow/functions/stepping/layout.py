@@ -9,17 +9,20 @@ from tensorflow.core.framework import types_pb2
 
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, Kind
-from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined, Path
+from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined, Path, through
 from tfdbg_cli.engines.tensorflow.functions.stepping.effects import (
     is_foreign,
     is_foreign_inside,
     is_variable_op,
 )
-from tfdbg_cli.engines.tensorflow.functions.twin import PASSING, Layout
+from tfdbg_cli.engines.tensorflow.functions.twin import PASSING, Layout, LayoutItem
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
 from tfdbg_cli.stepping.stepper import Step
 
 __all__ = ["CallLayout", "Source", "Unit"]
+
+#: Of a variable that is none of the call's arguments.
+_UNKNOWN = -1
 
 
 class Source(NamedTuple):
@@ -113,20 +116,26 @@ class CallLayout:
             for name in unit.inputs:
                 self._readers.setdefault(name, []).append(unit.number)
 
-    def _place(self, layout: Layout, path: Path, handles: Mapping[tuple[str, int], int]) -> None:
+    def _place(
+        self, layout: Layout, path: Path, handles: Mapping[tuple[str, int], int]
+    ) -> dict[tuple[str, int], int]:
+        """Make the units of a body; which tensors in it are handles of variables."""
         known = dict(handles)
         for item in layout.items:
             node = item.node
-            if node.op in PASSING and node.inputs and node.inputs[0] in known:
-                known[node.name, 0] = known[node.inputs[0]]
+            known.update(_passed(item, known))
             if node.name not in layout.body.live or node.op == "NoOp":
                 continue
             if node.kind == Kind.CALL and item.inner:
                 ((step, (_, inner)),) = item.inner.items()
                 inside = _handed(node.inputs, known)
-                self._place(inner, (*path, (node.name, step)), inside)
+                found = self._place(inner, (*path, (node.name, step)), inside)
+                for slot, source in enumerate(inner.body.returns):
+                    if source in found:
+                        known[node.name, slot] = found[source]
                 continue
             self._unit(path, node, item.inner, known)
+        return known
 
     def _unit(
         self,
@@ -152,8 +161,8 @@ class CallLayout:
         if keeps and node.kind and not self.refusal:
             what = "can't be looked into" if not inner else "reads or writes state that exists once"
             self.refusal = f"{name} {what}"
-        elif is_variable_op(node.op) and not uses and not self.refusal:
-            self.refusal = f"{name} works on a variable that the function makes itself"
+        elif _UNKNOWN in uses and not self.refusal:
+            self.refusal = f"{name} works on a variable that isn't the function's argument"
         own = set(members)
         outside = {each for each in inputs if each.rpartition(":")[0] not in own}
         outputs = tuple(f"{name}:{slot}" for slot in range(len(node.outputs)))
@@ -232,6 +241,7 @@ def _variables(
     if not is_variable_op(node.op):
         return frozenset(), frozenset()
     found = frozenset(handles[source] for source in node.inputs if source in handles)
+    found = found or frozenset({_UNKNOWN})
     return found, found if is_writing(node.op) else frozenset()
 
 
@@ -240,11 +250,28 @@ def _variables_inside(
 ) -> tuple[frozenset[int], frozenset[int]]:
     uses: frozenset[int] = frozenset()
     writes: frozenset[int] = frozenset()
+    known = dict(handles)
     for item in layout.items:
-        found = [_variables(item.node, handles)]
+        known.update(_passed(item, known))
+        found = [_variables(item.node, known)]
         given = item.node.inputs[1:] if item.node.kind == Kind.BRANCH else item.node.inputs
-        inside = _handed(given, handles)
+        inside = _handed(given, known)
         found += [_variables_inside(inner, inside) for _, inner in item.inner.values()]
         for one, other in found:
             uses, writes = uses | one, writes | other
     return uses, writes
+
+
+def _passed(
+    item: LayoutItem, known: Mapping[tuple[str, int], int]
+) -> Iterator[tuple[tuple[str, int], int]]:
+    """The handles that a node hands on as they are."""
+    node = item.node
+    if node.op in PASSING and node.inputs and node.inputs[0] in known:
+        yield (node.name, 0), known[node.inputs[0]]
+    elif node.kind == Kind.LOOP:
+        for _, inner in item.inner.values():
+            for at, source in enumerate(inner.body.returns):
+                is_same = through(inner.body, source) == ("", at)
+                if is_same and at < len(node.inputs) and node.inputs[at] in known:
+                    yield (node.name, at), known[node.inputs[at]]
