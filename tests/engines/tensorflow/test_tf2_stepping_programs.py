@@ -255,3 +255,34 @@ tell(f(tf.constant(2.0)).numpy())
 """)
     done = both.same(path, "run -p", "lp", "run")
     assert "Nothing was timed: TensorFlow's profiler is in use" in done.out, done.out + done.err
+
+
+def test_a_loaded_signature_whose_model_nobody_holds(both):  # noqa: F811
+    path = both.write("""
+import tempfile
+
+import tfdbg_cli
+
+
+class Model(tf.Module):
+    def __init__(self):
+        self.w = tf.Variable([1.0, 2.0])
+
+    @tf.function(input_signature=[tf.TensorSpec([2])])
+    def run(self, x):
+        return {"y": tf.nn.relu(x * self.w, name="h") + 1.0}
+
+
+model = Model()
+with tempfile.TemporaryDirectory() as folder:
+    tf.saved_model.save(model, folder, signatures=model.run)
+    run = tf.saved_model.load(folder).signatures["serving_default"]
+x = tf.constant([1.0, -1.0])
+tell(run(x=x)["y"].numpy())
+with tfdbg_cli.trace(run, x=x) as t:
+    t["h:0"].value = t["h:0"].value * 0 + 4
+tell(t.result["y"].numpy())
+""")
+    done = both.same(path, "run", "lt", "run", "run")
+    assert told(done) == ["[2. 1.]", "[5. 5.]"]
+    assert "mul:0" in done.out, done.out + done.err

@@ -78,7 +78,11 @@ class KerasNames:
             function: whose variables are wanted besides those of Keras.
         """
         found: dict[int, str] = {}
-        for variable in getattr(getattr(function, "graph", None), "variables", ()):
+        try:
+            own = getattr(getattr(function, "graph", None), "variables", ())
+        except AssertionError:  # the program has let go of one, of a loaded model for example
+            own = ()
+        for variable in own:
             found[id(variable.handle)] = variable.name.partition(":")[0]
         for owner in list(self._owners):
             for variable in getattr(owner, "variables", ()):
