@@ -21,6 +21,7 @@ from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take, user_frames, variables
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
+from tfdbg_cli.engines.tensorflow.functions import ahead
 from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, HeldValue, values_of
 from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction
@@ -94,6 +95,8 @@ class ValuesLevel(CaptureLevel):
         self._thread = threading.get_ident()
         self._matcher, self._clock = WatchMatcher(watch), Clock()
         self._events: list[_Event] = []
+        self._is_ahead, self._bytes_ahead = False, 0
+        self._begins_at = 0  # so many events came before the run
         self._inputs: dict[str, Any] = {}
         self._known: dict[int, Any] = {}  # held: no other tensor has its identity
         self._failed: tuple[BaseException | None, str] = (None, "")
@@ -111,6 +114,13 @@ class ValuesLevel(CaptureLevel):
         deafen, self._deafen = self._deafen, None
         if deafen is not None:
             deafen()
+
+    def look_ahead(self) -> None:
+        self._is_ahead = True
+
+    def begin_run(self) -> None:
+        super().begin_run()
+        self._is_ahead, self._begins_at = False, len(self._events)
 
     def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
         self._inputs.update(tensors())
@@ -134,6 +144,12 @@ class ValuesLevel(CaptureLevel):
         event.outputs = list(outputs)
         self._known.update((id(tensor), tensor) for tensor in outputs)
         self._events.append(event)
+        if self._is_ahead:
+            self._bytes_ahead += ahead.size_of(outputs)
+            if len(self._events) > ahead.MOST or self._bytes_ahead > ahead.MOST_BYTES:
+                # Hardly any of it is going to be used by a run.
+                self._bytes_ahead = 0
+                self._events, self._known, self._inputs = [], {}, {}
 
     def _name(self, tensors: Sequence[Any]) -> None:
         """Note what the user calls tensors that nothing in the run has made."""
@@ -187,6 +203,10 @@ class ValuesLevel(CaptureLevel):
     def _stack(self) -> Stack:
         return take(call_frame(sys._getframe(2)), None, None)
 
+    def discard(self) -> None:
+        super().discard()
+        self._events, self._known, self._inputs = [], {}, {}
+
     # Afterwards.
 
     def tensor_name(self, tensor: Any) -> str:
@@ -201,6 +221,7 @@ class ValuesLevel(CaptureLevel):
 
     def finish(self, error: BaseException | None) -> Capture:
         capture = super().finish(error)
+        self._events = ahead.used(self._events, self._begins_at)
         capture.gap = self.gap
         if error is None and self.watch.filter_name in CHECKED:
             calls = [(call, call.news()) for call in self._events if isinstance(call, _Call)]

@@ -15,10 +15,11 @@ from tfdbg_cli.engines.kit.patches import PatchSet
 from tfdbg_cli.engines.tensorflow.functions.private import (
     FUNCTION_CALLED,
     NAMES,
+    strategy_class,
     tape_class,
     tensors_of,
 )
-from tfdbg_cli.engines.tensorflow.functions.runs import FunctionRuns
+from tfdbg_cli.engines.tensorflow.functions.runs import INFERENCE, FunctionRuns
 
 __all__ = ["FunctionPatches"]
 
@@ -57,6 +58,7 @@ class FunctionPatches:
             patches.replace(tape_class, "__enter__", self._entered)
             patches.replace(tape_class, "__exit__", self._left)
             patches.replace(tape_class, "gradient", self._gradient)
+            patches.replace(strategy_class, "run", self._each_replica)
         self._is_on = True
 
     def undo(self) -> None:
@@ -78,10 +80,7 @@ class FunctionPatches:
                 show_program_only(error)
                 raise
 
-        # TensorFlow leaves its own frames out of the tracebacks of its errors, and so this one.
-        made = cast(FunctionType, call)
-        made.__code__ = made.__code__.replace(co_filename=traceback_utils.__file__)
-        return made
+        return _as_framework(call)
 
     def _entered(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -115,6 +114,23 @@ class FunctionPatches:
 
         return gradient
 
+    def _each_replica(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        runs = self._runs
+
+        @functools.wraps(original)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            title = runs.inferring()
+            if not title:
+                return original(*args, **kwargs)
+            try:
+                with runs.stretch(INFERENCE, title):
+                    return original(*args, **kwargs)
+            except Exception as error:
+                show_program_only(error)
+                raise
+
+        return _as_framework(run)
+
     def _see_optimizers(self) -> None:
         for module, (name, methods) in _OPTIMIZERS.items():
             if module in self._optimizers or module not in sys.modules:
@@ -139,3 +155,10 @@ class FunctionPatches:
                 self._runs.update_ends(error)
 
         return update
+
+
+def _as_framework(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let TensorFlow leave a function out of the tracebacks of its errors, as its own frames."""
+    made = cast(FunctionType, function)
+    made.__code__ = made.__code__.replace(co_filename=traceback_utils.__file__)
+    return made

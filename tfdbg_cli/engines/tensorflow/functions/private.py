@@ -18,6 +18,7 @@ __all__ = [
     "call_twin",
     "function_name",
     "reword",
+    "strategy_class",
     "tape_class",
     "tensors_of",
 ]
@@ -44,6 +45,8 @@ def _door() -> tuple[Any, str]:
 FUNCTION_CALLED = _door()
 #: Records what gradients are made of.
 tape_class: Any = NAMES.require("tensorflow.python.eager.backprop:GradientTape")
+#: Runs a function for each of its replicas.
+strategy_class: Any = NAMES.require("tensorflow.python.distribute.distribute_lib:StrategyBase")
 NAMES.require("tensorflow.python.framework.op_callbacks:add_op_callback")
 NAMES.require("tensorflow.python.framework.op_callbacks:remove_op_callback")
 NAMES.require("tensorflow.python.eager.context:Context.get_function_def")

@@ -20,7 +20,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.kit.contain import contained
 from tfdbg_cli.engines.kit.description import OpenRun, RunDescription
-from tfdbg_cli.engines.kit.levels import CaptureLevel
+from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
 from tfdbg_cli.engines.kit.life import BLOCK, RunLife
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
@@ -31,7 +31,7 @@ from tfdbg_cli.engines.tensorflow.functions.ops import listen
 from tfdbg_cli.engines.tensorflow.functions.private import call_twin, function_name, reword
 from tfdbg_cli.engines.tensorflow.functions.twin import Twin
 
-__all__ = ["TRAINING", "FunctionPolicy", "FunctionRuns"]
+__all__ = ["INFERENCE", "TRAINING", "FunctionPolicy", "FunctionRuns"]
 
 TRAINING, INFERENCE = "training run", "inference run"
 
@@ -41,6 +41,9 @@ class FunctionPolicy(CapturePolicy):
 
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
         return ValuesLevel(watch, listen)
+
+    def _level(self, watch: Watch, kind: str) -> str:
+        return FULL
 
 
 class _Calling(threading.local):
@@ -65,6 +68,7 @@ class FunctionRuns(RunLife[OpenRun]):
         self._gradients = 0  # that were computed and not applied yet
         self._updates = 0  # optimizers at work, one calling another
         self._calling = _Calling()
+        self.looks_ahead = True
         self._unknown: dict[int, Any] = {}  # functions without a twin
 
     def is_framework_error(self, error: BaseException) -> bool:
@@ -92,8 +96,28 @@ class FunctionRuns(RunLife[OpenRun]):
         if self._run is not None:
             return self._watched(function, known, arguments, original)
         kind = TRAINING if known.is_training else INFERENCE
-        with self.stretch(kind, _title(known), _inputs(known, arguments)):
+        is_step = _KERAS_STEPS.fullmatch(known.body.title) is not None
+        # What Keras does between two steps is used by none of them.
+        self.looks_ahead = not is_step
+        title = (is_step and _keras_method()) or known.body.title
+        with self.stretch(kind, title, _inputs(known, arguments)):
             return self._watched(function, known, arguments, original)
+
+    def inferring(self) -> str:
+        """What to call the run that begins as a strategy is given something to run, as Keras does.
+
+        It is empty for what is no run by itself: a step of `fit` is one from its tape on.
+        """
+        if self._calling.is_on or not _is_eager() or self.is_idle() or not self.is_here():
+            return ""
+        method = _keras_method()
+        if method not in _INFERRING:
+            return ""
+        run = self._run
+        if run is not None and run.kind == TRAINING and self._gradients and not self._tapes:
+            self.close_run()
+        self.looks_ahead = True
+        return method
 
     def _is_over(self, known: KnownFunction) -> bool:
         """Whether a call comes after the update of a training run that was made by hand."""
@@ -175,6 +199,10 @@ class FunctionRuns(RunLife[OpenRun]):
             self.watcher.op_failed(error)
         super().fail(error)
 
+    def open_for_error(self) -> None:
+        kind = INFERENCE
+        self.open_run(self.make_run(RunDescription(kind, self.count(kind), "eager ops")))
+
     # Tapes and updates.
 
     @contained
@@ -184,6 +212,7 @@ class FunctionRuns(RunLife[OpenRun]):
             return
         self._tapes += 1
         run = self._run
+        self.looks_ahead = True
         if run is not None and run.kind == TRAINING and self._tapes == 1 and self._gradients:
             self.close_run()
         if self._run is None:
@@ -241,15 +270,8 @@ def _is_eager() -> bool:
 
 # What Keras calls the steps of a model, and whose methods make them.
 _KERAS_STEPS = re.compile(r"(?:one|multi)_step_on_(?:data|iterator)\w*")
-_KERAS_METHODS = frozenset(
-    {"fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"}
-)
-
-
-def _title(known: KnownFunction) -> str:
-    """What to call a run that is a call of a function."""
-    title = known.body.title
-    return (_KERAS_STEPS.fullmatch(title) and _keras_method()) or title
+_INFERRING = frozenset({"evaluate", "predict", "test_on_batch", "predict_on_batch"})
+_KERAS_METHODS = _INFERRING | {"fit", "train_on_batch"}
 
 
 def _keras_method() -> str:
