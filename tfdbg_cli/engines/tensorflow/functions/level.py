@@ -24,7 +24,9 @@ from tfdbg_cli.engines.tensorflow.capture.values import holdable
 from tfdbg_cli.engines.tensorflow.functions import ahead
 from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, HeldValue, values_of
 from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined
-from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction
+from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
+from tfdbg_cli.engines.tensorflow.functions.pipelines.described import Described, explain
+from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
 
 __all__ = ["ValuesLevel"]
@@ -79,6 +81,7 @@ class ValuesLevel(CaptureLevel):
     Args:
         watch: what is asked for.
         listen: sees ops from now on; returns what ends it.
+        iterators: of the program.
     """
 
     level = FULL
@@ -88,9 +91,10 @@ class ValuesLevel(CaptureLevel):
         self,
         watch: Watch,
         listen: Callable[[Callable[..., None]], Callable[[], None]],
+        iterators: Iterators,
     ) -> None:
         super().__init__(watch)
-        self._listen = listen
+        self._listen, self._iterators = listen, iterators
         self._deafen: Callable[[], None] | None = None
         self._thread = threading.get_ident()
         self._matcher, self._clock = WatchMatcher(watch), Clock()
@@ -267,7 +271,10 @@ class ValuesLevel(CaptureLevel):
     def _described(self) -> tuple[list[Node], list[Datum], dict[int, str]]:
         """The nodes, the tensors, and the names of those that the program has."""
         if self._made is None:
-            self._made = _Describing(self._inputs, self._matcher).describe(self._events)
+            describing = _Describing(self._inputs, self._matcher)
+            self._made = describing.describe(self._events)
+            if note := describing.trace_input(self._iterators):
+                self._dump.warnings.append(note)
         return self._made
 
 
@@ -289,6 +296,14 @@ class _Describing:
         self._data: list[Datum] = []
         self._names: dict[int, str] = {}
         self._written = WrittenVariables()
+        self._handles: dict[str, Any] = {}
+
+    def trace_input(self, iterators: Iterators) -> str:
+        """Add what has made a batch that came in bad; a sentence that says so, or nothing."""
+        if not self._handles:
+            return ""
+        room = Described(self._nodes, self._data, self._handles, self._numbering, self._add)
+        return explain(room, iterators, Library())
 
     def describe(self, events: Sequence[_Event]) -> tuple[list[Node], list[Datum], dict[int, str]]:
         for event in events:
@@ -358,7 +373,9 @@ class _Describing:
             made = self._numbering.name(asked if is_handle else f"input/{asked}")
         self._nodes.append(Node(made, "VarHandleOp" if is_handle else "Input"))
         self._names[id(tensor)] = f"{made}:0"
-        if not is_handle:
+        if is_handle:
+            self._handles[made] = tensor
+        else:
             self._add(made, "Input", 0, HeldTensor(tensor), timestamp)
         return f"{made}:0"
 

@@ -15,6 +15,7 @@ from tfdbg_cli.engines.kit.patches import PatchSet
 from tfdbg_cli.engines.tensorflow.functions.private import (
     FUNCTION_CALLED,
     NAMES,
+    iterator_class,
     strategy_class,
     tape_class,
     tensors_of,
@@ -59,6 +60,8 @@ class FunctionPatches:
             patches.replace(tape_class, "__exit__", self._left)
             patches.replace(tape_class, "gradient", self._gradient)
             patches.replace(strategy_class, "run", self._each_replica)
+            if hasattr(iterator_class, "_create_iterator"):
+                patches.replace(iterator_class, "_create_iterator", self._iterator_made)
         self._is_on = True
 
     def undo(self) -> None:
@@ -130,6 +133,16 @@ class FunctionPatches:
                 raise
 
         return _as_framework(run)
+
+    def _iterator_made(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        iterators = self._runs.iterators
+
+        @functools.wraps(original)
+        def create(iterator: Any, dataset: Any) -> Any:
+            iterators.add(iterator)
+            return original(iterator, dataset)
+
+        return _as_framework(create)
 
     def _see_optimizers(self) -> None:
         for module, (name, methods) in _OPTIMIZERS.items():

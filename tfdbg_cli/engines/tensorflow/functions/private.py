@@ -17,6 +17,7 @@ __all__ = [
     "call_by_name",
     "call_twin",
     "function_name",
+    "iterator_class",
     "reword",
     "strategy_class",
     "tape_class",
@@ -47,6 +48,10 @@ FUNCTION_CALLED = _door()
 tape_class: Any = NAMES.require("tensorflow.python.eager.backprop:GradientTape")
 #: Runs a function for each of its replicas.
 strategy_class: Any = NAMES.require("tensorflow.python.distribute.distribute_lib:StrategyBase")
+#: Goes through a dataset.
+iterator_class: Any = NAMES.need(
+    "led back to what has made their input", "tensorflow.python.data.ops.iterator_ops:OwnedIterator"
+)
 NAMES.require("tensorflow.python.framework.op_callbacks:add_op_callback")
 NAMES.require("tensorflow.python.framework.op_callbacks:remove_op_callback")
 NAMES.require("tensorflow.python.eager.context:Context.get_function_def")

@@ -28,6 +28,7 @@ from tfdbg_cli.engines.tensorflow.functions.bodies import plain_text
 from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
 from tfdbg_cli.engines.tensorflow.functions.ops import listen
+from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.private import call_twin, function_name, reword
 from tfdbg_cli.engines.tensorflow.functions.twin import Twin
 
@@ -37,10 +38,21 @@ TRAINING, INFERENCE = "training run", "inference run"
 
 
 class FunctionPolicy(CapturePolicy):
-    """There is one level."""
+    """There is one level.
+
+    Args:
+        setting: the value of a setting by its name.
+
+    Attributes:
+        iterators: of the program.
+    """
+
+    def __init__(self, setting: Callable[[str], Any]) -> None:
+        super().__init__(setting)
+        self.iterators = Iterators()
 
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
-        return ValuesLevel(watch, listen)
+        return ValuesLevel(watch, listen, self.iterators)
 
     def _level(self, watch: Watch, kind: str) -> str:
         return FULL
@@ -59,11 +71,16 @@ class _Calling(threading.local):
 
 
 class FunctionRuns(RunLife[OpenRun]):
-    """Runs from a tape to an optimizer's update, and outermost calls of traced functions."""
+    """Runs from a tape to an optimizer's update, and outermost calls of traced functions.
 
-    def __init__(self, program: Any, policy: CapturePolicy) -> None:
+    Attributes:
+        iterators: that the program has made.
+    """
+
+    def __init__(self, program: Any, policy: FunctionPolicy) -> None:
         super().__init__(program, policy)
         self._library = Library()
+        self.iterators = policy.iterators
         self._tapes = 0  # that are recording
         self._gradients = 0  # that were computed and not applied yet
         self._updates = 0  # optimizers at work, one calling another
