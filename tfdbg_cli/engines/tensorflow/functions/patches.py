@@ -29,8 +29,10 @@ _OPTIMIZERS = {
     "keras.src.optimizers.base_optimizer": ("BaseOptimizer", ("apply", "apply_gradients")),
     "tf_keras.src.optimizers.optimizer": ("Optimizer", ("apply_gradients",)),
     "tf_keras.src.optimizers.legacy.optimizer_v2": ("OptimizerV2", ("apply_gradients",)),
-    "keras.optimizers.optimizer_experimental.optimizer": ("Optimizer", ("apply_gradients",)),
+    "keras.optimizers.optimizer": ("Optimizer", ("apply_gradients",)),
     "keras.optimizers.legacy.optimizer_v2": ("OptimizerV2", ("apply_gradients",)),
+    "keras.src.optimizers.optimizer": ("Optimizer", ("apply_gradients",)),
+    "keras.src.optimizers.legacy.optimizer_v2": ("OptimizerV2", ("apply_gradients",)),
 }
 
 
@@ -135,11 +137,11 @@ class FunctionPatches:
         return _as_framework(run)
 
     def _iterator_made(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        iterators = self._runs.iterators
+        runs = self._runs
 
         @functools.wraps(original)
         def create(iterator: Any, dataset: Any) -> Any:
-            iterators.add(iterator)
+            runs.iterator_made(iterator)
             return original(iterator, dataset)
 
         return _as_framework(create)

@@ -74,7 +74,7 @@ class FunctionRuns(RunLife[OpenRun]):
     """Runs from a tape to an optimizer's update, and outermost calls of traced functions.
 
     Attributes:
-        iterators: that the program has made.
+        iterators: that the program has made, for as long as it has them.
     """
 
     def __init__(self, program: Any, policy: FunctionPolicy) -> None:
@@ -87,6 +87,17 @@ class FunctionRuns(RunLife[OpenRun]):
         self._calling = _Calling()
         self.looks_ahead = True
         self._unknown: dict[int, Any] = {}  # functions without a twin
+
+    def begin(self) -> None:
+        # What TensorFlow computes while it is being imported finds it half set up.
+        if not _is_being_imported():
+            super().begin()
+
+    def iterator_made(self, iterator: Any) -> None:
+        """The program begins to go through a dataset: its batches may come before the first run."""
+        self.iterators.add(iterator)
+        if self._run is None and self._ahead is None and _is_eager() and not self.is_idle():
+            self.begin()
 
     def is_framework_error(self, error: BaseException) -> bool:
         return isinstance(error, errors.OpError)
@@ -113,11 +124,10 @@ class FunctionRuns(RunLife[OpenRun]):
         if self._run is not None:
             return self._watched(function, known, arguments, original)
         kind = TRAINING if known.is_training else INFERENCE
-        is_step = _KERAS_STEPS.fullmatch(known.body.title) is not None
+        method = _KERAS_STEPS.fullmatch(known.body.title) and _keras_method()
         # What Keras does between two steps is used by none of them.
-        self.looks_ahead = not is_step
-        title = (is_step and _keras_method()) or known.body.title
-        with self.stretch(kind, title, _inputs(known, arguments)):
+        self.looks_ahead = not method
+        with self.stretch(kind, method or known.body.title, _inputs(known, arguments)):
             return self._watched(function, known, arguments, original)
 
     def inferring(self) -> str:
@@ -285,8 +295,15 @@ def _is_eager() -> bool:
     return bool(context.executing_eagerly())
 
 
+def _is_being_imported() -> bool:
+    spec = getattr(sys.modules.get("tensorflow"), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))
+
+
 # What Keras calls the steps of a model, and whose methods make them.
-_KERAS_STEPS = re.compile(r"(?:one|multi)_step_on_(?:data|iterator)\w*")
+_KERAS_STEPS = re.compile(
+    r"(?:one|multi)_step_on_(?:data|iterator)\w*|(?:train|test|predict)_function"
+)
 _INFERRING = frozenset({"evaluate", "predict", "test_on_batch", "predict_on_batch"})
 _KERAS_METHODS = _INFERRING | {"fit", "train_on_batch"}
 
