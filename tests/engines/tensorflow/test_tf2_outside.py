@@ -91,3 +91,42 @@ def test_steps_of_keras_that_are_run_eagerly(both, method):
 
 def test_what_a_strategy_runs_fails_as_it_does_alone(both):
     both(REPLICAS)
+
+
+def test_ops_of_a_gradient_that_a_tape_computes_eagerly(both):
+    text = """
+        w = tf.Variable([1.0, 2.0], name="w")
+        for x in ([1.0, 2.0], [0.0, 1.0]):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.sqrt(x * w))
+            gradient = tape.gradient(loss, w)  # BAD
+            w.assign_sub(0.1 * gradient)
+            tell(loss.numpy(), w.numpy())
+    """
+    both.finds(text, "gradients/SqrtGrad")
+
+
+def test_runs_of_another_thread(both):
+    text = """
+        import threading
+
+        @tf.function
+        def f(x):
+            return tf.math.log(x)
+
+        def work():
+            for x in (2.0, 1.0, 0.0):
+                tell(f(tf.constant(x)).numpy())
+
+        tell(f(tf.constant(1.0)).numpy())
+        thread = threading.Thread(target=work, name="trainer")
+        thread.start()
+        thread.join()
+    """
+    path = both.write(text)
+    try:
+        seen = both.same(path, "config set threads trainer", "run -f has_inf_or_nan", "lt").out
+    finally:  # it is kept for the programs that follow
+        alone = both.same(path, "config set threads MainThread", "run -f has_inf_or_nan", "lt")
+    assert "trainer: inference run #4: f" in seen and "Log" in listed(seen)
+    assert "no tensor passed has_inf_or_nan" in alone.err

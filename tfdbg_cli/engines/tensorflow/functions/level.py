@@ -100,6 +100,7 @@ class ValuesLevel(CaptureLevel):
         self._matcher, self._clock = WatchMatcher(watch), Clock()
         self._events: list[_Event] = []
         self._is_ahead, self._bytes_ahead = False, 0
+        self._backward = 0  # tapes that compute gradients, one within another
         self._begins_at = 0  # so many events came before the run
         self._inputs: dict[str, Any] = {}
         self._known: dict[int, Any] = {}  # held: no other tensor has its identity
@@ -118,6 +119,12 @@ class ValuesLevel(CaptureLevel):
         deafen, self._deafen = self._deafen, None
         if deafen is not None:
             deafen()
+
+    def enter_phase(self, phase: str, owner: Any = None) -> None:
+        self._backward += 1
+
+    def leave_phase(self) -> None:
+        self._backward = max(self._backward - 1, 0)
 
     def look_ahead(self) -> None:
         self._is_ahead = True
@@ -144,6 +151,8 @@ class ValuesLevel(CaptureLevel):
             return
         event = _Op(list(inputs), self._stack(), self._clock.now())
         self._name(event.inputs)
+        if self._backward and not name.startswith(_GRADIENT):
+            name = f"{_GRADIENT}{name}"
         event.op_type, event.name, event.attributes = op_type, name, tuple(attributes or ())
         event.outputs = list(outputs)
         self._known.update((id(tensor), tensor) for tensor in outputs)

@@ -109,11 +109,15 @@ class FunctionPatches:
     def _gradient(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def gradient(*args: Any, **kwargs: Any) -> Any:
+            watcher = self._runs.gradient_begins()
             try:
                 made = original(*args, **kwargs)
             except BaseException as error:
                 self._runs.fail(error)
                 raise
+            finally:
+                if watcher is not None:
+                    watcher.leave_phase()
             self._runs.gradient_done()
             return made
 

@@ -255,6 +255,13 @@ class FunctionRuns(RunLife[OpenRun]):
         if error is not None and not self._tapes:
             self.fail(error)
 
+    def gradient_begins(self) -> CaptureLevel | None:
+        """A tape begins to compute gradients; what looks at that, which is to leave the phase."""
+        watcher = self.watcher if self.is_here() else None
+        if watcher is not None:
+            watcher.enter_phase("backward")
+        return watcher
+
     @contained
     def gradient_done(self) -> None:
         """Gradients were computed."""
