@@ -37,6 +37,32 @@ USES = {
     for batch in data:
         tell(step(batch).numpy())
     """,
+    "a loop in a function": """
+    @tf.function
+    def epoch(data):
+        total = 0.0
+        for batch in data:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(batch * w)
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+            total += loss
+        return total
+
+    for count in (2, 1, 5):
+        tell(epoch(data.take(count)).numpy(), w.numpy())
+    """,
+    "a loop in a function that ends early": """
+    @tf.function
+    def epoch():
+        total = 0.0
+        for batch in data:
+            if not tf.math.is_finite(total):
+                break
+            total += tf.reduce_mean(batch * w)
+        return total
+
+    tell(epoch().numpy())
+    """,
     "a function that takes the batch": """
     @tf.function
     def step(iterator):
@@ -145,3 +171,31 @@ def test_functions_that_cannot_be_called_again_are_named(both):
     assert "it isn't known by which step (noisy has effects or draws random numbers" in done.out
     assert "[MapDataset] pipeline/noisy:0" in done.out and "def noisy(x):" in done.out
     both(text)
+
+
+LOOP = """
+    w = tf.Variable([1.0, 2.0], name="w")
+    data = tf.data.Dataset.range(6).map(lambda x: tf.stack([tf.cast(x, tf.float32), 1.0]))
+
+    @tf.function
+    def epoch(data):
+        total, words = 0.0, tf.constant("")
+        for batch in data:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.math.log(tf.abs(batch - 3.0)) * w)  # BAD
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+            total += loss
+            words = tf.strings.join([words, tf.strings.as_string(batch[0])])
+            if batch[0] > 4.0:
+                break
+        return total, words
+
+    for count in (2, 0, 6):
+        tell([each.numpy() for each in epoch(data.take(count))], w.numpy())
+"""
+
+
+def test_the_iteration_of_a_loop_over_a_dataset_that_is_bad(both):
+    done = both.finds(LOOP, "cond/Log", ("pt IteratorGetNext:0", "run_info"))
+    assert "3., 1." in done.out.replace("[ ", "[")
+    assert "of one iteration, the first bad one or the last" in done.out

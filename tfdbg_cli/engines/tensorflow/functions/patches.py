@@ -15,6 +15,7 @@ from tfdbg_cli.engines.kit.patches import PatchSet
 from tfdbg_cli.engines.tensorflow.functions.private import (
     FUNCTION_CALLED,
     NAMES,
+    dataset_class,
     iterator_class,
     strategy_class,
     tape_class,
@@ -64,6 +65,8 @@ class FunctionPatches:
             patches.replace(strategy_class, "run", self._each_replica)
             if hasattr(iterator_class, "_create_iterator"):
                 patches.replace(iterator_class, "_create_iterator", self._iterator_made)
+            if dataset_class is not None:
+                patches.replace(dataset_class, "__init__", self._dataset_made)
         self._is_on = True
 
     def undo(self) -> None:
@@ -149,6 +152,16 @@ class FunctionPatches:
             return original(iterator, dataset)
 
         return _as_framework(create)
+
+    def _dataset_made(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        iterators = self._runs.iterators
+
+        @functools.wraps(original)
+        def make(dataset: Any, *args: Any, **kwargs: Any) -> Any:
+            iterators.add_dataset(dataset)
+            return original(dataset, *args, **kwargs)
+
+        return _as_framework(make)
 
     def _see_optimizers(self) -> None:
         for module, (name, methods) in _OPTIMIZERS.items():

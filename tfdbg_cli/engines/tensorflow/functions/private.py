@@ -16,6 +16,7 @@ __all__ = [
     "NAMES",
     "call_by_name",
     "call_twin",
+    "dataset_class",
     "function_name",
     "iterator_class",
     "reword",
@@ -48,10 +49,10 @@ FUNCTION_CALLED = _door()
 tape_class: Any = NAMES.require("tensorflow.python.eager.backprop:GradientTape")
 #: Runs a function for each of its replicas.
 strategy_class: Any = NAMES.require("tensorflow.python.distribute.distribute_lib:StrategyBase")
-#: Goes through a dataset.
-iterator_class: Any = NAMES.need(
-    "led back to what has made their input", "tensorflow.python.data.ops.iterator_ops:OwnedIterator"
-)
+_BACK = "led back to what has made their input"
+#: What goes through a dataset, and a dataset.
+iterator_class: Any = NAMES.need(_BACK, "tensorflow.python.data.ops.iterator_ops:OwnedIterator")
+dataset_class: Any = NAMES.need(_BACK, "tensorflow.python.data.ops.dataset_ops:DatasetV2")
 NAMES.require("tensorflow.python.framework.op_callbacks:add_op_callback")
 NAMES.require("tensorflow.python.framework.op_callbacks:remove_op_callback")
 NAMES.require("tensorflow.python.eager.context:Context.get_function_def")

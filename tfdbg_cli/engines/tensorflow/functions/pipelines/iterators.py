@@ -17,25 +17,34 @@ _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class Iterators:
-    """Knows iterators for as long as the program has them."""
+    """Knows iterators and datasets for as long as the program has them."""
 
     def __init__(self) -> None:
         self._known: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._datasets: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def add(self, iterator: Any) -> None:
         """The program has made one."""
         self._known.add(iterator)
 
+    def add_dataset(self, dataset: Any) -> None:
+        """The program has made a dataset."""
+        self._datasets.add(dataset)
+
     def dataset(self, handle: Any) -> Any:
-        """The dataset that an iterator goes through; ``None``: it isn't known.
+        """The dataset, or that which an iterator goes through; ``None``: it isn't known.
 
         Args:
-            handle: the tensor that the runtime knows the iterator by.
+            handle: the tensor that the runtime knows the iterator or the dataset by.
         """
         for iterator in list(self._known):
             if iterator._iterator_resource is handle:
                 return iterator._dataset
-        return None
+        return next((each for each in list(self._datasets) if _is(each, handle)), None)
+
+
+def _is(dataset: Any, handle: Any) -> bool:
+    return getattr(dataset, "_variant_tensor", None) is handle
 
 
 def inputs_of(dataset: Any) -> list[Any]:
