@@ -12,10 +12,12 @@ from tensorflow.python.util import traceback_utils
 
 from tfdbg_cli.dumps.sources import show_program_only
 from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.private import (
     FUNCTION_CALLED,
     NAMES,
     dataset_class,
+    graph_class,
     iterator_class,
     strategy_class,
     tape_class,
@@ -42,10 +44,11 @@ class FunctionPatches:
 
     Args:
         runs: of the program.
+        names: what Keras calls layers.
     """
 
-    def __init__(self, runs: FunctionRuns) -> None:
-        self._runs = runs
+    def __init__(self, runs: FunctionRuns, names: KerasNames) -> None:
+        self._runs, self._names = runs, names
         self._patches = PatchSet(NAMES.framework)
         self._is_on = False
         self._optimizers: set[str] = set()
@@ -62,6 +65,7 @@ class FunctionPatches:
             patches.replace(tape_class, "__enter__", self._entered)
             patches.replace(tape_class, "__exit__", self._left)
             patches.replace(tape_class, "gradient", self._gradient)
+            patches.replace(graph_class, "__init__", self._tracing)
             patches.replace(strategy_class, "run", self._each_replica)
             if hasattr(iterator_class, "_create_iterator"):
                 patches.replace(iterator_class, "_create_iterator", self._iterator_made)
@@ -73,6 +77,7 @@ class FunctionPatches:
         """Don't."""
         self._patches.undo()
         self._optimizers.clear()
+        self._names.forget_patches()
         self._is_on = False
 
     def _called(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,10 +95,19 @@ class FunctionPatches:
 
         return _as_framework(call)
 
+    def _tracing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def trace(*args: Any, **kwargs: Any) -> None:
+            self._names.see(self._patches)  # before a layer is called in the function
+            original(*args, **kwargs)
+
+        return trace
+
     def _entered(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def enter(tape: Any) -> Any:
             self._see_optimizers()
+            self._names.see(self._patches)
             self._runs.tape_entered()
             return original(tape)
 

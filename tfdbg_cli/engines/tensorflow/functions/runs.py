@@ -25,6 +25,7 @@ from tfdbg_cli.engines.kit.life import BLOCK, RunLife
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
 from tfdbg_cli.engines.tensorflow.functions.bodies import plain_text
+from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
 from tfdbg_cli.engines.tensorflow.functions.ops import listen
@@ -41,18 +42,20 @@ class FunctionPolicy(CapturePolicy):
     """There is one level.
 
     Args:
-        setting: the value of a setting by its name.
+        value: of a setting.
+        names: what Keras calls layers and variables.
 
     Attributes:
         iterators: of the program.
     """
 
-    def __init__(self, setting: Callable[[str], Any]) -> None:
-        super().__init__(setting)
+    def __init__(self, value: Callable[[str], Any], names: KerasNames) -> None:
+        super().__init__(value)
+        self._names = names
         self.iterators = Iterators()
 
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
-        return ValuesLevel(watch, listen, self.iterators)
+        return ValuesLevel(watch, listen, self._names, self.iterators)
 
     def _level(self, watch: Watch, kind: str) -> str:
         return FULL
@@ -124,10 +127,10 @@ class FunctionRuns(RunLife[OpenRun]):
         if self._run is not None:
             return self._watched(function, known, arguments, original)
         kind = TRAINING if known.is_training else INFERENCE
-        method = _KERAS_STEPS.fullmatch(known.body.title) and _keras_method()
+        title = _title(known)
         # What Keras does between two steps is used by none of them.
-        self.looks_ahead = not method
-        with self.stretch(kind, method or known.body.title, _inputs(known, arguments)):
+        self.looks_ahead = title not in _KERAS_METHODS
+        with self.stretch(kind, title, _inputs(known, arguments)):
             return self._watched(function, known, arguments, original)
 
     def inferring(self) -> str:
@@ -195,9 +198,7 @@ class FunctionRuns(RunLife[OpenRun]):
                 return _worded(original, function)
         is_exact = self._program.setting("exact")
         if is_exact and not known.only_reads:
-            watcher.gap = (
-                f"setting exact: {known.body.title} has effects and can't be computed twice"
-            )
+            watcher.gap = f"setting exact: {_title(known)} has effects and can't be computed twice"
             with self._calling:
                 return _worded(original, function)
         try:
@@ -313,6 +314,12 @@ _KERAS_STEPS = re.compile(
 )
 _INFERRING = frozenset({"evaluate", "predict", "test_on_batch", "predict_on_batch"})
 _KERAS_METHODS = _INFERRING | {"fit", "train_on_batch"}
+
+
+def _title(known: KnownFunction) -> str:
+    """What to call a run that is a call of a function."""
+    title = known.body.title
+    return (_KERAS_STEPS.fullmatch(title) and _keras_method()) or title
 
 
 def _keras_method() -> str:

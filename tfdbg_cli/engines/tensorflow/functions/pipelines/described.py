@@ -74,7 +74,7 @@ class _Room(Numbering):
     def name(self, base: str) -> str:
         if self.title and base.startswith(self.title):
             base = self.called + base.removeprefix(self.title)
-        return self._outer.name(f"{_ROOM}/{base}")
+        return self._outer.name(f"{_ROOM}/{base.removeprefix(f'{_ROOM}/')}")
 
 
 def explain(described: Described, iterators: Iterators, library: Library) -> str:
@@ -184,7 +184,13 @@ class _Explaining:
             arguments.append(f"{name}:0")
         concrete = maker.function.function
         inlined = Inlined(
-            layout, concrete, arguments, self._numbering, WrittenVariables(), lambda: ()
+            layout,
+            concrete,
+            arguments,
+            self._numbering,
+            WrittenVariables(),
+            lambda: (),
+            lambda graph, name: name,
         )
         self._described.nodes.extend(inlined.nodes)
         found = maker.known.values(maker.arguments, maker.added)
