@@ -1,7 +1,7 @@
 """Ops that programs of TensorFlow 2 execute by themselves, outside of tapes and functions."""
 
 import pytest
-from tf2_kit import listed
+from tf2_kit import IS_2_12, listed
 
 BEFORE = """
     w = tf.Variable(tf.ones([2, 2]), name="w")
@@ -89,6 +89,10 @@ def test_steps_of_keras_that_are_run_eagerly(both, method):
     assert "inference run #" in done.out and f": {method}" in done.out
 
 
+@pytest.mark.skipif(
+    IS_2_12,
+    reason="2.12 looks for creation stacks under the names of functions, which are the twins'",
+)
 def test_what_a_strategy_runs_fails_as_it_does_alone(both):
     both(REPLICAS)
 
