@@ -199,3 +199,49 @@ def test_the_iteration_of_a_loop_over_a_dataset_that_is_bad(both):
     done = both.finds(LOOP, "cond/Log", ("pt IteratorGetNext:0", "run_info"))
     assert "3., 1." in done.out.replace("[ ", "[")
     assert "of one iteration, the first bad one or the last" in done.out
+
+
+def test_loops_over_datasets_do_what_they_do_alone(both):
+    both("""
+        tf.random.set_seed(3)
+        parts = {"a": np.arange(6, dtype="f4"), "b": ["x", "yy", "z", "w", "v", "u"]}
+        data = tf.data.Dataset.from_tensor_slices(parts).map(lambda d: (d["a"], d["b"]))
+        ragged = tf.data.Dataset.from_tensor_slices(tf.ragged.constant([[1.0], [2.0, 3.0], []]))
+        v = tf.Variable(0.0)
+
+        @tf.function
+        def numbered():
+            total = 0.0
+            for i, (a, b) in enumerate(data):
+                total += a * tf.cast(i, tf.float32) * tf.random.uniform([])
+                total += tf.cast(tf.strings.length(b), tf.float32)
+            for row in ragged:
+                total += tf.reduce_sum(row)
+            return total
+
+        @tf.function
+        def nested():
+            made, i = tf.TensorArray(tf.float32, 0, dynamic_size=True), 0
+            for a, _ in data.batch(2):
+                for c in tf.data.Dataset.range(2):
+                    made = made.write(i, tf.reduce_sum(a) * tf.cast(c, tf.float32))
+                    i += 1
+                if i > 3:
+                    continue
+                v.assign_add(1.0)
+            return made.stack()
+
+        @tf.function
+        def within(flag):
+            if flag:
+                for a, _ in data.take(2):
+                    v.assign_add(a)
+            for x in tf.range(2):
+                for a, _ in data.take(2):
+                    v.assign_add(a)
+            return v.read_value(), data.reduce(0.0, lambda total, each: total + each[0])
+
+        for flag in (True, False, True):
+            tell(numbered().numpy(), nested().numpy())
+            tell([each.numpy() for each in within(tf.constant(flag))])
+    """)
