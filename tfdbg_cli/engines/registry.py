@@ -49,7 +49,7 @@ _BUILTIN = (
     ),
     EngineEntry(
         "tensorflow2",
-        ("tensorflow.python.eager.polymorphic_function.polymorphic_function",),
+        ("tensorflow.python.distribute.distribute_lib",),
         "tfdbg_cli.engines.tensorflow.functions.engine:ENGINE",
     ),
     EngineEntry("torch", ("torch",), "tfdbg_cli.engines.torch.engine:ENGINE"),

@@ -6,7 +6,7 @@ Each program is planted with a mistake in the line that ends with ``# BAD``.
 import importlib.util
 
 import pytest
-from tf2_kit import needs_keras_3
+from tf2_kit import IS_2_12, needs_keras_3
 
 PROGRAMS = {
     "a step with its tape in a function": (
@@ -345,9 +345,18 @@ def test_keras_fit(both, name):
     both.finds(FIT.format(policy=policy, callback=callback, options=options), node)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("tf_keras") is None, reason="needs tf_keras")
-def test_tf_keras_fit(both):
-    text = FIT.format(policy="", callback="", options="jit_compile=False")
-    text = text.replace("import numpy as np, keras", "import tf_keras as keras")
+#: The second Keras: what TensorFlow 2.12 has, or a package of its own.
+SECOND = "keras" if IS_2_12 else "tf_keras"
+
+
+@pytest.mark.skipif(importlib.util.find_spec(SECOND) is None, reason="needs tf_keras")
+@pytest.mark.parametrize("name", ["plain", "XLA", "eager", "two steps per execution"])
+def test_the_fit_of_the_second_keras(both, name):
+    options = FITS[name][-1]
+    text = FIT.format(policy="", callback="", options=options)
+    text = text.replace("import numpy as np, keras", f"import numpy as np, {SECOND} as keras")
     text = text.replace("keras.ops.mean(made * keras.ops", "tf.reduce_mean(made * tf.math")
-    both.finds(text, "Bad/Log")
+    done = both.finds(text, "while/Bad/Log" if "steps" in options else "Bad/Log")
+    assert ": fit ---" in done.out
+    runs = both.debugged(both.write(text), *("run",) * 9).out
+    assert "inference run #1: predict" in runs

@@ -48,6 +48,9 @@ def why_not(body: FunctionBody) -> str:
             found = next((text for each in node.inner.values() if (text := why_not(each))), "")
             if found:
                 return found
+        elif node.inner and node.kind == Kind.DATASET:
+            kept = "of one iteration, the first bad one or the last"
+            return f"{node.name} goes through a dataset: {kept}"
         elif node.inner and any(_touches_state(each) for each in node.inner.values()):
             return f"{node.name} reads or writes state within a loop or a branch"
         elif node.kind and not node.inner:

@@ -8,12 +8,28 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tensorflow.core.framework import types_pb2
-from tensorflow.python.framework import op_def_registry
+from tensorflow.core.framework import node_def_pb2, types_pb2
+from tensorflow.python.framework import dtypes, op_def_registry
 
 import tfdbg_cli
+from tfdbg_cli.engines.tensorflow.capture.values import holdable
+from tfdbg_cli.engines.tensorflow.functions.pipelines.loops import (
+    ELEMENT,
+    SCAN,
+    DatasetLoop,
+    loop_of,
+)
 
-__all__ = ["MARK", "BodyNode", "FunctionBody", "Kind", "Output", "plain_text", "read_body"]
+__all__ = [
+    "MARK",
+    "BodyNode",
+    "FunctionBody",
+    "Kind",
+    "Output",
+    "element_node",
+    "plain_text",
+    "read_body",
+]
 
 #: In the names of functions that we make, behind those of the functions that they stand for.
 MARK = "__tfdbg_"
@@ -42,6 +58,7 @@ class Kind:
     CALL = "call"
     BRANCH = "branch"
     LOOP = "loop"
+    DATASET = "loop over a dataset"
 
 
 _KINDS = {
@@ -51,6 +68,7 @@ _KINDS = {
     "StatelessIf": Kind.BRANCH,
     "Case": Kind.BRANCH,
     "StatelessCase": Kind.BRANCH,
+    SCAN: Kind.DATASET,
     "While": Kind.LOOP,
     "StatelessWhile": Kind.LOOP,
 }
@@ -79,9 +97,21 @@ class BodyNode:
         control: the names of the nodes that it waits for.
         kind: how it calls functions; empty: it doesn't.
         inner: step -> the body that is called: ``then``, ``else``, numbers, ``body``, or nothing.
+        loop: over a dataset, that begins with it.
+        stands_for: the number of the function's argument that its first output is; ``None``: it is
+            a node of its own.
     """
 
-    __slots__ = ("control", "definition", "inner", "inputs", "kind", "outputs")
+    __slots__ = (
+        "control",
+        "definition",
+        "inner",
+        "inputs",
+        "kind",
+        "loop",
+        "outputs",
+        "stands_for",
+    )
 
     def __init__(self, definition: Any, outputs: Sequence[Output], kind: str) -> None:
         self.definition = definition
@@ -90,6 +120,8 @@ class BodyNode:
         self.inner: dict[str, FunctionBody] = {}
         self.inputs: list[tuple[str, int]] = []
         self.control: list[str] = []
+        self.loop: DatasetLoop | None = None
+        self.stands_for: int | None = None
 
     @property
     def name(self) -> str:
@@ -149,7 +181,8 @@ def _steps_of(node: Any) -> Mapping[str, str]:
         return {str(at): f.name for at, f in enumerate(attributes["branches"].list.func)}
     if node.op in ("While", "StatelessWhile"):
         return {"body": attributes["body"].func.name}
-    return {"": attributes["f"].func.name if "f" in attributes else node.op}
+    step = "body" if node.op == SCAN else ""
+    return {step: attributes["f"].func.name if "f" in attributes else node.op}
 
 
 def read_body(
@@ -184,6 +217,11 @@ def read_body(
         outputs = list(_outputs(node, signature)) if signature is not None else []
         kind = _kind_of(node.op, lambda _: called is not None)  # noqa: B023 (used at once)
         table[node.name] = BodyNode(node, outputs, kind)
+    definitions = {node.name: node for node in definition.node_def}
+    for made in table.values():
+        if made.kind == Kind.DATASET:
+            made.loop = loop_of(made.definition, definitions, find)
+            made.kind = made.kind if made.loop is not None else ""
     sources = {
         output.reference: (node.name, slot)
         for node in table.values()
@@ -211,6 +249,19 @@ def read_body(
                 made.inner, made.kind = {}, ""
                 break
     return body
+
+
+def element_node(loop: DatasetLoop, body: FunctionBody) -> BodyNode:
+    """What stands for the elements in the body of a loop over a dataset."""
+    arguments = body.definition.signature.input_arg[loop.states : loop.states + loop.elements]
+    definition = node_def_pb2.NodeDef(name=ELEMENT, op=ELEMENT)
+    outputs = [
+        Output(each.name, each.type) for each in arguments if holdable(dtypes.as_dtype(each.type))
+    ]
+    made = BodyNode(definition, outputs, "")
+    made.stands_for = loop.states
+    made.inputs.append(("", loop.states))
+    return made
 
 
 def _live(body: FunctionBody) -> set[str]:

@@ -17,7 +17,7 @@ class FunctionsEngine(OneProgramEngine[Program], StepsCalls):
     """Programs of TensorFlow 2; TensorFlow is imported by the first method that needs it."""
 
     name = "tensorflow2"
-    modules = ("tensorflow.python.eager.polymorphic_function.polymorphic_function",)
+    modules = ("tensorflow.python.distribute.distribute_lib",)
     traits = TRAITS
 
     def make_program(self) -> Program:

@@ -146,6 +146,8 @@ def _body(
             yield Seen(path, node.name, node.op, 0, passed, True)
         for slot, at in item.places.items():
             values[node.name, slot] = made = get(at)
+            if node.stands_for is not None:
+                values["", node.stands_for + slot] = made
             if node.kind != Kind.CALL or not item.inner:
                 yield Seen(path, node.name, node.op, slot, made, False)
 
@@ -153,6 +155,8 @@ def _body(
 def _inside(item: LayoutItem, path: Path, get: _Get, values: _Values) -> Iterator[Seen]:
     node, first = item.node, item.first
     given = node.inputs[1:] if node.kind == Kind.BRANCH else node.inputs
+    if node.loop is not None:
+        given = node.loop.arguments(node.inputs, ("", -1))
     arguments = {at: values[each] for at, each in enumerate(given) if each in values}
     if node.kind == Kind.CALL:
         ((step, (_, inner)),) = item.inner.items()
@@ -168,7 +172,7 @@ def _inside(item: LayoutItem, path: Path, get: _Get, values: _Values) -> Iterato
         ((step, (_, inner)),) = item.inner.items()
         with context.eager_mode():
             count = int(gen_list_ops.tensor_list_length(get(first).tensor()))
-        kept = _unchanged(inner, arguments)
+        kept = _unchanged(inner, arguments, node.loop.states if node.loop is not None else None)
         for iteration in range(count):
 
             def item_of(at: int, iteration: int = iteration) -> HeldValue:
@@ -177,7 +181,19 @@ def _inside(item: LayoutItem, path: Path, get: _Get, values: _Values) -> Iterato
             yield from _body(inner, (*path, (node.name, step)), item_of, kept)
 
 
-def _unchanged(layout: Layout, arguments: dict[int, HeldValue]) -> dict[int, HeldValue]:
-    """Those arguments of a loop's body that are the same in each iteration."""
+def _unchanged(
+    layout: Layout, arguments: dict[int, HeldValue], states: int | None
+) -> dict[int, HeldValue]:
+    """Those arguments of a loop's body that are the same in each iteration.
+
+    Args:
+        layout: of the body.
+        arguments: as they are at first.
+        states: so many of the first arguments come round; ``None``: all.
+    """
     returns = layout.body.returns
-    return {at: value for at, value in arguments.items() if returns[at] == ("", at)}
+    return {
+        at: value
+        for at, value in arguments.items()
+        if (states is not None and at >= states) or returns[at] == ("", at)
+    }

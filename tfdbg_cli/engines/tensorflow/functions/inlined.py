@@ -112,19 +112,27 @@ class Inlined:
                     for step, (_, inner) in item.inner.items()
                 ]
                 returns = [[end[at] for end in ends] for at in range(len(node.outputs))]
-            elif node.kind == Kind.LOOP and item.inner:
+            elif node.kind in (Kind.LOOP, Kind.DATASET) and item.inner:
                 returns = self._loop(place, item, given)
             self._add(place, node, name, given, returns)
+            if node.stands_for is not None:
+                tensors.update(
+                    {("", node.stands_for + at): f"{name}:{at}" for at in range(len(node.outputs))}
+                )
         return [tensors.get(source, "") for source in place.layout.body.returns]
 
     def _loop(self, place: _Place, item: LayoutItem, given: Sequence[str]) -> list[list[str]]:
         ((step, (_, inner)),) = item.inner.items()
         body = inner.body
+        loop = item.node.loop
+        states = len(given)
+        if loop is not None:
+            given, states = loop.arguments(given, given[0]), loop.states
         arguments, comes_round = [], []
         for at, argument in enumerate(body.definition.signature.input_arg):
             if at >= len(given):
                 break
-            source = through(body, body.returns[at])
+            source = through(body, body.returns[at]) if at < states else ("", at)
             if source == ("", at):  # the same in each iteration
                 arguments.append(given[at])
                 continue
@@ -139,7 +147,9 @@ class Inlined:
         for at, name in comes_round:
             inputs = [each for each in (given[at], ends[at]) if each]
             self.nodes.append(Node(name, ARGUMENT, inputs))
-        return [[given[at], ends[at]] for at in range(min(len(ends), len(given)))]
+        returns = [[given[at], ends[at]] for at in range(min(len(ends), len(given), states))]
+        # What a loop over a dataset gives is a dataset.
+        return returns if loop is None else [[each for pair in returns for each in pair if each]]
 
     def _inside(
         self, place: _Place, node: BodyNode, step: str, inner: Layout, given: Sequence[str]

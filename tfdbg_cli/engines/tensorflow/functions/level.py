@@ -24,7 +24,15 @@ from tfdbg_cli.engines.tensorflow.capture.values import holdable
 from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, HeldValue, Seen, values_of
 from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined
 from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
-from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction
+from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
+from tfdbg_cli.engines.tensorflow.functions.ops import (
+    MOST_AHEAD,
+    MOST_BYTES_AHEAD,
+    size_of,
+    used,
+)
+from tfdbg_cli.engines.tensorflow.functions.pipelines.described import Described, explain
+from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
 
 __all__ = ["DescribedCall", "Describing", "ValuesLevel", "failing_node"]
@@ -80,6 +88,7 @@ class ValuesLevel(CaptureLevel):
         watch: what is asked for.
         listen: sees ops from now on; returns what ends it.
         names: what Keras calls layers and variables.
+        iterators: of the program.
     """
 
     level = FULL
@@ -90,13 +99,17 @@ class ValuesLevel(CaptureLevel):
         watch: Watch,
         listen: Callable[[Callable[..., None]], Callable[[], None]],
         names: KerasNames,
+        iterators: Iterators,
     ) -> None:
         super().__init__(watch)
-        self._listen, self._names = listen, names
+        self._listen, self._names, self._iterators = listen, names, iterators
         self._deafen: Callable[[], None] | None = None
         self._thread = threading.get_ident()
         self._matcher, self._clock = WatchMatcher(watch), Clock()
         self._events: list[_Event] = []
+        self._is_ahead, self._bytes_ahead = False, 0
+        self._backward = 0  # tapes that compute gradients, one within another
+        self._begins_at = 0  # so many events came before the run
         self._inputs: dict[str, Any] = {}
         self._known: dict[int, Any] = {}  # held: no other tensor has its identity
         self._failed: tuple[BaseException | None, str] = (None, "")
@@ -116,6 +129,19 @@ class ValuesLevel(CaptureLevel):
         if deafen is not None:
             deafen()
 
+    def enter_phase(self, phase: str, owner: Any = None) -> None:
+        self._backward += 1
+
+    def leave_phase(self) -> None:
+        self._backward = max(self._backward - 1, 0)
+
+    def look_ahead(self) -> None:
+        self._is_ahead = True
+
+    def begin_run(self) -> None:
+        super().begin_run()
+        self._is_ahead, self._begins_at = False, len(self._events)
+
     def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
         self._inputs.update(tensors())
 
@@ -134,10 +160,18 @@ class ValuesLevel(CaptureLevel):
             return
         event = _Op(list(inputs), self._stack(), self._clock.now())
         self._name(event.inputs)
+        if self._backward and not name.startswith(_GRADIENT):
+            name = f"{_GRADIENT}{name}"
         event.op_type, event.name, event.attributes = op_type, name, tuple(attributes or ())
         event.outputs = list(outputs)
         self._known.update((id(tensor), tensor) for tensor in outputs)
         self._events.append(event)
+        if self._is_ahead:
+            self._bytes_ahead += size_of(outputs)
+            if len(self._events) > MOST_AHEAD or self._bytes_ahead > MOST_BYTES_AHEAD:
+                # Hardly any of it is going to be used by a run.
+                self._bytes_ahead = 0
+                self._events, self._known, self._inputs = [], {}, {}
 
     def _name(self, tensors: Sequence[Any]) -> None:
         """Note what the user calls tensors that nothing in the run has made."""
@@ -200,6 +234,10 @@ class ValuesLevel(CaptureLevel):
         """Whether a call of a traced function is all that was done."""
         return len(self._events) == 1 and isinstance(self._events[0], _Call)
 
+    def discard(self) -> None:
+        super().discard()
+        self._events, self._known, self._inputs = [], {}, {}
+
     # Afterwards.
 
     def describing(self, has_values: bool = True) -> tuple[Describing, list[Node], list[Datum]]:
@@ -220,6 +258,7 @@ class ValuesLevel(CaptureLevel):
 
     def finish(self, error: BaseException | None) -> Capture:
         capture = super().finish(error)
+        self._events = used(self._events, self._begins_at)
         capture.gap = self.gap
         if self.stepped is not None:
             capture.dump = self.stepped
@@ -267,7 +306,10 @@ class ValuesLevel(CaptureLevel):
     def _described(self) -> tuple[list[Node], list[Datum], dict[int, str]]:
         """The nodes, the tensors, and the names of those that the program has."""
         if self._made is None:
-            self._made = Describing(self._inputs, self._matcher, self._names).describe(self._events)
+            describing = Describing(self._inputs, self._matcher, self._names)
+            self._made = describing.describe(self._events)
+            if note := describing.trace_input(self._iterators):
+                self._dump.warnings.append(note)
         return self._made
 
 
@@ -332,6 +374,14 @@ class Describing:
         self._has_values = has_values
         self.calls: list[DescribedCall] = []
         self.ops: list[tuple[str, str]] = []
+        self._handles: dict[str, Any] = {}
+
+    def trace_input(self, iterators: Iterators) -> str:
+        """Add what has made a batch that came in bad; a sentence that says so, or nothing."""
+        if not self._handles:
+            return ""
+        room = Described(self._nodes, self._data, self._handles, self._numbering, self._add)
+        return explain(room, iterators, Library())
 
     def describe(self, events: Sequence[_Event]) -> tuple[list[Node], list[Datum], dict[int, str]]:
         """The nodes, the tensors, and the names of those that the program has."""
@@ -425,7 +475,9 @@ class Describing:
         made = self._numbering.name(name) if name else self._numbering.unnamed()
         self._nodes.append(Node(made, "VarHandleOp" if is_handle else "Input"))
         self._names[id(tensor)] = f"{made}:0"
-        if not is_handle:
+        if is_handle:
+            self._handles[made] = tensor
+        else:
             self._add(made, "Input", 0, HeldTensor(tensor), timestamp)
         return f"{made}:0"
 

@@ -16,11 +16,14 @@ from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.private import (
     FUNCTION_CALLED,
     NAMES,
+    dataset_class,
     graph_class,
+    iterator_class,
+    strategy_class,
     tape_class,
     tensors_of,
 )
-from tfdbg_cli.engines.tensorflow.functions.runs import FunctionRuns
+from tfdbg_cli.engines.tensorflow.functions.runs import INFERENCE, FunctionRuns
 
 __all__ = ["FunctionPatches"]
 
@@ -29,8 +32,10 @@ _OPTIMIZERS = {
     "keras.src.optimizers.base_optimizer": ("BaseOptimizer", ("apply", "apply_gradients")),
     "tf_keras.src.optimizers.optimizer": ("Optimizer", ("apply_gradients",)),
     "tf_keras.src.optimizers.legacy.optimizer_v2": ("OptimizerV2", ("apply_gradients",)),
-    "keras.optimizers.optimizer_experimental.optimizer": ("Optimizer", ("apply_gradients",)),
+    "keras.optimizers.optimizer": ("Optimizer", ("apply_gradients",)),
     "keras.optimizers.legacy.optimizer_v2": ("OptimizerV2", ("apply_gradients",)),
+    "keras.src.optimizers.optimizer": ("Optimizer", ("apply_gradients",)),
+    "keras.src.optimizers.legacy.optimizer_v2": ("OptimizerV2", ("apply_gradients",)),
 }
 
 
@@ -61,6 +66,11 @@ class FunctionPatches:
             patches.replace(tape_class, "__exit__", self._left)
             patches.replace(tape_class, "gradient", self._gradient)
             patches.replace(graph_class, "__init__", self._tracing)
+            patches.replace(strategy_class, "run", self._each_replica)
+            if hasattr(iterator_class, "_create_iterator"):
+                patches.replace(iterator_class, "_create_iterator", self._iterator_made)
+            if dataset_class is not None:
+                patches.replace(dataset_class, "__init__", self._dataset_made)
         self._is_on = True
 
     def undo(self) -> None:
@@ -83,10 +93,7 @@ class FunctionPatches:
                 show_program_only(error)
                 raise
 
-        # TensorFlow leaves its own frames out of the tracebacks of its errors, and so this one.
-        made = cast(FunctionType, call)
-        made.__code__ = made.__code__.replace(co_filename=traceback_utils.__file__)
-        return made
+        return _as_framework(call)
 
     def _tracing(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -119,15 +126,56 @@ class FunctionPatches:
     def _gradient(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def gradient(*args: Any, **kwargs: Any) -> Any:
+            watcher = self._runs.gradient_begins()
             try:
                 made = original(*args, **kwargs)
             except BaseException as error:
                 self._runs.fail(error)
                 raise
+            finally:
+                if watcher is not None:
+                    watcher.leave_phase()
             self._runs.gradient_done()
             return made
 
         return gradient
+
+    def _each_replica(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        runs = self._runs
+
+        @functools.wraps(original)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            title = runs.inferring()
+            if not title:
+                return original(*args, **kwargs)
+            try:
+                with runs.stretch(INFERENCE, title):
+                    return original(*args, **kwargs)
+            except Exception as error:
+                show_program_only(error)
+                raise
+
+        return _as_framework(run)
+
+    def _iterator_made(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        runs = self._runs
+
+        @functools.wraps(original)
+        def create(iterator: Any, dataset: Any) -> Any:
+            runs.iterator_made(iterator)
+            return original(iterator, dataset)
+
+        return _as_framework(create)
+
+    def _dataset_made(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        iterators = self._runs.iterators
+
+        @functools.wraps(original)
+        def make(dataset: Any, *args: Any, **kwargs: Any) -> Any:
+            iterators.add_dataset(dataset)
+            return original(dataset, *args, **kwargs)
+
+        return _as_framework(make)
 
     def _see_optimizers(self) -> None:
         for module, (name, methods) in _OPTIMIZERS.items():
@@ -153,3 +201,10 @@ class FunctionPatches:
                 self._runs.update_ends(error)
 
         return update
+
+
+def _as_framework(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let TensorFlow leave a function out of the tracebacks of its errors, as its own frames."""
+    made = cast(FunctionType, function)
+    made.__code__ = made.__code__.replace(co_filename=traceback_utils.__file__)
+    return made

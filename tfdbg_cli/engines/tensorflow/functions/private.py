@@ -19,14 +19,17 @@ __all__ = [
     "NAMES",
     "call_by_name",
     "call_twin",
+    "dataset_class",
     "function_name",
     "graph_class",
     "is_traced",
+    "iterator_class",
     "joined_cluster",
     "mark_trace",
     "profiler_session",
     "reword",
     "stop_recording",
+    "strategy_class",
     "tape_class",
     "tensors_of",
     "trace_of",
@@ -57,6 +60,12 @@ FUNCTION_CALLED = _door()
 tape_class: Any = NAMES.require("tensorflow.python.eager.backprop:GradientTape")
 #: What functions are traced into.
 graph_class: Any = NAMES.require("tensorflow.python.framework.func_graph:FuncGraph")
+#: Runs a function for each of its replicas.
+strategy_class: Any = NAMES.require("tensorflow.python.distribute.distribute_lib:StrategyBase")
+_BACK = "led back to what has made their input"
+#: What goes through a dataset, and a dataset.
+iterator_class: Any = NAMES.need(_BACK, "tensorflow.python.data.ops.iterator_ops:OwnedIterator")
+dataset_class: Any = NAMES.need(_BACK, "tensorflow.python.data.ops.dataset_ops:DatasetV2")
 NAMES.require("tensorflow.python.framework.op_callbacks:add_op_callback")
 NAMES.require("tensorflow.python.framework.op_callbacks:remove_op_callback")
 NAMES.require("tensorflow.python.eager.context:Context.get_function_def")

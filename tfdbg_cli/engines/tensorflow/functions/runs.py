@@ -20,7 +20,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import RunHandle, SteppedRun, Watch
 from tfdbg_cli.engines.kit.contain import contained
 from tfdbg_cli.engines.kit.description import OpenRun, RunDescription
-from tfdbg_cli.engines.kit.levels import CaptureLevel
+from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
 from tfdbg_cli.engines.kit.life import BLOCK, RunLife
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
@@ -29,12 +29,13 @@ from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
 from tfdbg_cli.engines.tensorflow.functions.ops import listen
+from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.private import NAMES, call_twin, function_name, reword
 from tfdbg_cli.engines.tensorflow.functions.stepping.prompted import PromptedRun, Trap, stepper_of
 from tfdbg_cli.engines.tensorflow.functions.timing.level import TimedLevel
 from tfdbg_cli.engines.tensorflow.functions.twin import Twin
 
-__all__ = ["TRAINING", "FunctionPolicy", "FunctionRuns"]
+__all__ = ["INFERENCE", "TRAINING", "FunctionPolicy", "FunctionRuns"]
 
 TRAINING, INFERENCE = "training run", "inference run"
 
@@ -48,14 +49,19 @@ class FunctionPolicy(CapturePolicy):
 
     Attributes:
         names: as above.
+        iterators: of the program.
     """
 
     def __init__(self, value: Callable[[str], Any], names: KerasNames) -> None:
         super().__init__(value)
         self.names = names
+        self.iterators = Iterators()
 
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
-        return ValuesLevel(watch, listen, self.names)
+        return ValuesLevel(watch, listen, self.names, self.iterators)
+
+    def _level(self, watch: Watch, kind: str) -> str:
+        return FULL
 
 
 class _Calling(threading.local):
@@ -71,18 +77,35 @@ class _Calling(threading.local):
 
 
 class FunctionRuns(RunLife[OpenRun]):
-    """Runs from a tape to an optimizer's update, and outermost calls of traced functions."""
+    """Runs from a tape to an optimizer's update, and outermost calls of traced functions.
+
+    Attributes:
+        iterators: that the program has made, for as long as it has them.
+    """
 
     def __init__(self, program: Any, policy: FunctionPolicy) -> None:
         super().__init__(program, policy)
         self._names = policy.names
         self._library = Library()
+        self.iterators = policy.iterators
         self._tapes = 0  # that are recording
         self._gradients = 0  # that were computed and not applied yet
         self._updates = 0  # optimizers at work, one calling another
         self._calling = _Calling()
+        self.looks_ahead = True
         self._unknown: dict[int, Any] = {}  # functions without a twin
         self._trap: Trap | None = None
+
+    def begin(self) -> None:
+        # What TensorFlow computes while it is being imported finds it half set up.
+        if not _is_being_imported():
+            super().begin()
+
+    def iterator_made(self, iterator: Any) -> None:
+        """The program begins to go through a dataset: its batches may come before the first run."""
+        self.iterators.add(iterator)
+        if self._run is None and self._ahead is None and _is_eager() and not self.is_idle():
+            self.begin()
 
     def is_framework_error(self, error: BaseException) -> bool:
         return isinstance(error, errors.OpError)
@@ -110,7 +133,10 @@ class FunctionRuns(RunLife[OpenRun]):
         if self._run is not None:
             return self._watched(function, known, arguments, original)
         kind = TRAINING if known.is_training else INFERENCE
-        with self.stretch(kind, _title(known), _inputs(known, arguments)):
+        title = _title(known)
+        # What Keras does between two steps is used by none of them.
+        self.looks_ahead = title not in _KERAS_METHODS
+        with self.stretch(kind, title, _inputs(known, arguments)):
             prompted = self._run.prompted if self._run is not None else None
             if not isinstance(prompted, PromptedRun):
                 return self._watched(function, known, arguments, original)
@@ -126,7 +152,7 @@ class FunctionRuns(RunLife[OpenRun]):
         return not NAMES.why_not("timed")
 
     def timing_level(self, watch: Watch) -> CaptureLevel:
-        return TimedLevel(watch, listen, self._names)
+        return TimedLevel(watch, listen, self._names, self.iterators)
 
     # Steps.
 
@@ -157,7 +183,7 @@ class FunctionRuns(RunLife[OpenRun]):
             is_traced: it is a traced one.
             watched: sees what the program does; returns what ends it.
         """
-        trap = Trap(ValuesLevel(Watch(), listen, self._names), is_traced)
+        trap = Trap(ValuesLevel(Watch(), listen, self._names, self.iterators), is_traced)
 
         def go_in(work: Callable[[], Any]) -> Any:
             outer, was_busy = self._trap, self._is_busy
@@ -187,6 +213,22 @@ class FunctionRuns(RunLife[OpenRun]):
         )
 
     # What is called.
+
+    def inferring(self) -> str:
+        """What to call the run that begins as a strategy is given something to run, as Keras does.
+
+        It is empty for what is no run by itself: a step of `fit` is one from its tape on.
+        """
+        if self._calling.is_on or not _is_eager() or self.is_idle() or not self.is_here():
+            return ""
+        method = _keras_method()
+        if method not in _INFERRING:
+            return ""
+        run = self._run
+        if run is not None and run.kind == TRAINING and self._gradients and not self._tapes:
+            self.close_run()
+        self.looks_ahead = True
+        return method
 
     def _is_over(self, known: KnownFunction) -> bool:
         """Whether a call comes after the update of a training run that was made by hand."""
@@ -271,6 +313,10 @@ class FunctionRuns(RunLife[OpenRun]):
             self.watcher.op_failed(error)
         super().fail(error)
 
+    def open_for_error(self) -> None:
+        kind = INFERENCE
+        self.open_run(self.make_run(RunDescription(kind, self.count(kind), "eager ops")))
+
     # Tapes and updates.
 
     @contained
@@ -280,6 +326,7 @@ class FunctionRuns(RunLife[OpenRun]):
             return
         self._tapes += 1
         run = self._run
+        self.looks_ahead = True
         if run is not None and run.kind == TRAINING and self._tapes == 1 and self._gradients:
             self.close_run()
         if self._run is None:
@@ -294,6 +341,13 @@ class FunctionRuns(RunLife[OpenRun]):
         self._tapes = max(self._tapes - 1, 0)
         if error is not None and not self._tapes:
             self.fail(error)
+
+    def gradient_begins(self) -> CaptureLevel | None:
+        """A tape begins to compute gradients; what looks at that, which is to leave the phase."""
+        watcher = self.watcher if self.is_here() else None
+        if watcher is not None:
+            watcher.enter_phase("backward")
+        return watcher
 
     @contained
     def gradient_done(self) -> None:
@@ -340,11 +394,17 @@ def _is_eager() -> bool:
     return bool(context.executing_eagerly())
 
 
+def _is_being_imported() -> bool:
+    spec = getattr(sys.modules.get("tensorflow"), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))
+
+
 # What Keras calls the steps of a model, and whose methods make them.
-_KERAS_STEPS = re.compile(r"(?:one|multi)_step_on_(?:data|iterator)\w*")
-_KERAS_METHODS = frozenset(
-    {"fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"}
+_KERAS_STEPS = re.compile(
+    r"(?:one|multi)_step_on_(?:data|iterator)\w*|(?:train|test|predict)_function"
 )
+_INFERRING = frozenset({"evaluate", "predict", "test_on_batch", "predict_on_batch"})
+_KERAS_METHODS = _INFERRING | {"fit", "train_on_batch"}
 
 
 def _title(known: KnownFunction) -> str:

@@ -18,9 +18,21 @@ from tensorflow.core.framework import function_pb2, types_pb2
 from tensorflow.python.framework import dtypes
 
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
-from tfdbg_cli.engines.tensorflow.functions.bodies import MARK, BodyNode, FunctionBody, Kind
+from tfdbg_cli.engines.tensorflow.functions.bodies import (
+    MARK,
+    BodyNode,
+    FunctionBody,
+    Kind,
+    element_node,
+)
 from tfdbg_cli.engines.tensorflow.functions.health import Health, to_check, zeros
 from tfdbg_cli.engines.tensorflow.functions.nodes import add_constant, add_empty_list, add_zero
+from tfdbg_cli.engines.tensorflow.functions.pipelines.loops import (
+    extend_loop,
+    is_bad,
+    keep_one,
+    variable,
+)
 
 __all__ = ["PASSING", "Layout", "LayoutItem", "Twin", "make_twin"]
 
@@ -185,6 +197,8 @@ class _Builder:
             return self._loop(node, made, part)
         if node.kind == Kind.BRANCH:
             return self._branch(node, made, part)
+        if node.kind == Kind.DATASET:
+            return self._dataset_loop(node, made, part)
         ((step, called),) = node.inner.items()
         name, layout, size = self.make(called)
         argument = "output" if "f" in made.attr else ""
@@ -308,6 +322,54 @@ class _Builder:
             outer.health.add(self._reference(node, "output", held), part.health.size)
         if not holds:
             layout.dtypes.clear()
+        return {step: (0, layout)}
+
+    # Loops over a dataset: an epoch is too long for lists, and so one iteration is kept.
+
+    def _dataset_loop(
+        self, node: BodyNode, made: Any, outer: _Part
+    ) -> dict[str, tuple[int, Layout]]:
+        ((step, body),) = node.inner.items()
+        loop = node.loop
+        assert loop is not None
+        mark = f"_{node.name.replace('/', '_')}"
+        part = self._part(body, mark)
+        definition, layout = part.definition, part.layout
+        element = element_node(loop, body)
+        first = len(part.references)
+        part.references.extend(output.reference for output in element.outputs)
+        layout.dtypes.extend(output.dtype for output in element.outputs)
+        places = {at: first + at for at in range(len(element.outputs))}
+        layout.items.insert(0, LayoutItem(element, places, 0, {}))
+        held = len(layout.dtypes)
+        keeps = add_constant(definition, 0)
+        if self._has_health:
+            keeps = is_bad(definition, variable(held))
+        more = []
+        for at, (kind, reference) in enumerate(zip(layout.dtypes, part.references, strict=True)):
+            kept = keep_one(definition, variable(at), reference, kind, keeps)
+            more.append((_VARIANT, add_empty_list(outer.definition, kind), kept))
+        if self._has_health:
+            before = zeros(outer.definition, part.health.size)
+            more.append((types_pb2.DT_FLOAT, before, part.health.joined(variable(held))))
+        self.definitions += [
+            definition,
+            *extend_loop(
+                loop,
+                made,
+                outer.definition,
+                definition,
+                self._find,
+                lambda each: self._copy(each, mark),
+                more,
+            ),
+        ]
+        count = len(made.attr["Tstate"].list.type) - len(more)
+        references = [f"{loop.end}:components:{count + at}" for at in range(len(more))]
+        outer.references.extend(references[:held])
+        outer.layout.dtypes.extend([_VARIANT] * held)
+        if self._has_health:
+            outer.health.add(references[held], part.health.size)
         return {step: (0, layout)}
 
 

@@ -21,6 +21,7 @@ from tfdbg_cli.engines.tensorflow.functions.bodies import FunctionBody, Kind, pl
 from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined
 from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.level import Describing, ValuesLevel
+from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.private import (
     function_name,
     mark_trace,
@@ -48,8 +49,9 @@ class TimedLevel(ValuesLevel):
         watch: Watch,
         listen: Callable[[Callable[..., None]], Callable[[], None]],
         names: KerasNames,
+        iterators: Iterators,
     ) -> None:
-        super().__init__(watch, listen, names)
+        super().__init__(watch, listen, names, iterators)
         self._session: Any = None
         self._why = ""
 

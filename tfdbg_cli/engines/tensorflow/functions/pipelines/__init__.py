@@ -1,0 +1,1 @@
+"""What the pipelines of ``tf.data`` have made of the program's data."""

@@ -1,0 +1,80 @@
+"""The iterators of a program, each with the pipeline that it takes batches from."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from tfdbg_cli.dumps.sources import Frame, is_library_path
+
+__all__ = ["Iterators", "functions_of", "inputs_of", "place_of", "stage_of", "stages"]
+
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+class Iterators:
+    """Knows iterators and datasets for as long as the program has them."""
+
+    def __init__(self) -> None:
+        self._known: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._datasets: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def add(self, iterator: Any) -> None:
+        """The program has made one."""
+        self._known.add(iterator)
+
+    def add_dataset(self, dataset: Any) -> None:
+        """The program has made a dataset."""
+        self._datasets.add(dataset)
+
+    def dataset(self, handle: Any) -> Any:
+        """The dataset, or that which an iterator goes through; ``None``: it isn't known.
+
+        Args:
+            handle: the tensor that the runtime knows the iterator or the dataset by.
+        """
+        for iterator in list(self._known):
+            if iterator._iterator_resource is handle:
+                return iterator._dataset
+        return next((each for each in list(self._datasets) if _is(each, handle)), None)
+
+
+def _is(dataset: Any, handle: Any) -> bool:
+    return getattr(dataset, "_variant_tensor", None) is handle
+
+
+def inputs_of(dataset: Any) -> list[Any]:
+    """The datasets that one is made of."""
+    return list(dataset._inputs())
+
+
+def functions_of(dataset: Any) -> list[Any]:
+    """The program's functions in a dataset itself, as TensorFlow keeps them."""
+    return list(dataset._functions())
+
+
+def stages(dataset: Any) -> Iterator[Any]:
+    """A dataset and all that it is made of, the last step first."""
+    pending = [dataset]
+    while pending:
+        found = pending.pop()
+        yield found
+        pending += reversed(inputs_of(found))
+
+
+def stage_of(dataset: Any) -> str:
+    """What the program calls a step: ``map``, ``from_tensor_slices``."""
+    name = type(dataset).__name__.strip("_").removeprefix("Parallel")
+    return _WORDS.sub("_", re.sub(r"Dataset(V\d)?$", "", name)).lower() or name
+
+
+def place_of(function: Any) -> Frame | None:
+    """Where a function of a dataset was written; ``None``: it isn't the program's."""
+    code = getattr(inspect.unwrap(function._func), "__code__", None)
+    if code is None or is_library_path(code.co_filename):
+        return None
+    return Frame(os.path.abspath(code.co_filename), code.co_firstlineno, code.co_name)
