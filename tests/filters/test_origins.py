@@ -48,6 +48,7 @@ BUGS = {
         [Op("w", "Parameter", (), [NAN]), Op("t", "t", ["w"], [NAN])],
         ["w"],
     ),
+    "numbers of Python's": ([x(), Op("data", "lift_fresh", (), [NAN, 1.0])], ["data"]),
     "two of them": (
         [
             x([0.0]),
