@@ -329,7 +329,7 @@ def test_an_override_that_is_refused_in_a_half_done_loop_leaves_it_half_done():
             commands = ["cont start", *["step -i"] * 3, refused, "step -b", "step -b", "step -b"]
             sess, ui = wrap(session, ["s"], [*commands, "lt", "exit"], ["run"])
             assert sess.run(doubled, {x: 3.0}) == 48
-    (asked, *stops) = ui.stops[1:]
+    asked = ui.stops[1]
     assert asked.replies[refused].failed
     assert "start:0" in screen(asked, "lt")  # the three that go back have undone the iterations
 
