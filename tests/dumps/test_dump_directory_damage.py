@@ -50,6 +50,33 @@ def test_loops_are_no_contradiction(maker):
     assert dump.warnings == []
 
 
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ({"a": 1, "b": 1, "both": 1}, []),  # at the same moment
+        ({"b": 1, "both": 2, "a": 3}, ["b was dumped before its input a"]),
+        ({"a": 1, "both": 2, "b": 3}, []),  # it took what was there
+        ({"both": 1, "a": 2, "b": 3}, ["both was dumped before its input a"]),
+        ({"use": 1, "next": 2}, []),  # of the iteration before
+    ],
+)
+def test_who_may_be_dumped_before_whom(maker, times, expected):
+    nodes = [
+        NodeDef("a", "Const", device=CPU0),
+        NodeDef("b", "Neg", ["a"], CPU0),
+        NodeDef("both", "Merge", ["a", "b"], CPU0),
+        NodeDef("next", "NextIteration", ["a"], CPU0),
+        NodeDef("use", "Neg", ["next"], CPU0),
+    ]
+    maker.graph(nodes)
+    for name, time in times.items():
+        maker.tensor(name, time=START + time)
+        maker.tensor(name, time=START + time + 10)
+    dump = maker.open()
+    dump.graph()
+    assert [line.partition(" on /job")[0] for line in dump.warnings] == expected
+
+
 def test_foreign_and_empty_files_are_named(maker):
     good = maker.tensor("good", 1.0)
     (good.parent / "notes.txt").write_text("hello")

@@ -1,4 +1,5 @@
 import dataclasses
+import errno
 import json
 import math
 import os
@@ -21,6 +22,8 @@ from safetensors.numpy import load_file
 from tfdbg_cli.common.errors import DumpError, UserError
 from tfdbg_cli.dumps.dtypes import DTYPES, decode
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
+from tfdbg_cli.dumps.feeds import as_tensor
+from tfdbg_cli.dumps.files import write_error
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.run_folder import writer as runfolder_writer
@@ -332,6 +335,15 @@ def test_a_lost_index_is_replaced_by_the_parts_own_headers(dump, folder):
     assert same(found.by_tensor("w:0")[0].get_tensor(), np.eye(2, dtype=np.float32))
     assert len(found.by_tensor("loop:0")) == 12
     assert found.run_info().feeds["x:0"].tolist() == [[1.0, 2.0]]
+    assert [value.get_tensor() for value in found.by_tensor("loop:0")] == list(range(12))
+    assert [datum.tensor_name for datum in found.data()][:3] == ["x:0", "w:0", "h/MatMul:0"]
+
+
+def test_lines_that_are_gone_are_missed(folder):
+    path = folder / "tensors.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:17] + lines[19:]))
+    assert any("2 tensors are missing" in line for line in RunFolderDump(folder).warnings)
 
 
 def test_a_damaged_line_loses_one_tensor(folder):
@@ -371,7 +383,8 @@ def test_a_changed_index_is_a_warning_or_a_dump_error(tmp_path_factory, data):
 def test_a_newer_version_is_said(folder):
     path = folder / "run.json"
     path.write_text(path.read_text().replace('"version": 1', '"version": 9'))
-    assert any("version 9" in line for line in RunFolderDump(folder).warnings)
+    said = "has format 'tfdbg_cli run folder' version 9; this tfdbg_cli knows version 1"
+    assert any(said in line for line in RunFolderDump(folder).warnings)
 
 
 def test_listing_reads_no_values(folder):
@@ -416,6 +429,23 @@ def test_a_note_is_made_when_it_is_asked_for():
     assert (datum.note, datum.note) == ("quantized", "quantized")
     assert made == [1]
     assert Datum("a", 0, lambda: np.ones(1)).note == ""
+
+
+def test_what_is_fed_and_made_has_bytes_and_a_description():
+    (words,) = [Datum("a", 0, lambda: np.array(["é", b"ab", "\udc80"], object))]
+    assert (words.nbytes, words.shape) == (7, (3,))
+    long = as_tensor(["x", {"y" * 3000: 1}, object()])
+    assert isinstance(long, InconvertibleTensorProto) and len(str(long)) == 2000
+    assert as_tensor(long) is long
+    theirs = type("InconvertibleTensorProto", (), {})
+    theirs.__module__ = "tensorflow.python.debug.lib.debug_data"
+    assert isinstance(theirs(), InconvertibleTensorProto)
+    assert not isinstance(object(), InconvertibleTensorProto)
+
+
+def test_what_cannot_be_written_is_said_in_the_system_s_words():
+    error = OSError(errno.ENOSPC, "No space left on device")
+    assert write_error("a/b", error).message == "Can't write a/b: No space left on device."
 
 
 def test_details_of_the_run_are_kept(tmp_path):

@@ -61,6 +61,11 @@ class Situation:
     room: int = 0
     warm: int = 0
 
+    @property
+    def has_company(self) -> bool:
+        """Whether somebody comes, or sits at it."""
+        return self.terminal or self.listens
+
 
 _SPILL = ("--batch", "--dump-limit", "1000000")
 #: By the name of the program.
@@ -152,7 +157,9 @@ class Figures:
         return found
 
 
-def soak(folder: Path, name: str, count: int, seconds: float | None = None) -> list[Figures]:
+def soak(
+    folder: Path, name: str, count: int, seconds: float | None = None, plain: bool = False
+) -> list[Figures]:
     """Debug a program for long; figures of each process that was looked at.
 
     Args:
@@ -160,6 +167,7 @@ def soak(folder: Path, name: str, count: int, seconds: float | None = None) -> l
         name: of a situation.
         count: rounds.
         seconds: it ends after them, however many rounds it has done.
+        plain: without the debugger.
     """
     situation = SITUATIONS[name]
     for inner in ("tmp", "here"):
@@ -171,6 +179,8 @@ def soak(folder: Path, name: str, count: int, seconds: float | None = None) -> l
     if situation.commands:
         options += [part for _ in range(count) for part in ("-c", situation.commands)]
     command = [sys.executable, "-m", "tfdbg_cli", *options, str(script)]
+    if plain:
+        name, command = f"{name}, plain", [sys.executable, str(script)]
     run = _Run(folder, name, situation, count, seconds)
     if situation.terminal:
         return [run.at_terminal(command)]
