@@ -39,6 +39,7 @@ def test_several_slots_are_offered(shell):
     assert shell.lines(link_of(document, "uniq:1"))[-1] == "array([0, 0, 1], dtype=int32)"
     document = shell.document("pt uniq[0] -s -n 0")
     assert link_of(document, "uniq:1") == "pt uniq:1[0] -n 0 -s"
+    assert "li -c -r uniq" in [item.command for item in document.menu]
     assert shell.lines("pt uniq:1[0] -n 0 -s")[-1] == "array(0, dtype=int32)"
 
 

@@ -188,7 +188,8 @@ _TORCH_LINES = (
     "torch.manual_seed({k})",
     "gone = weakref.ref({n} * 2); print(gone() is None)",
     "show({n}, {m}.requires_grad, {n}._version)",
-    "{n} = {m}.to(torch.{dtype}).to(torch.float32)",
+    # PyTorch warns of what is dropped, and such a warning points at who called it.
+    "{n} = torch.real({m}.to(torch.{dtype})).to(torch.float32)",
     "print(sorted(vars(model)), sorted(vars(model[1])))",
 )
 _TORCH_BLOCKS = (

@@ -108,6 +108,20 @@ def test_the_nodes_are_listed_with_their_states(model):
     assert len(screen(stops[1], "lsn -l 1 -u 1").splitlines()) == 3
 
 
+def test_the_menu_offers_what_can_be_done(model):
+    _, stops, _ = step_through(model, "where", "step", "cont", "exit")
+    offered = [
+        [item.command for item in stops[1].replies[command].document.menu]
+        for command in ("where", "step", "cont")
+    ]
+    always = ["list_sorted_nodes", "lt", "exit"]
+    assert offered == [
+        ["step", "cont", *always],
+        ["step", "cont", "step -b", *always],
+        ["step -b", *always],  # at the end
+    ]
+
+
 def test_a_step_says_what_was_read_made_and_updated(model):
     _, stops, _ = step_through(model, "until h", "step", "cont train", "lsn", "exit")
     done = screen(stops[1], "step")
