@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from markers import is_left_out, marks
+from strict_warnings import FRAMEWORKS_OWN
 
 import tfdbg_cli.engines.registry  # noqa: F401 (it makes the settings of engines known, as at any start)
 
@@ -41,6 +42,11 @@ if _interval := os.environ.get("TFDBG_TESTS_SWITCH"):
 
 # A process that has used gRPC would go on polling in the children that tests fork.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+
+def pytest_configure(config):
+    for line in FRAMEWORKS_OWN:
+        config.addinivalue_line("filterwarnings", line)
 
 
 def pytest_ignore_collect(collection_path, config):

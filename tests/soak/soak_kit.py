@@ -77,6 +77,7 @@ SITUATIONS: Mapping[str, Situation] = {
     "tensorflow threads": Situation(40_000),
     "numpy graph": Situation(40, "runs of 50,014 ops"),
     "tensorflow graph": Situation(40, "runs of 50,014 ops"),
+    "tensorflow fetches": Situation(40, "runs that fetch 50,014 tensors"),
     "numpy values": Situation(400, "dumps above --dump-limit", _SPILL, "run"),
     "tensorflow values": Situation(400, "dumps above --dump-limit", _SPILL, "run"),
     "torch values": Situation(150, "dumps above --dump-limit", _SPILL, "run"),
