@@ -171,6 +171,9 @@ def test_core_metadata_and_infos(maker):
     assert dict(info.feeds) == {"ph:0": 7.0}
     (maker.root / name).unlink()
     assert maker.open().run_info().fetches == ["inv:0"]
+    feeds = "odict_keys([<tf.Tensor 'ph:0' shape=(2, 2) dtype=float32>])"
+    (maker.root / "_tfdbg_feed_keys_info_").write_bytes(b"".join(message_event(feeds)))
+    assert dict(maker.open().run_info().feeds) == {"ph:0": 7.0}
 
 
 def test_tracebacks_come_from_the_python_graph(maker):

@@ -106,6 +106,9 @@ def test_typed_text_becomes_a_typed_attribute():
     texts = wire.put_text(2, "a") + wire.put_text(2, "b, c")
     assert encode_text('["a", "b, c"]') == wire.put_bytes(1, texts)
     assert encode_text('"7"') == wire.put_text(2, "7")
+    types = wire.put_bytes(1, wire.put_packed_varints(6, [1, 3]))
+    assert encode_text("[float32, int32]") == types
+    assert encode_text("[float32, no]") == wire.put_text(2, "[float32, no]")
     assert encode_text("[]") == wire.put_bytes(1, b"")
 
 

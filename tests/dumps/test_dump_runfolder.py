@@ -26,8 +26,10 @@ from tfdbg_cli.dumps.feeds import as_tensor
 from tfdbg_cli.dumps.files import write_error
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.open import open_dump
+from tfdbg_cli.dumps.remote_files import is_remote, remote_files
 from tfdbg_cli.dumps.run_folder import writer as runfolder_writer
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, RunFolderWriter, write_run_folder
+from tfdbg_cli.dumps.run_info import late_error
 
 NUMERIC = [dtype for dtype in DTYPES if dtype.raw]
 
@@ -141,11 +143,11 @@ def test_large_values_are_aligned_and_mapped(tmp_path):
 
 def test_text_stays_text(tmp_path):
     dump = MemoryDump()
-    dump.add("u", 0, np.array(["é", "b"]), timestamp=1)
+    dump.add("u", 0, np.array(["é", "b\udcff"]), timestamp=1)
     dump.add("s", 0, np.array([[b"x"]]), timestamp=2)
     write_run_folder(dump, tmp_path / "run")
     first, second = RunFolderDump(tmp_path / "run").data()
-    assert first.get_tensor().tolist() == ["é", "b"]
+    assert first.get_tensor().tolist() == ["é", "b\udcff"]
     assert second.get_tensor().tolist() == [[b"x"]]
 
 
@@ -443,6 +445,32 @@ def test_what_is_fed_and_made_has_bytes_and_a_description():
     assert not isinstance(object(), InconvertibleTensorProto)
 
 
+def test_tensors_that_are_made_later_come_before_those_that_were_added():
+    dump = MemoryDump(make=lambda: [Datum("first", 0, lambda: np.ones(1), timestamp=1)])
+    dump.add("second", 0, np.ones(1), timestamp=1)
+    assert [datum.node_name for datum in dump.data()] == ["first", "second"]
+    assert MemoryDump().tables().first_time() == 0
+
+
+def test_an_error_after_the_run_has_its_place_in_the_program():
+    try:
+        raise ValueError("late")
+    except ValueError as error:
+        found = late_error(error)
+    assert (found.type_name, found.message, found.is_late) == ("ValueError", "late", True)
+    assert found.file == __file__ and found.line
+    assert late_error(SystemExit(1)) is None
+
+
+def test_addresses_are_told_from_paths(tmp_path):
+    assert is_remote("gs://bucket/a") and not is_remote(str(tmp_path)) and not is_remote(tmp_path)
+    with pytest.raises(UserError) as caught:
+        remote_files("nosuch://a/b")
+    said = caught.value.message
+    assert said.startswith("nosuch://a/b can't be reached: ")
+    assert "; fsspec: " in said and "nosuch" in said.partition("; fsspec: ")[2]
+
+
 def test_what_cannot_be_written_is_said_in_the_system_s_words():
     error = OSError(errno.ENOSPC, "No space left on device")
     assert write_error("a/b", error).message == "Can't write a/b: No space left on device."
@@ -453,3 +481,8 @@ def test_details_of_the_run_are_kept(tmp_path):
     dump = MemoryDump(run_info=dataclasses.replace(make_dump().run_info(), details=details))
     write_run_folder(dump, tmp_path / "run")
     assert [*RunFolderDump(tmp_path / "run").run_info().details] == details
+    path = tmp_path / "run" / "run.json"
+    run = json.loads(path.read_text())
+    run["run"]["details"] = [["a", "b"], ["c"], "de", [1, 2], {"f": 1}]
+    path.write_text(json.dumps(run))
+    assert [*RunFolderDump(tmp_path / "run").run_info().details] == [("a", "b")]
