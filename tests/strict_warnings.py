@@ -12,7 +12,7 @@ FRAMEWORKS_OWN = {
     "ignore:ComplexHalf support is experimental:UserWarning": (
         "PyTorch, of any tensor of complex32: the tests make some"
     ),
-    "ignore:Sparse CSR tensor support is in beta state:UserWarning": (
+    r"ignore:Sparse \w+ tensor support is in beta state:UserWarning": (
         "PyTorch, of the first compressed sparse tensor of a process: the tests make some"
     ),
     "ignore:Sparse invariant checks are implicitly disabled:UserWarning": (
