@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,11 +13,13 @@ from tensorflow.python.util import function_utils
 from tfdbg_cli.engines.kit.private_names import PrivateNames
 
 __all__ = [
+    "COORDINATED",
     "FUNCTION_CALLED",
     "NAMES",
     "call_by_name",
     "call_twin",
     "function_name",
+    "graph_class",
     "reword",
     "tape_class",
     "tensors_of",
@@ -44,10 +47,14 @@ def _door() -> tuple[Any, str]:
 FUNCTION_CALLED = _door()
 #: Records what gradients are made of.
 tape_class: Any = NAMES.require("tensorflow.python.eager.backprop:GradientTape")
+#: What functions are traced into.
+graph_class: Any = NAMES.require("tensorflow.python.framework.func_graph:FuncGraph")
 NAMES.require("tensorflow.python.framework.op_callbacks:add_op_callback")
 NAMES.require("tensorflow.python.framework.op_callbacks:remove_op_callback")
 NAMES.require("tensorflow.python.eager.context:Context.get_function_def")
 NAMES.require("tensorflow.python.eager.context:Context.add_function_def")
+#: Whether the service by which workers know each other can be asked without waiting for an answer.
+COORDINATED = "timeout_in_ms" in inspect.signature(context.Context.get_config_key_value).parameters
 _is_modern = FUNCTION_CALLED[1] == "call_flat"
 
 
