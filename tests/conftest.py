@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import hypothesis
 import pytest
 from markers import is_left_out, marks
 from strict_warnings import FRAMEWORKS_OWN
@@ -39,6 +40,12 @@ def _own_messages(monkeypatch):
 
 if _interval := os.environ.get("TFDBG_TESTS_SWITCH"):
     sys.setswitchinterval(float(_interval))
+    # All takes longer then, and examples are made as slowly.
+    _slow = hypothesis.settings(
+        deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+    hypothesis.settings.register_profile("switch", _slow)
+    hypothesis.settings.load_profile("switch")
 
 # A process that has used gRPC would go on polling in the children that tests fork.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
