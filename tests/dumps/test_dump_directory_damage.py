@@ -117,6 +117,7 @@ def test_foreign_and_empty_files_are_named(maker):
     text = "\n".join(dump.warnings)
     assert "notes.txt is no dump file" in text
     assert "empty_0_DebugIdentity_5 is damaged: The file is empty." in text
+    assert sum("The file is empty" in line for line in dump.warnings) == 1
     assert "pipe_0_DebugIdentity_5 is no dump file" in text
     assert "README is no part of a dump" in text
     assert ".hidden" not in text

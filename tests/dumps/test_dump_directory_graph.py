@@ -63,6 +63,15 @@ def test_the_newest_graph_is_the_runs(maker):
     assert maker.open().graph().node("a").op_type == "New"
 
 
+def test_who_reads_a_node_and_who_waits_for_it(maker):
+    nodes = [NodeDef("a", "Const", device=CPU0), NodeDef("reads", "Neg", ["a"], CPU0)]
+    maker.graph([*nodes, NodeDef("waits", "NoOp", ["^a"], CPU0)])
+    dump = maker.open()
+    assert dump.node_recipients("a") == ["reads"]
+    assert dump.node_recipients("a", is_control=True) == ["waits"]
+    assert dump.node_inputs("waits", is_control=True) == ["a"]
+
+
 def test_the_debugger_s_nodes_are_taken_out(maker):
     a, b = NodeDef("a", "Const", device=CPU0), NodeDef("b", "Neg", device=CPU0)
     b.input = ["__copy_a_0", "^__dbg_a:0_0_DebugIdentity", "^a"]
