@@ -323,6 +323,12 @@ def test_a_bad_view_of_what_was_not_dumped():
     assert passing(dump, origin_of_nonfinite) == ["mm"]
 
 
+def test_a_tensor_of_a_node_that_the_graph_does_not_have():
+    dump = dump_of(x([1.0]))
+    dump.add("stranger", 0, np.float32([NAN]))
+    assert passing(dump, origin_of_nonfinite) == ["stranger"]
+
+
 def test_what_cannot_be_read_hides_nothing_else():
     def gone():
         raise DumpError("gone")

@@ -1,5 +1,6 @@
 """The stepper at the prompt: real runs of the NumPy engine and of TensorFlow, done node by node."""
 
+import signal
 from types import SimpleNamespace
 
 import numpy as np
@@ -355,6 +356,24 @@ def test_a_number_fills_a_tensor_that_is_still_to_be_computed(model):
     assert "O" in line_of_h
     assert "h:0" in screen(stops[1], "override")
     assert loss == 0
+
+
+def test_a_ctrl_c_ends_the_move_after_its_step_and_not_the_run(model):
+    def interrupting(datum, value):
+        if datum.node_name == "h":
+            signal.raise_signal(signal.SIGINT)
+        return False
+
+    before = signal.getsignal(signal.SIGINT)
+    commands = ["break -f interrupting", "cont", "lt", "cont loss", "exit"]
+    sess, ui = wrap(model.session, ["s"], commands, ["run"])
+    sess.add_tensor_filter("interrupting", interrupting)
+    loss, _ = sess.run(model.fetches, {model.x: FED})
+    assert loss == -np.inf
+    assert "Interrupted." in screen(ui.stops[1], "cont")
+    assert "h:0" in screen(ui.stops[1], "lt") and "logits:0" not in screen(ui.stops[1], "lt")
+    assert "loss:0" in screen(ui.stops[1], "cont loss")
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_fill_can_be_taken_back(model):
