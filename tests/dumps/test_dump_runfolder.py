@@ -22,7 +22,7 @@ from safetensors.numpy import load_file
 from tfdbg_cli.common.errors import DumpError, UserError
 from tfdbg_cli.dumps.dtypes import DTYPES, decode
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
-from tfdbg_cli.dumps.feeds import as_tensor
+from tfdbg_cli.dumps.feeds import as_tensor, is_text
 from tfdbg_cli.dumps.files import write_error
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.open import open_dump
@@ -443,6 +443,17 @@ def test_what_is_fed_and_made_has_bytes_and_a_description():
     theirs.__module__ = "tensorflow.python.debug.lib.debug_data"
     assert isinstance(theirs(), InconvertibleTensorProto)
     assert not isinstance(object(), InconvertibleTensorProto)
+
+
+def test_what_is_text_and_what_is_bytes():
+    for value, expected in (
+        (np.array(["a"]), True),
+        (np.array([b"a"]), False),
+        (np.array(["a"], object), True),
+        (np.array(["a", b"a"], object), False),
+        (np.array([], object), False),
+    ):
+        assert is_text(value) is expected
 
 
 def test_tensors_that_are_made_later_come_before_those_that_were_added():

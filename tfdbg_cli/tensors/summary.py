@@ -13,6 +13,7 @@ from tfdbg_cli.common.documents import Line, Span
 from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.tensors.histogram import QUANTILES, Collector, Distribution, sparkline
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, exact_sum, widened
+from tfdbg_cli.tensors.statistics import joined_mean
 
 __all__ = ["Summary", "summarize", "summary_lines"]
 
@@ -70,11 +71,16 @@ class _Moments:
         mean = float(part.mean())
         if not math.isfinite(mean):  # the sum is, of the largest numbers
             mean = float((part / part.size).sum())
+        # Rounding must not carry a mean beyond the extremes.
+        mean = min(max(mean, float(low)), float(high))
         part -= mean
         part *= part
         delta, both = mean - self.mean, self.count + part.size
-        self.mean += delta * part.size / both
-        self.moment += float(part.sum()) + delta * delta * self.count * part.size / both
+        self.moment += float(part.sum())
+        if self.count:
+            self.moment += delta * delta * self.count * part.size / both
+        joined = joined_mean(self.mean, mean, part.size / both)
+        self.mean = min(max(joined, float(self.low)), float(self.high))
         self.count = both
 
     def fill(self, summary: Summary) -> None:
