@@ -13,13 +13,13 @@ from tensorflow.python.util import function_utils
 from tfdbg_cli.engines.kit.private_names import PrivateNames
 
 __all__ = [
-    "COORDINATED",
     "FUNCTION_CALLED",
     "NAMES",
     "call_by_name",
     "call_twin",
     "function_name",
     "graph_class",
+    "joined_cluster",
     "reword",
     "tape_class",
     "tensors_of",
@@ -53,9 +53,18 @@ NAMES.require("tensorflow.python.framework.op_callbacks:add_op_callback")
 NAMES.require("tensorflow.python.framework.op_callbacks:remove_op_callback")
 NAMES.require("tensorflow.python.eager.context:Context.get_function_def")
 NAMES.require("tensorflow.python.eager.context:Context.add_function_def")
-#: Whether the service by which workers know each other can be asked without waiting for an answer.
-COORDINATED = "timeout_in_ms" in inspect.signature(context.Context.get_config_key_value).parameters
+_can_ask = "timeout_in_ms" in inspect.signature(context.Context.get_config_key_value).parameters
 _is_modern = FUNCTION_CALLED[1] == "call_flat"
+
+
+def joined_cluster() -> tuple[Any, Any]:
+    """The context, and the ``ServerDef`` of workers that compute together; ``None``: there is none.
+
+    Also where the service by which they know each other can't be asked without waiting.
+    """
+    runtime = context.context()
+    server = getattr(runtime, "_collective_ops_server_def", None)
+    return runtime, server if _can_ask and runtime.coordination_service else None
 
 
 def function_name(function: Any) -> str:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorflow.python.eager import context
-
 from tfdbg_cli.engines.base import Meeting
 from tfdbg_cli.engines.kit.program import RunsAdapter
-from tfdbg_cli.engines.tensorflow.functions.private import COORDINATED
+from tfdbg_cli.engines.tensorflow.functions.private import joined_cluster
 
 __all__ = ["FunctionsAdapter"]
 
@@ -48,9 +46,8 @@ class FunctionsAdapter(RunsAdapter):
 
     def meeting(self) -> Meeting | None:
         """The cluster's, once the program has joined it."""
-        runtime = context.context()
-        server = runtime._collective_ops_server_def
-        if not COORDINATED or server is None or not runtime.coordination_service:
+        runtime, server = joined_cluster()
+        if server is None:
             return None
         jobs = {job.name: len(job.tasks) for job in server.cluster.job}
         size = jobs.get("chief", 0) + jobs.get("worker", 0)
