@@ -10,8 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+import hypothesis
 import pytest
 from markers import is_left_out, marks
+from strict_warnings import FRAMEWORKS_OWN
 
 import tfdbg_cli.engines.registry  # noqa: F401 (it makes the settings of engines known, as at any start)
 
@@ -38,9 +40,20 @@ def _own_messages(monkeypatch):
 
 if _interval := os.environ.get("TFDBG_TESTS_SWITCH"):
     sys.setswitchinterval(float(_interval))
+    # All takes longer then, and examples are made as slowly.
+    _slow = hypothesis.settings(
+        deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+    hypothesis.settings.register_profile("switch", _slow)
+    hypothesis.settings.load_profile("switch")
 
 # A process that has used gRPC would go on polling in the children that tests fork.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+
+def pytest_configure(config):
+    for line in FRAMEWORKS_OWN:
+        config.addinivalue_line("filterwarnings", line)
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -272,6 +272,7 @@ def test_results_are_kept_from_stop_to_stop(dump, start):
         ["text", "str"],
     ]
     assert shell.links("eval") == ["eval before", "eval text"]
+    assert shell.lines("eval")[2:] == ["  before  int32 (2, 2)", "  text    str"]
     start.context.names = shell.context.names
     assert start.lines("eval before[0]+1")[-1] == "array([ 3, 45], dtype=int32)"
     assert (

@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 
 import ml_dtypes
 import numpy as np
@@ -39,6 +40,7 @@ def test_several_slots_are_offered(shell):
     assert shell.lines(link_of(document, "uniq:1"))[-1] == "array([0, 0, 1], dtype=int32)"
     document = shell.document("pt uniq[0] -s -n 0")
     assert link_of(document, "uniq:1") == "pt uniq:1[0] -n 0 -s"
+    assert "li -c -r uniq" in [item.command for item in document.menu]
     assert shell.lines("pt uniq:1[0] -n 0 -s")[-1] == "array(0, dtype=int32)"
 
 
@@ -386,6 +388,32 @@ def test_stored_results_can_be_printed(shell):
     assert "Only arrays" in shell.error("pt some[0]")
     assert "one value" in shell.error("pt twice -n 2")
     assert shell.complete("pt twi") == ["pt twice"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex128"])
+def test_what_numpy_is_to_raise_is_for_the_program(dtype):
+    real = dtype.replace("complex128", "float64")
+    limits = np.finfo(real)
+    numbers = [limits.max, -limits.max, limits.tiny, limits.smallest_subnormal, 0, 1]
+    value = np.array([*numbers, np.nan, np.inf, -np.inf], dtype)
+    dump = MemoryDump()
+    dump.add("a", 0, value)
+    dump.add("small", 0, value[:3])
+    commands = [
+        f"pt {name}:0{options}"
+        for name in ("a", "small")
+        for options in ("", " -s", " -r [-inf,1e30]", " --sort-by-magnitude", " --bad")
+    ]
+    commands += ["eval `a:0`*`a:0`", "eval '`a:0`/0'", "lt"]
+
+    def shown():
+        shell = Shell(dump)
+        return [shell.text(command) for command in commands]
+
+    plain = shown()
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        assert shown() == plain
 
 
 def test_the_screen_width_is_obeyed(shell):

@@ -10,6 +10,7 @@ from dump_samples import START
 
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.proto import wire
 from tfdbg_cli.dumps.proto.graph_def import NodeDef
 from tfdbg_cli.dumps.proto.tensor_proto import tensor_chunks
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import (
@@ -162,7 +163,7 @@ def test_core_metadata_and_infos(maker):
     (maker.root / "_tfdbg_fetches_info_").write_bytes(b"".join(message_event(fetches)))
     maker.tensor("_arg_ph_0_0", 7.0)
     dump = maker.open()
-    assert dump.core_metadata.session_run_index == 4
+    assert dump.core_metadata[:3] == (-1, 4, 0)
     assert dump.core_metadata.target_nodes == ["train"]
     assert dump.run_fetches_info == fetches
     info = dump.run_info()
@@ -170,6 +171,9 @@ def test_core_metadata_and_infos(maker):
     assert dict(info.feeds) == {"ph:0": 7.0}
     (maker.root / name).unlink()
     assert maker.open().run_info().fetches == ["inv:0"]
+    feeds = "odict_keys([<tf.Tensor 'ph:0' shape=(2, 2) dtype=float32>])"
+    (maker.root / "_tfdbg_feed_keys_info_").write_bytes(b"".join(message_event(feeds)))
+    assert dict(maker.open().run_info().feeds) == {"ph:0": 7.0}
 
 
 def test_tracebacks_come_from_the_python_graph(maker):
@@ -200,5 +204,11 @@ def test_tracebacks_come_from_the_python_graph(maker):
 def test_events_are_read_from_bytes():
     event = b"".join(tensor_event("a", 0, "DebugIdentity", CPU0, START, tensor_chunks(np.array(5))))
     assert load_tensor_from_event(event) == 5
+    # What another version has put in front of a tensor hides nothing.
+    ((first, last),) = [(a, b) for number, _, a, b in wire.fields(event) if number == 5]
+    summary = wire.put_message(5, [wire.put_varint(7, 1), event[first:last]])
+    assert load_tensor_from_event(b"".join(summary)) == 5
+    told = b"".join(message_event("hello", START))
+    assert told.startswith(wire.put_double(1, START))
     with pytest.raises(DumpError):
         extract_core_metadata_from_event_proto(event)

@@ -5,10 +5,11 @@ import os
 
 import numpy as np
 import pytest
-from directory_kit import CPU0, watched
+from directory_kit import CPU0, Maker, watched
 from dump_samples import START, same
 
 from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.dumps.files import read_file
 from tfdbg_cli.dumps.proto.graph_def import NodeDef
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import load_tensor_from_event_file
 from tfdbg_cli.dumps.tfdbg_dir.events import message_event
@@ -50,6 +51,61 @@ def test_loops_are_no_contradiction(maker):
     assert dump.warnings == []
 
 
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ({"a": 1, "b": 1, "both": 1}, []),  # at the same moment
+        ({"b": 1, "both": 2, "a": 3}, ["b was dumped before its input a"]),
+        ({"a": 1, "both": 2, "b": 3}, []),  # it took what was there
+        ({"both": 1, "a": 2, "b": 3}, ["both was dumped before its input a"]),
+        ({"use": 1, "next": 2}, []),  # of the iteration before
+    ],
+)
+def test_who_may_be_dumped_before_whom(maker, times, expected):
+    nodes = [
+        NodeDef("a", "Const", device=CPU0),
+        NodeDef("b", "Neg", ["a"], CPU0),
+        NodeDef("both", "Merge", ["a", "b"], CPU0),
+        NodeDef("next", "NextIteration", ["a"], CPU0),
+        NodeDef("use", "Neg", ["next"], CPU0),
+    ]
+    maker.graph(nodes)
+    for name, time in times.items():
+        maker.tensor(name, time=START + time)
+        maker.tensor(name, time=START + time + 10)
+    dump = maker.open()
+    dump.graph()
+    assert [line.partition(" on /job")[0] for line in dump.warnings] == expected
+
+
+def test_a_folder_that_leads_out_is_not_looked_into(maker, tmp_path_factory):
+    inside = maker.tensor("good", 1.0)
+    outside = Maker(tmp_path_factory.mktemp("outside")).tensor("secret", 2.0)
+    (inside.parent / "scope").symlink_to(outside.parent)
+    (inside.parent / outside.name).symlink_to(outside)
+    (inside.parent / "again_0_DebugIdentity_5").symlink_to(inside)
+    dump = maker.open()
+    assert sorted(datum.node_name for datum in dump.data()) == ["again", "good"]
+    assert len([line for line in dump.warnings if "leads out of the dump" in line]) == 2
+
+
+def test_only_plain_files_in_the_folder_are_read(tmp_path):
+    (tmp_path / "dump").mkdir()
+    (tmp_path / "secret").write_text("SECRET")
+    path = tmp_path / "dump" / "file"
+    with pytest.raises(DumpError, match="is gone"):
+        read_file(path, str(path.parent))
+    path.symlink_to(tmp_path / "secret")
+    assert bytes(read_file(path)) == b"SECRET"
+    for root in (str(path.parent), path.parent):
+        with pytest.raises(DumpError, match="leads out of the dump"):
+            read_file(path, root)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(DumpError, match="is no plain file"):
+        read_file(path, str(path.parent))
+
+
 def test_foreign_and_empty_files_are_named(maker):
     good = maker.tensor("good", 1.0)
     (good.parent / "notes.txt").write_text("hello")
@@ -61,6 +117,7 @@ def test_foreign_and_empty_files_are_named(maker):
     text = "\n".join(dump.warnings)
     assert "notes.txt is no dump file" in text
     assert "empty_0_DebugIdentity_5 is damaged: The file is empty." in text
+    assert sum("The file is empty" in line for line in dump.warnings) == 1
     assert "pipe_0_DebugIdentity_5 is no dump file" in text
     assert "README is no part of a dump" in text
     assert ".hidden" not in text

@@ -44,6 +44,34 @@ def test_edges_between_devices_survive(maker):
     assert graph.node("b").inputs == ("a:0",)
 
 
+def test_what_carries_a_value_out_of_the_run_hides_no_other_node(maker):
+    nodes = [
+        NodeDef("a", "Const", device=CPU0),
+        NodeDef("_retval_a", "_Retval", ["a"], CPU0),
+        NodeDef("b", "Neg", ["a", "^_retval_a"], CPU0),
+    ]
+    maker.graph(nodes)
+    graph = maker.open().graph()
+    assert [*graph.nodes] == ["a", "b"]
+    assert graph.node("b").control_inputs == ("a",)
+
+
+def test_the_newest_graph_is_the_runs(maker):
+    for op, number, later in (("Old", 2, 0), ("New", 1, 5)):
+        path = maker.graph([NodeDef("a", op, device=CPU0)], number=number)
+        path.rename(path.with_name(f"_tfdbg_graph_hash{number}_{START + later}"))
+    assert maker.open().graph().node("a").op_type == "New"
+
+
+def test_who_reads_a_node_and_who_waits_for_it(maker):
+    nodes = [NodeDef("a", "Const", device=CPU0), NodeDef("reads", "Neg", ["a"], CPU0)]
+    maker.graph([*nodes, NodeDef("waits", "NoOp", ["^a"], CPU0)])
+    dump = maker.open()
+    assert dump.node_recipients("a") == ["reads"]
+    assert dump.node_recipients("a", is_control=True) == ["waits"]
+    assert dump.node_inputs("waits", is_control=True) == ["a"]
+
+
 def test_the_debugger_s_nodes_are_taken_out(maker):
     a, b = NodeDef("a", "Const", device=CPU0), NodeDef("b", "Neg", device=CPU0)
     b.input = ["__copy_a_0", "^__dbg_a:0_0_DebugIdentity", "^a"]

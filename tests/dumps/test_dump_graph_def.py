@@ -106,6 +106,16 @@ def test_typed_text_becomes_a_typed_attribute():
     texts = wire.put_text(2, "a") + wire.put_text(2, "b, c")
     assert encode_text('["a", "b, c"]') == wire.put_bytes(1, texts)
     assert encode_text('"7"') == wire.put_text(2, "7")
+    types = wire.put_bytes(1, wire.put_packed_varints(6, [1, 3]))
+    assert encode_text("[float32, int32]") == types
+    assert encode_text("[float32, no]") == wire.put_text(2, "[float32, no]")
+    assert encode_text("[]") == wire.put_bytes(1, b"")
+
+
+def test_what_is_no_utf_8_is_still_a_device():
+    data = wire.put_text(1, "a") + wire.put_text(2, "A") + wire.put_bytes(4, b"/cpu\xff")
+    (node,) = parse_graph_def(wire.put_bytes(1, data)).node
+    assert node.device == "/cpu\ufffd"
 
 
 def make_graph():

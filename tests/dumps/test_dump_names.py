@@ -99,6 +99,8 @@ def test_any_name_becomes_a_path_below_the_folder(name):
 
 def test_long_names_stay_different():
     assert file_node_name("a" * 500 + "1") != file_node_name("a" * 500 + "2")
+    assert len(file_node_name("a" * 500)) < 100
+    assert file_node_name("///") == file_node_name("/") == "_"
 
 
 @pytest.mark.parametrize(

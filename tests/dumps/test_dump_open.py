@@ -1,7 +1,10 @@
 import pytest
+from directory_kit import CPU0
+from dump_samples import START
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.open import list_runs, open_dump
+from tfdbg_cli.dumps.proto.graph_def import NodeDef
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
@@ -20,10 +23,30 @@ def test_a_session_root_lists_its_runs_in_time_order(dump, tmp_path):
     for name in reversed(names):
         write_dump_directory(dump, tmp_path / name)
     (tmp_path / "notes").mkdir()
+    (tmp_path / "run_1000_11").write_text("no folder")
+    (tmp_path / "run_1000_10" / "README").write_text("a stranger")
     assert [path.name for path in list_runs(tmp_path)] == names
     last = open_dump(tmp_path)
     assert len(last.data()) == len(open_dump(tmp_path / names[-1]).data())
     assert "holds 3 runs" in last.warnings[0] and "run_1000_10" in last.warnings[0]
+
+
+@pytest.mark.parametrize("left", ["run.json", "tensors.jsonl", "tensors-00000.safetensors"])
+def test_a_run_folder_is_told_by_any_file_of_it(left, dump, tmp_path):
+    write_run_folder(dump, tmp_path)
+    for path in [each for each in tmp_path.iterdir() if each.name != left and each.is_file()]:
+        path.unlink()
+    assert isinstance(open_dump(tmp_path), RunFolderDump)
+
+
+def test_nothing_is_validated_that_nobody_wants_validated(maker):
+    maker.graph([NodeDef("a", "Const", device=CPU0), NodeDef("b", "Neg", ["a"], CPU0)])
+    maker.tensor("a", time=START + 9)
+    maker.tensor("b", time=START)
+    for validate in (True, False):
+        dump = open_dump(maker.root, validate=validate)
+        dump.graph()
+        assert any("before its input" in line for line in dump.warnings) == validate
 
 
 def test_a_root_with_one_run_opens_it(dump, tmp_path):

@@ -1,4 +1,5 @@
 import dataclasses
+import errno
 import json
 import math
 import os
@@ -21,10 +22,14 @@ from safetensors.numpy import load_file
 from tfdbg_cli.common.errors import DumpError, UserError
 from tfdbg_cli.dumps.dtypes import DTYPES, decode
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
+from tfdbg_cli.dumps.feeds import as_tensor, is_text
+from tfdbg_cli.dumps.files import write_error
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.open import open_dump
+from tfdbg_cli.dumps.remote_files import is_remote, remote_files
 from tfdbg_cli.dumps.run_folder import writer as runfolder_writer
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, RunFolderWriter, write_run_folder
+from tfdbg_cli.dumps.run_info import late_error
 
 NUMERIC = [dtype for dtype in DTYPES if dtype.raw]
 
@@ -138,11 +143,11 @@ def test_large_values_are_aligned_and_mapped(tmp_path):
 
 def test_text_stays_text(tmp_path):
     dump = MemoryDump()
-    dump.add("u", 0, np.array(["é", "b"]), timestamp=1)
+    dump.add("u", 0, np.array(["é", "b\udcff"]), timestamp=1)
     dump.add("s", 0, np.array([[b"x"]]), timestamp=2)
     write_run_folder(dump, tmp_path / "run")
     first, second = RunFolderDump(tmp_path / "run").data()
-    assert first.get_tensor().tolist() == ["é", "b"]
+    assert first.get_tensor().tolist() == ["é", "b\udcff"]
     assert second.get_tensor().tolist() == [[b"x"]]
 
 
@@ -332,6 +337,15 @@ def test_a_lost_index_is_replaced_by_the_parts_own_headers(dump, folder):
     assert same(found.by_tensor("w:0")[0].get_tensor(), np.eye(2, dtype=np.float32))
     assert len(found.by_tensor("loop:0")) == 12
     assert found.run_info().feeds["x:0"].tolist() == [[1.0, 2.0]]
+    assert [value.get_tensor() for value in found.by_tensor("loop:0")] == list(range(12))
+    assert [datum.tensor_name for datum in found.data()][:3] == ["x:0", "w:0", "h/MatMul:0"]
+
+
+def test_lines_that_are_gone_are_missed(folder):
+    path = folder / "tensors.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:17] + lines[19:]))
+    assert any("2 tensors are missing" in line for line in RunFolderDump(folder).warnings)
 
 
 def test_a_damaged_line_loses_one_tensor(folder):
@@ -371,7 +385,8 @@ def test_a_changed_index_is_a_warning_or_a_dump_error(tmp_path_factory, data):
 def test_a_newer_version_is_said(folder):
     path = folder / "run.json"
     path.write_text(path.read_text().replace('"version": 1', '"version": 9'))
-    assert any("version 9" in line for line in RunFolderDump(folder).warnings)
+    said = "has format 'tfdbg_cli run folder' version 9; this tfdbg_cli knows version 1"
+    assert any(said in line for line in RunFolderDump(folder).warnings)
 
 
 def test_listing_reads_no_values(folder):
@@ -418,8 +433,67 @@ def test_a_note_is_made_when_it_is_asked_for():
     assert Datum("a", 0, lambda: np.ones(1)).note == ""
 
 
+def test_what_is_fed_and_made_has_bytes_and_a_description():
+    (words,) = [Datum("a", 0, lambda: np.array(["é", b"ab", "\udc80"], object))]
+    assert (words.nbytes, words.shape) == (7, (3,))
+    long = as_tensor(["x", {"y" * 3000: 1}, object()])
+    assert isinstance(long, InconvertibleTensorProto) and len(str(long)) == 2000
+    assert as_tensor(long) is long
+    theirs = type("InconvertibleTensorProto", (), {})
+    theirs.__module__ = "tensorflow.python.debug.lib.debug_data"
+    assert isinstance(theirs(), InconvertibleTensorProto)
+    assert not isinstance(object(), InconvertibleTensorProto)
+
+
+def test_what_is_text_and_what_is_bytes():
+    for value, expected in (
+        (np.array(["a"]), True),
+        (np.array([b"a"]), False),
+        (np.array(["a"], object), True),
+        (np.array(["a", b"a"], object), False),
+        (np.array([], object), False),
+    ):
+        assert is_text(value) is expected
+
+
+def test_tensors_that_are_made_later_come_before_those_that_were_added():
+    dump = MemoryDump(make=lambda: [Datum("first", 0, lambda: np.ones(1), timestamp=1)])
+    dump.add("second", 0, np.ones(1), timestamp=1)
+    assert [datum.node_name for datum in dump.data()] == ["first", "second"]
+    assert MemoryDump().tables().first_time() == 0
+
+
+def test_an_error_after_the_run_has_its_place_in_the_program():
+    try:
+        raise ValueError("late")
+    except ValueError as error:
+        found = late_error(error)
+    assert (found.type_name, found.message, found.is_late) == ("ValueError", "late", True)
+    assert found.file == __file__ and found.line
+    assert late_error(SystemExit(1)) is None
+
+
+def test_addresses_are_told_from_paths(tmp_path):
+    assert is_remote("gs://bucket/a") and not is_remote(str(tmp_path)) and not is_remote(tmp_path)
+    with pytest.raises(UserError) as caught:
+        remote_files("nosuch://a/b")
+    said = caught.value.message
+    assert said.startswith("nosuch://a/b can't be reached: ")
+    assert "; fsspec: " in said and "nosuch" in said.partition("; fsspec: ")[2]
+
+
+def test_what_cannot_be_written_is_said_in_the_system_s_words():
+    error = OSError(errno.ENOSPC, "No space left on device")
+    assert write_error("a/b", error).message == "Can't write a/b: No space left on device."
+
+
 def test_details_of_the_run_are_kept(tmp_path):
     details = [("Step", "3"), ("Rank", "0")]
     dump = MemoryDump(run_info=dataclasses.replace(make_dump().run_info(), details=details))
     write_run_folder(dump, tmp_path / "run")
     assert [*RunFolderDump(tmp_path / "run").run_info().details] == details
+    path = tmp_path / "run" / "run.json"
+    run = json.loads(path.read_text())
+    run["run"]["details"] = [["a", "b"], ["c"], "de", [1, 2], {"f": 1}]
+    path.write_text(json.dumps(run))
+    assert [*RunFolderDump(tmp_path / "run").run_info().details] == [("a", "b")]

@@ -114,14 +114,15 @@ def test_an_uninitialized_tensor_round_trips():
 
 
 def test_a_resource_is_described():
-    handle = wire.put_text(1, "/cpu:0") + wire.put_text(3, "weights") + wire.put_varint(4, 5)
+    texts = [wire.put_text(1, "/cpu:0"), wire.put_text(2, "box"), wire.put_text(3, "weights")]
+    handle = b"".join([*texts, wire.put_varint(4, 5)])
     for fields in (
         wire.put_bytes(14, handle),
         wire.put_bytes(4, wire.varint(len(handle)) + handle),
     ):
         value = proto(20, (), fields).value()
         assert isinstance(value, InconvertibleTensorProto) and value.initialized
-        assert "name 'weights'" in str(value)
+        assert "name 'weights', container 'box', device '/cpu:0'" in str(value)
 
 
 def test_a_description_is_written_and_read_again():

@@ -13,6 +13,7 @@ import io
 import json
 import os
 import resource
+import signal
 import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -37,6 +38,8 @@ def _next_request() -> dict[str, Any] | None:
 def _settle(request: dict[str, Any]) -> None:
     """Be in the place of the program: its session, folder, environment and streams."""
     os.setsid()
+    # Whatever has started us may ignore it, as a shell does for what it starts in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(request["folder"])
     # Through its own methods, so that C's getenv sees it as well.
     for name in set(os.environ) - set(request["environment"]):

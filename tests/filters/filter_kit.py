@@ -13,19 +13,33 @@ class Op:
     """A node of a dump and what it computed; ``None``: it was not dumped."""
 
     def __init__(
-        self, name, op_type, inputs=(), value=None, kind=np.float32, /, *, waits=(), **given
+        self,
+        name,
+        op_type,
+        inputs=(),
+        value=None,
+        kind=np.float32,
+        /,
+        *,
+        waits=(),
+        returns=(),
+        **given,
     ):
         self.name = name
         self.op_type = op_type
         self.inputs = [each if ":" in each else f"{each}:0" for each in inputs]
         self.value = None if value is None else np.asarray(value, kind)
         self.waits = waits
+        self.returns = returns
         self.attributes = {"_aten": op_type, **{f"_arg_{k}": str(v) for k, v in given.items()}}
 
 
 def dump_of(*ops, graph=True):
     """The dump of a run of these ops, and how often each value was read: name -> number."""
-    nodes = [Node(op.name, op.op_type, op.inputs, op.waits, "", op.attributes) for op in ops]
+    nodes = [
+        Node(op.name, op.op_type, op.inputs, op.waits, "", op.attributes, returns=op.returns)
+        for op in ops
+    ]
     dump = MemoryDump(Graph(nodes) if graph else None)
     dump.reads = {}
     for time, op in enumerate(ops):

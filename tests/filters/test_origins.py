@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from filter_kit import INF, NAN, Op, dump_of, passing
 
+from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.engines import numpy as tf
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.numpy.debugging import ENGINE
@@ -48,6 +50,16 @@ BUGS = {
         [Op("w", "Parameter", (), [NAN]), Op("t", "t", ["w"], [NAN])],
         ["w"],
     ),
+    "in a function that a node calls": (
+        [
+            x([0.0, 1.0]),
+            Op("f/log", "Log", ["x"], [-INF, 0.0]),
+            Op("f", "StatefulPartitionedCall", ["x"]),
+            Op("out", "Neg", ["f"], [INF, 0.0]),
+        ],
+        ["f/log"],
+    ),
+    "numbers of Python's": ([x(), Op("data", "lift_fresh", (), [NAN, 1.0])], ["data"]),
     "two of them": (
         [
             x([0.0]),
@@ -309,6 +321,32 @@ def test_a_bad_view_of_what_was_not_dumped():
     for datum in dump.data()[:2]:
         datum.is_view = True
     assert passing(dump, origin_of_nonfinite) == ["mm"]
+
+
+def test_a_tensor_of_a_node_that_the_graph_does_not_have():
+    dump = dump_of(x([1.0]))
+    dump.add("stranger", 0, np.float32([NAN]))
+    assert passing(dump, origin_of_nonfinite) == ["stranger"]
+
+
+def test_what_cannot_be_read_hides_nothing_else():
+    def gone():
+        raise DumpError("gone")
+
+    dump = dump_of(
+        x([0.0]),
+        Op("log", "log", ["x"], [-INF]),
+        Op("lost", "neg", ["x"]),
+        Op("out", "add", ["log", "lost"], [-INF]),
+    )
+    dump.add_datum(Datum("lost", 0, gone, timestamp=2, dtype="float32", shape=(1,), nbytes=4))
+    passed = [
+        name
+        for name in ("log", "out")
+        for datum in dump.by_node(name)
+        if origin_of_nonfinite(datum, datum.get_tensor(), dump)
+    ]
+    assert passed == ["log"]
 
 
 @pytest.mark.parametrize("only_bad", [False, True])

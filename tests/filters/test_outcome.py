@@ -73,6 +73,13 @@ def test_memory_counts_as_far_as_it_went_bad_in_the_run():
     assert passing(of(ops, **kept), origin_of_nonfinite) == ["memory", "div"]
 
 
+def test_what_was_written_over_what_was_bad_got_somewhere():
+    ops = [Op("memory", "Input", (), [1.0, NAN, NAN]), *IN_MEMORY[1:]]
+    dump = of(ops, results={"memory_written:0": False, "first:0": True})
+    (written,) = dump.by_node("memory_written")
+    assert not stayed_local(dump, [written])
+
+
 def test_a_number_that_goes_to_python():
     ops = [*DROPPED, Op("item", "_local_scalar_dense", ["mul"])]
     assert passing(of(ops, results={"out:0": True}), origin_of_nonfinite) == []
@@ -80,15 +87,34 @@ def test_a_number_that_goes_to_python():
     assert passing(of(ops, results={"out:0": True}), origin_of_nonfinite) == ["log"]
 
 
-def test_a_where_that_took_the_other_one():
+def test_a_node_that_gives_no_tensor_is_an_end_of_the_runs_that_did_it():
+    ops = [*DROPPED, Op("train", "NoOp", ["log"])]
+    assert passing(of(ops, fetches=["train", "out:0"]), origin_of_nonfinite) == ["log"]
+    assert passing(of(ops, fetches=["out:0"]), origin_of_nonfinite) == []
+
+
+@pytest.mark.parametrize(("out", "expected"), [(0.0, []), (-INF, ["log"])])
+def test_what_a_body_hands_on_is_no_end(out, expected):
+    ops = [*DROPPED[:2], Op("call", "Call", ["x"], returns=[["log:0"]]), Op("out", "sum", ["call"])]
+    ops[-1].value = np.float32(out)
+    assert passing(of(ops), origin_of_nonfinite) == expected
+
+
+def test_whoever_waits_for_a_tensor_has_not_read_it():
+    ops = [*DROPPED[:2], Op("later", "add", ["x"], [0.0, 2.0], waits=["log"])]
+    assert passing(of(ops), origin_of_nonfinite) == ["log"]
+
+
+@pytest.mark.parametrize("results", [None, {"where:0": True}])
+def test_a_where_that_took_the_other_one(results):
     ops = [
         *DROPPED[:2],
         Op("mask", "full", (), [1.0, -INF], fill_value="-inf"),
         Op("where", "where", ["c", "log", "mask"], [0.0, -INF]),
     ]
-    assert passing(of(ops), origin_of_nonfinite) == []
+    assert passing(of(ops, results=results), origin_of_nonfinite) == []
     ops[-1] = Op("where", "where", ["c", "log", "mask"], [-INF, -INF])
-    assert passing(of(ops), origin_of_nonfinite) == ["log"]
+    assert passing(of(ops, results=results), origin_of_nonfinite) == ["log"]
 
 
 def test_a_buffer_is_no_origin_but_what_comes_out_of_it():

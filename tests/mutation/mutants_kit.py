@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Mutant", "code_of", "diff_of", "mutants_of"]
+__all__ = ["Mutant", "code_of", "diff_of", "mutants_of", "reasons"]
 
 #: A function that names one of these is left alone: its mutants could end what isn't theirs, or
 #: remove it.
@@ -120,6 +120,25 @@ def diff_of(mutant: Mutant) -> str:
     return "\n".join(
         textwrap.shorten(line, 200) for line in lines if line[:3] not in ("---", "+++", "@@ ")
     )
+
+
+def reasons(text: str) -> dict[tuple[str, str, str], str]:
+    """Why nothing has to tell some mistakes, by module, function and `diff_of`.
+
+    Args:
+        text: a line with ``#`` and a reason for all mistakes up to the next one; for each of them
+            ``MODULE: FUNCTION`` and the lines of the difference.
+    """
+    found: dict[tuple[str, str, str], str] = {}
+    reason = ""
+    for block in re.split(r"\n(?![-+])", text.strip()):
+        head, _, diff = block.partition("\n")
+        if head.startswith("# "):
+            reason = head[2:]
+        elif head:
+            module, _, function = head.partition(": ")
+            found[module, function, diff] = reason
+    return found
 
 
 def _lines(place: _Place) -> tuple[int, int]:

@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT)]
 
-from mutants_kit import Mutant, diff_of, mutants_of  # noqa: E402
+from mutants_kit import Mutant, diff_of, mutants_of, reasons  # noqa: E402
 
 #: What is mutated unless modules are named: dumps, values, filters, stepping, and their commands.
 ROOMS = (
@@ -49,6 +49,8 @@ TESTS = (
     "tracing",
     "ui",
 )
+#: Why nothing has to tell a mistake: those that somebody has looked at.
+JUDGED = HERE / "judged.txt"
 #: Of a module's own lines (constants, defaults, decorators): tests of so many files, as each
 #: mutant is imported anew.
 _COLD_FILES = 3
@@ -235,7 +237,7 @@ def _map(options: argparse.Namespace, paths: list[Path]) -> _Lines:
 
 # What is said.
 
-_REASONS = ("killed", "timed out", "died", "survived", "not run", "broken")
+_REASONS = ("killed", "timed out", "died", "judged", "survived", "not run", "broken")
 _TOLD = ("killed", "timed out", "died")
 
 
@@ -243,7 +245,16 @@ def _reason(said: str) -> str:
     return next(reason for reason in _REASONS if said.startswith(reason))
 
 
-def _report(results: Sequence[tuple[Mutant, str]], gut: bool) -> None:
+def _judged(results: Iterable[tuple[Mutant, str]]) -> Iterator[tuple[Mutant, str]]:
+    """The same, but survivors that have a reason are ``judged``."""
+    known = reasons(JUDGED.read_text(encoding="utf-8"))
+    for mutant, said in results:
+        key = str(Path(mutant.path).relative_to(ROOT)), mutant.function or "-"
+        is_judged = said == "survived" and (*key, diff_of(mutant)) in known
+        yield mutant, "judged" if is_judged else said
+
+
+def _report(results: Sequence[tuple[Mutant, str]]) -> None:
     by_module: dict[str, collections.Counter[str]] = {}
     for mutant, said in results:
         name = str(Path(mutant.path).relative_to(ROOT))
@@ -256,8 +267,7 @@ def _report(results: Sequence[tuple[Mutant, str]], gut: bool) -> None:
         if _reason(said) in ("survived", "not run", "broken"):
             path = Path(mutant.path).relative_to(ROOT)
             print(f"\n{path}:{mutant.lines[0]} {mutant.kind}, in {mutant.function or '-'}: {said}")
-            if not gut:
-                print(diff_of(mutant))
+            print(diff_of(mutant))
 
 
 def main() -> None:
@@ -304,7 +314,7 @@ def main() -> None:
     except KeyboardInterrupt:
         print("Ended early: what wasn't tried isn't counted.", file=sys.stderr)
     done = [(mutant, results[_key(mutant)]) for mutant in mutants if _key(mutant) in results]
-    _report(done, options.gut)
+    _report(list(_judged(done)))
 
 
 def _answers(

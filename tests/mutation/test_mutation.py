@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from mutants_kit import code_of, diff_of, mutants_of
+from mutants_kit import code_of, diff_of, mutants_of, reasons
 
 _SERVER = Path(__file__).with_name("mutate_server.py")
+_ROOT = Path(__file__).parents[2]
 
 _MODULE = '''\
 """A module."""
@@ -120,6 +121,18 @@ def test_a_gutted_function_returns_nothing_and_a_generator_is_empty(module):
     assert names["count"](3) is None
     exec(code_of(gutted["Shape.parts"]), names)
     assert list(names["Shape"]().parts()) == []
+
+
+def test_each_judged_mistake_has_a_reason():
+    text = "# Why.\na.py: C.f\n- x\n+ y\na.py: -\n-X = 1\n+X = 2\n\n# Else.\na.py: g\n- z\n+ pass\n"
+    assert reasons(text) == {
+        ("a.py", "C.f", "- x\n+ y"): "Why.",
+        ("a.py", "-", "-X = 1\n+X = 2"): "Why.",
+        ("a.py", "g", "- z\n+ pass"): "Else.",
+    }
+    judged = reasons(Path(__file__).with_name("judged.txt").read_text())
+    assert all(judged.values())
+    assert all(Path(_ROOT / module).exists() and diff for module, _, diff in judged)
 
 
 def _answers(module, mutants, tests, anew):

@@ -20,7 +20,7 @@ def refuse_once(monkeypatch, owner, name, error):
 
     def called(*args):
         if not refused:
-            refused.append(name)
+            refused.append(args[0])
             raise error
         return original(*args)
 
@@ -46,6 +46,8 @@ def test_one_that_comes_after_a_refusal_is_let_in(monkeypatch, name):
         with first, pytest.raises(UserError, match="didn't answer"):
             introduce(first, TOKEN)
         assert refused
+        if name == "lifted":
+            assert refused[0].fileno() < 0, "the connection is left open"
         with socket.create_connection(where, HANDSHAKE_SECONDS) as second:
             introduce(second, TOKEN)
             assert entered.wait(HANDSHAKE_SECONDS)

@@ -1,5 +1,6 @@
 """The stepper at the prompt: real runs of the NumPy engine and of TensorFlow, done node by node."""
 
+import signal
 from types import SimpleNamespace
 
 import numpy as np
@@ -70,6 +71,31 @@ def test_a_broken_filter_is_told_of_once(model):
     assert told[0].endswith("the run goes on.")
 
 
+def test_a_filter_that_raises_at_several_tensors_is_told_of_in_one_line(model):
+    def broken(datum, value):
+        if datum.node_name in ("h", "logits"):
+            raise ValueError(f"no {datum.node_name}")
+        return False
+
+    sess, ui = wrap(model.session, ["s"], ["break -f broken", "cont", "exit"], ["run"])
+    sess.add_tensor_filter("broken", broken)
+    sess.run(model.fetches, {model.x: FED})
+    said = 'The filter "broken" raised at h:0: ValueError: no h (and 1 more tensors); the run'
+    assert said in screen(ui.stops[1], "cont")
+
+
+def test_a_deleted_filter_stops_nothing_at_what_it_had_caught(model):
+    bad = "break -f has_inf_or_nan"
+    _, stops, _ = step_through(model, bad, "cont logits", "break loss", "delete 1", "cont", "exit")
+    assert "Breakpoint 2" in screen(stops[1], "cont")
+    _, stops, _ = step_through(model, bad, "cont logits", "delete 1", "cont", "exit")
+    assert "The run is at its end." in screen(stops[1], "cont")
+    assert screen(stops[1], "delete 1") == "1 breakpoint(s) deleted."
+    # Another one that is deleted changes nothing.
+    _, stops, _ = step_through(model, bad, "break h", "cont logits", "delete 2", "cont", "exit")
+    assert "logits:0 passes has_inf_or_nan" in screen(stops[1], "cont")
+
+
 def test_the_nodes_are_listed_with_their_states(model):
     _, stops, _ = step_through(model, "cont h", "list_sorted_nodes", "lsn -l 1 -u 1", "exit")
     lines = screen(stops[1], "list_sorted_nodes").splitlines()
@@ -81,6 +107,20 @@ def test_the_nodes_are_listed_with_their_states(model):
     assert "[P     ]" in line_of_x
     assert sum("-->" in line for line in lines) == 1
     assert len(screen(stops[1], "lsn -l 1 -u 1").splitlines()) == 3
+
+
+def test_the_menu_offers_what_can_be_done(model):
+    _, stops, _ = step_through(model, "where", "step", "cont", "exit")
+    offered = [
+        [item.command for item in stops[1].replies[command].document.menu]
+        for command in ("where", "step", "cont")
+    ]
+    always = ["list_sorted_nodes", "lt", "exit"]
+    assert offered == [
+        ["step", "cont", *always],
+        ["step", "cont", "step -b", *always],
+        ["step -b", *always],  # at the end
+    ]
 
 
 def test_a_step_says_what_was_read_made_and_updated(model):
@@ -127,7 +167,11 @@ def test_breakpoints_are_names_op_types_and_regexes(model, what):
 def test_deleted_breakpoints_stop_nothing(model):
     _, stops, _ = step_through(model, "break h", "delete 1", "cont", "delete 1", "exit")
     assert "The run is at its end." in screen(stops[1], "cont")
-    assert "There is no breakpoint 1." in stops[1].replies["delete 1"].message.text
+    assert stops[1].replies["delete 1"].message.text == "There is no breakpoint 1."
+    _, stops, _ = step_through(model, "break h", "break loss", "delete 7", "delete all", "exit")
+    said = stops[1].replies["delete 7"].message.text
+    assert said == "There is no breakpoint 7. There are 1, 2."
+    assert screen(stops[1], "delete all") == "2 breakpoint(s) deleted."
 
 
 def test_an_override_changes_the_rest_of_the_run_alone(model):
@@ -287,6 +331,24 @@ def test_an_override_that_is_refused_changes_nothing(model):
     assert screen(stops[1], "lsn") == screen(stops[1], "list_sorted_nodes")
 
 
+def test_an_override_that_is_refused_in_a_half_done_loop_leaves_it_half_done():
+    tf = framework("numpy")
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [], name="x")
+        start = tf.multiply(x, 1.0, name="start")
+        doubled = tf.while_loop(
+            lambda i: tf.less(i, 40.0), lambda i: tf.multiply(i, 2.0), [start], name="loop"
+        )
+        with tf.Session() as session:
+            refused = "override start:0 np.zeros(5)"
+            commands = ["cont start", *["step -i"] * 3, refused, "step -b", "step -b", "step -b"]
+            sess, ui = wrap(session, ["s"], [*commands, "lt", "exit"], ["run"])
+            assert sess.run(doubled, {x: 3.0}) == 48
+    asked = ui.stops[1]
+    assert asked.replies[refused].failed
+    assert "start:0" in screen(asked, "lt")  # the three that go back have undone the iterations
+
+
 def test_a_number_fills_a_tensor_that_is_still_to_be_computed(model):
     (loss, _), stops, _ = step_through(model, "override h:0 1", "lsn", "override", "cont", "exit")
     assert "when it is computed" in screen(stops[1], "override h:0 1")
@@ -294,6 +356,24 @@ def test_a_number_fills_a_tensor_that_is_still_to_be_computed(model):
     assert "O" in line_of_h
     assert "h:0" in screen(stops[1], "override")
     assert loss == 0
+
+
+def test_a_ctrl_c_ends_the_move_after_its_step_and_not_the_run(model):
+    def interrupting(datum, value):
+        if datum.node_name == "h":
+            signal.raise_signal(signal.SIGINT)
+        return False
+
+    before = signal.getsignal(signal.SIGINT)
+    commands = ["break -f interrupting", "cont", "lt", "cont loss", "exit"]
+    sess, ui = wrap(model.session, ["s"], commands, ["run"])
+    sess.add_tensor_filter("interrupting", interrupting)
+    loss, _ = sess.run(model.fetches, {model.x: FED})
+    assert loss == -np.inf
+    assert "Interrupted." in screen(ui.stops[1], "cont")
+    assert "h:0" in screen(ui.stops[1], "lt") and "logits:0" not in screen(ui.stops[1], "lt")
+    assert "loss:0" in screen(ui.stops[1], "cont loss")
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_fill_can_be_taken_back(model):

@@ -61,6 +61,11 @@ class Situation:
     room: int = 0
     warm: int = 0
 
+    @property
+    def has_company(self) -> bool:
+        """Whether somebody comes, or sits at it."""
+        return self.terminal or self.listens
+
 
 _SPILL = ("--batch", "--dump-limit", "1000000")
 #: By the name of the program.
@@ -72,6 +77,7 @@ SITUATIONS: Mapping[str, Situation] = {
     "tensorflow threads": Situation(40_000),
     "numpy graph": Situation(40, "runs of 50,014 ops"),
     "tensorflow graph": Situation(40, "runs of 50,014 ops"),
+    "tensorflow fetches": Situation(40, "runs that fetch 50,014 tensors"),
     "numpy values": Situation(400, "dumps above --dump-limit", _SPILL, "run"),
     "tensorflow values": Situation(400, "dumps above --dump-limit", _SPILL, "run"),
     "torch values": Situation(150, "dumps above --dump-limit", _SPILL, "run"),
@@ -152,7 +158,9 @@ class Figures:
         return found
 
 
-def soak(folder: Path, name: str, count: int, seconds: float | None = None) -> list[Figures]:
+def soak(
+    folder: Path, name: str, count: int, seconds: float | None = None, plain: bool = False
+) -> list[Figures]:
     """Debug a program for long; figures of each process that was looked at.
 
     Args:
@@ -160,6 +168,7 @@ def soak(folder: Path, name: str, count: int, seconds: float | None = None) -> l
         name: of a situation.
         count: rounds.
         seconds: it ends after them, however many rounds it has done.
+        plain: without the debugger.
     """
     situation = SITUATIONS[name]
     for inner in ("tmp", "here"):
@@ -171,6 +180,8 @@ def soak(folder: Path, name: str, count: int, seconds: float | None = None) -> l
     if situation.commands:
         options += [part for _ in range(count) for part in ("-c", situation.commands)]
     command = [sys.executable, "-m", "tfdbg_cli", *options, str(script)]
+    if plain:
+        name, command = f"{name}, plain", [sys.executable, str(script)]
     run = _Run(folder, name, situation, count, seconds)
     if situation.terminal:
         return [run.at_terminal(command)]

@@ -47,7 +47,7 @@ for number in rounds(160):
     list(pool.map(work, range(16)))
 pool.shutdown()
 """
-_LARGE_GRAPH = """
+_LARGE = """
 x = tf.placeholder(tf.float32, [], name="x")
 y = x
 one = tf.constant(1.0, name="one")
@@ -55,8 +55,10 @@ for number in range(50_011):
     y = tf.add(y, one, name=f"step_{number}")
 z = tf.negative(y, name="z")
 session = tf.Session()
+"""
+_LARGE_GRAPH = f"""{_LARGE}
 for number in rounds():
-    session.run(z, {x: float(number)})
+    session.run(z, {{x: float(number)}})
 """
 _LARGE_VALUES = """
 x = tf.placeholder(tf.float32, [None], name="x")
@@ -95,6 +97,14 @@ for number in rounds():
     "tensorflow threads": _TENSORFLOW + _SESSION + _THREADS,
     "numpy graph": _NUMPY + _LARGE_GRAPH,
     "tensorflow graph": _TENSORFLOW + _LARGE_GRAPH,
+    # What the debugger asks of TensorFlow for the one before, asked by the program: `--plain`.
+    "tensorflow fetches": _TENSORFLOW
+    + _LARGE
+    + """
+tensors = [op.outputs[0] for op in session.graph.get_operations()]
+for number in rounds():
+    session.run(tensors, {x: float(number)})
+""",
     "numpy attach": _NUMPY + _SESSION + _ATTACH,
     "numpy screens": _NUMPY + _SESSION + _STEPS,
     "numpy values": _NUMPY + _LARGE_VALUES,

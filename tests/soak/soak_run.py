@@ -25,18 +25,25 @@ def main() -> int:
         metavar="N",
         help="for all of them together, an equal share each; default: so many rounds each",
     )
+    parser.add_argument(
+        "--plain",
+        action="store_true",
+        help="the same programs without the debugger, where nobody sits at them",
+    )
     options = parser.parse_args()
     names = options.situation or list(SITUATIONS)
     unknown = [name for name in names if name not in SITUATIONS]
     if unknown:
         parser.error(f"no such situation: {', '.join(unknown)}")
+    if options.plain:
+        names = [name for name in names if not SITUATIONS[name].has_company]
     seconds = options.minutes * 60 / len(names) if options.minutes else None
     failed = False
     for name in names:
         # With a limit of time as many as there is time for.
         count = SITUATIONS[name].count * (100 if seconds else 1)
         with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-            for figures in soak(Path(folder), name, count, seconds):
+            for figures in soak(Path(folder), name, count, seconds, options.plain):
                 print(figures, flush=True)
                 for grown in figures.grown():
                     failed = True

@@ -91,3 +91,27 @@ def test_a_long_string_is_all_there():
     assert "1000 bytes" in document.text
     assert document.text.count("\\xc3\\xa9") + document.text.count("\\xc3\\x\na9") >= 480
     assert "é" * 500 in document.text
+
+
+@pytest.mark.parametrize(
+    ("value", "lines"),
+    [
+        (3 - 4j, ["(3-4j)", "", "  dtype:   complex128", "  abs:     5.0", "  real:    3.0"]),
+        (b"\xff", ["b'\\xff'", "", "  dtype:   string", "  length:  1 bytes", "", "b'\\xff'"]),
+        ("ab", ["'ab'", "", "  dtype:   string", "  length:  2 characters", "", "'ab'"]),
+        (True, ["True", "", "  dtype:   bool"]),
+    ],
+)
+def test_all_about_an_element(value, lines):
+    last = {3 - 4j: ["  imag:    -4.0"], b"\xff": ["", "(not UTF-8)"]}.get(value, [])
+    value = np.asarray(value, object if isinstance(value, bytes | str) else None)
+    expected = [*lines, *last]
+    assert element_document(value, (2,)).text.split("\n") == [f"[2] = {expected[0]}", *expected[1:]]
+
+
+def test_a_long_text_is_cut_in_its_head_and_whole_below():
+    text = element_document(np.array("x" * 300, object), ()).text.split("\n")
+    width = len(text[0]) - len("[] = ")
+    assert text[0] == "[] = '" + "x" * (width - 2) + "…"
+    assert "".join(text[5:]) == repr("x" * 300)
+    assert {len(each) for each in text[5:-1]} == {width}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.tensors.badness import find_bad
+from tfdbg_cli.tensors.badness import BadSteps, find_bad
 from tfdbg_cli.tensors.magnitude import MagnitudeView
 from tfdbg_cli.tensors.ranges import Ranges
 
@@ -108,8 +108,10 @@ def test_lines_roles_and_limits():
     assert view.status(0, 2) == "1-2 of 4"
     short = MagnitudeView(values, limit=2)
     assert short.line_count == 2
-    with pytest.raises(UserError, match="-a"):
+    with pytest.raises(UserError, match=r"^\[0,0\] is not among these lines. Use pt -a"):
         short.locate([0, 0])
+    equal = MagnitudeView(np.array([[2, -3], [3, 3]]))
+    assert [equal.locate(place) for place in ((0, 0), (0, 1), (1, 0), (1, 1))] == [3, 0, 1, 2]
     with pytest.raises(UserError, match="mismatch"):
         view.locate([0])
     with pytest.raises(UserError, match="out of range"):
@@ -149,6 +151,25 @@ def test_a_huge_array_opens_at_once():
     assert view.lines(0, 2)[1].text.split() == ["[1,999]", "999.0"]
     assert view.lines(view.line_count - 1, view.line_count)[0].text.split() == ["[29999,0]", "0.0"]
     assert time.process_time() - begin < 60
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_from_one_bad_element_to_the_next(is_reversed):
+    values = np.array([[1, np.nan, 0], [-np.inf, 3, 2]])
+    view = MagnitudeView(values, is_reversed=is_reversed, bad=BadSteps(values, find_bad(values)))
+    places = [(0, 1), (1, 0)][:: -1 if is_reversed else 1]
+    first = 4 if is_reversed else 0
+    steps = [view.step(None), view.step(places[0]), view.step(places[1]), view.step(places[0], -1)]
+    found = [(step.line - first, step.indices, step.number, step.wrapped) for step in steps]
+    assert found == [
+        (0, places[0], 1, False),
+        (1, places[1], 2, False),
+        (0, places[0], 1, True),
+        (1, places[1], 2, True),
+    ]
+    nan = np.array(np.nan)
+    assert MagnitudeView(nan, bad=BadSteps(nan, find_bad(nan))).step(None).indices == ()
+    assert MagnitudeView(np.ones(3)).step(None) is None
 
 
 def test_bad_elements():

@@ -101,8 +101,9 @@ def test_an_open_slice_is_a_mistake():
 
 @pytest.mark.parametrize(
     "text",
-    ["[]", "[1.5]", "[..., ...]", "[1:2:3:4]", "[::0]", "[,]", "[0][1]", "[9" * 5000, "[[0,[1]]]",
-     "[[0],1]]", "[[[0,1],[2]]]", "[1:[0]]", f"[{'9' * 5000}]", "[[[0]0]]", "[1 2]", "[[1,,2]]"],
+    ["[]", "[[,]]", "[1.5]", "[..., ...]", "[1:2:3:4]", "[::0]", "[,]", "[0][1]", "[9" * 5000,
+     "[[0,[1]]]", "[[0],1]]", "[[[0,1],[2]]]", "[1:[0]]", f"[{'9' * 5000}]", "[[[0]0]]", "[1 2]",
+     "[[1,,2]]"],
 )  # fmt: skip
 def test_malformed_slices(text):
     with pytest.raises(UserError):
@@ -168,6 +169,11 @@ def test_a_name_is_told_from_its_slice_at_the_borders():
     assert split_slice("a[']", {"a"}.__contains__) == ("a", "[']")
     assert split_slice("x[1][[2]]", {"x[1]"}.__contains__) == ("x[1]", "[[2]]")
     assert split_slice("x[1][[2], [3]]", {"x[1]"}.__contains__) == ("x[1]", "[[2], [3]]")
+    # What is in quotes is no bracket, and nothing else is a quote.
+    for slicing in ('["]"]', '["", "]"]', "[X[0+X]]"):
+        assert split_slice(f"a[b]{slicing}", {"a[b]"}.__contains__) == ("a[b]", slicing)
+    with pytest.raises(UserError, match="not closed"):
+        split_slice("a[", {"a"}.__contains__)
     assert split_slice("[0]") == split_slice("[0]", {"a"}.__contains__) == ("", "[0]")
     assert split_slice(" a [0]", {"a"}.__contains__) == ("a", "[0]")
 
@@ -192,6 +198,11 @@ def test_what_is_refused_is_said_in_numbers():
     with pytest.raises(UserError, match="nest deeper than 64"):
         apply_slice(value, "[" + "[" * 65 + "0" + "]" * 65 + "]")
     assert apply_slice(value, "[" + "[" * 25 + "0" + "]" * 25 + "]").ndim == 26
+
+
+def test_new_axes_are_no_expression():
+    for text in ("[newaxis]", "[np.newaxis, 0]", "[None, [1], ...]"):
+        assert not is_expression(text)
 
 
 def test_a_list_of_nothing_selects_nothing():

@@ -139,3 +139,16 @@ def test_blocks_are_not_reordered():
     collector.add(values)
     assert collector.distribution(1.0, 3.0).quantiles[3] == 2.0
     assert values.tolist() == [3.0, 1.0, 2.0]
+
+
+def test_several_blocks_are_one_set_of_numbers():
+    values = np.zeros(3_000_001)
+    values[1_500_000:] = 2.0
+    found = summarize(values)
+    assert found.mean == pytest.approx(1.0, abs=1e-6)
+    assert found.std == pytest.approx(1.0, abs=1e-6)
+    most = np.finfo(np.float64).max
+    assert summarize(np.full(3_000_001, most)).mean == pytest.approx(most)
+    values = np.full(3_000_001, most)
+    values[:1_500_000] = -most
+    assert abs(summarize(values).mean / most) < 1e-6

@@ -187,7 +187,7 @@ def test_locate_mistakes():
         view.locate((0, 50))
     with pytest.raises(UserError, match="negative"):
         view.locate((-1, 0))
-    with pytest.raises(UserError, match=r"hidden.*pt -a"):
+    with pytest.raises(UserError, match=r"^\[0,25\] is hidden by an ellipsis.*pt -a"):
         view.locate((0, 25))
     with pytest.raises(UserError, match="out of range"):
         TensorView(np.zeros((0, 3))).locate((0, 0))

@@ -57,8 +57,12 @@ class Door:
             try:
                 # While it waits, accept holds the lowest descriptor, which is the program's.
                 select.select([self._listening], [], [])
-                connected, _ = self._listening.accept()
-                connected = lifted(connected)
+                accepted, _ = self._listening.accept()
+                try:
+                    connected = lifted(accepted)
+                except OSError:
+                    accepted.close()
+                    raise
             except (OSError, ValueError):
                 if self._listening.fileno() < 0:
                     return

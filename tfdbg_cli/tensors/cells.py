@@ -205,7 +205,7 @@ class _FloatCells(ElementFormat):
         if not sizes.size:
             return False
         largest, smallest = sizes.max(), sizes.min()
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             return bool(largest >= self._limit or smallest < 0.0001 or largest / smallest > 1000.0)
 
     def _in_scientific(self, value: Any, left: int = 0, exponent: int = 0) -> str:
@@ -308,7 +308,7 @@ class _FloatCells(ElementFormat):
         if sizes.itemsize <= 8:
             return in_floats(needle, sizes, odd, fraction)
         # A float64 differs from it far behind the digits that are shown, if there is one so large.
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(all="ignore"):
             narrow = sizes.astype(np.float64)
         beyond = ((narrow < 1e-300) | (narrow > 1e300)) & (sizes != 0) & np.isfinite(sizes)
         found: _Array = in_floats(needle, np.where(beyond, 0, narrow), odd, fraction)
@@ -344,7 +344,7 @@ def _without_zeros(text: str, right: int) -> str:
 
 
 def _as_python(numbers: _Array) -> list[float]:
-    with np.errstate(over="ignore", under="ignore"):
+    with np.errstate(all="ignore"):
         found: list[float] = numbers.astype(np.float64, copy=False).tolist()
     return found
 

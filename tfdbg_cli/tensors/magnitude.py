@@ -45,7 +45,7 @@ def _keys(block: _Array) -> _Array:
         unsigned = numbers.astype(numbers.dtype.str.replace("i", "u"))
         # The magnitude of the smallest integer has no sign to spare: complement and one more.
         return np.where(numbers < 0, ~unsigned + unsigned.dtype.type(1), unsigned)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         is_nan = np.isnan(numbers)
         sizes = np.abs(numbers)
         if sizes.dtype.itemsize > 8:

@@ -88,7 +88,7 @@ class Ranges:
         if kind == "int":
             return self._mask_of_integers(numbers)
         found = np.zeros(numbers.shape, dtype=bool)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             if kind == "complex":
                 # The absolute value of (inf, nan) is inf; it is shown and counted as nan.
                 is_nan = np.isnan(numbers)

@@ -12,7 +12,7 @@ import numpy as np
 from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, exact_sum, widened
 
-__all__ = ["Health", "Statistics", "holds_nonfinite", "measure"]
+__all__ = ["Health", "Statistics", "holds_nonfinite", "joined_mean", "measure"]
 
 
 class Health(NamedTuple):
@@ -134,7 +134,7 @@ def _measure_float(array: np.ndarray[Any, Any], check: Callable[[], object]) -> 
             count += block.size
             # Rounding must not carry a mean beyond the extremes.
             part = min(max(_mean(block), lowest), highest)
-            mean = min(max(_joined_mean(mean, part, block.size / count), low), high)
+            mean = min(max(joined_mean(mean, part, block.size / count), low), high)
     health = Health(nan, neg_inf, pos_inf)
     return Statistics(health, low, high, mean) if count else Statistics(health)
 
@@ -147,7 +147,7 @@ def _mean(block: np.ndarray[Any, Any]) -> float:
     return float((block / block.size).sum())
 
 
-def _joined_mean(mean: float, part: float, share: float) -> float:
+def joined_mean(mean: float, part: float, share: float) -> float:
     """The mean of all elements, of which ``share`` have the mean ``part``."""
     joined = mean + (part - mean) * share
     return joined if math.isfinite(joined) else mean * (1 - share) + part * share

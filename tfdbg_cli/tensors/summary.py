@@ -13,6 +13,7 @@ from tfdbg_cli.common.documents import Line, Span
 from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.tensors.histogram import QUANTILES, Collector, Distribution, sparkline
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, exact_sum, widened
+from tfdbg_cli.tensors.statistics import joined_mean
 
 __all__ = ["Summary", "summarize", "summary_lines"]
 
@@ -66,17 +67,21 @@ class _Moments:
         self.low = low if self.low is None else min(self.low, low)
         self.high = high if self.high is None else max(self.high, high)
         # Chan, Golub and LeVeque's update of mean and second moment from block to block.
-        with np.errstate(over="ignore", invalid="ignore"):
-            part = finite.astype(np.float64)
-            mean = float(part.mean())
-            if not math.isfinite(mean):  # the sum is, of the largest numbers
-                mean = float((part / part.size).sum())
-            part -= mean
-            part *= part
-            delta, both = mean - self.mean, self.count + part.size
-            self.mean += delta * part.size / both
-            self.moment += float(part.sum()) + delta * delta * self.count * part.size / both
-            self.count = both
+        part = finite.astype(np.float64)
+        mean = float(part.mean())
+        if not math.isfinite(mean):  # the sum is, of the largest numbers
+            mean = float((part / part.size).sum())
+        # Rounding must not carry a mean beyond the extremes.
+        mean = min(max(mean, float(low)), float(high))
+        part -= mean
+        part *= part
+        delta, both = mean - self.mean, self.count + part.size
+        self.moment += float(part.sum())
+        if self.count:
+            self.moment += delta * delta * self.count * part.size / both
+        joined = joined_mean(self.mean, mean, part.size / both)
+        self.mean = min(max(joined, float(self.low)), float(self.high))
+        self.count = both
 
     def fill(self, summary: Summary) -> None:
         if self.count:
@@ -106,22 +111,28 @@ def summarize(value: _Array) -> Summary:
     if kind == "complex":
         found.note = "of the absolute values"
         found.parts = {"real": dict.fromkeys(_BAD, 0), "imag": dict.fromkeys(_BAD, 0)}
-    moments, collector = _Moments(), Collector(value.size)
-    for raw in blocks(value):
-        block = widened(raw)
-        if found.parts is not None:
-            block = _absolute(block, found.parts)
-        finite = block if kind == "int" else _split_off_bad(block, counts)
-        if not finite.size:
-            continue
-        counts["-"] += int(np.count_nonzero(finite < 0))
-        counts["0"] += int(np.count_nonzero(finite == 0))
-        counts["+"] += int(np.count_nonzero(finite > 0))
-        moments.add(finite)
-        collector.add(finite)
-    moments.fill(found)
-    if found.minimum is not None and found.maximum is not None and found.minimum < found.maximum:
-        found.distribution = collector.distribution(found.minimum, found.maximum)
+    # Whatever the program wants NumPy to raise.
+    with np.errstate(all="ignore"):
+        moments, collector = _Moments(), Collector(value.size)
+        for raw in blocks(value):
+            block = widened(raw)
+            if found.parts is not None:
+                block = _absolute(block, found.parts)
+            finite = block if kind == "int" else _split_off_bad(block, counts)
+            if not finite.size:
+                continue
+            counts["-"] += int(np.count_nonzero(finite < 0))
+            counts["0"] += int(np.count_nonzero(finite == 0))
+            counts["+"] += int(np.count_nonzero(finite > 0))
+            moments.add(finite)
+            collector.add(finite)
+        moments.fill(found)
+        if (
+            found.minimum is not None
+            and found.maximum is not None
+            and found.minimum < found.maximum
+        ):
+            found.distribution = collector.distribution(found.minimum, found.maximum)
     return found
 
 
@@ -141,8 +152,7 @@ def _absolute(block: _Array, parts: dict[str, dict[str, int]]) -> _Array:
     _split_off_bad(block.imag, parts["imag"])
     # A complex number with a nan part is nan, whatever np.abs makes of (nan, inf).
     nan = np.isnan(block)
-    with np.errstate(over="ignore", invalid="ignore"):
-        sizes: _Array = np.abs(block.astype(np.complex128))
+    sizes: _Array = np.abs(block.astype(np.complex128))
     sizes[nan] = np.nan
     return sizes
 

@@ -161,6 +161,16 @@ def test_values_are_the_callers_own():
     assert session.run(v).tolist() == [1, 2]
 
 
+def test_a_value_that_cannot_be_an_array_is_none():
+    class Broken:
+        def __array__(self, *args, **kwargs):
+            raise RuntimeError("no")
+
+    stepper = stepper_of(tf.Session(), tf.constant(1.0))
+    assert stepper.as_array(Broken()) is None
+    assert stepper.as_array(2.0).tolist() == 2
+
+
 def test_a_loop_is_a_step_with_what_goes_in_and_comes_out():
     start = tf.constant(1.0, name="start")
     out = tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2.0), [0, start], name="turn")

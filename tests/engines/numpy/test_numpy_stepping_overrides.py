@@ -217,6 +217,16 @@ def test_a_loop_that_was_begun_has_used_its_input():
     assert stepper.finish().value == 7
 
 
+def test_in_a_half_done_loop_what_is_before_it_is_known_as_it_would_be():
+    start = tf.multiply(tf.placeholder(tf.float32, [], name="x"), 2.0, name="start")
+    out = tf.while_loop(lambda a: a < 100.0, lambda a: a * 2.0, [start], name="l")
+    stepper = go(stepper_of(tf.Session(), out, {"x:0": 3.0}), "l/Enter")
+    stepper.override("start:0", 5.0)
+    go(stepper, "l").advance(iteration=True)
+    assert float(stepper.original("start:0")) == 6
+    assert stepper.original("l/Switch:0") is None
+
+
 def failing():
     x = tf.placeholder(tf.float32, [2], name="x")
     count = tf.Variable(0, name="count")

@@ -1,20 +1,11 @@
 """Tensors, modules and operators that are not the usual ones."""
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch_kit import capture
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def test_nested_tensors_are_recorded_as_the_dense_ones_they_consist_of():

@@ -1,7 +1,5 @@
 """The quick check by sums: overlooks nothing bad, and is not seen by the program."""
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
@@ -15,7 +13,6 @@ from tfdbg_cli.engines.torch.values.arrays import to_numpy
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
 torch.set_num_threads(1)
-warnings.filterwarnings("ignore", module="torch")
 
 NAN, INF = float("nan"), float("inf")
 FLOAT8 = [

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import warnings
 
 import ml_dtypes
 import numpy as np
@@ -21,7 +20,6 @@ from tfdbg_cli.engines.torch.values.arrays import describe, to_numpy
 from tfdbg_cli.engines.torch.values.notes import note
 
 torch.set_num_threads(1)
-warnings.filterwarnings("ignore", module="torch")
 
 NAN, INF = float("nan"), float("inf")
 NUMBERS = [[1.0, NAN, -INF], [INF, 0.5, -2.0]]

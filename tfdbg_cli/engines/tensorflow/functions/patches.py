@@ -14,6 +14,7 @@ from tfdbg_cli.dumps.sources import show_program_only
 from tfdbg_cli.engines.kit.patches import PatchSet
 from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.private import (
+    CREATE_ITERATOR,
     FUNCTION_CALLED,
     NAMES,
     dataset_class,
@@ -67,8 +68,8 @@ class FunctionPatches:
             patches.replace(tape_class, "gradient", self._gradient)
             patches.replace(graph_class, "__init__", self._tracing)
             patches.replace(strategy_class, "run", self._each_replica)
-            if hasattr(iterator_class, "_create_iterator"):
-                patches.replace(iterator_class, "_create_iterator", self._iterator_made)
+            if hasattr(iterator_class, CREATE_ITERATOR):
+                patches.replace(iterator_class, CREATE_ITERATOR, self._iterator_made)
             if dataset_class is not None:
                 patches.replace(dataset_class, "__init__", self._dataset_made)
         self._is_on = True

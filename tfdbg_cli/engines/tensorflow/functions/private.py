@@ -15,6 +15,7 @@ from tensorflow.python.util import function_utils
 from tfdbg_cli.engines.kit.private_names import PrivateNames
 
 __all__ = [
+    "CREATE_ITERATOR",
     "FUNCTION_CALLED",
     "NAMES",
     "call_by_name",
@@ -54,6 +55,8 @@ def _door() -> tuple[Any, str]:
     return NAMES.require(where), method
 
 
+#: The method by which an iterator takes its place in a dataset.
+CREATE_ITERATOR = "_create_iterator"
 #: Class and method.
 FUNCTION_CALLED = _door()
 #: Records what gradients are made of.

@@ -14,11 +14,11 @@ from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined
 from tfdbg_cli.engines.tensorflow.functions.library import Library
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import (
     Iterators,
-    functions_of,
     place_of,
     stage_of,
     stages,
 )
+from tfdbg_cli.engines.tensorflow.functions.pipelines.private import function_of, functions_of
 from tfdbg_cli.engines.tensorflow.functions.pipelines.search import (
     Maker,
     NotFound,
@@ -234,4 +234,4 @@ def _words(maker: Maker) -> str:
 
 def _name(function: Any) -> str:
     """What the program calls a function of a dataset."""
-    return getattr(function._func, "__name__", "").strip("<>") or "function"
+    return getattr(function_of(function), "__name__", "").strip("<>") or "function"

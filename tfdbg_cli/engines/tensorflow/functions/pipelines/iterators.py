@@ -10,8 +10,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from tfdbg_cli.dumps.sources import Frame, is_library_path
+from tfdbg_cli.engines.tensorflow.functions.pipelines.private import (
+    dataset_of,
+    function_of,
+    handle_of,
+    inputs_of,
+    iterator_handle,
+)
 
-__all__ = ["Iterators", "functions_of", "inputs_of", "place_of", "stage_of", "stages"]
+__all__ = ["Iterators", "place_of", "stage_of", "stages"]
 
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -38,23 +45,9 @@ class Iterators:
             handle: the tensor that the runtime knows the iterator or the dataset by.
         """
         for iterator in list(self._known):
-            if iterator._iterator_resource is handle:
-                return iterator._dataset
-        return next((each for each in list(self._datasets) if _is(each, handle)), None)
-
-
-def _is(dataset: Any, handle: Any) -> bool:
-    return getattr(dataset, "_variant_tensor", None) is handle
-
-
-def inputs_of(dataset: Any) -> list[Any]:
-    """The datasets that one is made of."""
-    return list(dataset._inputs())
-
-
-def functions_of(dataset: Any) -> list[Any]:
-    """The program's functions in a dataset itself, as TensorFlow keeps them."""
-    return list(dataset._functions())
+            if iterator_handle(iterator) is handle:
+                return dataset_of(iterator)
+        return next((each for each in list(self._datasets) if handle_of(each) is handle), None)
 
 
 def stages(dataset: Any) -> Iterator[Any]:
@@ -74,7 +67,7 @@ def stage_of(dataset: Any) -> str:
 
 def place_of(function: Any) -> Frame | None:
     """Where a function of a dataset was written; ``None``: it isn't the program's."""
-    code = getattr(inspect.unwrap(function._func), "__code__", None)
+    code = getattr(inspect.unwrap(function_of(function)), "__code__", None)
     if code is None or is_library_path(code.co_filename):
         return None
     return Frame(os.path.abspath(code.co_filename), code.co_firstlineno, code.co_name)

@@ -18,10 +18,15 @@ from tensorflow.python.ops import gen_array_ops
 
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import (
-    functions_of,
-    inputs_of,
     stage_of,
     stages,
+)
+from tfdbg_cli.engines.tensorflow.functions.pipelines.private import (
+    batching,
+    data_of,
+    function_of,
+    functions_of,
+    inputs_of,
 )
 from tfdbg_cli.engines.tensorflow.functions.private import call_by_name, function_name
 
@@ -174,10 +179,10 @@ class Search:
 
     def _batch(self, dataset: Any) -> Iterator[_Element]:
         (given,) = inputs_of(dataset)
-        size = int(dataset._batch_size.numpy())
+        size, is_whole = batching(dataset)
         elements = self._elements(given)
         while rows := list(itertools.islice(elements, size)):
-            if len(rows) < size and bool(dataset._drop_remainder.numpy()):
+            if len(rows) < size and is_whole:
                 return
             maker = next((row.maker for row in rows if row.maker is not None), None)
             columns = zip(*(row.tensors for row in rows), strict=True)
@@ -203,9 +208,9 @@ class Search:
                 concrete, function_name(concrete)
             )
         except Exception as error:
-            raise NotFound(f"{function._func!r} can't be looked into") from error
+            raise NotFound(f"{function_of(function)!r} can't be looked into") from error
         if not known.only_reads:
-            name = getattr(function._func, "__name__", "its function")
+            name = getattr(function_of(function), "__name__", "its function")
             raise NotFound(f"{name} has effects or draws random numbers, and isn't called again")
         twin = known.twin()
         plain = len(known.body.definition.signature.output_arg)
@@ -222,7 +227,7 @@ class Search:
 def _bad_source(dataset: Any) -> Maker | None:
     """A source whose data, which it holds itself, are bad."""
     for found in stages(dataset):
-        tensors = getattr(found, "_tensors", None)
+        tensors = data_of(found)
         if not inputs_of(found) and tensors is not None and bad_places(tensors):
             return Maker(found, None, None, (), (), tensors)
     return None
