@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -256,7 +258,9 @@ class RecordsLevel(RecordingLevel):
 
     def __init__(self, watch: Watch, names: Names) -> None:
         super().__init__(watch)
-        self._verdicts: Verdicts[OpRecord] = Verdicts(self._keep)
+        # No circle: what was recorded is let go of as soon as the run is.
+        keep = functools.partial(RecordsLevel._keep, weakref.proxy(self))
+        self._verdicts: Verdicts[OpRecord] = Verdicts(keep)
         self._kept = 0
         self.recorder = RunRecorder(watch, hold=False, names=names, check=self._verdicts)
 
