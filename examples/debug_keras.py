@@ -4,7 +4,7 @@
     python -m tfdbg_cli examples/debug_keras.py             # find out what
     python examples/debug_keras.py --stable                 # the same model without the bug
 
-Needs TensorFlow 2.16 or later: its Keras is Keras 3.
+Needs TensorFlow 2.16 or later, whose Keras is Keras 3; with KERAS_BACKEND=torch, PyTorch as well.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ["KERAS_BACKEND"] = "tensorflow"
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")  # or torch
 
 import keras
 import numpy as np

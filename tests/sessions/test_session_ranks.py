@@ -2,6 +2,7 @@
 
 import _thread
 import errno
+import json
 import threading
 import time
 
@@ -114,6 +115,11 @@ def dump_of(value):
 # Who is who.
 
 
+def cluster(kind, index, **jobs):
+    places = {job: ["host:1"] * count for job, count in jobs.items()}
+    return {"TF_CONFIG": json.dumps({"cluster": places, "task": {"type": kind, "index": index}})}
+
+
 @pytest.mark.parametrize(
     "environment",
     [
@@ -121,6 +127,8 @@ def dump_of(value):
         {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},
         {"PMI_RANK": "1", "PMI_SIZE": "2"},
         {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"},
+        cluster("worker", 1, worker=2),
+        cluster("worker", 0, chief=1, worker=1),
     ],
 )
 def test_launchers_say_which_rank_this_is(environment):
@@ -137,6 +145,13 @@ def test_launchers_say_which_rank_this_is(environment):
         {"RANK": "2", "WORLD_SIZE": "2"},
         {"RANK": "x", "WORLD_SIZE": "2"},
         {"SLURM_PROCID": "0", "SLURM_NTASKS": "2"},  # a script of sbatch: one process
+        {"TF_CONFIG": "{}"},
+        {"TF_CONFIG": "nothing"},
+        {"TF_CONFIG": "[1, 2]"},
+        cluster("worker", 0, worker=1),
+        cluster("worker", 2, worker=2),
+        cluster("evaluator", 0, worker=2),
+        cluster("worker", 0, worker=2, ps=1),  # workers that don't compute together
     ],
 )
 def test_a_program_of_one_process_has_no_ranks(environment):

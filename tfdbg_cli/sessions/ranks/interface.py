@@ -27,6 +27,7 @@ says where the program is.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -67,7 +68,7 @@ class RankPlace:
 
 
 def find_place(environment: Mapping[str, str] | None = None, leader: int = 0) -> RankPlace | None:
-    """The place that a launcher (torchrun, accelerate, mpirun, srun) has given this process.
+    """The place that a launcher (torchrun, mpirun, srun) or ``TF_CONFIG`` gives this process.
 
     Args:
         environment: default: that of the process.
@@ -83,7 +84,21 @@ def find_place(environment: Mapping[str, str] | None = None, leader: int = 0) ->
         if are_numbers and (not besides or besides in found):
             place = RankPlace(int(values[0]), int(values[1]), leader)
             return place if place.size > 1 and place.rank < place.size else None
-    return None
+    return _place_in_cluster(found.get("TF_CONFIG", ""), leader)
+
+
+def _place_in_cluster(text: str, leader: int) -> RankPlace | None:
+    """The place of one of TensorFlow's workers, which compute together; the chief is the first."""
+    try:
+        config = json.loads(text)
+        jobs, task = config["cluster"], config["task"]
+        chiefs, workers = len(jobs.get("chief", ())), len(jobs.get("worker", ()))
+        rank = int(task["index"]) + (chiefs if task["type"] == "worker" else 0)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    if "ps" in jobs or task["type"] not in ("chief", "worker") or not rank < chiefs + workers > 1:
+        return None
+    return RankPlace(rank, chiefs + workers, leader)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfdbg_cli.engines.kit.engine import OneProgramEngine
-from tfdbg_cli.engines.kit.program import Program
+from tfdbg_cli.engines.kit.program import Program, RunsAdapter
 from tfdbg_cli.engines.tensorflow.functions.traits import TRAITS
 
 __all__ = ["ENGINE", "FunctionsEngine"]
@@ -17,13 +17,20 @@ class FunctionsEngine(OneProgramEngine[Program]):
     traits = TRAITS
 
     def make_program(self) -> Program:
+        from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
         from tfdbg_cli.engines.tensorflow.functions.patches import FunctionPatches
         from tfdbg_cli.engines.tensorflow.functions.runs import FunctionPolicy, FunctionRuns
 
         program = Program(TRAITS)
-        runs = FunctionRuns(program, FunctionPolicy(program.value))
-        program.runs, program.patches = runs, FunctionPatches(runs)
+        names = KerasNames()
+        runs = FunctionRuns(program, FunctionPolicy(program.value, names))
+        program.runs, program.patches = runs, FunctionPatches(runs, names)
         return program
+
+    def adapt(self, session: Program) -> RunsAdapter:
+        from tfdbg_cli.engines.tensorflow.functions.ranks import FunctionsAdapter
+
+        return FunctionsAdapter(session)
 
 
 #: What the registry loads.

@@ -56,6 +56,7 @@ class Inlined:
         numbering: the names of the run.
         written: the variables that the run has written so far.
         call_frames: the stack of the call.
+        op_name: what the user calls an op of a graph.
 
     Attributes:
         nodes: all of them.
@@ -71,9 +72,10 @@ class Inlined:
         numbering: Numbering,
         written: WrittenVariables,
         call_frames: Callable[[], Sequence[Frame]],
+        op_name: Callable[[Any, str], str],
     ) -> None:
         self._numbering, self._written = numbering, written
-        self._call_frames = call_frames
+        self._call_frames, self._op_name = call_frames, op_name
         self.nodes: list[Node] = []
         self.names: dict[Path, dict[str, str]] = {}
         self._operations: dict[str, Mapping[str, Any]] = {}
@@ -99,7 +101,7 @@ class Inlined:
                 made = self._place(self._inside(place, node, step, inner, given))
                 tensors.update({(node.name, slot): each for slot, each in enumerate(made)})
                 continue
-            name = names[node.name] = self._name(place, node.name)
+            name = names[node.name] = self._name(place, node, given)
             tensors.update(
                 {(node.name, slot): f"{name}:{slot}" for slot in range(len(node.outputs))}
             )
@@ -152,14 +154,18 @@ class Inlined:
         path = (*place.path, (node.name, step))
         return _Place(path, inner, graph, given, prefix, place.is_backward)
 
-    def _name(self, place: _Place, name: str) -> str:
-        if name.startswith(_TAPE):
-            name = _GRADIENTS + name.removeprefix(_TAPE)
-        elif place.is_backward and not name.startswith(_GRADIENTS):
+    def _name(self, place: _Place, node: BodyNode, given: Sequence[str]) -> str:
+        if node.op == "ReadVariableOp" and given[0]:
+            return self._numbering.name(f"{given[0].rpartition(':')[0]}/read")
+        plain = node.name.removeprefix(_TAPE)
+        is_gradient = plain != node.name or place.is_backward
+        own = self._op_name(place.graph, plain)
+        name = own
+        if is_gradient and not name.startswith(_GRADIENTS):
             name = _GRADIENTS + name
         wanted = self._numbering.name(name)
-        if wanted == name:
-            return name
+        if wanted == name or own != plain:
+            return wanted
         return self._numbering.name(f"{place.prefix}/{name.removeprefix(place.prefix + '/')}")
 
     def _add(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tensorflow.python.framework import errors
+from tensorflow.python.framework import errors, op_def_registry
 
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
@@ -23,6 +23,7 @@ from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
 from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, HeldValue, values_of
 from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined
+from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction
 from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
 
@@ -78,6 +79,7 @@ class ValuesLevel(CaptureLevel):
     Args:
         watch: what is asked for.
         listen: sees ops from now on; returns what ends it.
+        names: what Keras calls layers and variables.
     """
 
     level = FULL
@@ -87,9 +89,10 @@ class ValuesLevel(CaptureLevel):
         self,
         watch: Watch,
         listen: Callable[[Callable[..., None]], Callable[[], None]],
+        names: KerasNames,
     ) -> None:
         super().__init__(watch)
-        self._listen = listen
+        self._listen, self._names = listen, names
         self._deafen: Callable[[], None] | None = None
         self._thread = threading.get_ident()
         self._matcher, self._clock = WatchMatcher(watch), Clock()
@@ -246,7 +249,9 @@ class ValuesLevel(CaptureLevel):
     def _described(self) -> tuple[list[Node], list[Datum], dict[int, str]]:
         """The nodes, the tensors, and the names of those that the program has."""
         if self._made is None:
-            self._made = _Describing(self._inputs, self._matcher).describe(self._events)
+            self._made = _Describing(self._inputs, self._matcher, self._names).describe(
+                self._events
+            )
         return self._made
 
 
@@ -260,9 +265,10 @@ def _is_bad(tensor: Any) -> bool:
 class _Describing:
     """Puts a run into words."""
 
-    def __init__(self, inputs: Mapping[str, Any], matcher: WatchMatcher) -> None:
+    def __init__(self, inputs: Mapping[str, Any], matcher: WatchMatcher, keras: KerasNames) -> None:
         self._inputs = {id(tensor): (name, tensor) for name, tensor in inputs.items()}
-        self._matcher = matcher
+        self._matcher, self._keras = matcher, keras
+        self._variables = keras.variables()
         self._numbering = Numbering()
         self._nodes: list[Node] = []
         self._data: list[Datum] = []
@@ -278,14 +284,24 @@ class _Describing:
         return self._nodes, self._data, self._names
 
     def _op(self, op: _Op) -> None:
-        given = [self._input(tensor, "", op.timestamp) for tensor in op.inputs]
-        given += self._written.read(op.op_type, given)
-        self._written.write(op.op_type, given)
         base = op.name
         phase = {}
         if base.startswith(_GRADIENT):
             base, phase = "gradients/" + base.removeprefix(_GRADIENT), {"_phase": "backward"}
+        handle = self._variables.get(id(op.inputs[0]), "") if op.inputs else ""
+        if op.op_type == "ReadVariableOp" and handle:
+            base = f"{handle}/read"
         name = self._numbering.name(base)
+        signature = op_def_registry.get(op.op_type)
+        names = [each.name for each in signature.input_arg] if signature is not None else []
+        if len(names) != len(op.inputs):  # some are lists
+            names = [""] * len(op.inputs)
+        given = [
+            self._input(tensor, f"{name}/{each}" if each else "", op.timestamp)
+            for tensor, each in zip(op.inputs, names, strict=True)
+        ]
+        given += self._written.read(op.op_type, given)
+        self._written.write(op.op_type, given)
         pairs = zip(op.attributes[::2], op.attributes[1::2], strict=False)
         attributes = {str(key): str(value) for key, value in pairs} | phase
         self._nodes.append(
@@ -304,13 +320,20 @@ class _Describing:
 
     def _call(self, call: _Call) -> None:
         layout = call.known.twin().layout
+        self._variables = {**self._keras.variables(call.function), **self._variables}
         signature = layout.body.definition.signature.input_arg
         arguments = [
-            self._input(tensor, argument.name, call.timestamp)
+            self._input(tensor, f"input/{argument.name}", call.timestamp)
             for tensor, argument in zip(call.inputs, signature, strict=True)
         ]
         inlined = Inlined(
-            layout, call.function, arguments, self._numbering, self._written, call.stack.frames
+            layout,
+            call.function,
+            arguments,
+            self._numbering,
+            self._written,
+            call.stack.frames,
+            self._keras.op_name,
         )
         self._nodes += inlined.nodes
         for tensor, name in zip(call.outputs, inlined.returns, strict=False):
@@ -329,12 +352,12 @@ class _Describing:
         known = self._names.get(id(tensor))
         if known is not None:
             return known
-        asked, _ = self._inputs.get(id(tensor), (name, None))
         is_handle = not holdable(tensor.dtype)
-        if not asked:
-            made = self._numbering.unnamed()
-        else:
-            made = self._numbering.name(asked if is_handle else f"input/{asked}")
+        if id(tensor) in self._inputs:
+            name = f"input/{self._inputs[id(tensor)][0]}"
+        if is_handle:
+            name = self._variables.get(id(tensor), name.removeprefix("input/"))
+        made = self._numbering.name(name) if name else self._numbering.unnamed()
         self._nodes.append(Node(made, "VarHandleOp" if is_handle else "Input"))
         self._names[id(tensor)] = f"{made}:0"
         if not is_handle:

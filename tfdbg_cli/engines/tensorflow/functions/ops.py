@@ -31,7 +31,10 @@ def listen(told: Callable[..., None]) -> Callable[[], None]:
         kind = op_type.decode() if isinstance(op_type, bytes) else str(op_type)
         if context.context().has_function(kind):
             return
-        told(kind, f"{context.context().scope_name}{op_name or kind}", inputs, attributes, outputs)
+        scope = context.context().scope_name
+        # A name with a slash at its end is a whole one.
+        name = op_name[:-1] if (op_name or "").endswith("/") else f"{scope}{op_name or kind}"
+        told(kind, name, inputs, attributes, outputs)
 
     op_callbacks.add_op_callback(seen)
 

@@ -12,9 +12,11 @@ from tensorflow.python.util import traceback_utils
 
 from tfdbg_cli.dumps.sources import show_program_only
 from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.private import (
     FUNCTION_CALLED,
     NAMES,
+    graph_class,
     tape_class,
     tensors_of,
 )
@@ -37,10 +39,11 @@ class FunctionPatches:
 
     Args:
         runs: of the program.
+        names: what Keras calls layers.
     """
 
-    def __init__(self, runs: FunctionRuns) -> None:
-        self._runs = runs
+    def __init__(self, runs: FunctionRuns, names: KerasNames) -> None:
+        self._runs, self._names = runs, names
         self._patches = PatchSet(NAMES.framework)
         self._is_on = False
         self._optimizers: set[str] = set()
@@ -57,12 +60,14 @@ class FunctionPatches:
             patches.replace(tape_class, "__enter__", self._entered)
             patches.replace(tape_class, "__exit__", self._left)
             patches.replace(tape_class, "gradient", self._gradient)
+            patches.replace(graph_class, "__init__", self._tracing)
         self._is_on = True
 
     def undo(self) -> None:
         """Don't."""
         self._patches.undo()
         self._optimizers.clear()
+        self._names.forget_patches()
         self._is_on = False
 
     def _called(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,10 +88,19 @@ class FunctionPatches:
         made.__code__ = made.__code__.replace(co_filename=traceback_utils.__file__)
         return made
 
+    def _tracing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def trace(*args: Any, **kwargs: Any) -> None:
+            self._names.see(self._patches)  # before a layer is called in the function
+            original(*args, **kwargs)
+
+        return trace
+
     def _entered(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def enter(tape: Any) -> Any:
             self._see_optimizers()
+            self._names.see(self._patches)
             self._runs.tape_entered()
             return original(tape)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ __all__ = [
     "call_by_name",
     "call_twin",
     "function_name",
+    "graph_class",
+    "joined_cluster",
     "reword",
     "tape_class",
     "tensors_of",
@@ -44,11 +47,24 @@ def _door() -> tuple[Any, str]:
 FUNCTION_CALLED = _door()
 #: Records what gradients are made of.
 tape_class: Any = NAMES.require("tensorflow.python.eager.backprop:GradientTape")
+#: What functions are traced into.
+graph_class: Any = NAMES.require("tensorflow.python.framework.func_graph:FuncGraph")
 NAMES.require("tensorflow.python.framework.op_callbacks:add_op_callback")
 NAMES.require("tensorflow.python.framework.op_callbacks:remove_op_callback")
 NAMES.require("tensorflow.python.eager.context:Context.get_function_def")
 NAMES.require("tensorflow.python.eager.context:Context.add_function_def")
+_can_ask = "timeout_in_ms" in inspect.signature(context.Context.get_config_key_value).parameters
 _is_modern = FUNCTION_CALLED[1] == "call_flat"
+
+
+def joined_cluster() -> tuple[Any, Any]:
+    """The context, and the ``ServerDef`` of workers that compute together; ``None``: there is none.
+
+    Also where the service by which they know each other can't be asked without waiting.
+    """
+    runtime = context.context()
+    server = getattr(runtime, "_collective_ops_server_def", None)
+    return runtime, server if _can_ask and runtime.coordination_service else None
 
 
 def function_name(function: Any) -> str:

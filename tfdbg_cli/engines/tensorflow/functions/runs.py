@@ -25,6 +25,7 @@ from tfdbg_cli.engines.kit.life import BLOCK, RunLife
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
 from tfdbg_cli.engines.tensorflow.functions.bodies import plain_text
+from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
 from tfdbg_cli.engines.tensorflow.functions.ops import listen
@@ -37,10 +38,19 @@ TRAINING, INFERENCE = "training run", "inference run"
 
 
 class FunctionPolicy(CapturePolicy):
-    """There is one level."""
+    """There is one level.
+
+    Args:
+        value: of a setting.
+        names: what Keras calls layers and variables.
+    """
+
+    def __init__(self, value: Callable[[str], Any], names: KerasNames) -> None:
+        super().__init__(value)
+        self._names = names
 
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
-        return ValuesLevel(watch, listen)
+        return ValuesLevel(watch, listen, self._names)
 
 
 class _Calling(threading.local):
@@ -144,9 +154,7 @@ class FunctionRuns(RunLife[OpenRun]):
                 return _worded(original, function)
         is_exact = self._program.setting("exact")
         if is_exact and not known.only_reads:
-            watcher.gap = (
-                f"setting exact: {known.body.title} has effects and can't be computed twice"
-            )
+            watcher.gap = f"setting exact: {_title(known)} has effects and can't be computed twice"
             with self._calling:
                 return _worded(original, function)
         try:

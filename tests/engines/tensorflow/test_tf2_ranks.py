@@ -1,0 +1,92 @@
+"""Two workers of one TensorFlow program, which a strategy joins, and the debugger over both."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+ROOT = Path(__file__).parents[3]
+PROGRAM = """
+import json, os
+import tensorflow as tf
+
+rank = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+with strategy.scope():
+    w = tf.Variable([1.0, 2.0], name="w")
+
+@tf.function
+def step(x):
+    def replica(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.math.log(w) * x)
+        gradient = tape.gradient(loss, w)
+        w.assign_sub(0.3 * tf.distribute.get_replica_context().all_reduce("sum", gradient))
+        return loss
+    return strategy.run(replica, args=(x,))
+
+for number in range(4):
+    print("program:", number, float(step(tf.ones(2) * (rank + 1))), flush=True)
+"""
+
+
+def two_free_ports():
+    with socket.socket() as first, socket.socket() as second:
+        for each in (first, second):
+            each.bind(("127.0.0.1", 0))
+        return first.getsockname()[1], second.getsockname()[1]
+
+
+def ran(folder, *debugger):
+    """What both workers print; they end well."""
+    path = folder / "program.py"
+    path.write_text(PROGRAM)
+    workers = [f"127.0.0.1:{port}" for port in two_free_ports()]
+    running = []
+    for rank in range(2):
+        config = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
+        environment = {
+            **os.environ,
+            **{name: str(folder) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME")},
+            "PYTHONPATH": str(ROOT),
+            "TF_CONFIG": json.dumps(config),
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+        }
+        command = [sys.executable, *debugger, str(path)]
+        pipe = subprocess.PIPE
+        running.append(
+            subprocess.Popen(command, env=environment, text=True, stdout=pipe, stderr=pipe)
+        )
+    try:
+        done = [each.communicate(timeout=240) for each in running]
+    finally:
+        for each in running:
+            each.kill()
+    assert [each.returncode for each in running] == [0, 0], done
+    return [out for out, _ in done]
+
+
+def own(out):
+    return [line for line in out.splitlines() if line.startswith("program:")]
+
+
+def test_the_workers_stop_together_and_compute_what_they_do_alone(tmp_path):
+    plain = ran(tmp_path)
+    commands = "run -f has_inf_or_nan", "li --to-first-bad"
+    batch = [part for command in commands for part in ("-c", command)]
+    debugged = ran(tmp_path, "-m", "tfdbg_cli", "--batch", *batch)
+    assert [own(out) for out in debugged] == [own(out) for out in plain]
+    assert "training run #3: step" in debugged[0]
+    if tuple(map(int, tf.__version__.split(".")[:2])) > (2, 12):
+        assert "on ranks 0, 1, first on " in debugged[0]
+        assert re.search(r'"rank_[01]/Log:0" is bad, and nothing bad leads to it', debugged[0])
+    else:  # its service can't be asked without waiting: each worker is debugged alone
+        assert '"Log:0" is bad, and nothing bad leads to it' in debugged[0]
