@@ -26,6 +26,7 @@ from tfdbg_cli.engines.torch.record.op_record import (
 )
 from tfdbg_cli.engines.torch.record.run_recorder import Names, RunRecorder
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_nonfinite
+from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 
 __all__ = ["FullLevel", "RecordingLevel", "RecordsLevel"]
 
@@ -96,10 +97,14 @@ class RecordingLevel(CaptureLevel):
             with self.recorder.unseen():
                 step = self._fast_step(optimizer, make)
                 if step is not None:
-                    value = make()
-                    if step.is_clean():
-                        self._fast = step
-                        return value
+                    try:
+                        value = make()
+                        if step.is_clean():
+                            self._fast = step
+                            return value
+                    except Exception as error:
+                        if not is_framework_error(error):
+                            raise
                     self.is_regular = False
                     step.put_back()
         return make()

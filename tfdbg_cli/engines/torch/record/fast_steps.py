@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
+from tfdbg_cli.common.signal_gate import uninterrupted
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.torch.modules.facts import are_clean
 from tfdbg_cli.engines.torch.private import calls_hooks, copy_all, is_plain_on_cpu
@@ -72,6 +73,7 @@ class FastStep:
         copy_all(copies, tensors)
 
     @classmethod
+    @uninterrupted
     def of(cls, optimizer: Any, make: Callable[[], Any], outer: Stack | None) -> FastStep | None:
         """The step of an optimizer that is about to be made; ``None``: it isn't one of these.
 
@@ -86,10 +88,12 @@ class FastStep:
             tensors, telling = _touched(optimizer)
             return cls(optimizer, make, tensors, telling, outer) if tensors else None
 
+    @uninterrupted
     def is_clean(self) -> bool:
         """Whether nothing in it was bad. No mode may be on."""
         return are_clean(self._telling)
 
+    @uninterrupted
     def put_back(self) -> None:
         """It hasn't been made yet."""
         with undisturbed():
