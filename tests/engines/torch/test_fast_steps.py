@@ -42,14 +42,11 @@ for bad in {bad}:
 """
 
 OPTIMIZERS = {
-    "SGD(net.parameters(), 0.1)": (),
-    "SGD(net.parameters(), 0.1, momentum=0.9)": ("momentum_buffer",),
     "SGD(net.parameters(), 0.1, momentum=0.9, dampening=1.0)": ("momentum_buffer",),
     "SGD(net.parameters(), 0.1, momentum=0.9, nesterov=True, weight_decay=0.1)": (
         "momentum_buffer",
     ),
     "SGD(net.parameters(), 0.0, maximize=True)": (),
-    "Adam(net.parameters())": ("exp_avg", "exp_avg_sq", "step"),
     "Adam(net.parameters(), 0.0)": ("exp_avg", "exp_avg_sq", "step"),
     "Adam(net.parameters(), weight_decay=0.1, betas=(0.0, 0.0), eps=0.0)": (
         "exp_avg",
