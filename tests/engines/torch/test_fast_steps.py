@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from stops_kit import Collector, program_file
 
@@ -252,3 +254,20 @@ def test_what_the_program_raises_in_a_step_is_raised_once(tmp_path, fast):
     _, left = runs(path, "ops")
     assert fast["fast"] and not fast["again"]
     assert left == plainly(path)
+
+
+@pytest.mark.parametrize("level", ["ops", "values", "modules"])
+def test_a_run_is_let_go_of_before_the_garbage_collector_comes(level, tmp_path):
+    path = program_file(tmp_path, PROGRAM.format(optimizer="SGD(net.parameters(), 0.1)", bad=[""]))
+    gc.collect()
+    gc.disable()
+    try:
+        runs(path, level)
+        gc.set_debug(gc.DEBUG_SAVEALL)  # what only the collector has found is in `garbage`
+        gc.collect()
+        kinds = {type(each).__module__ for each in gc.garbage}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert not {kind for kind in kinds if ".torch.record" in kind or ".torch.modules" in kind}
