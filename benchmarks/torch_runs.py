@@ -66,6 +66,13 @@ class Clones(TorchDispatchMode):
         return result
 
 
+class Nothing(TorchDispatchMode):
+    """Sees every output, and looks at none: less it can't cost to watch op by op in Python."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
 def debugged(is_debugging=True, **settings):
     """Under the debugger with these settings."""
     return waiting(ENGINE, is_debugging, **settings)
@@ -87,6 +94,7 @@ LEVELS = {
     "run -f: modules": lambda: debugged(level="modules"),
     "run -f: op records": lambda: debugged(level="ops"),
     "run -f: everything": lambda: debugged(level="values"),
+    "a dispatch mode that does nothing": Nothing,
     "a copy of every output": Clones,
     "anomaly mode": lambda: torch.autograd.detect_anomaly(check_nan=True),
     "DebugMode": lambda: debug_mode(keeps_outputs=False),

@@ -16,7 +16,7 @@ import inspect
 import operator
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
@@ -424,6 +424,17 @@ def _plain_keys() -> Any:
 def is_plain_on_cpu(tensor: torch.Tensor) -> bool:
     """Whether a tensor is dense, on the CPU, and nobody's wrapper; no may mean: nobody knows."""
     return _keys_of is not None and bool(_keys_of(tensor) == _plain_keys())
+
+
+def _copy_each(targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> None:
+    for target, source in zip(targets, sources, strict=True):
+        target.copy_(source)
+
+
+#: Copies tensors into others, one by one.
+copy_all: Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], None] = getattr(
+    torch, "_foreach_copy_", _copy_each
+)
 
 
 def nonzero_count(tensor: torch.Tensor) -> int:

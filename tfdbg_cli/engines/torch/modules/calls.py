@@ -167,6 +167,7 @@ class ModuleCall:
         for border in self.borders.values():
             border.gradients.clear()
             border.kept = None
+        self.borders = {}  # they keep this
 
 
 class Inside(NamedTuple):

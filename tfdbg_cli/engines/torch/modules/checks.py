@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, ParamSpec
 
@@ -130,7 +131,8 @@ class Checks:
         self.has_news = False
         self.kept: dict[Found, torch.Tensor] = {}
         self.failure: Exception | None = None
-        self._verdicts: Verdicts[Event] = Verdicts(self._keep)
+        keep = functools.partial(Checks._keep, weakref.proxy(self))
+        self._verdicts: Verdicts[Event] = Verdicts(keep)
         self._small: list[tuple[Event, torch.Tensor]] = []
 
     def add(self, kind: str, thing: Any, slot: int, tensor: torch.Tensor) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -15,9 +17,16 @@ from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import CHECKED, CaptureLevel
-from tfdbg_cli.engines.torch.record.op_record import CLEAN_IF_INPUTS_ARE, OpOutput, OpRecord
+from tfdbg_cli.engines.torch.record.fast_steps import FastStep
+from tfdbg_cli.engines.torch.record.op_record import (
+    CLEAN_IF_INPUTS_ARE,
+    OPTIMIZER,
+    OpOutput,
+    OpRecord,
+)
 from tfdbg_cli.engines.torch.record.run_recorder import Names, RunRecorder
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_nonfinite
+from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 
 __all__ = ["FullLevel", "RecordingLevel", "RecordsLevel"]
 
@@ -31,6 +40,7 @@ class RecordingLevel(CaptureLevel):
     """Records every op."""
 
     recorder: RunRecorder
+    _fast: FastStep | None = None  # that was made, and nobody has looked into
 
     def start(self) -> None:
         self.recorder.start()
@@ -74,6 +84,64 @@ class RecordingLevel(CaptureLevel):
         """The step that has begun was given nothing to call."""
         self.recorder.trust_step(owner)
 
+    def make_step(self, optimizer: Any, make: Callable[[], Any]) -> Any:
+        """Make the step that ends the run, and look into it only if there is something to see.
+
+        If there is, it is made once more; so it is for a dump that somebody wants all the same.
+
+        Args:
+            optimizer: whose step it is; without a closure.
+            make: makes it.
+        """
+        if self.recorder.sees_alone:
+            with self.recorder.unseen():
+                step = self._fast_step(optimizer, make)
+                if step is not None:
+                    try:
+                        value = make()
+                        if step.is_clean():
+                            self._fast = step
+                            return value
+                    except Exception as error:
+                        if not is_framework_error(error):
+                            raise
+                    self.is_regular = False
+                    step.put_back()
+        return make()
+
+    def _fast_step(self, optimizer: Any, make: Callable[[], Any]) -> FastStep | None:
+        """A step that may go unseen; ``None``: there is something to be seen by now."""
+        try:
+            checks, ops = self.so_far(), self.recorder.ops
+            if checks is None or not checks.has_nothing or ops.troubles or ops.failure is not None:
+                return None
+            top = ops.contexts.state().top
+            return FastStep.of(optimizer, make, top.outer if top is not None else None)
+        except Exception as error:
+            pass_on(error)
+            return None
+
+    def so_far(self) -> Verdicts[OpRecord] | None:
+        """The checks of all that is there by now; ``None``: there are none."""
+        return None
+
+    def _whole(self) -> MemoryDump:
+        """The run as a dump, with the step that nobody has looked into."""
+        step, self._fast = self._fast, None
+        if step is not None:
+            recorder = self.recorder
+            step.put_back()
+            recorder.hand_over(recorder)  # it has ended
+            recorder.start()
+            try:
+                recorder.enter_phase(OPTIMIZER, step.optimizer, step.outer)
+                recorder.trust_step(step.optimizer)
+                step.make()
+                recorder.leave_phase()
+            finally:
+                recorder.end()
+        return self.recorder.dump()
+
     def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
         """These are ``input/NAME``."""
         self.recorder.name_inputs(tensors())
@@ -115,6 +183,11 @@ class RecordingLevel(CaptureLevel):
             if not record.time:
                 return f"in {record.name}"
         return f"after {latest[-1].name}" if latest else ""
+
+    def _said(self) -> str:
+        """That nothing was bad."""
+        more = " and of the update" if self._fast is not None else ""
+        return f"none of {self.recorder.op_count} ops{more}"
 
     def _excluded(self) -> Callable[[str], bool]:
         pattern = re.compile(self.watch.exclude) if self.watch.exclude else None
@@ -186,19 +259,19 @@ class FullLevel(RecordingLevel):
         if error is None and self._checks is not None:
             found = self._nonfinite(self._checks)
             self.has_nonfinite = bool(found)
-            passes, said = False, f"none of {self.recorder.op_count} ops"
+            passes, said = False, self._said()
             if found:
-                dump = self.recorder.dump()
+                dump = self._whole()
                 names = {output.name for output in found}
                 dump.suspects = frozenset(names)
                 passes = self._passes(dump, names)
                 if passes is False:
                     dump = None
         else:
-            dump = self.recorder.dump()
+            dump = self._whole()
         self.is_large = self.recorder.spilled_bytes > 0
         self.seconds = time.perf_counter() - self._began
-        later = self.recorder.dump if dump is None else None
+        later = self._whole if dump is None else None
         return Capture(
             None,
             dump,
@@ -256,9 +329,15 @@ class RecordsLevel(RecordingLevel):
 
     def __init__(self, watch: Watch, names: Names) -> None:
         super().__init__(watch)
-        self._verdicts: Verdicts[OpRecord] = Verdicts(self._keep)
+        # No circle: what was recorded is let go of as soon as the run is.
+        keep = functools.partial(RecordsLevel._keep, weakref.proxy(self))
+        self._verdicts: Verdicts[OpRecord] = Verdicts(keep)
         self._kept = 0
         self.recorder = RunRecorder(watch, hold=False, names=names, check=self._verdicts)
+
+    def so_far(self) -> Verdicts[OpRecord]:
+        """The checks of all that is there by now."""
+        return self._verdicts
 
     def _keep(self, record: OpRecord, slot: int, tensor: torch.Tensor) -> None:
         if self._kept < _MOST_KEPT:
@@ -272,7 +351,7 @@ class RecordsLevel(RecordingLevel):
         bad = {record.outputs[slot].name for record, slot in self._bad()}
         passes, dump, gap = None, None, self._gap()
         if error is not None or bad or gap:
-            dump = self.recorder.dump()
+            dump = self._whole()
             dump.lists_only_bad = True
             dump.suspects = frozenset(
                 record.outputs[slot].name
@@ -287,7 +366,7 @@ class RecordsLevel(RecordingLevel):
             if passes is False and not gap:
                 dump = None
         self.seconds = time.perf_counter() - self._began
-        said = f"none of {self.recorder.op_count} ops"
+        said = self._said()
         return Capture(None, dump, error, filter_passed=passes, progress_text=said, gap=gap)
 
     def _bad(self) -> list[tuple[OpRecord, int]]:

@@ -34,6 +34,7 @@ from tfdbg_cli.engines.torch.names.scopes import ModuleName, Names
 from tfdbg_cli.engines.torch.private import (
     calls_hooks,
     current_node,
+    functions_seen,
     modes_below,
     quiet,
     unobserved,
@@ -205,6 +206,23 @@ class RunRecorder:
         if self._api_mode is not None:
             remove_function_mode(self._api_mode)
 
+    @contextlib.contextmanager
+    def unseen(self) -> Iterator[None]:
+        """What is done within by PyTorch itself isn't recorded."""
+        PROCESS_PATCHES.keep_key()
+        remove_mode(self._mode)
+        try:
+            yield
+        finally:
+            self.ops.contexts.state().begin()
+            insert_mode(self._mode)
+
+    @property
+    def sees_alone(self) -> bool:
+        """Whether nobody else looks at ops, neither the program nor others of its threads."""
+        alone = modes_below() == 1 and is_inserted(self._mode)
+        return alone and not self._guests and not functions_seen()
+
     def hand_over(self, other: RunRecorder) -> None:
         """Another one is told of what comes, though it hasn't been started."""
         # The op that is about to be done may have its autograd node already.
@@ -368,7 +386,7 @@ class RunRecorder:
             state.push(contexts.open(state, BACKWARD, "gradients/", frame, outer))
             return
         name = self._names.optimizer(owner) if owner is not None else phase
-        context = contexts.open(state, OPTIMIZER, f"optimizer/{name}/", frame)
+        context = contexts.open(state, OPTIMIZER, f"optimizer/{name}/", frame, outer)
         with quiet():
             context.updates = Updates(owner)
         state.push(context)

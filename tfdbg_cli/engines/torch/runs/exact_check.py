@@ -195,6 +195,11 @@ class Verdicts(Generic[_Key]):
         """Something is bad, or may be: it isn't known yet."""
         self.may_skip = not self._is_last
 
+    @property
+    def has_nothing(self) -> bool:
+        """Whether all that was looked at is known to be clean. Nobody waits for a device."""
+        return not self._bad and not self._others.count
+
     def read_with(self, other: Verdicts[Any]) -> None:
         """Wait for the devices once, not once for each of two."""
         both = self, other

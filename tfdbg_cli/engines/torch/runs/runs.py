@@ -9,6 +9,7 @@ block is a run of its own.
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -201,7 +202,11 @@ class Runs(Lifecycle):
         self._step_depth += 1
         try:
             with self._boundary("S"):
-                value = original(owner, *args, **kwargs)
+                if is_outermost and not args and not kwargs and self._ends_run(key):
+                    assert isinstance(watcher, RecordingLevel)
+                    value = watcher.make_step(owner, functools.partial(original, owner))
+                else:
+                    value = original(owner, *args, **kwargs)
         finally:
             self._step_depth -= 1
             if watcher is not None:
@@ -448,6 +453,13 @@ class Runs(Lifecycle):
             raise
         finally:
             self._depth -= 1
+
+    def _ends_run(self, key: int) -> bool:
+        """Whether the recording of a run is going to end with an optimizer's step."""
+        run = self._run
+        if run is None or run.closes_on != "S" or self._backward_depth or run.prompted is not None:
+            return False
+        return isinstance(run.watcher, RecordingLevel) and not self._another(run, key)
 
     def _another(self, run: TorchRun, key: int) -> bool:
         """Whether another optimizer's step is known to follow this one's at once."""
