@@ -99,7 +99,7 @@ class BothWays:
     """
 
     def __init__(self, programs: Programs, folder: Path, prelude: str) -> None:
-        self._programs, self.folder = programs, folder
+        self.programs, self.folder = programs, folder
         self._alone: dict[Path, Done] = {}
         (folder / "prelude.py").write_text(prelude)
 
@@ -112,7 +112,7 @@ class BothWays:
     def alone(self, path: Path) -> Done:
         """What it does without the debugger."""
         if path not in self._alone:
-            self._alone[path] = self._programs.plain(path)
+            self._alone[path] = self.programs.plain(path)
         return self._alone[path]
 
 

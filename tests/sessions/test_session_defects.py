@@ -34,7 +34,7 @@ def test_defect_02_a_number_of_runs_with_a_filter(program):
         sess.run(program.ratio, program.feed)
     assert ui.modes == "se"
     assert ui.stops[1].title.startswith("run-end: run #3")
-    assert ui.stops[1].initial == "lt -f has_inf_or_nan"
+    assert ui.stops[1].initial == "why -f has_inf_or_nan"
 
 
 def test_defect_03_an_error_under_a_filter_is_shown_and_raised(program):

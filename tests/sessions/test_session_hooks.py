@@ -88,7 +88,7 @@ def test_what_other_hooks_fetch_and_feed(model):
                 assert session.run("train:0") == number + 1
     assert other.results == pytest.approx([0.693147, 0.0, -float("inf")] * 2, rel=1e-5)
     assert ui.modes == "se"
-    assert ui.stops[1].initial == "lt -f has_inf_or_nan"
+    assert ui.stops[1].initial == "why -f has_inf_or_nan"
     assert ui.stops[1].title == "run-end: run #3: 1 fetch (train:0); 1 feed (x:0)"
     assert {"x:0", "log:0"} <= set(ui.stops[1].names)
 

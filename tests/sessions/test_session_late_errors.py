@@ -105,7 +105,7 @@ def test_a_hook_that_ends_the_program_is_no_failure(tf, error):
         with pytest.raises(type(error)) as raised:
             wrapper.run("train:0")
         assert raised.value is error
-    assert [stop.initial for stop in ui.stops] == ["run_info", "lt -f has_inf_or_nan"]
+    assert [stop.initial for stop in ui.stops] == ["run_info", "why -f has_inf_or_nan"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -76,7 +76,7 @@ def test_run_until_a_filter_passes(program):
     stop = ui.stops[1]
     assert stop.title.startswith("run-end: run #3")
     assert stop.role == "error"
-    assert stop.initial == "lt -f has_inf_or_nan"
+    assert stop.initial == "why -f has_inf_or_nan"
     assert "ratio/div:0" in stop.first_screen
     assert "add:0" not in stop.first_screen
     assert "add:0" in stop.replies["lt"].document.text

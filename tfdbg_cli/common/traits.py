@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tfdbg_cli.common.fields import Field
 
-__all__ = ["EngineTraits", "OpRoles", "all_traits", "op_roles", "register"]
+__all__ = ["EngineTraits", "OpRoles", "all_traits", "meaning", "op_roles", "register"]
 
 _NEVER = re.compile(r"(?!)")
 
@@ -26,6 +26,13 @@ class OpRoles:
         reading: what variables are read through; what they read from holds no array.
         buffers: a module's memory, as it was before the run.
         telling: they give the program a number (``item()``), which is in the attribute ``_result``.
+        weights: they stand for parameters and other state of a model.
+        batches: they bring in data from outside, whatever they are given.
+        meanings: op type -> what it computes: ``log``, ``log1p``, ``sqrt``, ``rsqrt``, ``asin``,
+            ``acos``, ``atanh``, ``acosh``, ``div``, ``mod``, ``reciprocal``, ``pow``, ``exp``,
+            ``add``, ``sub``, ``mul``, ``square``, ``cast``, ``linear`` (sums of products, and of
+            single numbers), ``norm``, ``sqrt_grad`` (of the root and what comes back to it),
+            ``softmax``, ``mean``, ``variance``.
         unwritten: matches the whole name of those whose memory nobody has written to yet.
         sending: matches the beginning of those that send to another process.
     """
@@ -37,6 +44,9 @@ class OpRoles:
     reading: frozenset[str] = frozenset()
     buffers: frozenset[str] = frozenset()
     telling: frozenset[str] = frozenset()
+    weights: frozenset[str] = frozenset()
+    batches: frozenset[str] = frozenset()
+    meanings: Mapping[str, str] = field(default_factory=dict)
     unwritten: re.Pattern[str] = _NEVER
     sending: re.Pattern[str] = _NEVER
 
@@ -50,9 +60,17 @@ class OpRoles:
             self.reading | other.reading,
             self.buffers | other.buffers,
             self.telling | other.telling,
+            self.weights | other.weights,
+            self.batches | other.batches,
+            {**self.meanings, **other.meanings},
             re.compile(f"{self.unwritten.pattern}|{other.unwritten.pattern}"),
             re.compile(f"{self.sending.pattern}|{other.sending.pattern}"),
         )
+
+
+def meaning(**names: str) -> dict[str, str]:
+    """Meanings as an engine writes them down: each with the op types that have it."""
+    return {name: what for what, listed in names.items() for name in listed.split()}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ It stands beside the engine's folder: to import anything in there is to use the 
 
 from __future__ import annotations
 
-from tfdbg_cli.common.traits import EngineTraits, OpRoles
+from tfdbg_cli.common.traits import EngineTraits, OpRoles, meaning
 
 __all__ = ["TRAITS"]
 
@@ -22,5 +22,20 @@ TRAITS = EngineTraits(
         choosing=frozenset(["Select", "SelectV2"]),
         replacing=frozenset(["Assign"]),
         reading=frozenset(["ReadVariable"]),
+        weights=frozenset(["Variable", "VariableV2"]),
+        meanings=meaning(
+            log="Log",
+            div="RealDiv",
+            reciprocal="Reciprocal",
+            exp="Exp",
+            add="Add AddV2",
+            sub="Sub",
+            mul="Mul",
+            square="Square",
+            cast="Cast",
+            linear="AddN MatMul Sum",
+            softmax="LogSoftmax Softmax",
+            mean="Mean",
+        ),
     ),
 )

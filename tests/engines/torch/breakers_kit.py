@@ -84,7 +84,7 @@ class Both(BothWays):
         for path_to_settings in self._settings.rglob("config.json"):
             path_to_settings.unlink()
         options = [part for command in commands for part in ("-c", command)]
-        done = self._programs.debugged("--batch", "--engine", "torch", *options, path)
+        done = self.programs.debugged("--batch", "--engine", "torch", *options, path)
         assert "the debugger failed" not in done.err, done.err
         return done
 

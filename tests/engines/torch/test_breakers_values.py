@@ -186,4 +186,4 @@ def test_an_op_that_cant_be_recorded_ends_a_wait_with_a_message(both):
         assert first.startswith(f"training run #{2 if level == 'modules' else 1}")
         assert "ends here without an answer" in first and "KeyError: 'a secret'" in first
         # Once said, it is known, and what passes is an answer.
-        assert second.startswith("training run #4") and "--- lt -f has_inf_or_nan ---" in second
+        assert second.startswith("training run #4") and "--- why -f has_inf_or_nan ---" in second

@@ -98,7 +98,7 @@ def test_a_batch_tells_on_which_rank_it_began(kept):
     origins = done.stdout.partition("--- lt -f origin_of_nonfinite ---")[2]
     assert "rank_1/log:0" in origins.partition("---")[0]
     # One rank prints for both.
-    assert done.stdout.count("--- lt -f has_inf_or_nan ---") <= 1
+    assert done.stdout.count("--- why -f has_inf_or_nan ---") <= 1
     assert "rank 0 is done" in done.stdout
     assert "rank 1 is done" in done.stdout
 

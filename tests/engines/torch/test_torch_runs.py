@@ -142,7 +142,7 @@ def test_waiting_for_a_bad_tensor_changes_nothing(
     commands = options("run -f origin_of_nonfinite", "run -f origin_of_nonfinite")
     done = programs.debugged(*commands, script.path)
     assert_same(done, plain(script))
-    assert ("lt -f origin_of_nonfinite" in done.out) == script.has_origin
+    assert ("why -f origin_of_nonfinite" in done.out) == script.has_origin
 
 
 @pytest.mark.parametrize("script", marked([s for s in CORPUS if s.ranks > 1]))

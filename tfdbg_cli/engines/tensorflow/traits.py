@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tfdbg_cli.common.fields import Field, to_bool
-from tfdbg_cli.common.traits import EngineTraits, OpRoles
+from tfdbg_cli.common.traits import EngineTraits, OpRoles, meaning
 
 __all__ = ["TRAITS"]
 
@@ -33,6 +33,34 @@ TRAITS = EngineTraits(
         choosing=frozenset(["Select", "SelectV2"]),
         replacing=frozenset(["Assign"]),
         reading=frozenset(["ReadVariableOp"]),
+        weights=frozenset(["Variable", "VariableV2", "VarHandleOp"]),
+        batches=frozenset(["IteratorGetNext", "QueueDequeueManyV2", "QueueDequeueV2"]),
+        meanings=meaning(
+            log="Log",
+            log1p="Log1p",
+            sqrt="Sqrt",
+            rsqrt="Rsqrt",
+            asin="Asin",
+            acos="Acos",
+            atanh="Atanh",
+            acosh="Acosh",
+            div="Div RealDiv TruncateDiv",
+            mod="FloorMod Mod TruncateMod",
+            reciprocal="Inv Reciprocal",
+            pow="Pow",
+            exp="Exp Expm1",
+            add="Add AddV2 BiasAdd",
+            sub="Sub",
+            mul="Mul",
+            square="Square",
+            cast="Cast",
+            linear="AddN BatchMatMul BatchMatMulV2 BatchMatMulV3 Conv2D Conv3D Cumsum "
+            "DepthwiseConv2dNative Einsum MatMul Sum UnsortedSegmentSum",
+            norm="EuclideanNorm L2Loss",
+            sqrt_grad="SqrtGrad",
+            softmax="LogSoftmax Softmax",
+            mean="AvgPool Mean",
+        ),
         unwritten=re.compile("Empty"),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tfdbg_cli.common.fields import Field, to_bool, to_function
-from tfdbg_cli.common.traits import EngineTraits, OpRoles
+from tfdbg_cli.common.traits import EngineTraits, OpRoles, meaning
 
 __all__ = ["TRAITS"]
 
@@ -50,6 +50,32 @@ TRAITS = EngineTraits(
         lifting=frozenset(["lift", "lift_fresh", "lift_fresh_copy"]),
         buffers=frozenset(["Buffer"]),
         telling=frozenset(["_local_scalar_dense"]),
+        weights=frozenset(["Buffer", "Parameter", "State"]),
+        meanings=meaning(
+            log="log log10 log2",
+            log1p="log1p",
+            sqrt="sqrt",
+            rsqrt="rsqrt",
+            asin="asin",
+            acos="acos",
+            atanh="atanh",
+            acosh="acosh",
+            div="div",
+            mod="fmod remainder",
+            reciprocal="reciprocal",
+            pow="pow",
+            exp="exp expm1",
+            add="add",
+            sub="sub",
+            mul="mul",
+            square="square",
+            cast="_to_copy",
+            linear="addbmm addmm addmv baddbmm bmm convolution cumsum dot einsum linear mm mv sum",
+            norm="linalg_vector_norm norm",
+            softmax="_log_softmax _safe_softmax _softmax",
+            mean="mean",
+            variance="std std_mean var var_mean",
+        ),
         unwritten=re.compile(r"(new_)?empty(_like|_strided|_permuted)?|resize_(as_)?"),
         sending=re.compile(r"_?c10d(_functional)?\."),
     ),

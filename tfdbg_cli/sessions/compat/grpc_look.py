@@ -10,7 +10,7 @@ from tfdbg_cli.commands.run.control import ExitChoice, RunChoice, describe_run
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.streams import tell
-from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo
+from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo, is_only_nonfinite
 from tfdbg_cli.engines.tensorflow.grpc.stream import ReceivedRun, Receiver
 from tfdbg_cli.net.address import Address
 from tfdbg_cli.sessions.debugger.debugger import Debugger
@@ -82,7 +82,8 @@ class _Desk:
             debugger.report_filter(choice.filter_name, "a run", failures)
         if found:
             without = f" -fenn {quoted(choice.exclude)}" if choice.exclude else ""
-            return f"lt -f {quoted(choice.filter_name)}{without}", "error"
+            command = "why" if is_only_nonfinite(predicate) else "lt"
+            return f"{command} -f {quoted(choice.filter_name)}{without}", "error"
         if debugger.waiting.is_interrupted:
             return "lt", "end"
         debugger.waiting.say(f"none of {len(dump.data())} tensors")

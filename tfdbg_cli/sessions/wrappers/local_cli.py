@@ -13,7 +13,7 @@ from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, RunInfo
+from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, RunInfo, is_only_nonfinite
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.remote_files import is_remote
@@ -274,7 +274,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             dump: Dump | None = request.dump
             initial, role = self._first_screen(choice, dump, request)
             debugger.store.number = self.run_call_count if debugger.ranks.is_joined else 0
-            is_passing = not failed and initial.startswith("lt -f")
+            is_passing = not failed and initial.startswith(("lt -f", "why -f"))
             verdict = Verdict(bool(initial), is_passing, request.error)
             agreed = debugger.ranks.agree(self._rank_run, verdict)
             if not agreed.stops:
@@ -391,13 +391,13 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         waiting.say(request.progress_text or f"none of {len(dump.data())} tensors")
         return "", ""
 
-    @staticmethod
-    def _filtered_screen(choice: RunChoice | None) -> str:
+    def _filtered_screen(self, choice: RunChoice | None) -> str:
         """The first screen of a run that a filter has stopped at."""
         if choice is None or not choice.filter_name:
             return "lt"
         exclude = f" -fenn {quoted(choice.exclude)}" if choice.exclude else ""
-        return f"lt -f {quoted(choice.filter_name)}{exclude}"
+        is_about_bad = is_only_nonfinite(self.debugger.filters.predicate(choice.filter_name))
+        return f"{'why' if is_about_bad else 'lt'} -f {quoted(choice.filter_name)}{exclude}"
 
     def _passes(self, choice: RunChoice, dump: Dump) -> bool:
         """Whether some tensor passes the filter; a filter that raises is noted and passed over."""

@@ -1,0 +1,72 @@
+"""`why`: the verdict, and when none is given."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from causes_kit import reason_of
+
+_PROGRAM = """
+import numpy as np
+from tfdbg_cli.engines import numpy as tf
+
+w = tf.placeholder(tf.float32, (2, 3), name="w")
+one_zero = tf.constant(np.array([[1, 1, 1], [1, 1, 0]], "float32"))
+zero = w * one_zero
+made = {expression}
+loss = tf.reduce_sum(made, name="loss")
+with tf.Session() as session:
+    session.run(loss, {{w: np.array([[1, 4, 2], [3, 0.5, 2]], "float32")}})
+"""
+_CAUSES = {
+    "tf.log(zero)": r"the logarithm of 0 at \[1, 2\]",
+    "w / zero": r"a division by 0 at \[1, 2\]",
+    "w * 1e38": r"float32 overflows at \[0, 1\]: its limit is 3.4028e\+38",
+    "tf.matmul(w * 1e25, tf.transpose(w * 1e25))": r"float32 overflows at 4 elements",
+}
+
+
+def debugged(tmp_path, text, *commands):
+    path = tmp_path / "program.py"
+    path.write_text(text)
+    options = [part for command in commands for part in ("-c", command)]
+    return subprocess.run(
+        [sys.executable, "-m", "tfdbg_cli", "--batch", *options, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    ).stdout
+
+
+@pytest.mark.parametrize("expression", _CAUSES)
+def test_the_reason(tmp_path, expression):
+    out = debugged(tmp_path, _PROGRAM.format(expression=expression), "run -f has_inf_or_nan", "why")
+    assert re.match(_CAUSES[expression], reason_of(out)), out
+
+
+def test_a_stop_opens_with_the_verdict_and_the_list_follows(tmp_path):
+    text = _PROGRAM.format(expression="tf.log(zero)")
+    out = debugged(tmp_path, text, "run -f has_inf_or_nan")
+    parts = re.split(r"^--- (.*) ---$", out, flags=re.MULTILINE)
+    (at,) = (at for at, part in enumerate(parts) if part == "why -f has_inf_or_nan")
+    lines = [line for line in parts[at + 1].splitlines() if line]
+    assert lines[0].startswith("It began in [Log] Log:0  float32 [2, 3]  1 -inf of 6")
+    assert "  >  8  made = tf.log(zero)" in lines
+    assert any(re.match(r"From:  \[Mul\] mul:0 .* clean  min 0, max 4", line) for line in lines)
+    assert any(re.match(r"Then:  taken over by loss:0", line) for line in lines)
+    assert '2 dumped tensor(s) passing filter "has_inf_or_nan":' in lines
+
+
+def test_nothing_is_bad(tmp_path):
+    out = debugged(tmp_path, _PROGRAM.format(expression="zero + w"), "run", "why")
+    assert "No tensor of this run holds a nan or an infinity." in out
+
+
+def test_a_mask_is_no_verdict(tmp_path):
+    text = _PROGRAM.format(expression="w + tf.constant(np.full((2, 3), -np.inf, 'float32'))")
+    out = debugged(tmp_path, text, "run", "why")
+    assert "Nothing went bad of itself" in out

@@ -1,0 +1,272 @@
+"""``why``: what went wrong in a run, where, why, and what became of it, on one screen."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from tfdbg_cli.commands.context import TENSOR_MODES, Context
+from tfdbg_cli.commands.graph.node_origin import forward_of
+from tfdbg_cli.commands.graph.phases import phase_of
+from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted, tokenize
+from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.commands.tensors.list_tensors import LIST_TENSORS
+from tfdbg_cli.common.documents import ChainDocument, Document, Line, Link, Span, TextDocument, line
+from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
+from tfdbg_cli.dumps.sources import own_frame
+from tfdbg_cli.filters.builtin import has_inf_or_nan
+from tfdbg_cli.filters.causes import ADVICE, cause_of
+from tfdbg_cli.filters.lineage import TensorLineage
+from tfdbg_cli.filters.origins import origin_of_nonfinite
+
+__all__ = ["COMMANDS", "verdict"]
+
+_AROUND = 2
+_MOST_INPUTS = 6
+# What has become of it is told of runs that are not larger.
+_MOST_STEPS = 20_000
+_MOST_ENDS = 3
+
+
+def verdict(dump: Dump, begin: Datum) -> list[Line]:
+    """What is to be said of a tensor in which something bad began.
+
+    Args:
+        dump: whose tensor it is.
+        begin: the tensor.
+    """
+    made = _Verdict(dump, begin)
+    return [*made.head(), *made.reason(), *made.place(), *made.inputs(), *made.aftermath()]
+
+
+def first_origin(dump: Dump) -> Datum | None:
+    """Where something bad began in a run; ``None``: nowhere, or on purpose."""
+    return next(iter(dump.iter_find(origin_of_nonfinite)), None)
+
+
+class _Verdict:
+    def __init__(self, dump: Dump, begin: Datum) -> None:
+        self._dump, self._begin = dump, begin
+        self._health = TensorHealth(TensorFacts(dump))
+        self._graph: Graph = dump.graph() or Graph([])
+        self._node: Node | None = self._graph.nodes.get(begin.node_name)
+
+    def head(self) -> Iterator[Line]:
+        """The tensor in which it began, and how bad it is."""
+        op_type = self._node.op_type if self._node is not None else "?"
+        yield line(
+            ("It began in ", "bold"),
+            (f"[{op_type}] ", "op_type"),
+            self._health.name(self._begin),
+            "  ",
+            *self._health.words(self._begin),
+        )
+
+    def reason(self) -> Iterator[Line]:
+        """Why, where that can be shown."""
+        cause = cause_of(TensorLineage.of(self._dump), self._begin)
+        if cause is None:
+            return
+        yield line(("Why:   ", "bold"), (cause.text, "error"))
+        yield line("       ", cause.advice, "  ", ("help why", "link", "help why"))
+
+    def place(self) -> Iterator[Line]:
+        """The line of the program that has made it, and those around it."""
+        node = self._node
+        if node is None:
+            return
+        forward = forward_of(self._graph, node)
+        frame = own_frame((forward or node).frames or ())
+        if frame is None:
+            return
+        sources = self._dump.sources()
+        lines = sources.lines(frame.file)
+        shown = f"{frame.file}:{frame.line}"
+        link = Link(f"ps {quoted(frame.file)} -b {frame.line}") if lines is not None else None
+        what = "Line:  " if forward is None else "Line of the forward op: "
+        yield line((what, "bold"), Span(shown, "link" if link else "", link))
+        if lines is None or frame.line > len(lines):
+            yield line(("  > ", "error"), (frame.text, "bold"))
+            return
+        first = max(frame.line - _AROUND, 1)
+        around = lines[first - 1 : frame.line + _AROUND]
+        while len(around) > frame.line - first + 1 and not around[-1].strip():
+            around.pop()
+        width = len(str(first + len(around)))
+        texts = textwrap.dedent("\n".join(each.expandtabs() for each in around)).split("\n")
+        for number, text in enumerate(texts, first):
+            if number == frame.line:
+                yield line(("  > ", "error"), f"{number:{width}}  ", (text, "bold"))
+            else:
+                yield line(f"    {number:{width}}  ", (text, "source"))
+
+    def inputs(self) -> Iterator[Line]:
+        """What it was computed from."""
+        names = list(dict.fromkeys(self._node.inputs)) if self._node is not None else []
+        head = "From:  "
+        for name in names[:_MOST_INPUTS]:
+            data = [each for each in self._dump.by_tensor(name) if each is not self._begin]
+            before = [each for each in data if each.timestamp <= self._begin.timestamp] or data
+            maker = self._graph.nodes.get(node_name_of(name))
+            op_type = Span(f"[{maker.op_type if maker is not None else '?'}] ", "op_type")
+            if before:
+                between = self._health.range(before[-1])
+                words = [self._health.name(before[-1]), Span("  "), *self._health.words(before[-1])]
+                words += [Span(f"  {between}")] if between else []
+            else:
+                is_clean = self._dump.lists_only_bad
+                link = Link(f"ni -a -d -t {quoted(name)}") if maker is not None else None
+                how = ("  clean", "success") if is_clean else ("  not dumped", "dim")
+                words = [Span(name, "link" if link else "", link), Span(*how)]
+            yield line((head, "bold"), op_type, *words)
+            head = "       "
+        if len(names) > _MOST_INPUTS:
+            command = f"li {quoted(self._begin.node_name)}"
+            yield line(
+                head,
+                (f"and {len(names) - _MOST_INPUTS} more: ", "dim"),
+                Span(command, "link", Link(command)),
+            )
+
+    def aftermath(self) -> Iterator[Line]:
+        """What has taken it over: results, gradients, parameters."""
+        taken = self._taken_over()
+        info = self._dump.run_info()
+        if not taken or info is None:
+            return
+        called = {tensor: name for name, tensor in info.outputs.items()}
+        results = info.results or {}
+        kinds: dict[str, list[Datum]] = {}
+        for datum in taken:
+            kind = self._kind_of_end(datum, called, results, info.fetches)
+            if kind:
+                kinds.setdefault(kind, []).append(datum)
+        parts: list[Span] = []
+        for kind, word in _ENDS:
+            found = kinds.get(kind, [])
+            if not found:
+                continue
+            parts.append(Span(", " if parts else ""))
+            if len(found) > _MOST_ENDS:
+                parts.append(Span(f"{len(found)} {word}s, the first "))
+                found = found[:1]
+            for at, datum in enumerate(found):
+                name = called.get(datum.tensor_name, "")
+                own = f"{name} = " if name and name != datum.tensor_name else ""
+                parts.append(Span(f"{', ' if at else ''}{own}"))
+                parts.append(self._health.name(datum))
+        if not parts:
+            numbers = [each for each in taken if each.shape == ()][:_MOST_ENDS]
+            parts = [Span(f"{len(taken)} tensor(s), {'among them' if numbers else 'the last'} ")]
+            for at, datum in enumerate(numbers or taken[-1:]):
+                parts += [Span(", " if at else ""), self._health.name(datum)]
+        yield line(("Then:  ", "bold"), "taken over by ", *parts)
+
+    def _taken_over(self) -> list[Datum]:
+        """The bad tensors that were computed from it, in order of time."""
+        lineage = TensorLineage.of(self._dump)
+        found: dict[int, Datum] = {}
+        waiting = [self._begin]
+        seen: set[str] = set()
+        while waiting and len(seen) < _MOST_STEPS:
+            source = waiting.pop()
+            for edge in self._graph.recipients(source.node_name, control=False):
+                if edge.node in seen:
+                    continue
+                for datum in self._dump.by_node(edge.node):
+                    if lineage.bad(datum) and lineage.takes_over(datum, source):
+                        seen.add(edge.node)
+                        found[id(datum)] = datum
+                        waiting.append(datum)
+        return sorted(found.values(), key=lambda each: each.timestamp)
+
+    def _kind_of_end(
+        self,
+        datum: Datum,
+        called: dict[str, str],
+        results: object,
+        fetches: Sequence[str],
+    ) -> str:
+        name = datum.tensor_name
+        phase = phase_of(self._dump, datum.node_name).name
+        if phase == "forward" and datum.shape == () and (name in called or name in fetches):
+            return "scalar"
+        if phase == "backward" or datum.node_name.startswith("gradients/"):
+            return "gradient"
+        if phase == "optimizer":
+            return "update"
+        return "result" if name in called or name in fetches else ""
+
+
+_ENDS = (
+    ("scalar", "number"),
+    ("result", "result"),
+    ("gradient", "gradient tensor"),
+    ("update", "tensor of the optimizer"),
+)
+
+
+_MEANT = (
+    "Nothing went bad of itself: what is bad is meant (a mask), or is memory from before the run, "
+    "or came to nothing."
+)
+
+
+def _why(context: Context, arguments: argparse.Namespace) -> Result:
+    dump = context.need_dump()
+    begin = first_origin(dump)
+    if begin is not None:
+        lines = verdict(dump, begin)
+    elif next(iter(dump.iter_find(has_inf_or_nan)), None) is not None:
+        lines = [line((_MEANT, "info"))]
+    else:
+        lines = [line(("No tensor of this run holds a nan or an infinity.", "success"))]
+    if not arguments.tensor_filter:
+        return TextDocument(lines)
+    parts = [TextDocument([*lines, line()])]
+    words = ["-f", quoted(arguments.tensor_filter)]
+    if arguments.filter_exclude_node_names:
+        words += ["-fenn", quoted(arguments.filter_exclude_node_names)]
+    listed = LIST_TENSORS.run(context, LIST_TENSORS.parse(tokenize(" ".join(words))))
+    assert isinstance(listed, Document)
+    return ChainDocument([*parts, listed], menu=listed.menu)
+
+
+COMMANDS = (
+    Command(
+        "why",
+        (),
+        "graph",
+        "Say what went bad, at which line, why, and what became of it.",
+        _why,
+        (
+            Argument(
+                ("-f", "--tensor_filter"),
+                "with the tensors that pass this filter below",
+                "FILTER",
+                default="",
+                complete=completers.filters,
+            ),
+            Argument(
+                ("-fenn", "--filter_exclude_node_names"),
+                "with -f: leave out nodes whose name matches",
+                "REGEX",
+                default="",
+                complete=completers.node_patterns,
+            ),
+        ),
+        modes=TENSOR_MODES,
+        examples=(("why", "where the first nan or infinity of this run came from"),),
+        details="\n".join(
+            [
+                "A reason is told where op, inputs and dtype show it, and left out otherwise:",
+                *(f"  {kind:<10} {text}" for kind, text in ADVICE.items()),
+            ]
+        ),
+    ),
+)
