@@ -45,7 +45,11 @@ def story(request, tmp_path_factory):
 
 def test_the_breakpoint_stops_at_the_first_bad_tensor(story):
     _, shown, _ = story
-    lines = shown["lt -f has_inf_or_nan"]
+    verdict = shown["why -f has_inf_or_nan"]
+    assert verdict[0].startswith("It began in [Log] cross_entropy/Log:0 ")
+    assert verdict[1].startswith("Why:   the logarithm of 0 at ")
+    at = next(at for at, text in enumerate(verdict) if "passing filter" in text)
+    lines = verdict[at:]
     count = int(lines[0].split()[0])
     assert lines[0] == f'{count} dumped tensor(s) passing filter "has_inf_or_nan":'
     assert lines[2].endswith("Tensor name")

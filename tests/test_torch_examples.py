@@ -43,7 +43,7 @@ def digits():
 
 def test_the_digits_stop_at_the_logarithm(digits):
     printed, shown = digits
-    assert first_tensor(shown["lt -f has_inf_or_nan"]) == "log:0"
+    assert first_tensor(shown["why -f has_inf_or_nan"]) == "log:0"
     before, after = printed.split("--- run-end: training run #", 1)
     assert before.count("Accuracy at step") == 2
     assert after.count("Accuracy at step") == 4
@@ -98,7 +98,7 @@ def test_the_scores_of_the_attention_overflow():
         ["run -t 10 -f origin_of_nonfinite", f"ni -t {bmm}", f"pt -s {bmm}:0"],
         *("debug_transformer.py", "--steps", STEPS),
     )
-    assert first_tensor(shown["lt -f origin_of_nonfinite"]) == f"{bmm}:0"
+    assert first_tensor(shown["why -f origin_of_nonfinite"]) == f"{bmm}:0"
     # Each step masks its scores with -inf, which stops nobody. The first score that overflows may
     # be a negative one: no harm to the softmax, and seen steps before the loss is NaN.
     before, after = printed.split("--- run-end:", 1)
