@@ -40,9 +40,9 @@ STORY = (
     Step(
         "Until something goes bad",
         "`run -f has_inf_or_nan` lets the program run on until a tensor of some run holds a nan or "
-        "an infinity. The stop opens with the verdict: where it began, why, at which line, what went "
-        "into it and what became of it. Below are the tensors of that run that are bad, the first "
-        "one on top; the column *Health* counts what is bad in them.",
+        "an infinity. The stop opens with the verdict: where it began, why, at which line, what "
+        "went into it and what became of it. Below are the tensors of that run that are bad, the "
+        "first one on top; the column *Health* counts what is bad in them.",
         "run -f has_inf_or_nan\r",
         "cross_entropy/Log:0",
         "tour-list",

@@ -22,7 +22,7 @@ from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.filters.causes import ADVICE, cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
-from tfdbg_cli.filters.origins import origin_of_nonfinite
+from tfdbg_cli.filters.origins import began_here, origin_of_nonfinite
 
 __all__ = ["COMMANDS", "verdict"]
 
@@ -45,8 +45,25 @@ def verdict(dump: Dump, begin: Datum) -> list[Line]:
 
 
 def first_origin(dump: Dump) -> Datum | None:
-    """Where something bad began in a run; ``None``: nowhere, or on purpose."""
-    return next(iter(dump.iter_find(origin_of_nonfinite)), None)
+    """Where something bad began in a run; ``None``: nowhere, or on purpose.
+
+    A logarithm of 0 is bad itself, and what reaches the parameters is its gradient, which began to
+    be bad in an op of its own, of the same input. The logarithm is told.
+    """
+    origin = next(iter(dump.iter_find(origin_of_nonfinite)), None)
+    given = _given(dump, origin) if origin is not None else frozenset()
+    for datum in dump.maybe_nonfinite(dump.data()) if given else ():
+        if datum is origin:
+            break
+        if not datum.is_view and given & _given(dump, datum) and began_here(dump, datum):
+            return datum
+    return origin
+
+
+def _given(dump: Dump, datum: Datum) -> frozenset[str]:
+    graph = dump.graph()
+    node = graph.nodes.get(datum.node_name) if graph is not None else None
+    return frozenset(node.inputs) if node is not None else frozenset()
 
 
 class _Verdict:
@@ -196,7 +213,7 @@ class _Verdict:
         phase = phase_of(self._dump, datum.node_name).name
         if phase == "forward" and datum.shape == () and (name in called or name in fetches):
             return "scalar"
-        if phase == "backward" or datum.node_name.startswith("gradients/"):
+        if phase == "backward" or "/gradients/" in f"/{datum.node_name}":
             return "gradient"
         if phase == "optimizer":
             return "update"
