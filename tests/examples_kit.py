@@ -37,7 +37,7 @@ class Done:
     @property
     def tensors(self):
         """The names that the lists of tensors have in their last column."""
-        return re.findall(r"(\S+:\d+(?: \(#\d+\))?)$", self.out, re.M)
+        return re.findall(r"^(?:\[|\w+ +(?:\d|ok)).* (\S+:\d+(?: \(#\d+\))?)$", self.out, re.M)
 
 
 def python(*arguments, stdin="", cwd=None, warnings="ignore"):

@@ -398,7 +398,7 @@ def test_completion_in_a_kernel(kernel: Kernel) -> None:
 
 # Times, files of cells, numbers of runs and how deep inside the kernel a cell runs.
 _IS_NUMPY_1 = np.__version__ < "2"
-_VARYING = re.compile(r"\[\d+\.\d+\]|\d+: /\S+/ipykernel_\d+/\d+\.py|#\d+|\(\d+ frame")
+_VARYING = re.compile(r"\[\d+\.\d+\]|(?:\d+: )?/\S+/ipykernel_\d+/\d+\.py|#\d+|\(\d+ frame")
 _BLOCK = re.compile(r"```(python|text)\n(.*?)\n?```", re.DOTALL)
 
 
