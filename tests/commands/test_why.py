@@ -70,3 +70,12 @@ def test_a_mask_is_no_verdict(tmp_path):
     text = _PROGRAM.format(expression="w + tf.constant(np.full((2, 3), -np.inf, 'float32'))")
     out = debugged(tmp_path, text, "run", "why")
     assert "Nothing went bad of itself" in out
+
+
+def test_an_error_screen_ends_with_the_verdict(tmp_path):
+    text = _PROGRAM.format(expression='tf.check_numerics(tf.log(zero), "bad")')
+    out = debugged(tmp_path, text, "run")
+    assert "!!! An error occurred during the run !!!" in out
+    details = out.partition("Details:")[2]
+    assert "It began in [Log] Log:0" in details
+    assert reason_of(details).startswith("the logarithm of 0 at [1, 2]")

@@ -6,6 +6,7 @@ import ast
 
 from tfdbg_cli.commands.context import PROFILE_MODES, Context
 from tfdbg_cli.commands.graph.node_origin import forward_of
+from tfdbg_cli.commands.graph.verdict import first_origin, verdict
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.documents import Line, Link, MenuItem, Span, TextDocument, line
 from tfdbg_cli.dumps.dump import Dump, RunError
@@ -16,6 +17,8 @@ __all__ = ["error_document", "list_item"]
 
 # An op of more inputs (a fused optimizer's step) is better looked at with li.
 _MOST_INPUTS = 12
+# Of larger dumps not all values are looked at before the first screen is there.
+_MOST_BYTES = 64 << 20
 _WHEN = {False: "occurred during the run", True: "was raised by the program after the run"}
 
 
@@ -49,12 +52,21 @@ def error_document(context: Context) -> TextDocument:
     lines += _places(dump, error, node)
     lines += [line(), line("Details:")]
     lines += [line(f"  {text}") for text in error.message.splitlines() or [""]]
+    lines += _what_went_bad(dump) if dump is not None else []
     return TextDocument(
         lines,
         title=f"An error occurred: {error.type_name}",
         title_role="error",
         menu=[list_item(context)._replace(command=lister), MenuItem("run_info", "run_info")],
     )
+
+
+def _what_went_bad(dump: Dump) -> list[Line]:
+    """The verdict on a nan or an infinity that began before the error; empty: there is none."""
+    if sum(datum.dump_size_bytes or 0 for datum in dump.data()) > _MOST_BYTES:
+        return []  # why looks for it
+    begin = first_origin(dump)
+    return [line(), *verdict(dump, begin)] if begin is not None else []
 
 
 def _ways(context: Context, error: RunError, node: Node | None, lister: str) -> list[Line]:
