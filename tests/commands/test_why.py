@@ -79,3 +79,20 @@ def test_an_error_screen_ends_with_the_verdict(tmp_path):
     details = out.partition("Details:")[2]
     assert "It began in [Log] Log:0" in details
     assert reason_of(details).startswith("the logarithm of 0 at [1, 2]")
+
+
+def test_what_came_in_with_the_batch(tmp_path):
+    text = _PROGRAM.format(expression="zero + w").replace("[1, 4, 2]", "[1, np.nan, 2]")
+    out = debugged(tmp_path, text, "run -f has_inf_or_nan", "why")
+    assert reason_of(out) == "it came in from outside (w:0)"
+
+
+def test_what_came_in_with_the_weights(tmp_path):
+    text = _PROGRAM.format(expression="zero + b").replace(
+        "made =", "b = tf.Variable(np.array([1, np.nan, 2], 'float32'), name='b')\nmade ="
+    )
+    text = text.replace(
+        "    session.run(loss", "    session.run(b.initializer)\n    session.run(loss"
+    )
+    out = debugged(tmp_path, text, "run", "run -f has_inf_or_nan", "why")
+    assert re.match(r"it came in with the weights \(b.*:0\)", reason_of(out))
