@@ -96,3 +96,9 @@ def test_what_came_in_with_the_weights(tmp_path):
     )
     out = debugged(tmp_path, text, "run", "run -f has_inf_or_nan", "why")
     assert re.match(r"it came in with the weights \(b.*:0\)", reason_of(out))
+
+
+def test_what_is_left_out_is_not_told(tmp_path):
+    text = _PROGRAM.format(expression="tf.log(zero) + w / zero")
+    out = debugged(tmp_path, text, "run -f has_inf_or_nan -fenn ^Log$")
+    assert reason_of(out).startswith("a division by 0 at [1, 2]")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from tfdbg_cli.commands.context import TENSOR_MODES, Context
+from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
 from tfdbg_cli.commands.graph.node_origin import forward_of
 from tfdbg_cli.commands.graph.phases import phase_of
-from tfdbg_cli.commands.registry import Argument, Command, Result
-from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.registry import Command, Result
 from tfdbg_cli.commands.shell.parsing import quoted, tokenize
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
@@ -44,18 +44,26 @@ def verdict(dump: Dump, begin: Datum) -> list[Line]:
     return [*made.head(), *made.reason(), *made.place(), *made.inputs(), *made.aftermath()]
 
 
-def first_origin(dump: Dump) -> Datum | None:
+def first_origin(dump: Dump, exclude: re.Pattern[str] | None = None) -> Datum | None:
     """Where something bad began in a run; ``None``: nowhere, or on purpose.
+
+    Nodes whose name matches ``exclude`` are left out.
 
     A logarithm of 0 is bad itself, and what reaches the parameters is its gradient, which began to
     be bad in an op of its own, of the same input. The logarithm is told.
     """
-    origin = next(iter(dump.iter_find(origin_of_nonfinite)), None)
+
+    def counts(datum: Datum) -> bool:
+        return exclude is None or not exclude.search(datum.node_name)
+
+    origin = next(filter(counts, dump.iter_find(origin_of_nonfinite)), None)
     given = _given(dump, origin) if origin is not None else frozenset()
     for datum in dump.maybe_nonfinite(dump.data()) if given else ():
         if datum is origin:
             break
-        if not datum.is_view and given & _given(dump, datum) and began_here(dump, datum):
+        if datum.is_view or not counts(datum):
+            continue
+        if given & _given(dump, datum) and began_here(dump, datum):
             return datum
     return origin
 
@@ -157,10 +165,9 @@ class _Verdict:
         if not taken or info is None:
             return
         called = {tensor: name for name, tensor in info.outputs.items()}
-        results = info.results or {}
         kinds: dict[str, list[Datum]] = {}
         for datum in taken:
-            kind = self._kind_of_end(datum, called, results, info.fetches)
+            kind = self._kind_of_end(datum, called, info.fetches)
             if kind:
                 kinds.setdefault(kind, []).append(datum)
         parts: list[Span] = []
@@ -206,7 +213,6 @@ class _Verdict:
         self,
         datum: Datum,
         called: dict[str, str],
-        results: object,
         fetches: Sequence[str],
     ) -> str:
         name = datum.tensor_name
@@ -236,7 +242,8 @@ _MEANT = (
 
 def _why(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
-    begin = first_origin(dump)
+    without = arguments.filter_exclude_node_names
+    begin = first_origin(dump, compile_regex(without, "-fenn") if without else None)
     if begin is not None:
         lines = verdict(dump, begin)
     elif next(iter(dump.iter_find(has_inf_or_nan)), None) is not None:
@@ -247,8 +254,8 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
         return TextDocument(lines)
     parts = [TextDocument([*lines, line()])]
     words = ["-f", quoted(arguments.tensor_filter)]
-    if arguments.filter_exclude_node_names:
-        words += ["-fenn", quoted(arguments.filter_exclude_node_names)]
+    if without:
+        words += ["-fenn", quoted(without)]
     listed = LIST_TENSORS.run(context, LIST_TENSORS.parse(tokenize(" ".join(words))))
     assert isinstance(listed, Document)
     return ChainDocument([*parts, listed], menu=listed.menu)
@@ -261,22 +268,7 @@ COMMANDS = (
         "graph",
         "Say what went bad, at which line, why, and what became of it.",
         _why,
-        (
-            Argument(
-                ("-f", "--tensor_filter"),
-                "with the tensors that pass this filter below",
-                "FILTER",
-                default="",
-                complete=completers.filters,
-            ),
-            Argument(
-                ("-fenn", "--filter_exclude_node_names"),
-                "with -f: leave out nodes whose name matches",
-                "REGEX",
-                default="",
-                complete=completers.node_patterns,
-            ),
-        ),
+        LIST_TENSORS.arguments[:2],  # -f and -fenn
         modes=TENSOR_MODES,
         examples=(("why", "where the first nan or infinity of this run came from"),),
         details="\n".join(

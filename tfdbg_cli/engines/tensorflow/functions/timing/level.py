@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Profile, ProfileEntry, place_of
-from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.base import Capture
 from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.tensorflow.functions.bodies import FunctionBody, Kind, plain_text
 from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined
-from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.level import Describing, ValuesLevel
-from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.private import (
     function_name,
     mark_trace,
@@ -44,16 +42,8 @@ class TimedLevel(ValuesLevel):
 
     level = ""
 
-    def __init__(
-        self,
-        watch: Watch,
-        listen: Callable[[Callable[..., None]], Callable[[], None]],
-        names: KerasNames,
-        iterators: Iterators,
-    ) -> None:
-        super().__init__(watch, listen, names, iterators)
-        self._session: Any = None
-        self._why = ""
+    _session: Any = None
+    _why = ""
 
     def begin_run(self) -> None:
         super().begin_run()
