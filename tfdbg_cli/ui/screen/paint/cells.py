@@ -26,10 +26,13 @@ class Target(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A piece of text with the name of its attribute and, if it can be clicked, a target."""
+    """A piece of text with its attribute and, if it can be clicked, a target.
+
+    The attribute is the name of an entry of the palette, or has colours of its own.
+    """
 
     text: str
-    attribute: str = "text"
+    attribute: str | urwid.AttrSpec = "text"
     target: Target | None = None
 
 
@@ -38,13 +41,13 @@ class Cells(NamedTuple):
 
     Attributes:
         data: the text in the terminal's encoding, exactly as wide as was asked for.
-        runs: attribute names with lengths in bytes of ``data``.
+        runs: attributes with lengths in bytes of ``data``.
         targets: ``(first column, column behind, target)``.
         more: whether the text goes on behind the right edge.
     """
 
     data: bytes
-    runs: list[tuple[str, int]]
+    runs: list[tuple[str | urwid.AttrSpec, int]]
     targets: list[tuple[int, int, Target]]
     more: bool
 
@@ -122,7 +125,7 @@ def clip(
         width -= 1
         window = _window(text, left, width)
     data = b" " * window.before
-    runs: list[tuple[str, int]] = [(fill, window.before)] if window.before else []
+    runs: list[tuple[str | urwid.AttrSpec, int]] = [(fill, window.before)] if window.before else []
     targets: list[tuple[int, int, Target]] = []
     at = 0
     for segment in segments:
