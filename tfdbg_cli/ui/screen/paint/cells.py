@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import urwid
 
 from tfdbg_cli.common.printable import printable
 
-__all__ = ["Cells", "Segment", "Target", "canvas_of", "clip", "text_width"]
+__all__ = ["Cells", "Segment", "Target", "canvas_of", "clip", "is_utf8", "text_width"]
 
 
 class Target(NamedTuple):
@@ -75,6 +75,11 @@ def _encodable(text: str, encoding: str) -> str:
     return "".join(["?" if printable(each) != each else each for each in text])
 
 
+def is_utf8(encoding: str) -> bool:
+    """Whether that is UTF-8, which has all characters."""
+    return encoding.lower().replace("-", "") == "utf8"
+
+
 class _Window(NamedTuple):
     """Which characters a window of columns shows, and the blanks where wide ones are cut."""
 
@@ -116,7 +121,7 @@ def clip(
     encoding = urwid.util.get_encoding()
     # Characters may combine across segments: columns are counted over the whole row.
     text = "".join([segment.text for segment in segments])
-    if not (text.isascii() and text.isprintable()):
+    if not (text.isprintable() and (text.isascii() or is_utf8(encoding))):
         segments = [s._replace(text=_encodable(s.text, encoding)) for s in segments]
         text = "".join([segment.text for segment in segments])
     window = _window(text, left, width)
@@ -151,6 +156,43 @@ def clip(
     return Cells(data, runs, targets, window.more)
 
 
+_Run = tuple[Hashable, Literal["0", "U"] | None, bytes]
+
+
+class _RowsCanvas(urwid.TextCanvas):
+    """A canvas that is asked for all of it at once, and has all in pieces: a picture has thousands.
+
+    Args:
+        rows: from the top.
+        width: the columns.
+        cursor: ``(column, row)``; ``None``: hidden.
+    """
+
+    def __init__(
+        self, rows: Sequence[Cells], width: int, cursor: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(cursor=cursor, maxcol=width, check_width=False)
+        self._text = [row.data for row in rows]
+        self._rows = rows
+
+    def content(
+        self,
+        trim_left: int = 0,
+        trim_top: int = 0,
+        cols: int = 0,
+        rows: int = 0,
+        attr: Mapping[Hashable, Hashable] | None = None,
+    ) -> Iterator[list[_Run]]:
+        """The rows, each as ``(attribute, None, text)``: those of the whole screen."""
+        for row in self._rows:
+            pieces: list[_Run] = []
+            at = 0
+            for attribute, size in row.runs:
+                pieces.append((attribute, None, row.data[at : at + size]))
+                at += size
+            yield pieces
+
+
 def canvas_of(
     rows: Sequence[Cells], width: int, cursor: tuple[int, int] | None = None
 ) -> urwid.TextCanvas:
@@ -161,10 +203,4 @@ def canvas_of(
         width: the columns.
         cursor: ``(column, row)``; ``None``: hidden.
     """
-    return urwid.TextCanvas(
-        [row.data for row in rows],
-        [list(row.runs) for row in rows],
-        cursor=cursor,
-        maxcol=width,
-        check_width=False,
-    )
+    return _RowsCanvas(rows, width, cursor)

@@ -7,7 +7,7 @@ import functools
 import urwid
 
 from tfdbg_cli.common.lines import Ink
-from tfdbg_cli.ui.inks import HALF, can_draw_halves, inked, nearest
+from tfdbg_cli.ui.inks import HALF, inked, nearest
 from tfdbg_cli.ui.screen.paint.cells import Segment
 
 __all__ = ["inked_segment"]
@@ -21,7 +21,19 @@ _NAMES = (
 )
 
 
-def inked_segment(text: str, role: str, ink: Ink, colors: int) -> Segment:
+class _Spec(urwid.AttrSpec):
+    """Equal to itself alone, which takes no time to find out: urwid compares it with each piece."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+# The same few hundred are asked for at each key.
+@functools.lru_cache(1 << 14)
+def inked_segment(text: str, role: str, ink: Ink, colors: int, unicode: bool) -> Segment:
     """A piece of text in colours of its own.
 
     Args:
@@ -29,25 +41,23 @@ def inked_segment(text: str, role: str, ink: Ink, colors: int) -> Segment:
         role: its attribute where the ink has no colour.
         ink: the colours.
         colors: how many the terminal has.
+        unicode: whether it has all characters.
     """
-    draws_halves = can_draw_halves(urwid.util.get_encoding())
-    attribute = _spec(ink, colors, draws_halves)
-    if ink.halves and draws_halves:
+    attribute = _spec(ink, colors, unicode)
+    if ink.halves and unicode:
         text = HALF * len(text)
     return Segment(text, attribute if attribute is not None else role)
 
 
-# The same few hundred pairs are asked for at each key; and an attribute that is the same object is
-# found faster by urwid, too.
 @functools.lru_cache(1 << 14)
-def _spec(ink: Ink, colors: int, draws_halves: bool) -> urwid.AttrSpec | None:
-    ink = inked(ink, draws_halves)
+def _spec(ink: Ink, colors: int, unicode: bool) -> _Spec | None:
+    ink = inked(ink, unicode)
     if ink.foreground is None and ink.background is None:
         return None
     front, back = _colour(ink.foreground, colors), _colour(ink.background, colors)
     if colors == _TRUE:
-        return urwid.AttrSpec(front, back, colors=16777216)
-    return urwid.AttrSpec(front, back, colors=256 if colors == 256 else 16)
+        return _Spec(front, back, colors=16777216)
+    return _Spec(front, back, colors=256 if colors == 256 else 16)
 
 
 def _colour(colour: int | None, colors: int) -> str:

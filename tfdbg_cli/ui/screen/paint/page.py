@@ -6,7 +6,7 @@ import urwid
 
 from tfdbg_cli.common.documents import Line
 from tfdbg_cli.ui.marks import cut_at, match_places
-from tfdbg_cli.ui.screen.paint.cells import Cells, Segment, Target, clip
+from tfdbg_cli.ui.screen.paint.cells import Cells, Segment, Target, clip, is_utf8
 from tfdbg_cli.ui.screen.paint.inked import inked_segment
 from tfdbg_cli.ui.screen.view import LinkPlace, View
 
@@ -39,7 +39,7 @@ def page_rows(view: View, colors: int = 1) -> list[Cells]:
         colors: how many colours the terminal has; 1: none.
     """
     encoding = urwid.util.get_encoding()
-    unicode = encoding.lower().replace("-", "") == "utf8"
+    unicode = is_utf8(encoding)
     track = clip([Segment("│" if unicode else "|", "scrollbar")], 0, 1)
     block = clip([Segment("█" if unicode else "#", "scrollbar-thumb")], 0, 1)
     first, length = thumb(view)
@@ -73,10 +73,11 @@ def _segments(
 ) -> list[Segment]:
     """The segments of one line: roles, links, the focused link, what the search found."""
     plain = "mark" if number == view.mark else "text"
+    unicode = is_utf8(urwid.util.get_encoding())
     pieces: list[Segment] = []
     for index, span in enumerate(made.spans):
         if span.ink is not None and colors > 1 and span.link is None:
-            pieces.append(inked_segment(span.text, span.role or plain, span.ink, colors))
+            pieces.append(inked_segment(span.text, span.role or plain, span.ink, colors, unicode))
         elif span.link is None:
             pieces.append(Segment(span.text, span.role or plain))
         elif focused is not None and focused.first_span <= index <= focused.last_span:
