@@ -29,6 +29,7 @@ __all__ = [
     "MenuItem",
     "Span",
     "TextDocument",
+    "Turned",
     "line",
     "write_text",
 ]
@@ -38,16 +39,37 @@ _FIRST_SEARCHED, _MOST_SEARCHED = 256, 8192
 
 
 class Cell(NamedTuple):
-    """One element of a tensor where a line shows it.
+    """One element of a tensor where a line shows it, or a block of them.
 
     Attributes:
         start, stop: its characters in the line's text.
-        indices: of the element.
+        indices: of the element, or the first one of the block.
+        last: the indices of the last one of a block; ``None``: it is one element.
     """
 
     start: int
     stop: int
     indices: tuple[int, ...]
+    last: tuple[int, ...] | None = None
+
+    def holds(self, indices: Sequence[int]) -> bool:
+        """Whether an element is the one, or one of the block."""
+        if self.last is None or len(indices) != len(self.indices):
+            return self.indices == tuple(indices)
+        block = zip(self.indices, indices, self.last, strict=True)
+        return all(first <= index <= last for first, index, last in block)
+
+
+class Turned(NamedTuple):
+    """What a Document shows, seen otherwise.
+
+    Attributes:
+        document: the other one.
+        indices: the element that the cursor goes to; ``None``: it goes away.
+    """
+
+    document: Document
+    indices: tuple[int, ...] | None
 
 
 class ElementStep(NamedTuple):
@@ -89,6 +111,7 @@ class Document(ABC):
             the previous match work from the first moment; empty: none.
         steps: what one of the elements is called, e.g. ``bad element``, that the keys for the next
             and the previous match go to instead, see `step`; empty: there are none.
+        turns: the ways in which it can be seen otherwise, see `turned`.
         printed: what is printed or written to a file instead, where a screen shows more than
             anybody wants to have on paper; ``None``: the Document itself.
         is_data: the lines are for other programs: where nobody reads along, a UI prints them and
@@ -101,6 +124,7 @@ class Document(ABC):
     initial_line: int = 0
     initial_search: str = ""
     steps: str = ""
+    turns: frozenset[str] = frozenset()
     is_data: bool = False
     printed: Document | None = None
 
@@ -225,6 +249,22 @@ class Document(ABC):
     def resized(self, width: int) -> Document:
         """The same view for another terminal width (columns); itself where width doesn't matter."""
         return self
+
+    def paged(self, rows: int) -> Document:
+        """The same view for a page of so many rows; itself where that doesn't matter."""
+        return self
+
+    def turned(self, way: str, indices: Sequence[int] | None = None) -> Turned:
+        """The same thing seen otherwise: as a picture, closer, at another scale.
+
+        Args:
+            way: one of `turns`.
+            indices: the element that the cursor is on, if it is on any.
+
+        Raises:
+            UserError: it can't be seen like that.
+        """
+        raise UserError("This screen can't be seen otherwise.")
 
     def __iter__(self) -> Iterator[Line]:
         return self.iterate()

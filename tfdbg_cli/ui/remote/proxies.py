@@ -12,7 +12,7 @@ from typing import Any
 
 from tfdbg_cli.commands.reply import CommandInfo, Completion, Leave, Reply, Toast
 from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.common.documents import Cell, Document, ElementStep, Line, line
+from tfdbg_cli.common.documents import Cell, Document, ElementStep, Line, Turned, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.common.settings import Settings
@@ -152,6 +152,7 @@ class RemoteDocument(Document):
         self.title, self.title_role, self.menu = head.title, head.title_role, head.menu
         self.initial_line, self.initial_search = head.initial_line, head.initial_search
         self.is_data, self.steps, self._tables = head.is_data, head.steps, head.tables
+        self.turns, self._is_paged = head.turns, head.is_paged
         self._blocks: OrderedDict[int, list[Line]] = OrderedDict()
         # Blocks with placeholders, and until when they are good enough.
         self._until: dict[int, float] = {}
@@ -338,6 +339,23 @@ class RemoteDocument(Document):
             data = self._ask("resized", width=width)
         except UserError:
             return self
+        return self._other(data)
+
+    def paged(self, rows: int) -> Document:
+        if not self._is_paged:
+            return self
+        try:
+            return self._other(self._ask("paged", rows=max(rows, 1)))
+        except UserError:
+            return self
+
+    def turned(self, way: str, indices: Sequence[int] | None = None) -> Turned:
+        place = None if indices is None else [int(index) for index in indices]
+        data, found = codec.decode_turned(self._ask("turned", way=way, indices=place))
+        return Turned(self._other(data), found)
+
+    def _other(self, data: Any) -> Document:
+        """The Document that the program has sent, which may be this one."""
         is_same = codec.decode_head(data).number == self._number
         return self if is_same else RemoteDocument(self._connection, data)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Iterator
@@ -91,7 +92,7 @@ class View:
         title_role: str,
         size: tuple[int, int] = (80, 20),
     ) -> None:
-        self.document = document
+        self.document = document.paged(size[1])
         self.command = command
         self.title = title
         self.title_role = title_role
@@ -223,8 +224,28 @@ class View:
                 if self.document.line_count != count:
                     self.link = self.match = self.mark = None
                     self.top = self._same_place(first, count)
+        if height != self.height:
+            self.document = self.document.paged(height)
         self.width, self.height = width, height
         self.go_to(self.top)
+
+    def turn(self, way: str) -> None:
+        """Show the same thing otherwise, see `Document.turned`, with the cursor where it was.
+
+        Raises:
+            UserError: it can't be seen like that.
+        """
+        turned = self.document.turned(way, self.cursor.indices)
+        if turned.document is not self.document:
+            self.document = turned.document.paged(self.height)
+            self._matches = self._counted = self.link = self.match = self.mark = None
+            self.painted = {}
+            self.steps = self.document.steps
+            self.top = self.left = 0
+        self.cursor.clear()
+        if turned.indices is not None:
+            with contextlib.suppress(UserError):  # it isn't in the part that is shown
+                self.cursor.go_to(turned.indices)
 
     def _same_place(self, first: list[Line], count: int) -> int:
         indices = first[0].indices if first else None
