@@ -13,7 +13,7 @@ from tfdbg_cli.dumps.datum import InconvertibleTensorProto
 from tfdbg_cli.engines.tensorflow.capture.values import base_dtype_name, holdable, plain
 from tfdbg_cli.engines.tensorflow.functions.bodies import Kind
 from tfdbg_cli.engines.tensorflow.functions.inlined import Path
-from tfdbg_cli.engines.tensorflow.functions.twin import PASSING, Layout, LayoutItem
+from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem
 
 __all__ = ["ConstantValue", "HeldItem", "HeldTensor", "HeldValue", "Seen", "values_of"]
 
@@ -169,16 +169,25 @@ def _inside(item: LayoutItem, path: Path, get: _Get, values: _Values) -> Iterato
         inside = (*path, (node.name, step))
         yield from _body(inner, inside, lambda at: get(first + before + at), arguments)
     else:
-        ((step, (_, inner)),) = item.inner.items()
+        _, inner = item.inner["body"]
+        before, condition = item.inner.get("cond", (0, None))
         with context.eager_mode():
             count = int(gen_list_ops.tensor_list_length(get(first).tensor()))
         kept = _unchanged(inner, arguments, node.loop.states if node.loop is not None else None)
-        for iteration in range(count):
+        for iteration in range(count + 1):
 
             def item_of(at: int, iteration: int = iteration) -> HeldValue:
                 return HeldItem(get(first + at), iteration, inner.dtypes[at])
 
-            yield from _body(inner, (*path, (node.name, step)), item_of, kept)
+            def tested(at: int, iteration: int = iteration) -> HeldValue:
+                if iteration == count:  # the last test is behind the loop
+                    return get(first + len(inner.dtypes) + at)
+                return item_of(before + at, iteration)
+
+            if condition is not None:
+                yield from _body(condition, (*path, (node.name, "cond")), tested, kept)
+            if iteration < count:
+                yield from _body(inner, (*path, (node.name, "body")), item_of, kept)
 
 
 def _unchanged(

@@ -9,15 +9,12 @@ from typing import Any
 
 from tensorflow.python.eager import context
 
-from tfdbg_cli.engines.tensorflow.functions.again import (
-    has_state,
-    make_again,
-    make_before,
-    why_not,
-)
+from tfdbg_cli.engines.tensorflow.functions.again import make_again, make_before, why_not
 from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, FunctionBody, read_body
+from tfdbg_cli.engines.tensorflow.functions.effects import has_state
 from tfdbg_cli.engines.tensorflow.functions.private import call_by_name
-from tfdbg_cli.engines.tensorflow.functions.twin import Layout, Twin, make_twin
+from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Layout
+from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin, make_twin
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
 
 __all__ = ["KnownFunction", "Library", "find_function", "lent"]

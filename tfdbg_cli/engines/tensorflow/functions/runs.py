@@ -33,7 +33,7 @@ from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.private import NAMES, call_twin, function_name, reword
 from tfdbg_cli.engines.tensorflow.functions.stepping.prompted import PromptedRun, Trap, stepper_of
 from tfdbg_cli.engines.tensorflow.functions.timing.level import TimedLevel
-from tfdbg_cli.engines.tensorflow.functions.twin import Twin
+from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
 
 __all__ = ["INFERENCE", "TRAINING", "FunctionPolicy", "FunctionRuns"]
 

@@ -25,55 +25,27 @@ from tfdbg_cli.engines.tensorflow.functions.bodies import (
     Kind,
     element_node,
 )
-from tfdbg_cli.engines.tensorflow.functions.health import Health, to_check, zeros
-from tfdbg_cli.engines.tensorflow.functions.nodes import add_constant, add_empty_list, add_zero
 from tfdbg_cli.engines.tensorflow.functions.pipelines.loops import (
     extend_loop,
     is_bad,
     keep_one,
     variable,
 )
+from tfdbg_cli.engines.tensorflow.functions.twins.conditions import LoopTest
+from tfdbg_cli.engines.tensorflow.functions.twins.health import Health, to_check, zeros
+from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem, Part
+from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
+    add_constant,
+    add_empty_list,
+    add_zero,
+)
 
-__all__ = ["PASSING", "Layout", "LayoutItem", "Twin", "make_twin"]
+__all__ = ["Twin", "make_twin"]
 
-#: What hands on its input as it is.
-PASSING = frozenset({"Identity", "PreventGradient", "Snapshot", "StopGradient"})
 _VARIANT = types_pb2.DT_VARIANT
 # The optimizer would put another function in the place of one that has these.
 _FOR_OPTIMIZER = "api_implements", "api_preferred_device", "forward_function_name"
 _numbers = itertools.count(1)
-
-
-class LayoutItem(NamedTuple):
-    """Where the outputs of one node are among the added results of its function.
-
-    Attributes:
-        node: the node.
-        places: slot -> number of the result.
-        first: of a call, the number of the first result that comes from inside; of a branch that
-            of the number of the one that was taken, behind which are those of all.
-        inner: step -> the added results of what is called, and how many come before its.
-    """
-
-    node: BodyNode
-    places: dict[int, int]
-    first: int
-    inner: dict[str, tuple[int, Layout]]
-
-
-class Layout:
-    """The added results of a function, without the one for health.
-
-    Attributes:
-        body: of the function.
-        items: its nodes, in order.
-        dtypes: of the added results.
-    """
-
-    def __init__(self, body: FunctionBody) -> None:
-        self.body = body
-        self.items: list[LayoutItem] = []
-        self.dtypes: list[int] = []
 
 
 class Twin(NamedTuple):
@@ -90,22 +62,6 @@ class Twin(NamedTuple):
     layout: Layout
     added: int
     definitions: Sequence[Any]
-
-
-class _Part(NamedTuple):
-    """A function on its way to become a twin.
-
-    Attributes:
-        definition: a copy, in which calls return more.
-        layout: what is to be returned.
-        references: where that comes from.
-        health: what tells of its tensors.
-    """
-
-    definition: Any
-    layout: Layout
-    references: list[str]
-    health: Health
 
 
 def make_twin(
@@ -164,13 +120,13 @@ class _Builder:
                 del made.attr[name]
         return made
 
-    def _part(self, body: FunctionBody, mark: str = "") -> _Part:
+    def _part(self, body: FunctionBody, mark: str = "") -> Part:
         compiled = self._compiled
         if body.is_compiled:
             self._compiled = compiled | {body.name}
         self._open.add(body.name)
         definition = self._copy(body.definition, mark)
-        part = _Part(definition, Layout(body), [], Health(definition))
+        part = Part(definition, Layout(body), [], Health(definition))
         nodes = {node.name: node for node in definition.node_def}
         for reference, kind in to_check(body, len(self._open) == 1) if self._has_health else ():
             part.health.watch(reference, kind)
@@ -192,7 +148,7 @@ class _Builder:
         self._compiled = compiled
         return part
 
-    def _enter(self, node: BodyNode, made: Any, part: _Part) -> dict[str, tuple[int, Layout]]:
+    def _enter(self, node: BodyNode, made: Any, part: Part) -> dict[str, tuple[int, Layout]]:
         if node.kind == Kind.LOOP:
             return self._loop(node, made, part)
         if node.kind == Kind.BRANCH:
@@ -218,7 +174,7 @@ class _Builder:
             return f"{node.name}:{argument}:{len(node.outputs) + at}"
         return f"{node.name}:{_result(at)}:0"
 
-    def _take(self, node: BodyNode, argument: str, kinds: Sequence[int], part: _Part) -> None:
+    def _take(self, node: BodyNode, argument: str, kinds: Sequence[int], part: Part) -> None:
         """Return what a call returns in addition."""
         for at, kind in enumerate(kinds):
             part.references.append(self._reference(node, argument, at))
@@ -240,7 +196,7 @@ class _Builder:
 
     # Branches: all must return alike.
 
-    def _branch(self, node: BodyNode, made: Any, part: _Part) -> dict[str, tuple[int, Layout]]:
+    def _branch(self, node: BodyNode, made: Any, part: Part) -> dict[str, tuple[int, Layout]]:
         parts = {
             step: self._part(body, f"_{node.name.replace('/', '_')}_{step}")
             for step, body in node.inner.items()
@@ -283,12 +239,26 @@ class _Builder:
 
     # Loops: what the body makes goes into lists.
 
-    def _loop(self, node: BodyNode, made: Any, outer: _Part) -> dict[str, tuple[int, Layout]]:
-        ((step, body),) = node.inner.items()
+    def _loop(self, node: BodyNode, made: Any, outer: Part) -> dict[str, tuple[int, Layout]]:
         mark = f"_{node.name.replace('/', '_')}"
-        part = self._part(body, mark)
+        part = self._part(node.inner["body"], mark)
         definition, layout = part.definition, part.layout
         holds = not self._compiled  # XLA knows no lists of unknown length
+        before = len(layout.dtypes)
+        test = LoopTest(
+            node.inner["cond"],
+            lambda body: self._part(body, f"{mark}_test"),
+            holds,
+            self._has_health,
+        )
+        if test.definition is not None:
+            self._return(test.definition, test.kinds, test.references)
+            self.definitions.append(test.definition)
+        tested = [each.name for each in definition.signature.input_arg]
+        part.references.extend(test.add_to(part, tested))
+        layout.dtypes.extend(test.layout.dtypes)
+        results = [f"{node.name}:output:{at}" for at in range(len(tested))]
+        last = test.add_to(outer, results, node.name)
         condition = self._copy(self._find(made.attr["cond"].func.name), mark)
         given = [item for item in made.input if not item.startswith("^")]
         waits = [item for item in made.input if item.startswith("^")]
@@ -322,12 +292,14 @@ class _Builder:
             outer.health.add(self._reference(node, "output", held), part.health.size)
         if not holds:
             layout.dtypes.clear()
-        return {step: (0, layout)}
+        outer.references.extend(last)
+        outer.layout.dtypes.extend(test.layout.dtypes)
+        return {"cond": (before, test.layout), "body": (0, layout)}
 
     # Loops over a dataset: an epoch is too long for lists, and so one iteration is kept.
 
     def _dataset_loop(
-        self, node: BodyNode, made: Any, outer: _Part
+        self, node: BodyNode, made: Any, outer: Part
     ) -> dict[str, tuple[int, Layout]]:
         ((step, body),) = node.inner.items()
         loop = node.loop
