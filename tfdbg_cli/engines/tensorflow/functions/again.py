@@ -47,7 +47,7 @@ class _Pure(NamedTuple):
     kinds: Sequence[int]
 
 
-def make_again(body: FunctionBody, find: Callable[[str], Any]) -> Twin:
+def make_again(body: FunctionBody, find: Callable[[str], Any], room: int) -> Twin:
     """A function of its arguments and of what its stateful nodes gave, in their order.
 
     It gives everything in it.
@@ -55,6 +55,7 @@ def make_again(body: FunctionBody, find: Callable[[str], Any]) -> Twin:
     Args:
         body: of a function of which `why_not` says nothing.
         find: gives the ``FunctionDef`` of a name.
+        room: how many bytes the iterations of a loop may take.
     """
     maker = _Maker()
     pure = maker.make(body)
@@ -66,7 +67,7 @@ def make_again(body: FunctionBody, find: Callable[[str], Any]) -> Twin:
     repeated = read_body(pure.name, find_made, bodies)
     for name, original in maker.originals.items():
         bodies[name].live = original.live
-    twin = make_twin(repeated, find_made, lambda node: True, has_health=False)
+    twin = make_twin(repeated, find_made, lambda node: True, room=room)
     _restore(repeated, maker.originals, set())
     return twin._replace(definitions=[*maker.made.values(), *twin.definitions])
 

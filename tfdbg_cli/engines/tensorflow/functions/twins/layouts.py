@@ -22,8 +22,8 @@ class LayoutItem(NamedTuple):
         first: of a call, the number of the first result that comes from inside; of a branch that
             of the number of the one that was taken, behind which are those of all.
         inner: step -> the added results of what is called, and how many come before its. Of a loop
-            they are lists; those of its condition are the last ones, and behind all of them come
-            the condition's of the test that has ended the loop.
+            they are lists; those of its condition are the last ones. Behind all of them are the
+            numbers of a `Window`, and the condition's of the test that has ended the loop.
     """
 
     node: BodyNode
@@ -39,12 +39,14 @@ class Layout:
         body: of the function.
         items: its nodes, in order.
         dtypes: of the added results.
+        sizes: the numbers of those that say how many bytes the lists of a loop hold.
     """
 
     def __init__(self, body: FunctionBody) -> None:
         self.body = body
         self.items: list[LayoutItem] = []
         self.dtypes: list[int] = []
+        self.sizes: list[int] = []
 
 
 class Part(NamedTuple):

@@ -37,8 +37,10 @@ from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout
 from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
     add_constant,
     add_empty_list,
+    add_numbers,
     add_zero,
 )
+from tfdbg_cli.engines.tensorflow.functions.twins.windows import DEFAULT_ROOM, NUMBERS, Window
 
 __all__ = ["Twin", "make_twin"]
 
@@ -69,6 +71,7 @@ def make_twin(
     find: Callable[[str], Any],
     wants: Callable[[BodyNode], bool],
     has_health: bool = True,
+    room: int = DEFAULT_ROOM,
 ) -> Twin:
     """The twin of a function.
 
@@ -77,8 +80,9 @@ def make_twin(
         find: gives the ``FunctionDef`` of a name.
         wants: whether the outputs of a node are to be returned.
         has_health: whether health is.
+        room: how many bytes the iterations of a loop may take.
     """
-    builder = _Builder(find, wants, has_health)
+    builder = _Builder(find, wants, has_health, room)
     name, layout, _ = builder.make(body)
     return Twin(name, layout, len(layout.dtypes) + has_health, builder.definitions)
 
@@ -87,9 +91,13 @@ class _Builder:
     """Makes the twins of a function and those that it calls, each once."""
 
     def __init__(
-        self, find: Callable[[str], Any], wants: Callable[[BodyNode], bool], has_health: bool
+        self,
+        find: Callable[[str], Any],
+        wants: Callable[[BodyNode], bool],
+        has_health: bool,
+        room: int,
     ) -> None:
-        self._find, self._wants, self._has_health = find, wants, has_health
+        self._find, self._wants, self._has_health, self._room = find, wants, has_health, room
         self.definitions: list[Any] = []
         self._made: dict[str, tuple[str, Layout, int]] = {}
         self._open: set[str] = set()
@@ -164,6 +172,7 @@ class _Builder:
             made.op = name
         kinds = [*layout.dtypes, *([types_pb2.DT_FLOAT] if self._has_health else [])]
         self._more_outputs(made, "Tout", kinds)
+        part.layout.sizes += [len(part.layout.dtypes) + at for at in layout.sizes]
         self._take(node, argument, layout.dtypes, part)
         if self._has_health:
             part.health.add(self._reference(node, argument, len(layout.dtypes)), size)
@@ -229,6 +238,9 @@ class _Builder:
                 made.attr["branches"].list.func[number].name = definition.signature.name
             else:
                 made.attr[f"{step}_branch"].func.name = definition.signature.name
+        for before, layout in inner.values() if holds else ():
+            more = [len(part.layout.dtypes) + before + at for at in layout.sizes]
+            part.layout.sizes += more
         for each in parts.values() if not holds else ():
             each.layout.dtypes.clear()
         self._more_outputs(made, "Tout", kinds)
@@ -263,15 +275,19 @@ class _Builder:
         given = [item for item in made.input if not item.startswith("^")]
         waits = [item for item in made.input if item.startswith("^")]
         kinds, results = [], []
-        for at, (kind, reference) in enumerate(zip(layout.dtypes, part.references, strict=True)):
-            if not holds:
-                break
-            push = definition.node_def.add(name=f"tfdbg_push_{at}", op="TensorListPushBack")
-            push.input.extend([_argument(at), reference])
-            push.attr["element_dtype"].type = kind
-            results.append(f"{push.name}:output_handle:0")
-            kinds.append(_VARIANT)
-            given.append(add_empty_list(outer.definition, kind))
+        tensors = list(zip(part.references, layout.dtypes, strict=True)) if holds else []
+        if tensors:
+            count = len(tensors)
+            numbers = [_argument(count + at) for at in range(NUMBERS)]
+            health = _argument(count + NUMBERS) if self._has_health else ""
+            window = Window(definition, tensors, layout.sizes, numbers, health, self._room)
+            for at, (reference, kind) in enumerate(tensors):
+                results.append(window.push(_argument(at), reference, kind))
+                given.append(add_empty_list(outer.definition, kind))
+            results += window.results
+            given += [add_numbers(outer.definition, 0)] * NUMBERS
+            kinds = [_VARIANT] * count + [types_pb2.DT_FLOAT] * NUMBERS
+            outer.layout.sizes.append(len(outer.layout.dtypes) + count)
         held = len(kinds)
         if self._has_health:
             results.append(part.health.joined(_argument(held)))
