@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.lines import ROLES, Line, Link, Span, line
+from tfdbg_cli.common.lines import ROLES, Ink, Line, Link, Span, line
 from tfdbg_cli.common.printable import printable, printed
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "ChainDocument",
     "Document",
     "ElementStep",
+    "Ink",
     "LazyDocument",
     "Line",
     "Link",
