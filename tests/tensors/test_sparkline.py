@@ -13,7 +13,7 @@ def test_eight_heights_from_the_smallest_to_the_largest():
     assert sparkline(np.arange(8, dtype=np.float32)[::-1]) == "█▇▆▅▄▃▂▁"
 
 
-@pytest.mark.parametrize("bad, mark", [(math.nan, NAN), (math.inf, INF), (-math.inf, INF)])
+@pytest.mark.parametrize(("bad", "mark"), [(math.nan, NAN), (math.inf, INF), (-math.inf, INF)])
 def test_a_bad_number_shows_however_long_the_series_is(bad, mark):
     numbers = np.linspace(1.0, 2.0, 100_000)
     numbers[77_777] = bad
@@ -26,7 +26,7 @@ def test_a_nan_goes_before_an_infinity_of_the_same_stretch():
     assert sparkline([1.0, math.inf, math.nan, 2.0], 1) == NAN
 
 
-@pytest.mark.parametrize("peak, block", [(9.0, "█"), (-9.0, "▁")])
+@pytest.mark.parametrize(("peak", "block"), [(9.0, "█"), (-9.0, "▁")])
 def test_a_peak_of_one_number_is_not_lost(peak, block):
     numbers = np.random.default_rng(0).normal(size=10_000).clip(-2, 2)
     numbers[1234] = peak

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ def sparkline(numbers: Sequence[float | None] | _Array, width: int = 40) -> str:
     """Draw numbers as blocks of eight heights, the lowest for the smallest finite number.
 
     A series that is longer than ``width`` is cut into ``width`` stretches. A stretch with a nan or
-    an infinity shows that; others show the one of their numbers that is farthest from their median, and
-    those that hold the largest or the smallest of all show these.
+    an infinity shows that, one that holds the largest or the smallest of all numbers shows this,
+    and others the one of their numbers that is farthest from their median.
 
     Args:
         numbers: the series; ``None`` where there is no number.
@@ -38,7 +39,7 @@ def sparkline(numbers: Sequence[float | None] | _Array, width: int = 40) -> str:
     low, high = (finite.min() / 2, finite.max() / 2) if finite.size else (0.0, 0.0)
     edges = np.linspace(0, values.size, min(width, values.size) + 1).astype(np.int64)
     marks = []
-    for begin, end in zip(edges[:-1], edges[1:], strict=True):
+    for begin, end in pairwise(edges):
         there = values[begin:end][~missing[begin:end]]
         if not there.size:
             marks.append(GAP)
@@ -57,7 +58,7 @@ def sparkline(numbers: Sequence[float | None] | _Array, width: int = 40) -> str:
 def _telling(values: _Array, low: float, high: float) -> float:
     """The number that stands for all of a stretch."""
     top, bottom = values.max(), values.min()
-    if top == high or bottom == low:
+    if (top == high) != (bottom == low):
         return float(top if top == high else bottom)
     middle = np.median(values)
     return float(top if top - middle >= middle - bottom else bottom)
