@@ -132,6 +132,7 @@ def encode_document(document: Document, number: int) -> dict[str, Any]:
         "menu": [[_cut(t), _cut(c), e] for t, c, e in document.menu[:_MOST_MENU_ITEMS]],
         "initial_line": int(document.initial_line),
         "initial_search": _cut(document.initial_search),
+        "initial_element": [int(index) for index in document.initial_element or ()],
         "steps": _cut(document.steps),
         "tables": [list(table) for table in document.tables[:_MOST_TABLES]],
         "is_data": document.is_data,
@@ -298,6 +299,7 @@ class Head(NamedTuple):
     menu: tuple[MenuItem, ...]
     initial_line: int
     initial_search: str
+    initial_element: tuple[int, ...] | None
     steps: str
     tables: tuple[tuple[int, int], ...]
     is_data: bool
@@ -318,6 +320,7 @@ def decode_head(data: Any) -> Head:
         ),
         integer(data["initial_line"]),
         _text(data["initial_search"]),
+        tuple(integer(index) for index in data["initial_element"]) or None,
         printable(_text(data["steps"])),
         tuple((integer(first), integer(behind)) for first, behind in data["tables"]),
         bool(data["is_data"]),
