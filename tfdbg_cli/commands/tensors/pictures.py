@@ -67,6 +67,8 @@ def check_map(arguments: argparse.Namespace) -> None:
         if arguments.multiples or arguments.scale != SCALES[0] or arguments.cells != HOWS[0]:
             raise UserError("--multiples, --scale and --cells go with --map.")
         return
+    if arguments.write_path:
+        raise UserError("-w saves numbers.", "Leave out --map; or write the picture: > FILE.png.")
     for flag, is_given in (
         ("-r", arguments.ranges),
         ("-s", arguments.numeric_summary),

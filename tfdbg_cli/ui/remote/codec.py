@@ -133,6 +133,7 @@ def encode_document(document: Document, number: int) -> dict[str, Any]:
         "menu": [[_cut(t), _cut(c), e] for t, c, e in document.menu[:_MOST_MENU_ITEMS]],
         "initial_line": int(document.initial_line),
         "initial_search": _cut(document.initial_search),
+        "initial_element": [int(index) for index in document.initial_element or ()],
         "steps": _cut(document.steps),
         "tables": [list(table) for table in document.tables[:_MOST_TABLES]],
         "turns": sorted(document.turns),
@@ -305,6 +306,7 @@ class Head(NamedTuple):
     menu: tuple[MenuItem, ...]
     initial_line: int
     initial_search: str
+    initial_element: tuple[int, ...] | None
     steps: str
     tables: tuple[tuple[int, int], ...]
     turns: frozenset[str]
@@ -327,6 +329,7 @@ def decode_head(data: Any) -> Head:
         ),
         integer(data["initial_line"]),
         _text(data["initial_search"]),
+        tuple(integer(index) for index in data["initial_element"]) or None,
         printable(_text(data["steps"])),
         tuple((integer(first), integer(behind)) for first, behind in data["tables"]),
         frozenset(_text(way) for way in data.get("turns", ())),

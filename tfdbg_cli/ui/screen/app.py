@@ -308,6 +308,9 @@ class App(Commander):
         else:
             self.state.views.push(view)
         self.state.menu_at = None
+        if document.initial_element is not None:
+            with contextlib.suppress(UserError):
+                view.cursor.go_to(document.initial_element)
         if document.steps:
             view.steps = document.steps
             self.search("", 1)

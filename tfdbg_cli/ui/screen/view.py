@@ -6,7 +6,7 @@ import contextlib
 import re
 import time
 from collections.abc import Iterator
-from itertools import islice
+from itertools import accumulate, islice
 from typing import NamedTuple
 
 import urwid
@@ -228,6 +228,8 @@ class View:
             self.document = self.document.paged(height)
         self.width, self.height = width, height
         self.go_to(self.top)
+        if self.document.initial_element is not None:
+            self.cursor.show()
 
     def turn(self, way: str) -> None:
         """Show the same thing otherwise, see `Document.turned`, with the cursor where it was.
@@ -274,6 +276,30 @@ class View:
             if place.ordinal == self.link[1]:
                 return place
         return None
+
+    def link_under_cursor(self) -> LinkPlace | None:
+        """What Enter opens on an element that is a link, or where a link was focused since."""
+        found = self.cursor.current
+        if found is None or self.document.initial_element is None:
+            return None
+        number, cell = found
+        if (focused := self.focused_link()) is not None:
+            return focused
+        spans = self.lines(number, number + 1)[0].spans
+        starts = [*accumulate((len(span.text) for span in spans), initial=0)]
+        for place in self.links(number, number + 1):
+            if starts[place.first_span] <= cell.start < starts[place.last_span + 1]:
+                return place
+        return None
+
+    def move_cursor(self, rows: int, columns: int) -> bool:
+        """Move the cursor by a line or an element; it has the focus then, and no link.
+
+        Returns:
+            False if there is nothing that way.
+        """
+        self.link = None
+        return self.cursor.move(rows, columns)
 
     def move_link(self, step: int) -> bool:
         """Focus the next link (``step`` 1) or the one before (-1).

@@ -263,7 +263,7 @@ class Actions:
     def _move_element(self, way: str, rows: int, columns: int) -> None:
         """Move the cursor; beyond the edge of a picture's part lies another part."""
         view = self.state.view
-        if view is None or view.cursor.move(rows, columns):
+        if view is None or view.move_cursor(rows, columns):
             return
         if way in view.document.turns:
             self.turn(way)
@@ -293,8 +293,11 @@ class Actions:
 
     def _open_element(self) -> None:
         view = self.state.view
+        link = view.link_under_cursor() if view is not None else None
         document = view.cursor.element() if view is not None else None
-        if document is not None:
+        if link is not None:
+            self._app.follow(link.command)
+        elif document is not None:
             self._app.push(document, "(element)")
 
     def _search_again(self, direction: int) -> None:
@@ -326,7 +329,8 @@ class Actions:
             return
         place = view.focused_link()
         if view.cursor:
-            text = view.cursor.text().partition(" = ")[2]
+            text = view.cursor.text()
+            text = text.partition(" = ")[2] or text
         elif place is not None:
             spans = view.lines(place.line, place.line + 1)[0].spans
             text = "".join(span.text for span in spans[place.first_span : place.last_span + 1])
