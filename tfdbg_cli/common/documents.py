@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.lines import ROLES, Ink, Line, Link, Span, line
+from tfdbg_cli.common.lines import ROLES, Cell, ElementStep, Ink, Line, Link, Span, line
 from tfdbg_cli.common.printable import printable, printed
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "ChainDocument",
     "Document",
     "ElementStep",
+    "Image",
     "Ink",
     "LazyDocument",
     "Line",
@@ -39,26 +40,16 @@ __all__ = [
 _FIRST_SEARCHED, _MOST_SEARCHED = 256, 8192
 
 
-class Cell(NamedTuple):
-    """One element of a tensor where a line shows it, or a block of them.
+class Image(NamedTuple):
+    """A Document as an image.
 
     Attributes:
-        start, stop: its characters in the line's text.
-        indices: of the element, or the first one of the block.
-        last: the indices of the last one of a block; ``None``: it is one element.
+        png: a PNG file.
+        above: lines that belong above it.
     """
 
-    start: int
-    stop: int
-    indices: tuple[int, ...]
-    last: tuple[int, ...] | None = None
-
-    def holds(self, indices: Sequence[int]) -> bool:
-        """Whether an element is the one, or one of the block."""
-        if self.last is None or len(indices) != len(self.indices):
-            return self.indices == tuple(indices)
-        block = zip(self.indices, indices, self.last, strict=True)
-        return all(first <= index <= last for first, index, last in block)
+    png: bytes
+    above: Sequence[Line]
 
 
 class Turned(NamedTuple):
@@ -71,24 +62,6 @@ class Turned(NamedTuple):
 
     document: Document
     indices: tuple[int, ...] | None
-
-
-class ElementStep(NamedTuple):
-    """One of the elements that a Document is about, e.g. the bad ones, and which of them it is.
-
-    Attributes:
-        line: where it is shown; ``None``: an ellipsis or a filter hides it.
-        indices: of the element.
-        number: 1 for the first in the order of the elements.
-        total: how many there are.
-        wrapped: whether the search for it went on at the other end.
-    """
-
-    line: int | None
-    indices: tuple[int, ...]
-    number: int
-    total: int
-    wrapped: bool = False
 
 
 @printed
@@ -258,6 +231,10 @@ class Document(ABC):
     def paged(self, rows: int) -> Document:
         """The same view for a page of so many rows; itself where that doesn't matter."""
         return self
+
+    def image(self) -> Image | None:
+        """The same for a page that shows images, in place of the lines; ``None``: there is none."""
+        return None
 
     def turned(self, way: str, indices: Sequence[int] | None = None) -> Turned:
         """The same thing seen otherwise: as a picture, closer, at another scale.

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tfdbg_cli.common.documents import Cell, Document, Line, MenuItem, Span, Turned, line
+import numpy as np
+
+from tfdbg_cli.common.documents import Cell, Document, Image, Line, MenuItem, Span, Turned, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.element import element_document
 from tfdbg_cli.tensors.pictures.about import about_block, first_bad
 from tfdbg_cli.tensors.pictures.drawing import joined, legend, painted
 from tfdbg_cli.tensors.pictures.layout import Panel, Region, fitted, inside, tiled
-from tfdbg_cli.tensors.pictures.picture import plane
+from tfdbg_cli.tensors.pictures.picture import coloured, plane, png_of
 from tfdbg_cli.tensors.pictures.reduction import HOWS, Grid, check_drawable
 from tfdbg_cli.tensors.pictures.scales import SCALES, Scale, scale_for
 from tfdbg_cli.tensors.pictures.source import Reduction, Source
 
 __all__ = ["Look", "PictureDocument"]
 
-# The lines of a page where nobody says how large it is.
+# The lines of a page where nobody says how large it is; columns and lines of an image.
 _PAGE = 40
+_IMAGE = (640, 240)
 
 # On a smaller page nothing but the legend stands beside the picture.
 _SMALL = 12
@@ -86,21 +89,29 @@ class PictureDocument(Document):
         self._numbers = numbers
         self.menu = menu
         self._panels, self._gutter = self._arranged()
+        self.files = {".png": lambda: self.image().png}
         self._made: tuple[tuple[Grid, ...], list[Line]] | None = None
         self._cells: dict[int, list[Cell]] = {}
 
     def _arranged(self) -> tuple[list[Panel], int]:
         """The panels, and how wide the numbers of the rows beside them are."""
-        height, width = self._source.size
         lines = max(self._rows - self._above - (self._rows >= _SMALL), 1)
+        if self._look.tiles and self._look.outer:
+            return self._arranged_on(lines, self._width), 0
+        top, _, height, _ = self._look.region or (0, 0, *self._source.size)
+        gutter = len(str(top + height - 1)) + 1
+        gutter = gutter if self._width > 4 * gutter else 0
+        return self._arranged_on(lines, self._width - gutter), gutter
+
+    def _arranged_on(self, lines: int, columns: int) -> list[Panel]:
+        """The panels on so many lines and columns."""
+        height, width = self._source.size
         if self._look.tiles and self._look.outer:
             outers = self._source.outers
             first = outers.index(self._look.outer)
-            return tiled(height, width, outers, first, lines, self._width), 0
+            return tiled(height, width, outers, first, lines, columns)
         region = self._look.region or (0, 0, height, width)
-        gutter = len(str(region[0] + region[2] - 1)) + 1
-        gutter = gutter if self._width > 4 * gutter else 0
-        return [fitted(region, lines, self._width - gutter, self._look.outer)], gutter
+        return [fitted(region, lines, columns, self._look.outer)]
 
     # -- lines
 
@@ -239,6 +250,26 @@ class PictureDocument(Document):
         )
         made.title, made.title_role = self.title, self.title_role
         return made
+
+    def image(self) -> Image:
+        """The same of more and smaller cells, drawn from all elements."""
+        large = self._with(width=_IMAGE[0], rows=_IMAGE[1])
+        reductions = large._reductions()
+        self._source.finish(reductions)
+        grids = [reduction.grid for reduction in reductions]
+        how = self._look.how
+        scale = scale_for(self._look.scale, [grid.values(how) for grid in grids])
+        panels = large._panels
+        high = max(2 * panel.line + panel.rows.cells * panel.high for panel in panels)
+        canvas = np.zeros((high, max(panel.column + panel.width for panel in panels), 4), np.uint8)
+        for panel, grid in zip(panels, grids, strict=True):
+            pixels = coloured(grid, scale, how)
+            pixels = pixels.repeat(panel.high, axis=0).repeat(panel.wide, axis=1)
+            rows = slice(2 * panel.line, 2 * panel.line + pixels.shape[0])
+            columns = slice(panel.column, panel.column + pixels.shape[1])
+            canvas[rows, columns, :3], canvas[rows, columns, 3] = pixels, 255
+        zoom = max(min(_IMAGE[0] // canvas.shape[1], 8), 1)
+        return Image(png_of(canvas, zoom), large.lines(0, large._above))
 
     # -- elements
 

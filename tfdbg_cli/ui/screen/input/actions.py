@@ -261,13 +261,18 @@ class Actions:
         }
 
     def _move_element(self, way: str, rows: int, columns: int) -> None:
-        """Move the cursor; beyond the edge of a picture's part lies another part."""
+        """Move the cursor; beyond the edge of a part of a map lies another part."""
         view = self.state.view
-        if view is None or view.move_cursor(rows, columns):
+        if view is None:
+            return
+        is_inside = way not in view.document.turns or view.cursor.stays_on_line(columns)
+        if is_inside and view.move_cursor(rows, columns):
             return
         if way in view.document.turns:
+            before = view.document
             self.turn(way)
-            view.cursor.move(rows, columns)
+            if view.document is not before:
+                view.cursor.move(rows, columns)
 
     def _turning(self, way: str) -> Callable[[], None]:
         return lambda: self.turn(way)

@@ -143,6 +143,13 @@ class ElementCursor:
         here = cells[ordinal]
         return self._first(self._lines_from(number, rows), None, here.start + here.stop, here)
 
+    def stays_on_line(self, columns: int) -> bool:
+        """Whether so many elements to the side there is one on the same line."""
+        if self._place is None:
+            return True
+        number, ordinal = self._place
+        return 0 <= ordinal + columns < len(self._cells(number))
+
     def _lines_from(self, number: int, direction: int) -> range:
         count = self._view.document.line_count
         if direction > 0:
