@@ -41,6 +41,7 @@ def test_what_makes_no_map_is_one_line(shell):
     assert "-s numbers" in shell.error("pt big:0 --map -s")
     assert "> FILE.png" in shell.error("pt big:0 --map -w x.npy")
     assert "go with --map" in shell.error("pt big:0 --multiples")
+    assert "one picture" in shell.error("pt big:0 --map --multiples")
     assert "go with --map" in shell.error("pt big:0 --cells max")
     assert "choose from" in shell.error("pt big:0 --map --scale loud")
 

@@ -178,6 +178,31 @@ def test_other_slices_side_by_side_and_one_by_one() -> None:
     play(script, service(), size=(140, 40))
 
 
+def test_more_slices_than_a_page_holds_come_page_by_page() -> None:
+    source = Source(np.zeros((300, 4, 4)))
+    document: Document = PictureDocument(source, [Span("x")], Look(tiles=True), 79, 19)
+    seen: list[str] = []
+    for _ in range(40):
+        labels = re.findall(r"\[(\d+)\]", document.text)
+        assert labels
+        if seen and labels[0] == "0":
+            break
+        seen += labels
+        document = document.turned("next slice").document
+    assert [*map(int, seen)] == [*range(300)]
+    back = document.turned("next slice").document.turned("previous slice").document
+    assert "[0]" in back.text
+
+
+def test_slices_without_end_are_not_counted_one_by_one() -> None:
+    values = np.broadcast_to(np.float32(1), (10**9, 10**3, 2, 2))
+    look = Look(tiles=True)
+    document: Document = PictureDocument(Source(values), [Span("x")], look, 79, 19)
+    assert "of 1000000000000 slices" in document.text
+    one = document.turned("tiles", (10**9 - 1, 999, 1, 1))
+    assert one.document.turned("next slice").document.status(0, 9) == "[0, 0, 0:2, 0:2]"
+
+
 def test_scales_and_what_cells_show() -> None:
     def script(screen: Player):
         yield enter("pt waves:0 --map")

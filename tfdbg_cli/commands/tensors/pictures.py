@@ -154,6 +154,11 @@ class Views:
             UserError: no picture can be made of it.
         """
         look = self._look
+        if look.tiles and self._source.values.ndim < 3:
+            raise UserError(
+                "There is one picture: the tensor has no more than two dimensions.",
+                "Leave out --multiples.",
+            )
         if at is not None and len(at) > 2 and not look.tiles:
             look = Look(at[:-2], look.region, look.scale, look.how)
         return PictureDocument(

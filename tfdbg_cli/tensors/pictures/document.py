@@ -107,9 +107,12 @@ class PictureDocument(Document):
         """The panels on so many lines and columns."""
         height, width = self._source.size
         if self._look.tiles and self._look.outer:
-            outers = self._source.outers
-            first = outers.index(self._look.outer)
-            return tiled(height, width, outers, first, lines, columns)
+            first = self._source.number(self._look.outer)
+            panels = tiled(height, width, self._source.count - first, lines, columns)
+            return [
+                replace(panel, outer=self._source.outer(first + at))
+                for at, panel in enumerate(panels)
+            ]
         region = self._look.region or (0, 0, height, width)
         return [fitted(region, lines, columns, self._look.outer)]
 
@@ -196,7 +199,7 @@ class PictureDocument(Document):
         if (panel.rows.step, panel.columns.step) != (1, 1):
             parts.append(f"a cell: {self._look.how} of {size}")
         if self._look.tiles:
-            parts.append(f"{len(self._panels)} of {len(self._source.outers)} slices")
+            parts.append(f"{len(self._panels)} of {self._source.count} slices")
         parts.append(self._certainty(reductions))
         return ", ".join(parts)
 
@@ -399,18 +402,17 @@ class PictureDocument(Document):
         return replace(self._look, tiles=False, outer=outer)
 
     def _other_slice(self, step: int, at: tuple[int, ...] | None) -> Turned:
-        outers = self._source.outers
-        if len(outers) < 2:
+        count, here = self._source.count, self._source.number(self._look.outer)
+        if count < 2:
             raise UserError("There is one picture: the tensor has no more than two dimensions.")
-        here = outers.index(self._look.outer)
-        if self._look.tiles:
-            step *= len(self._panels)
-            if not 0 <= here + step < len(outers) and len(self._panels) == len(outers):
-                raise UserError("All slices are shown.")
-        where = (here + step) % len(outers)
-        if self._look.tiles and here + step >= len(outers):
-            where = 0
-        outer = outers[where]
+        if self._look.tiles and len(self._panels) == count:
+            raise UserError("All slices are shown.")
+        if self._look.tiles:  # a page of them
+            where = max(here + step * len(self._panels), 0)
+            where = where if where < count else 0
+        else:
+            where = (here + step) % count
+        outer = self._source.outer(where)
         at = (*outer, *at[-2:]) if at is not None else None
         return Turned(self._with(replace(self._look, outer=outer)), at)
 

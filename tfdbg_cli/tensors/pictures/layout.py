@@ -109,39 +109,29 @@ def _even(number: int) -> int:
     return max(number - number % 2, 1)
 
 
-def tiled(
-    height: int,
-    width: int,
-    outers: list[tuple[int, ...]],
-    first: int,
-    lines: int,
-    columns: int,
-) -> list[Panel]:
+def tiled(height: int, width: int, count: int, lines: int, columns: int) -> list[Panel]:
     """As many pictures of one size as have room, side by side, each below a line of its own.
 
     Args:
         height, width: of each, in elements.
-        outers: which two-dimensional parts.
-        first: which of them comes first.
+        count: how many there are.
         lines, columns: of the page.
     """
-    left = outers[first:]
     room = max(lines // (_TILE_LINES + 1), 1)
     choices: list[tuple[tuple[int, int], int, Panel]] = []
-    for across in range(1, min(max(columns // (_TILE_COLUMNS + 1), 1), len(left)) + 1):
-        down = min(math.ceil(len(left) / across), room)
+    for across in range(1, min(max(columns // (_TILE_COLUMNS + 1), 1), count) + 1):
+        down = min(math.ceil(count / across), room)
         wide = (columns - across + 1) // across
         panel = fitted((0, 0, height, width), max(lines // down - 1, 1), wide)
         # All of them rather than large ones; then as many pixels as possible.
-        merit = (min(across * down, len(left)), 2 * panel.lines * panel.width)
+        merit = (min(across * down, count), 2 * panel.lines * panel.width)
         choices.append((merit, across, panel))
     (shown, _), across, model = max(choices, key=lambda choice: choice[0])
     return [
         replace(
             model,
-            outer=outer,
             line=at // across * (model.lines + 1) + 1,
             column=at % across * (max(model.width, _TILE_COLUMNS) + 1),
         )
-        for at, outer in enumerate(left[:shown])
+        for at in range(shown)
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -85,9 +85,18 @@ class Source:
         return (1, shape[0]) if len(shape) == 1 else (shape[-2], shape[-1])
 
     @property
-    def outers(self) -> list[tuple[int, ...]]:
-        """The indices of its pictures, in order."""
-        return list(itertools.product(*map(range, self.values.shape[:-2])))
+    def count(self) -> int:
+        """How many pictures there are."""
+        return math.prod(self.values.shape[:-2])
+
+    def outer(self, number: int) -> tuple[int, ...]:
+        """The indices of one of its pictures, see `plane`."""
+        shape = self.values.shape[:-2]
+        return tuple(int(index) for index in np.unravel_index(number, shape)) if shape else ()
+
+    def number(self, outer: tuple[int, ...]) -> int:
+        """Which of its pictures has these indices."""
+        return int(np.ravel_multi_index(outer, self.values.shape[:-2])) if outer else 0
 
     def reduction(self, panel: Panel) -> Reduction:
         """The grid of a panel."""
