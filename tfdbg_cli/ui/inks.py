@@ -63,8 +63,7 @@ def can_draw_halves(encoding: str) -> bool:
 def inked(ink: Ink, colours: int, draws_halves: bool = True) -> tuple[Ink, bool]:
     """The colours of a span as they are drawn, and whether halves take the place of its text.
 
-    Sixteen colours make no picture: there the text is read, and has a colour only where the picture
-    has one of the sixteen, as what is to stick out has.
+    Sixteen colours make no picture: there the text is read, in the colours of its role.
 
     Args:
         ink: as it is meant.
@@ -74,8 +73,7 @@ def inked(ink: Ink, colours: int, draws_halves: bool = True) -> tuple[Ink, bool]
     if not ink.halves:
         return ink, False
     if colours < 256:
-        pure = [colour for colour in ink[:2] if colour in _BASIC]
-        return Ink(pure[0] if pure else None), False
+        return Ink(), False
     if draws_halves or ink.foreground is None or ink.background is None:
         return ink, draws_halves
     red, green, blue = _parts(ink.background)

@@ -12,7 +12,7 @@ from tfdbg_cli.common.lines import Ink, Line, Span
 from tfdbg_cli.tensors.pictures.colours import BAD, LEVELS, SHADES, bad_kind, colour_table
 from tfdbg_cli.tensors.pictures.layout import Panel
 from tfdbg_cli.tensors.pictures.picture import coloured
-from tfdbg_cli.tensors.pictures.reduction import Grid
+from tfdbg_cli.tensors.pictures.reduction import NAN, Grid
 from tfdbg_cli.tensors.pictures.scales import Scale
 
 __all__ = ["joined", "legend", "painted"]
@@ -52,9 +52,16 @@ def _runs(upper: _Array, lower: _Array, shade: _Array, bad: _Array, wide: int) -
     ends = [*begins[1:], len(glyphs)]
     above, below = upper[begins].tolist(), lower[begins].tolist()
     return [
-        Span("".join(glyphs[begin:end]), "", None, _ink(one, other))
+        Span("".join(glyphs[begin:end]), _role(int(bad[begin])), None, _ink(one, other))
         for begin, end, one, other in zip(begins, ends, above, below, strict=True)
     ]
+
+
+def _role(bits: int) -> str:
+    """What a cell is where there are no colours."""
+    if not bits:
+        return ""
+    return "nan" if bits & NAN else "inf"
 
 
 def joined(parts: Sequence[tuple[int, list[Span]]]) -> list[Span]:
@@ -87,5 +94,6 @@ def legend(scale: Scale, grids: Sequence[Grid], width: int) -> Line:
     kinds = {bad_kind(int(bits)) for grid in grids for bits in np.unique(grid.bad) if bits}
     for kind, (name, colour, letter) in BAD.items():
         if kind in kinds:
-            spans += [Span("  "), Span(letter, "", None, _ink(colour, colour)), Span(f" {name}")]
+            role = "inf" if name.endswith("inf") else "nan"
+            spans += [Span("  "), Span(letter, role, None, _ink(colour, colour)), Span(f" {name}")]
     return Line(spans)

@@ -84,7 +84,7 @@ def formatted_lines(
             text = span.text
             if span.ink is not None and theme.colors:
                 ink, is_halves = inked(span.ink, colours, draws_halves)
-                style = f"{style} {prompt_toolkit_style(ink)}"
+                style = f"{'' if is_halves else style} {prompt_toolkit_style(ink)}"
                 text = HALF * len(text) if is_halves else text
             fragments.append((style, text))
         fragments.append(("", "\n"))

@@ -47,7 +47,8 @@ def _span(span: Span, prefix: str) -> str:
     style = _STYLES.get(span.role, "")
     text = escape(span.text)
     if span.ink is not None:
-        style = ";".join(filter(None, [style, css_of(span.ink)]))
+        is_alone = span.ink.halves or not style
+        style = css_of(span.ink) if is_alone else f"{style};{css_of(span.ink)}"
         if span.ink.halves:
             text = " " * len(span.text)
     if span.link is not None:
