@@ -85,7 +85,7 @@ def test_v_shows_the_map_and_v_the_numbers_again(size: tuple[int, int]) -> None:
         if size[1] > 6:  # beside the legend
             assert sum(row.count("N") for row in screen.page[2:]) == 1 + 3
         if size[0] >= 80:  # which elements the cursor is on, and what they are
-            assert re.search(r"\[\d+:\d+,\d+:\d+\] = .*1 NaN", screen.rows[-2])
+            assert re.search(r"\[\d+:\d+,\d+:\d+\] = 1 NaN, mean", screen.rows[-2])
         if size == (160, 50):
             assert "min to max" in screen.text
         yield ["v"]
@@ -296,6 +296,20 @@ def test_a_resized_terminal_gets_another_map() -> None:
         small.locate((500, 1))
     with pytest.raises(UserError, match="can't be seen otherwise"):
         small.turned("inside out")
+
+
+def test_the_cursor_stays_where_it_is_when_the_terminal_is_resized() -> None:
+    def script(screen: Player):
+        yield enter("pt waves:0 --map")
+        yield ["esc", "n"]
+        assert "1 NaN" in screen.rows[-2]
+        for size in ((100, 20), (60, 14), (50, 12), (140, 40)):
+            screen.size = size
+            yield ["window resize"]
+            assert "1 NaN" in screen.rows[-2]
+            assert not any(">" in row for row in screen.page[3:])
+
+    play(script, service(), size=(120, 30))
 
 
 def test_every_character_of_the_map_knows_its_elements() -> None:

@@ -8,13 +8,15 @@ import numpy as np
 
 from tfdbg_cli.common.documents import Document, TextDocument, line
 from tfdbg_cli.dumps.finite import count_bad
+from tfdbg_cli.tensors.element import element_text
 from tfdbg_cli.tensors.numeric import dtype_name, widened
 
 __all__ = ["about_block", "first_bad"]
 
 _Array = np.ndarray[Any, Any]
 
-# So many bad elements are listed.
+# So few elements are written out, and so many bad ones are listed.
+_FEW = 2
 _LISTED = 20
 
 
@@ -33,11 +35,15 @@ def about_block(block: _Array, index: tuple[int | slice, ...]) -> Document:
         finite = numbers[np.isfinite(numbers)]
         bad = dict(zip(("NaN", "-inf", "+inf"), count_bad(block), strict=True))
         parts = []
-        if finite.size:
+        if block.size <= _FEW:
+            parts = [element_text(value) for value in block.ravel()]
+        elif finite.size:
             parts = [f"mean {_short(finite.astype(np.float64).mean())}"]
             parts += [f"min {_short(finite.min())}", f"max {_short(finite.max())}"]
-    parts += [f"{count} {name}" for name, count in bad.items() if count]
-    head = line((f"{place} = ", "dim"), (", ".join(parts) + f" of {block.size}", "bold"))
+    if block.size > _FEW:
+        parts = [f"{count} {name}" for name, count in bad.items() if count] + parts
+        parts[-1] += f" of {block.size}"
+    head = line((f"{place} = ", "dim"), (", ".join(parts), "bold"))
     lines = [head, line(), line(f"  dtype:   {dtype_name(block.dtype)}")]
     lines.append(line(f"  shape:   {tuple(block.shape)}"))
     if any(bad.values()):

@@ -196,6 +196,9 @@ class PictureDocument(Document):
         panel = self._panels[0]
         size = f"{panel.rows.step} x {panel.columns.step}"
         parts = [scale.description]
+        if self._look.outer and not self._look.tiles:
+            slicing = ", ".join(map(str, self._look.outer))
+            parts.insert(0, f"slice [{slicing}] of {self._source.count}")
         if (panel.rows.step, panel.columns.step) != (1, 1):
             parts.append(f"a cell: {self._look.how} of {size}")
         if self._look.tiles:

@@ -214,10 +214,11 @@ class View:
         A Document that breaks its lines by the width is asked anew; the place is then kept by the
         element indices of the top line if it has any, else by its share of the whole.
         """
+        on = self.cursor.indices if "closer" in self.document.turns else None
         if width != self.width:
             old, count = self.document, self.document.line_count
             first = self.lines(self.top, self.top + 1)
-            self.document = old.resized(width)
+            self.document = old.resized(max(width - 1, 1))  # the last column is the scroll bar's
             if self.document is not old:
                 self._matches = self._counted = None
                 self.cursor.clear()
@@ -230,6 +231,9 @@ class View:
         self.go_to(self.top)
         if self.document.initial_element is not None:
             self.cursor.show()
+        if on is not None and self.cursor.indices != on:  # it is another map of the same elements
+            with contextlib.suppress(UserError):
+                self.cursor.go_to(on)
 
     def turn(self, way: str) -> None:
         """Show the same thing otherwise, see `Document.turned`, with the cursor where it was.
