@@ -203,6 +203,49 @@ def test_slices_without_end_are_not_counted_one_by_one() -> None:
     assert one.document.turned("next slice").document.status(0, 9) == "[0, 0, 0:2, 0:2]"
 
 
+def test_other_dimensions_are_rows_and_columns() -> None:
+    values = np.arange(2.0 * 3 * 4 * 5).reshape(2, 3, 4, 5)
+    values[1, 2, 3, 4] = np.nan
+    document: Document = PictureDocument(Source(values), [Span("x")], Look(), 79, 19)
+    assert document.status(0, 9) == "[0, 0, 0:4, 0:5]"
+    seen = set()
+    for _ in range(6):
+        turned = document.turned("axes", (1, 2, 3, 4))
+        document = turned.document
+        assert turned.indices == (1, 2, 3, 4)
+        seen.add(document.status(0, 9))
+        assert "N" in document.lines(document.locate((1, 2, 3, 4)), 99)[0].text
+        found = document.element((1, 2, 3, 4))
+        assert found is not None
+        assert "nan" in found.lines(0, 1)[0].text
+        bad = document.turned("next bad")
+        assert bad.indices == (1, 2, 3, 4)
+    assert seen == {
+        *("[1, 0:3, 3, 0:5]", "[1, 0:3, 0:4, 4]", "[0:2, 2, 3, 0:5]"),
+        *("[0:2, 2, 0:4, 4]", "[0:2, 0:3, 3, 4]", "[1, 2, 0:4, 0:5]"),
+    }
+    matrix = Source(np.arange(6.0).reshape(2, 3))
+    flat = PictureDocument(matrix, [Span("x")], Look(), 79, 19).turned("axes", (1, 2))
+    assert "rows: axis 1, columns: axis 0" in flat.document.text
+    element = flat.document.element((1, 2))
+    assert element is not None
+    assert element.lines(0, 1)[0].text == "[1,2] = 5.0"
+    line = PictureDocument(Source(np.arange(6.0)), [Span("x")], Look(), 79, 19)
+    with pytest.raises(UserError, match="one dimension"):
+        line.turned("axes")
+
+
+def test_a_transposed_cell_lists_what_is_bad_in_it() -> None:
+    values = np.zeros((300, 400))
+    values[17, 23] = np.inf
+    look = Look(axes=(1, 0))
+    document = PictureDocument(Source(values), [Span("x")], look, 79, 19)
+    found = document.element((17, 23))
+    assert found is not None
+    assert "[17,23]  inf" in found.text
+    assert document.cells(document.locate((17, 23)))
+
+
 def test_scales_and_what_cells_show() -> None:
     def script(screen: Player):
         yield enter("pt waves:0 --map")

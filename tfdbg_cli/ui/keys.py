@@ -110,6 +110,7 @@ KEYS: tuple[Key, ...] = (
         ("]", "map_next_slice", "the next slice of a tensor of three and more dimensions"),
         ("[", "map_previous_slice", "the slice before"),
         ("t", "map_tiles", "all slices side by side, or one"),
+        ("x", "map_axes", "other dimensions as rows and columns; of two: transposed"),
         ("s", "map_scale", "other colours: min to max, quantiles, symmetric, log"),
         ("r", "map_cells", "what a cell shows: mean, extreme, max, min"),
         ("n", "map_next_bad", "to the next nan or infinity"),

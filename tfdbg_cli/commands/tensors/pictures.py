@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from tfdbg_cli.tensors.pictures.reduction import HOWS, check_drawable
 from tfdbg_cli.tensors.pictures.scales import SCALES
 from tfdbg_cli.tensors.pictures.source import Source
 
-__all__ = ["ValueDocument", "Views", "check_map", "map_arguments", "map_words"]
+__all__ = ["ValueDocument", "Views", "check_map", "look_of", "map_arguments", "map_words"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -42,6 +43,12 @@ def map_arguments() -> tuple[Argument, ...]:
             default=HOWS[0],
             choices=HOWS,
         ),
+        Argument(
+            ("--axes",),
+            "which dimensions of a map are rows and columns (the last two), as 1,2",
+            "R,C",
+            default="",
+        ),
         Argument(("--multiples",), "with --map: all slices side by side (heads, channels)"),
     )
 
@@ -52,6 +59,7 @@ def map_words(arguments: argparse.Namespace) -> list[str]:
         return []
     words = ["--map"]
     words += ["--multiples"] if arguments.multiples else []
+    words += ["--axes", arguments.axes] if arguments.axes else []
     words += ["--scale", arguments.scale] if arguments.scale != SCALES[0] else []
     words += ["--cells", arguments.cells] if arguments.cells != HOWS[0] else []
     return words
@@ -64,8 +72,9 @@ def check_map(arguments: argparse.Namespace) -> None:
         UserError: they don't.
     """
     if not arguments.map:
-        if arguments.multiples or arguments.scale != SCALES[0] or arguments.cells != HOWS[0]:
-            raise UserError("--multiples, --scale and --cells go with --map.")
+        is_default = arguments.scale == SCALES[0] and arguments.cells == HOWS[0]
+        if arguments.multiples or arguments.axes or not is_default:
+            raise UserError("--multiples, --axes, --scale and --cells go with --map.")
         return
     if arguments.write_path:
         raise UserError("-w saves numbers.", "Leave out --map; or write the picture: > FILE.png.")
@@ -79,6 +88,27 @@ def check_map(arguments: argparse.Namespace) -> None:
             raise UserError(
                 f"--map shows a picture, {flag} numbers.", f"Leave out --map or {flag}."
             )
+
+
+def look_of(arguments: argparse.Namespace, array: _Array) -> Look:
+    """How the options say that a map is looked at.
+
+    Raises:
+        UserError: the array has no such dimensions.
+    """
+    axes: tuple[int, ...] = ()
+    if arguments.axes:
+        try:
+            rows, columns = [range(array.ndim)[int(part)] for part in arguments.axes.split(",")]
+            if rows == columns:
+                raise ValueError
+        except (ValueError, IndexError):
+            raise UserError(
+                f'"{arguments.axes}" are no two dimensions of shape {array.shape}.',
+                "Write for example --axes 1,2; the first one is 0.",
+            ) from None
+        axes = (rows, columns)
+    return Look((), None, arguments.scale, arguments.cells, bool(arguments.multiples), axes)
 
 
 class ValueDocument(ChainDocument):
@@ -160,7 +190,7 @@ class Views:
                 "Leave out --multiples.",
             )
         if at is not None and len(at) > 2 and not look.tiles:
-            look = Look(at[:-2], look.region, look.scale, look.how)
+            look = replace(look, outer=self._source.along(look.axes).drawn(at)[:-2])
         return PictureDocument(
             self._source, self._name, look, self._width, numbers=self.numbers, menu=self._menu
         )

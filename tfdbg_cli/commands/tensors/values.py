@@ -18,6 +18,7 @@ from tfdbg_cli.commands.tensors.pictures import (
     ValueDocument,
     Views,
     check_map,
+    look_of,
     map_arguments,
     map_words,
 )
@@ -38,7 +39,6 @@ from tfdbg_cli.tensors.badness import BAD_PATTERN, BadSteps, can_be_bad, find_ba
 from tfdbg_cli.tensors.formatting import TensorView
 from tfdbg_cli.tensors.magnitude import MagnitudeView
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name
-from tfdbg_cli.tensors.pictures.document import Look
 from tfdbg_cli.tensors.pictures.reduction import HOWS
 from tfdbg_cli.tensors.pictures.scales import SCALES
 from tfdbg_cli.tensors.ranges import Ranges
@@ -276,12 +276,13 @@ def _views(
     """The array as numbers and as a picture."""
     dtype = dtype or dtype_name(array.dtype)
     kind = f"{which}: {dtype} {tuple(array.shape)}"
-    look = Look((), None, arguments.scale, arguments.cells, bool(arguments.multiples))
+    look = look_of(arguments, array)
 
     def make(show_all: bool) -> Document:
         options = argparse.Namespace(**vars(arguments))
         options.map = options.multiples = False
-        options.scale, options.cells, options.write_path = SCALES[0], HOWS[0], ""
+        options.scale, options.cells = SCALES[0], HOWS[0]
+        options.axes = options.write_path = ""
         options.log, options.all = "", options.all or show_all
         return value_document(
             context, array, options, name=name, which=which, dtype=dtype, menu=menu, notes=notes

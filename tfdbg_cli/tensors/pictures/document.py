@@ -40,6 +40,7 @@ class Look:
         scale: one of `SCALES`.
         how: one of `HOWS`.
         tiles: all of them side by side.
+        axes: the dimensions that are rows and columns; empty: the last two.
     """
 
     outer: tuple[int, ...] = ()
@@ -47,6 +48,7 @@ class Look:
     scale: str = "minmax"
     how: str = "mean"
     tiles: bool = False
+    axes: tuple[int, ...] = ()
 
 
 class PictureDocument(Document):
@@ -67,7 +69,7 @@ class PictureDocument(Document):
 
     turns = frozenset(
         {"picture", "closer", "farther", "whole", "next slice", "previous slice"}
-        | {"scale", "cells", "tiles", "next bad", "previous bad", "drag", *_MOVES}
+        | {"scale", "cells", "tiles", "axes", "next bad", "previous bad", "drag", *_MOVES}
     )
 
     def __init__(
@@ -82,6 +84,7 @@ class PictureDocument(Document):
         menu: tuple[MenuItem, ...] = (),
     ) -> None:
         check_drawable(source.values)
+        source = source.along(look.axes)
         if len(look.outer) != max(source.values.ndim - 2, 0):
             look = replace(look, outer=(0,) * max(source.values.ndim - 2, 0))
         self._source, self._name, self._look = source, name, look
@@ -196,6 +199,9 @@ class PictureDocument(Document):
         panel = self._panels[0]
         size = f"{panel.rows.step} x {panel.columns.step}"
         parts = [scale.description]
+        if self._look.axes:
+            rows, columns = self._look.axes
+            parts.insert(0, f"rows: axis {rows}, columns: axis {columns}")
         if self._look.outer and not self._look.tiles:
             slicing = ", ".join(map(str, self._look.outer))
             parts.insert(0, f"slice [{slicing}] of {self._source.count}")
@@ -220,9 +226,9 @@ class PictureDocument(Document):
         panel = self._panels[0]
         rows = f"{panel.rows.start}:{panel.rows.start + panel.rows.size}"
         columns = f"{panel.columns.start}:{panel.columns.start + panel.columns.size}"
-        outer = [] if self._look.tiles else [*map(str, self._look.outer)]
+        outer = [":" if self._look.tiles else str(index) for index in self._look.outer]
         inner = [columns] if self._source.values.ndim == 1 else [rows, columns]
-        shown = f"[{', '.join([*outer, *inner])}]"
+        shown = f"[{', '.join(self._source.original((*outer, *inner)))}]"
         return shown if self._above > 2 else f"{shown} {self._certainty(self._reductions())}"
 
     @property
@@ -280,7 +286,9 @@ class PictureDocument(Document):
     # -- elements
 
     def _full(self, outer: tuple[int, ...], row: int, column: int) -> tuple[int, ...]:
-        return (column,) if self._source.values.ndim == 1 else (*outer, row, column)
+        if self._source.values.ndim == 1:
+            return (column,)
+        return self._source.original((*outer, row, column))
 
     def _split(self, indices: Sequence[int]) -> tuple[tuple[int, ...], int, int]:
         """Which picture an element is in, its row and its column.
@@ -288,13 +296,13 @@ class PictureDocument(Document):
         Raises:
             UserError: there is no such element.
         """
-        shape = self._source.values.shape
+        shape = self._source.shape
         if len(indices) != len(shape) or not all(
             0 <= index < n for index, n in zip(indices, shape, strict=True)
         ):
             text = f"There is no element {list(indices)}."
             raise UserError(text, f"The shape is {shape}.")
-        found = tuple(int(index) for index in indices)
+        found = self._source.drawn(tuple(int(index) for index in indices))
         return ((), 0, found[0]) if len(found) == 1 else (found[:-2], found[-2], found[-1])
 
     def _place(self, indices: Sequence[int]) -> tuple[Panel, int, int] | None:
@@ -346,7 +354,9 @@ class PictureDocument(Document):
         if block.size == 1:
             found = self._full(panel.outer, rows.start, columns.start)
             return element_document(block.reshape(()), found)
-        return about_block(block, index)
+        if self._source.axes and self._source.axes[0] > self._source.axes[1]:
+            block = block.T
+        return about_block(block, self._source.original(index))
 
     # -- seen otherwise
 
@@ -359,6 +369,8 @@ class PictureDocument(Document):
             look = replace(look, scale=_after(SCALES, look.scale))
         elif way == "cells":
             look = replace(look, how=_after(HOWS, look.how))
+        elif way == "axes":
+            look = self._other_axes(at)
         elif way == "tiles":
             look = self._tiles(at)
         elif way in {"next slice", "previous slice"}:
@@ -404,6 +416,15 @@ class PictureDocument(Document):
         outer = self._split(at)[0] if at is not None else self._look.outer
         return replace(self._look, tiles=False, outer=outer)
 
+    def _other_axes(self, at: tuple[int, ...] | None) -> Look:
+        """Other dimensions as rows and columns; the slice is the one of the cursor."""
+        axes = self._source.next_axes
+        if not axes:
+            raise UserError("The tensor has one dimension.")
+        other = self._source.along(axes)
+        outer = other.drawn(at)[:-2] if at is not None else (0,) * (other.values.ndim - 2)
+        return replace(self._look, axes=axes, outer=outer, region=None)
+
     def _other_slice(self, step: int, at: tuple[int, ...] | None) -> Turned:
         count, here = self._source.count, self._source.number(self._look.outer)
         if count < 2:
@@ -416,14 +437,16 @@ class PictureDocument(Document):
         else:
             where = (here + step) % count
         outer = self._source.outer(where)
-        at = (*outer, *at[-2:]) if at is not None else None
+        if at is not None:
+            at = self._full(outer, *self._split(at)[1:])
         return Turned(self._with(replace(self._look, outer=outer)), at)
 
     def _to_bad(self, direction: int, at: tuple[int, ...] | None) -> Turned:
-        found = self._source.next_bad(at, direction)
+        here = None if at is None else self._source.drawn(at)
+        found = self._source.next_bad(here, direction)
         if found is None:
             raise UserError("No element is nan or infinite.")
-        indices, _ = found
+        indices = self._source.original(found[0])
         outer, row, column = self._split(indices)
         look = self._look
         if self._place(indices) is None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from tfdbg_cli.tensors.pictures.reduction import Axis, Grid, reduced, sampled
 __all__ = ["Reduction", "Source"]
 
 _Array = np.ndarray[Any, Any]
+_Item = TypeVar("_Item")
 
 # A part of so many elements is reduced at once: nobody sees the difference.
 _AT_ONCE = 1 << 21
@@ -69,14 +71,52 @@ class Source:
 
     Args:
         values: numbers or bools, of one dimension or more.
+        axes: the dimensions that are rows and columns; default: the last two.
+
+    Attributes:
+        values: the array with these dimensions last: what is drawn.
+        axes: rows and columns; empty: there are no two dimensions.
     """
 
-    def __init__(self, values: _Array) -> None:
-        self.values = values
+    def __init__(self, values: _Array, axes: tuple[int, ...] = ()) -> None:
+        count = values.ndim
+        self.axes = axes or tuple(range(count))[-2:] if count > 1 else ()
+        others = [axis for axis in range(count) if axis not in self.axes]
+        self._order = [*others, *self.axes]
+        self._array = values
+        self.values = values.transpose(self._order)
         self._kept: OrderedDict[tuple[Any, ...], Reduction] = OrderedDict()
         self._background: Background[Reduction] = Background(_Finishing())
         self._bad: BadSteps | None = None
         self._bad_known = False
+
+    def along(self, axes: tuple[int, ...]) -> Source:
+        """The same array with other dimensions as rows and columns; empty: with these."""
+        return self if axes in ((), self.axes) else Source(self._array, axes)
+
+    @property
+    def next_axes(self) -> tuple[int, ...]:
+        """The dimensions that come next as rows and columns."""
+        count = self.values.ndim
+        pairs = [*itertools.combinations(range(count), 2)][::-1]
+        pairs += [(1, 0)] if count == 2 else []
+        at = pairs.index(self.axes) if self.axes in pairs else -1
+        return pairs[(at + 1) % len(pairs)] if pairs else ()
+
+    def original(self, index: tuple[_Item, ...]) -> tuple[_Item, ...]:
+        """An index of what is drawn as one of the array."""
+        places = dict(zip(self._order, index, strict=True))
+        return tuple(places[axis] for axis in range(len(index)))
+
+    def drawn(self, index: tuple[_Item, ...]) -> tuple[_Item, ...]:
+        """An index of the array as one of what is drawn."""
+        return tuple(index[axis] for axis in self._order)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the array."""
+        shape: tuple[int, ...] = self._array.shape
+        return shape
 
     @property
     def size(self) -> tuple[int, int]:
@@ -130,7 +170,12 @@ class Source:
     def next_bad(
         self, indices: tuple[int, ...] | None, direction: int
     ) -> tuple[tuple[int, ...], str] | None:
-        """The next bad element, and which of how many it is; ``None``: there is none."""
+        """The next bad element, and which of how many it is; ``None``: there is none.
+
+        Args:
+            indices: of what is drawn, as the ones that are returned.
+            direction: 1 for the next one, -1 for the one before.
+        """
         if not self._bad_known:
             if can_be_bad(self.values.dtype):
                 found = find_bad(self.values, 0)

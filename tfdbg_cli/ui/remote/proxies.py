@@ -234,8 +234,8 @@ class RemoteDocument(Document):
         self._blocks.move_to_end(block)
         if is_pending:
             self._until[block] = time.monotonic() + _PENDING_SECONDS
-        else:
-            self._until.pop(block, None)
+        elif self._until.pop(block, None) is not None:
+            self._statuses.clear()  # they may tell of what was pending
         while len(self._blocks) > _MOST_BLOCKS:
             oldest, _ = self._blocks.popitem(last=False)
             self._until.pop(oldest, None)

@@ -33,7 +33,10 @@ _EDITS = (
 
 # What turns a map, see `Document.turned`.
 _MAP = {
-    **{f"map_{way}": way for way in ("closer", "farther", "whole", "scale", "cells", "tiles")},
+    **{
+        f"map_{way}": way
+        for way in ("closer", "farther", "whole", "axes", "scale", "cells", "tiles")
+    },
     **{f"map_{way}": way for way in ("left", "right", "up", "down")},
     **{
         f"map_{which}_{what}": f"{which} {what}"
