@@ -9,8 +9,8 @@ from tfdbg_cli.tensors.pictures.reduction import Axis
 
 __all__ = ["Panel", "Region", "fitted", "inside", "tiled"]
 
-# A dimension of so many cells isn't reduced further for the sake of the proportions.
-_FEW = 16
+# A dimension isn't reduced to fewer cells for the sake of the proportions.
+_FEW = 32
 # A cell is at most so many pixels wide or high, which is even: cells end where characters do.
 _LARGEST = 8
 # A tile has at least so many lines and columns.
@@ -76,7 +76,7 @@ class Panel:
 def fitted(region: Region, lines: int, width: int, outer: tuple[int, ...] = ()) -> Panel:
     """A part of an array on a page of so many lines and columns.
 
-    Its proportions are kept as long as neither dimension becomes a mere line.
+    Its proportions are kept as long as no dimension becomes a mere line, where there is room.
     """
     top, left, height, across = region
     most = (2 * max(lines, 1), max(width, 1))
