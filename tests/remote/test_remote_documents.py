@@ -30,6 +30,7 @@ from tfdbg_cli.common.documents import (
     LazyDocument,
     Line,
     MenuItem,
+    TableLines,
     TextDocument,
     line,
 )
@@ -70,8 +71,8 @@ class Table(LazyDocument):
         return TextDocument([f"element {tuple(indices)}"]) if indices[0] < COUNT else None
 
     @property
-    def tables(self) -> Sequence[tuple[int, int]]:
-        return [(3, 100), (200, COUNT)]
+    def tables(self) -> Sequence[TableLines]:
+        return [TableLines(3, 100), TableLines(200, COUNT, 5)]
 
     def step(self, indices: Sequence[int] | None, direction: int = 1) -> ElementStep | None:
         at = None if indices is None else (2, 3, 5, 7).index(indices[0]) + direction

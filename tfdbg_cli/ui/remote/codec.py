@@ -25,10 +25,12 @@ from tfdbg_cli.common.documents import (
     Cell,
     Document,
     ElementStep,
+    Field,
     Line,
     Link,
     MenuItem,
     Span,
+    TableLines,
 )
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.net.wire import MalformedError
@@ -37,8 +39,10 @@ __all__ = [
     "LONGEST_LINE",
     "Head",
     "decode_cells",
+    "decode_command",
     "decode_commands",
     "decode_completion",
+    "decode_fields",
     "decode_head",
     "decode_hit",
     "decode_lines",
@@ -49,6 +53,7 @@ __all__ = [
     "encode_commands",
     "encode_completion",
     "encode_document",
+    "encode_fields",
     "encode_lines",
     "encode_reply",
     "integer",
@@ -178,6 +183,11 @@ def encode_cells(cells: Sequence[Cell]) -> list[Any]:
     return [[c.start, c.stop, [*map(int, c.indices)]] for c in cells if c.stop <= LONGEST_LINE]
 
 
+def encode_fields(fields: Sequence[Field]) -> list[Any]:
+    """The fields of a line, as far as lines are sent."""
+    return [[*found[:2], *map(_cut, found[2:])] for found in fields if found.stop <= LONGEST_LINE]
+
+
 def encode_step(step: ElementStep | None) -> list[Any] | None:
     """A step from element to element."""
     if step is None:
@@ -279,7 +289,7 @@ class Head(NamedTuple):
     initial_line: int
     initial_search: str
     steps: str
-    tables: tuple[tuple[int, int], ...]
+    tables: tuple[TableLines, ...]
     is_data: bool
     line_count: int
     pends: bool
@@ -299,7 +309,7 @@ def decode_head(data: Any) -> Head:
         integer(data["initial_line"]),
         _text(data["initial_search"]),
         printable(_text(data["steps"])),
-        tuple((integer(first), integer(behind)) for first, behind in data["tables"]),
+        tuple(_decode_table(*table) for table in data["tables"]),
         bool(data["is_data"]),
         integer(data["count"]),
         bool(data["pends"]),
@@ -342,6 +352,25 @@ decode_place = _checked(integer)
 def decode_cells(data: Any) -> list[Cell]:
     """What `encode_cells` made."""
     return [Cell(integer(a), integer(b), _indices(indices)) for a, b, indices in data]
+
+
+def _decode_table(first: Any, behind: Any, frozen: Any, has_heads: Any) -> TableLines:
+    return TableLines(integer(first), integer(behind), integer(frozen), bool(has_heads))
+
+
+@_checked
+def decode_fields(data: Any) -> list[Field]:
+    """What `encode_fields` made."""
+    return [
+        Field(integer(a), integer(b), printable(_text(column)), printable(_text(head)))
+        for a, b, column, head in data
+    ]
+
+
+@_checked
+def decode_command(data: Any) -> str:
+    """A command line."""
+    return printable(_text(data))
 
 
 @_checked

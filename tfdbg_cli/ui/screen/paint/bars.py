@@ -93,7 +93,7 @@ def status_row(state: ScreenState, width: int) -> Cells:
     if view is not None:
         count = view.document.line_count
         left.append(f"Scroll (PgUp/PgDn): {_percent(view)}" if width >= 44 else _percent(view))
-        if (status := view.cursor.text()) or (status := view.status()):
+        if status := view.cursor.text() or view.table.text() or view.status():
             left.append(status)
         if count:
             left.append(f"{view.top + 1}-{view.bottom}/{count}")

@@ -17,6 +17,9 @@ _LONG_LINE = 10_000
 _GOES_ON = Segment(">", "dim")
 _NOTHING = Line()
 
+# What keeps its look on the row that the cursor is on.
+_STAY = frozenset({"nan", "inf", "error", "warning", "highlight"})
+
 
 def thumb(view: View) -> tuple[int, int]:
     """First row and length of the scroll bar's thumb; length 0: everything is visible."""
@@ -50,17 +53,34 @@ def page_rows(view: View) -> list[Cells]:
         link = focused if focused is not None and focused.line == number else None
         # All that a row depends on. One that is as it was on the page before is painted already.
         state = (number == view.mark, link, view.cursor.span_on(number), number == view.match)
-        looks = (encoding, view.left, view.width, view.pattern, state)
+        looks = (encoding, view.left, view.width, view.pattern, state, view.table.span_on(number))
         painted = before.get(number)
         if painted is None or painted[:2] != (looks, made):
             segments = _segments(view, made, number, link)
-            cells = clip(segments, view.left, view.width - 1, marker=_GOES_ON)
+            fill = "text" if view.table.span_on(number) is None else "table-row"
+            cells = _clipped(segments, view, view.frozen(number) if view.left else 0, fill)
             painted = (looks, made, cells)
         view.painted[number] = painted
         cells = painted[2]
         bar = block if first <= row < first + length else track
         rows.append(cells._replace(data=cells.data + bar.data, runs=cells.runs + bar.runs))
     return rows
+
+
+def _on_row(attribute: str) -> str:
+    """The attribute of a piece of the row that the cursor is on; what is bad stays in sight."""
+    return attribute if attribute.partition("+")[0] in _STAY else "table-row"
+
+
+def _clipped(segments: list[Segment], view: View, frozen: int, fill: str) -> Cells:
+    """A row as far as it is scrolled sideways, behind what doesn't scroll."""
+    width = view.width - 1 - frozen
+    cells = clip(segments, view.left + frozen, width, fill, marker=_GOES_ON)
+    if not frozen:
+        return cells
+    left = clip(segments, 0, frozen, fill)
+    targets = [(first + frozen, behind + frozen, target) for first, behind, target in cells.targets]
+    return Cells(left.data + cells.data, left.runs + cells.runs, left.targets + targets, cells.more)
 
 
 def _segments(view: View, made: Line, number: int, focused: LinkPlace | None) -> list[Segment]:
@@ -80,6 +100,16 @@ def _segments(view: View, made: Line, number: int, focused: LinkPlace | None) ->
         pieces = [
             Segment(part, "link-focus" if found else pieces[index].attribute, pieces[index].target)
             for index, part, found in cut_at([piece.text for piece in pieces], [element])
+        ]
+    cell = view.table.span_on(number)
+    if cell is not None:
+        pieces = [
+            Segment(
+                part,
+                "table-cell" if found else _on_row(pieces[index].attribute),
+                pieces[index].target,
+            )
+            for index, part, found in cut_at([piece.text for piece in pieces], [cell])
         ]
     if view.pattern is None or element is not None:
         return pieces
