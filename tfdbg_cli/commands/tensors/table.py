@@ -23,7 +23,8 @@ from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.common.documents import Document, Line, Span
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum
-from tfdbg_cli.tensors.measurements import Background
+from tfdbg_cli.tensors.histogram import Histogram
+from tfdbg_cli.tensors.measurements import Background, Histograms
 from tfdbg_cli.tensors.search import words_in
 from tfdbg_cli.tensors.statistics import Statistics
 
@@ -50,10 +51,10 @@ _SELECTED = Span("● ", "highlight")
 # How wide columns may grow when rows need it.
 _WIDEST = {"size": 9, "op_type": 24, "dtype": 15, "shape": 20, "health": 16, "name": 60}
 _WIDEST |= dict.fromkeys(("min", "max", "mean"), 12)
-_WIDEST["module"] = 40
+_WIDEST |= {"module": 40, "hist": 31}
 
 # What the cells are written with that hold no names.
-_NUMBERS = frozenset("0123456789.,+-e nainfok?-…()[]#kMGTB")
+_NUMBERS = frozenset("0123456789.,+-e nainfok?-…()[]#kMGTB=▁▂▃▄▅▆▇█")
 
 # Columns of names, and the share of the screen that each may take.
 _NAMES = {"op_type": 0.2, "name": 0.4}
@@ -97,7 +98,9 @@ class TensorTable(TableDocument):
         self._list = replace(written, shown=shown, sorts=[each.name for each in COLUMNS])
         needs = [STATISTICS[column.name] for column in self._columns if column.name in STATISTICS]
         self._has_statistics, self._has_numbers = bool(needs), any(needs)
-        self._background = Background(facts.measurements)
+        self._has_histograms = any(column.name == "hist" for column in self._columns)
+        measures = Histograms(facts.measurements) if self._has_histograms else facts.measurements
+        self._background = Background(measures)
         self._widths = self._layout()
         super().__init__(len(found), self._list, frozen_width(shown, self._widths, 1))
         self._kept: dict[int, Line] = {}
@@ -150,16 +153,16 @@ class TensorTable(TableDocument):
                 self._marked ^= {number}
             if number in self._kept and number not in self._waiting:
                 continue
-            statistics = self._known(datum)
-            if statistics is None:
+            statistics, histogram = self._known(datum)
+            if statistics is None or (histogram is None and self._has_histograms):
                 is_first = number not in self._waiting and time.perf_counter() < deadline
                 if is_first and _is_small(datum):
-                    statistics = self._facts.measured(datum)
+                    statistics, histogram = self._measured(datum)
                 else:
                     unknown[number] = datum
                     if number in self._kept:
                         continue
-            facts = self._facts.facts(datum, statistics)
+            facts = self._facts.facts(datum, statistics, histogram)
             made[number] = [
                 (_SELECTED, *column.cell(facts))
                 if is_marked and column.name == "name"
@@ -201,10 +204,18 @@ class TensorTable(TableDocument):
             self._widths[at] = max(self._widths[at], min(widest, limit))
         return self._widths != before
 
-    def _known(self, datum: Datum) -> Statistics | None:
+    def _known(self, datum: Datum) -> tuple[Statistics | None, Histogram | None]:
         if not self._has_statistics:
-            return Statistics()
-        return self._facts.measurements.peek(datum, numbers=self._has_numbers)
+            return Statistics(), None
+        known = self._facts.measurements
+        histogram = known.peek_histogram(datum) if self._has_histograms else None
+        return known.peek(datum, numbers=self._has_numbers), histogram
+
+    def _measured(self, datum: Datum) -> tuple[Statistics, Histogram | None]:
+        """What the row of a tensor needs, computed now where it isn't known."""
+        known = self._facts.measurements
+        histogram = known.histogram(datum) if self._has_histograms else None
+        return self._facts.measured(datum, numbers=self._has_numbers), histogram
 
     @property
     def pending(self) -> bool:
@@ -217,7 +228,7 @@ class TensorTable(TableDocument):
             return
         found = self._found[max(start - 1, 0) : max(stop - 1, 0)]
         for datum in found:
-            self._facts.measured(datum, numbers=self._has_numbers)
+            self._measured(datum)
         self._background.drop(found)
 
     def matches(self, pattern: re.Pattern[str], start: int, stop: int) -> list[int]:
@@ -301,7 +312,7 @@ class TensorTable(TableDocument):
         if column == "dtype" and _dtype(datum):
             return "--dtype", f"^{re.escape(_dtype(datum))}$"
         if column == "health":
-            found = self._known(datum)
+            found, _ = self._known(datum)
             if found is not None and found.health is not None and found.health.bad:
                 return "-f", "has_inf_or_nan"
         return "", ""

@@ -190,6 +190,7 @@ class App(Commander):
         """Use other colours at once."""
         if self._loop is not None:
             screen = self._loop.screen
+            self.state.colors = self._colors if theme.colors else 1
             if isinstance(screen, raw.Screen):
                 screen.set_terminal_properties(colors=self._colors if theme.colors else 1)
             screen.register_palette(theme.urwid_palette())
@@ -312,7 +313,10 @@ class App(Commander):
         else:
             self.state.views.push(view)
         self.state.menu_at = None
-        if self.state.pane.is_on:
+        if document.initial_element is not None:
+            with contextlib.suppress(UserError):
+                view.cursor.go_to(document.initial_element)
+        elif self.state.pane.is_on:
             view.table.begin()
         if document.steps:
             view.steps = document.steps

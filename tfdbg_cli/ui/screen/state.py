@@ -72,6 +72,7 @@ class ScreenState:
         program_printed: whether there is output of the program to look at.
         last_key: when the last key was pressed (`time.monotonic`).
         pane: what stands beside lists.
+        colors: how many colours the terminal has; 1: none, or they are off.
         popup: the rows that a list covered when the screen was painted, ``(first, behind)``.
     """
 
@@ -91,6 +92,7 @@ class ScreenState:
     clicked: bool = False
     menu_at: int | None = None
     program_printed: bool = False
+    colors: int = 1
     popup: tuple[int, int] = (0, 0)
     last_key: float = 0.0
     pane: Pane = field(init=False)

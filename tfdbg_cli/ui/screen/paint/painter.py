@@ -29,8 +29,8 @@ def paint(state: ScreenState) -> tuple[list[Cells], tuple[int, int] | None]:
         rows.append(bars.menu_row(view.document.menu, state.menu_at, cols))
     if view is not None:
         view.resize(cols - state.pane.lay_out(view, cols, areas.page_height), areas.page_height)
-        page = page_rows(view)
-        rows += beside(page, view, state.pane) if state.pane.columns else page
+        page = page_rows(view, state.colors)
+        rows += beside(page, view, state) if state.pane.columns else page
     else:
         rows += [clip((), 0, cols)] * areas.page_height
     if areas.status[0] < areas.status[1]:
