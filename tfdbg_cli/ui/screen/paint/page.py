@@ -18,6 +18,9 @@ _LONG_LINE = 10_000
 _GOES_ON = Segment(">", "dim")
 _NOTHING = Line()
 
+# What shows that its line is marked.
+_MARKED = frozenset({"", "dim", "source"})
+
 # What keeps its look on the row that the cursor is on.
 _STAY = frozenset({"nan", "inf", "error", "warning", "highlight"})
 
@@ -95,14 +98,15 @@ def _segments(
     view: View, made: Line, number: int, focused: LinkPlace | None, colors: int
 ) -> list[Segment]:
     """The segments of one line: roles, links, the focused link, what the search found."""
-    plain = "mark" if number == view.mark else "text"
+    is_marked = number == view.mark
     unicode = is_utf8(urwid.util.get_encoding())
     pieces: list[Segment] = []
     for index, span in enumerate(made.spans):
         if span.ink is not None and colors > 1 and span.link is None:
-            pieces.append(inked_segment(span.text, span.role or plain, span.ink, colors, unicode))
+            pieces.append(inked_segment(span.text, span.role or "text", span.ink, colors, unicode))
         elif span.link is None:
-            pieces.append(Segment(span.text, span.role or plain))
+            look = "mark" if is_marked and span.role in _MARKED else span.role or "text"
+            pieces.append(Segment(span.text, look))
         elif focused is not None and focused.first_span <= index <= focused.last_span:
             pieces.append(Segment(span.text, "link-focus", Target("command", span.link.command)))
         else:
