@@ -11,9 +11,16 @@ import pytest
 from test_heads import narrowed, service
 from ui_player import Input, Player, enter, play
 
+from tfdbg_cli.commands.builtin import make_registry
+from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.service import CommandService
+from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.common.tables import VERBS
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.filters.registry import FilterRegistry
+from tfdbg_cli.ui.keys import KEYS, Where
 
 Keys = Iterator[list[Input]]
 
@@ -249,3 +256,37 @@ def test_sorting_keeps_to_a_filter() -> None:
         assert len(rows(screen)) == 10
 
     play(script, service())
+
+
+NAMES = ("日本語/テンソル", "e\u0301", "x" * 300, "a b", "esc\x1b[31m", "quote'\"", "")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_keys_on_any_list_draw_a_screen(seed: int) -> None:
+    draw = random.Random(seed)
+    dump = MemoryDump()
+    for number in range(draw.choice([0, 1, 9])):
+        name = f"{draw.choice(NAMES)}{number}"
+        value = draw.choice([np.zeros(0), np.float32("nan"), np.array([b"x"]), np.full(9, np.inf)])
+        dump.add(name, 0, value, timestamp=number)
+    context = Context("run-end", make_registry(), FilterRegistry(), Settings(None), dump=dump)
+    stop = CommandService(
+        context, title="end", title_role="end", initial_command="lt", history=History(None)
+    )
+    keys = [name for key in KEYS if key.where is Where.TABLE for name in key.keys if name != "esc"]
+    sizes = [(160, 50), (100, 12), (80, 24), (50, 12), (20, 5), (7, 3), (1, 1)]
+
+    def script(screen: Player) -> Keys:
+        yield ["esc", "c"]
+        for _ in range(60):
+            if draw.random() < 0.1:
+                screen.size = draw.choice(sizes)
+                yield ["window resize"]
+            yield [draw.choice([*keys, "f6", "n", "f", "b", ("mouse press", 1, 3, 4)])]
+            assert "Error in the debugger" not in screen.text
+            assert "can't be shown" not in screen.text
+        screen.size = (80, 24)
+        yield ["window resize"]
+
+    play(script, stop, size=(120, 24))
+    assert not any("\x1b" in item for item in stop.history.items)

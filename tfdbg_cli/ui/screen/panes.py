@@ -9,9 +9,11 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import urwid
+from urwid.display import raw
 
 from tfdbg_cli.commands.preview import KINDS, preview_command
 from tfdbg_cli.common.documents import Document, Line, TextDocument, line
+from tfdbg_cli.ui.screen.terminal.hurry import Hurry, giving_way
 from tfdbg_cli.ui.screen.view import View
 
 if TYPE_CHECKING:
@@ -153,14 +155,20 @@ class PaneWork:
         pane = self._state.pane
         if not pane.is_waiting or time.monotonic() - self._state.last_key < _REST_SECONDS:
             return  # what is drawn after this asks again
-        pane.keep(pane.wanted, self._document(pane.wanted, pane.columns - 2))
+        found = self._document(pane.wanted, pane.columns - 2)
+        if found is not None:
+            pane.keep(pane.wanted, found)
 
-    def _document(self, command: str, width: int) -> Document:
+    def _document(self, command: str, width: int) -> Document | None:
+        """What a command line shows; ``None``: a key was pressed before it was there."""
+        screen = self.loop.screen if self.loop is not None else None
+        files = screen.get_input_descriptors() if isinstance(screen, raw.Screen) else []
+        hurry = Hurry()
         try:
-            with self._at_work():
+            with self._at_work(), giving_way(files) as hurry:
                 reply = self._state.service.run(command, width)
         except KeyboardInterrupt:
-            return TextDocument([_dim("Cancelled.")])
+            return None if hurry.came else TextDocument([_dim("Cancelled.")])
         if reply.document is None:
             return TextDocument([_dim(reply.message.text if reply.message is not None else "-")])
         return reply.document
