@@ -45,6 +45,7 @@ def test_a_cursor_moves_over_rows_and_columns() -> None:
         yield enter("lt")
         yield ["esc", "c"]
         assert "row 1/100, t (ms)" in screen.text
+        assert "TABLE (c leaves)" in screen.text
         yield ["j", "j", "l", "l"]
         assert "row 3/100, Op type" in screen.text
         assert screen.attribute("Add") in {"table-cell", "op_type"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -386,7 +387,8 @@ def complete_column(context: Context, typed: str) -> Iterable[Candidate]:
 def complete_columns(context: Context, typed: str) -> Iterable[Candidate]:
     """The last of several columns with commas between; those that are there aren't offered."""
     head, comma, last = typed.rpartition(",")
-    given = {_BY_NAME[name] for name in head.split(",") if name in _BY_NAME}
+    names = (re.split("[:!]", name)[0] for name in head.split(","))
+    given = {_BY_NAME[name] for name in names if name in _BY_NAME}
     return [
         Candidate(f"{head}{comma}{c.name}", c.summary)
         for c in COLUMNS

@@ -124,7 +124,9 @@ def _right_items(state: ScreenState) -> list[_Item]:
     if state.program_printed:
         text = f"{keys.key_of('show_output', Where.ANYWHERE)}: program output"
         items.append(_Item(text.removeprefix(": "), 4, "show_output"))
-    if state.page_mode:
+    if state.page_mode and state.view is not None and state.view.table:
+        items.append(_Item("TABLE (c leaves)", 3, "leave_table"))
+    elif state.page_mode:
         items.append(_Item("PAGE (: leaves)", 3, "to_prompt"))
     if key := keys.key_of("open_palette", Where.ANYWHERE):
         items.append(_Item(f"{key}: find", 0, "open_palette"))
