@@ -378,7 +378,9 @@ def decode_cells(data: Any) -> list[Cell]:
 
 
 def _decode_table(first: Any, behind: Any, frozen: Any, has_heads: Any) -> TableLines:
-    return TableLines(integer(first), integer(behind), integer(frozen), bool(has_heads))
+    if integer(frozen) < 0:
+        raise ValueError("a negative number")
+    return TableLines(integer(first), integer(behind), frozen, bool(has_heads))
 
 
 @_checked

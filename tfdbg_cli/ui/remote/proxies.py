@@ -245,6 +245,8 @@ class RemoteDocument(Document):
                 self._keep(number, lines, is_pending)
 
     def _keep(self, block: int, lines: list[Line], is_pending: bool) -> None:
+        if self._blocks.get(block) != lines:
+            self._fields.clear()  # columns may have grown
         self._blocks[block] = lines
         self._blocks.move_to_end(block)
         if is_pending:
@@ -330,10 +332,10 @@ class RemoteDocument(Document):
         return self._cells[number]
 
     def fields(self, number: int) -> list[Field]:
-        """Asked for once, as long as the line has no placeholder."""
+        """Asked for once, until the line is."""
         if not 0 <= number < self._count:
             return []
-        if number not in self._fields or self._until:
+        if number not in self._fields:
             if len(self._fields) >= _MOST_CELLS:
                 self._fields.clear()
             try:
