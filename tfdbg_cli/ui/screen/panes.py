@@ -113,9 +113,8 @@ class Pane:
             self._kept.popitem(last=False)
 
     def forget(self) -> None:
-        """A command may have changed what there is to see."""
+        """A command may have changed what there is to see; until it is here, the old is shown."""
         self._kept.clear()
-        self._last = None
 
     def scroll(self, pages: float) -> None:
         """Scroll what is shown by so many pages of it."""

@@ -128,8 +128,9 @@ class TableActions:
         now = self._state.view
         if now is not None and (now is not view or not now.table):
             now.table.restore(place)
-        if self._state.message is None:
-            self._state.message = Toast(command)
+        said = self._state.message
+        text = command if said is None else f"{command}: {said.text}"
+        self._state.message = Toast(text, "info" if said is None else said.role)
         return True
 
     def _sort_by_letter(self) -> None:
