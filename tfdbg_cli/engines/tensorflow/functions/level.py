@@ -35,6 +35,7 @@ from tfdbg_cli.engines.tensorflow.functions.ops import (
     used,
 )
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
+from tfdbg_cli.engines.tensorflow.functions.replicas import is_replica
 
 __all__ = ["ValuesLevel", "failing_node"]
 
@@ -118,7 +119,7 @@ class ValuesLevel(CaptureLevel):
         outputs: Sequence[Any],
     ) -> None:
         """An op was executed by itself."""
-        if threading.get_ident() != self._thread:
+        if threading.get_ident() != self._thread and not is_replica():
             return
         event = Op(list(inputs), self._stack(), self._clock.now())
         self._name(event.inputs)

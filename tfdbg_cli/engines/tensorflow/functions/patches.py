@@ -24,7 +24,7 @@ from tfdbg_cli.engines.tensorflow.functions.private import (
     tape_class,
     tensors_of,
 )
-from tfdbg_cli.engines.tensorflow.functions.runs import INFERENCE, FunctionRuns
+from tfdbg_cli.engines.tensorflow.functions.runs import FunctionRuns
 
 __all__ = ["FunctionPatches"]
 
@@ -145,13 +145,13 @@ class FunctionPatches:
         runs = self._runs
 
         @functools.wraps(original)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            title = runs.inferring()
-            if not title:
-                return original(*args, **kwargs)
+        def run(strategy: Any, fn: Any, *args: Any, **kwargs: Any) -> Any:
+            kind, title = runs.replicated(strategy, fn)
+            if not kind:
+                return original(strategy, fn, *args, **kwargs)
             try:
-                with runs.stretch(INFERENCE, title):
-                    return original(*args, **kwargs)
+                with runs.stretch(kind, title), runs.replicas():
+                    return original(strategy, fn, *args, **kwargs)
             except Exception as error:
                 show_program_only(error)
                 raise

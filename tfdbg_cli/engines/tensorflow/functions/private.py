@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import inspect
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ __all__ = [
     "joined_cluster",
     "mark_trace",
     "profiler_session",
+    "replica_classes",
     "reword",
     "stop_recording",
     "strategy_class",
@@ -126,6 +128,20 @@ _traced = (
 def is_traced(function: Any) -> bool:
     """Whether a function is traced, so that a call of it is one of its graph and nothing else."""
     return isinstance(function, tuple(filter(None, _traced)))
+
+
+@functools.cache
+def replica_classes() -> tuple[Any, Any]:
+    """What strategies do that have a thread for each replica, and such a thread.
+
+    To be called when TensorFlow has been imported; ``None``: there is none.
+    """
+    ability = "seen in the replicas of a strategy that runs eagerly"
+    where = "tensorflow.python.distribute"
+    return (
+        NAMES.need(ability, f"{where}.mirrored_strategy:MirroredExtended"),
+        NAMES.need(ability, f"{where}.mirrored_run:_MirroredReplicaThread"),
+    )
 
 
 def variable_kind(handle: Any) -> tuple[Any, Any] | None:
