@@ -23,6 +23,7 @@ from tfdbg_cli.engines.tensorflow.functions.private import (
     strategy_class,
     tape_class,
     tensors_of,
+    variable_class,
 )
 from tfdbg_cli.engines.tensorflow.functions.runs import FunctionRuns
 
@@ -70,6 +71,8 @@ class FunctionPatches:
             patches.replace(strategy_class, "run", self._each_replica)
             if hasattr(iterator_class, CREATE_ITERATOR):
                 patches.replace(iterator_class, CREATE_ITERATOR, self._iterator_made)
+            if variable_class is not None:
+                patches.replace(variable_class, "__init__", self._variable_made)
             if dataset_class is not None:
                 patches.replace(dataset_class, "__init__", self._dataset_made)
         self._is_on = True
@@ -175,6 +178,16 @@ class FunctionPatches:
         def make(dataset: Any, *args: Any, **kwargs: Any) -> Any:
             iterators.add_dataset(dataset)
             return original(dataset, *args, **kwargs)
+
+        return _as_framework(make)
+
+    def _variable_made(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        names = self._names
+
+        @functools.wraps(original)
+        def make(variable: Any, *args: Any, **kwargs: Any) -> None:
+            original(variable, *args, **kwargs)
+            names.see_variable(variable)
 
         return _as_framework(make)
 

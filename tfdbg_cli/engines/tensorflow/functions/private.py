@@ -36,6 +36,7 @@ __all__ = [
     "tape_class",
     "tensors_of",
     "trace_of",
+    "variable_class",
     "variable_kind",
 ]
 
@@ -67,6 +68,11 @@ tape_class: Any = NAMES.require("tensorflow.python.eager.backprop:GradientTape")
 graph_class: Any = NAMES.require("tensorflow.python.framework.func_graph:FuncGraph")
 #: Runs a function for each of its replicas.
 strategy_class: Any = NAMES.require("tensorflow.python.distribute.distribute_lib:StrategyBase")
+#: What all variables are.
+variable_class: Any = NAMES.need(
+    "shown with the names of their variables",
+    "tensorflow.python.ops.resource_variable_ops:BaseResourceVariable",
+)
 _BACK = "led back to what has made their input"
 #: What goes through a dataset, and a dataset.
 iterator_class: Any = NAMES.need(_BACK, "tensorflow.python.data.ops.iterator_ops:OwnedIterator")
