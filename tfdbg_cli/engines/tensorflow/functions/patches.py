@@ -20,6 +20,7 @@ from tfdbg_cli.engines.tensorflow.functions.private import (
     dataset_class,
     graph_class,
     iterator_class,
+    multi_iterator_class,
     strategy_class,
     tape_class,
     tensors_of,
@@ -71,6 +72,8 @@ class FunctionPatches:
             patches.replace(strategy_class, "run", self._each_replica)
             if hasattr(iterator_class, CREATE_ITERATOR):
                 patches.replace(iterator_class, CREATE_ITERATOR, self._iterator_made)
+            if multi_iterator_class is not None:
+                patches.replace(multi_iterator_class, "__init__", self._shared_out)
             if variable_class is not None:
                 patches.replace(variable_class, "__init__", self._variable_made)
             if dataset_class is not None:
@@ -170,6 +173,18 @@ class FunctionPatches:
             return original(iterator, dataset)
 
         return _as_framework(create)
+
+    def _shared_out(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        iterators = self._runs.iterators
+
+        @functools.wraps(original)
+        def share(iterator: Any, dataset: Any = None, *args: Any, **kwargs: Any) -> Any:
+            made = original(iterator, dataset, *args, **kwargs)
+            if dataset is not None:
+                iterators.add_shared(iterator, dataset)
+            return made
+
+        return _as_framework(share)
 
     def _dataset_made(self, original: Callable[..., Any]) -> Callable[..., Any]:
         iterators = self._runs.iterators

@@ -28,6 +28,7 @@ __all__ = [
     "iterator_class",
     "joined_cluster",
     "mark_trace",
+    "multi_iterator_class",
     "profiler_session",
     "replica_classes",
     "reword",
@@ -76,6 +77,9 @@ variable_class: Any = NAMES.need(
 _BACK = "led back to what has made their input"
 #: What goes through a dataset, and a dataset.
 iterator_class: Any = NAMES.need(_BACK, "tensorflow.python.data.ops.iterator_ops:OwnedIterator")
+multi_iterator_class: Any = NAMES.need(
+    _BACK, "tensorflow.python.data.ops.multi_device_iterator_ops:OwnedMultiDeviceIterator"
+)
 dataset_class: Any = NAMES.need(_BACK, "tensorflow.python.data.ops.dataset_ops:DatasetV2")
 NAMES.require("tensorflow.python.framework.op_callbacks:add_op_callback")
 NAMES.require("tensorflow.python.framework.op_callbacks:remove_op_callback")
