@@ -475,3 +475,34 @@ def test_the_inputs_of_an_iteration_are_its_own(both, state):
     assert "It began in [Log] while/Log:0 (dump 2)" in done.out, done.out
     assert "Why:   the logarithm of 0" in done.out
     assert "From:  [Mul] while/mul:0 (dump 2)  float32 []  clean  min 0, max 0" in done.out
+
+
+XLA_ALONE = """
+    v = tf.Variable(1.0)
+
+    @tf.function(jit_compile=True)
+    def f(x):
+        y = tf.reduce_sum(x * 3e38)  # BAD
+        v.assign_add(1.0)
+        return tf.nn.relu(y) + 1.0
+
+    # Summed one after another they overflow, and in lanes they don't.
+    x = np.tile(np.repeat({values}, 16), 4).astype("f4")
+    for scale in (0.0, 1.0):
+        tell(f(tf.constant(x * scale)).numpy(), v.numpy())
+"""
+
+
+def test_what_only_xla_makes_bad_is_shown(both):
+    path = both.write(XLA_ALONE.format(values="[0.1, -0.1]"))
+    if "inf" not in both.alone(path).out:
+        pytest.skip("this XLA sums in lanes")
+    done = both.finds(XLA_ALONE.format(values="[0.1, -0.1]"), "Sum", ("run_info",))
+    assert "by XLA, without which nothing is bad" in done.out
+
+
+def test_a_sum_that_overflows_where_nothing_is_bad_is_nothing(both):
+    text = XLA_ALONE.format(values="[0.9, 0.0]").replace("x * 3e38", "tf.minimum(x * 3e38, 1.0)")
+    done = both.same(both.write(text), "run -f has_inf_or_nan")
+    assert "without an answer" not in done.out, done.out
+    assert "no tensor passed has_inf_or_nan" in done.err

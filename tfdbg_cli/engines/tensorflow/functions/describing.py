@@ -61,6 +61,12 @@ class Call(Event):
     known: KnownFunction
     added: Sequence[Any] = ()
     failed = ""
+    by_xla = False  # shown is what XLA computes when it computes it again
+
+    @property
+    def is_of_xla(self) -> bool:
+        """Whether XLA computes it, and its values are computed again."""
+        return self.known.is_compiled and not self.known.holds
 
     def news(self) -> set[int]:
         """The numbers of what is bad and wasn't before without anything that was waited for."""
@@ -199,7 +205,7 @@ class Describing:
         if not self._has_values:
             pass
         elif not call.failed:
-            found = call.known.values(call.inputs, call.added)
+            found = call.known.values(call.inputs, call.added, call.by_xla)
         else:
             found = call.known.values_before(call.inputs, call.failed)
         lacks: dict[tuple[Path, str], Held] = {}
