@@ -69,8 +69,6 @@ class KerasNames:
         try:
             handle = variable.handle
             key = id(handle)
-            if key in self._handles:  # what a variable is after an update has its handle
-                return
             name = str(variable.name).partition(":")[0]
             gone = weakref.ref(handle, lambda _: self._handles.pop(key, None))
             self._handles[key] = gone, name

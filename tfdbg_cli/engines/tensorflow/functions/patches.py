@@ -24,6 +24,7 @@ from tfdbg_cli.engines.tensorflow.functions.private import (
     strategy_class,
     tape_class,
     tensors_of,
+    unread_class,
     variable_class,
 )
 from tfdbg_cli.engines.tensorflow.functions.runs import FunctionRuns
@@ -74,7 +75,7 @@ class FunctionPatches:
                 patches.replace(iterator_class, CREATE_ITERATOR, self._iterator_made)
             if multi_iterator_class is not None:
                 patches.replace(multi_iterator_class, "__init__", self._shared_out)
-            if variable_class is not None:
+            if variable_class is not None and unread_class is not None:
                 patches.replace(variable_class, "__init__", self._variable_made)
             if dataset_class is not None:
                 patches.replace(dataset_class, "__init__", self._dataset_made)
@@ -202,7 +203,8 @@ class FunctionPatches:
         @functools.wraps(original)
         def make(variable: Any, *args: Any, **kwargs: Any) -> None:
             original(variable, *args, **kwargs)
-            names.see_variable(variable)
+            if not isinstance(variable, unread_class):
+                names.see_variable(variable)
 
         return _as_framework(make)
 

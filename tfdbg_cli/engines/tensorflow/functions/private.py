@@ -37,6 +37,7 @@ __all__ = [
     "tape_class",
     "tensors_of",
     "trace_of",
+    "unread_class",
     "variable_class",
     "variable_kind",
 ]
@@ -69,11 +70,11 @@ tape_class: Any = NAMES.require("tensorflow.python.eager.backprop:GradientTape")
 graph_class: Any = NAMES.require("tensorflow.python.framework.func_graph:FuncGraph")
 #: Runs a function for each of its replicas.
 strategy_class: Any = NAMES.require("tensorflow.python.distribute.distribute_lib:StrategyBase")
-#: What all variables are.
-variable_class: Any = NAMES.need(
-    "shown with the names of their variables",
-    "tensorflow.python.ops.resource_variable_ops:BaseResourceVariable",
-)
+_NAMED = "shown with the names of their variables"
+_VARIABLES = "tensorflow.python.ops.resource_variable_ops"
+#: What all variables are, and what stands for one that was written to.
+variable_class: Any = NAMES.need(_NAMED, f"{_VARIABLES}:BaseResourceVariable")
+unread_class: Any = NAMES.need(_NAMED, f"{_VARIABLES}:_UnreadVariable")
 _BACK = "led back to what has made their input"
 #: What goes through a dataset, and a dataset.
 iterator_class: Any = NAMES.need(_BACK, "tensorflow.python.data.ops.iterator_ops:OwnedIterator")
