@@ -238,10 +238,7 @@ class FunctionRuns(RunLife[OpenRun]):
         method = _keras_method()
         if method not in _INFERRING:
             return ""
-        run = self._run
-        if run is not None and run.kind == TRAINING and self._gradients and not self._tapes:
-            self.close_run()
-        self.looks_ahead = True
+        self._close_applied()
         return method
 
     def replicated(self, strategy: Any, function: Any) -> tuple[str, str]:
@@ -257,11 +254,18 @@ class FunctionRuns(RunLife[OpenRun]):
             return "", ""
         method = _keras_method()
         trains = bool(method) or records_gradients(function)
-        self.looks_ahead = True
+        self._close_applied()
         return (
             TRAINING if trains else INFERENCE,
             method or getattr(function, "__name__", "") or type(function).__name__,
         )
+
+    def _close_applied(self) -> None:
+        """Another run begins: one whose update was made by hand is over."""
+        run = self._run
+        if run is not None and run.kind == TRAINING and self._gradients and not self._tapes:
+            self.close_run()
+        self.looks_ahead = True
 
     @contextlib.contextmanager
     def replicas(self) -> Iterator[None]:
