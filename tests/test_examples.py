@@ -186,8 +186,8 @@ def test_two_runs_part_at_the_constant_that_has_changed(tmp_path):
     for name, options in (("good", []), ("odd", ["--eps", "1e-3"])):
         program = [EXAMPLES / "compare_runs.py", *options]
         done = python("-m", "tfdbg_cli", *kept, tmp_path / name, *program)
-        assert done.returncode == 0, done.stderr
+        assert done.status == 0, done.err
     folders = ["--dump-dir", tmp_path / "good", "--against", tmp_path / "odd"]
     done = python("-m", "tfdbg_cli", "--batch", *folders)
-    assert done.returncode == 1
-    assert "They part at loss/safe/y:0: it was given differently" in done.stdout
+    assert done.status == 1
+    assert "They part at loss/safe/y:0: it was given differently" in done.out

@@ -216,7 +216,7 @@ def difference(first: _Array, second: _Array) -> Difference:
             lengths += float((size * size).sum())
             others += float((np.abs(right) ** 2).sum())
             if left.dtype.kind != "c":
-                flips += int(np.count_nonzero((left * right < 0) | (left < 0) & (right > 0)))
+                flips += int(np.count_nonzero((left < 0) & (right > 0) | (left > 0) & (right < 0)))
             found = ulps(raw, raw_other)
             if found is not None:
                 at = int(np.where(both, found, 0).max())

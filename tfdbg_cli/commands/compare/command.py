@@ -237,7 +237,7 @@ def compare_command(
                 nargs="?",
                 complete=completers.tensors,
             ),
-            Argument(("-r", "--run"), "another run of the open folder, as use takes it", "RUN"),
+            Argument(("-r", "--run"), "another run of the open folder, as use takes it", "K"),
             Argument(("-a", "--all"), "also those that are within the bar"),
             Argument(
                 ("--rtol",),
