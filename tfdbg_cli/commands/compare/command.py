@@ -10,6 +10,7 @@ from tfdbg_cli.commands.compare.screens import PairScreen, record, sentence, tab
 from tfdbg_cli.commands.context import TENSOR_MODES, Context
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.reply import Candidate
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.program_names import resolve_program_name
@@ -130,6 +131,11 @@ def _other(dump: Dump, arguments: argparse.Namespace, open_run: _Opener | None) 
     return OtherRun(open_dump(path), str(path))
 
 
+def _bars_like(context: Context, typed: str) -> list[Candidate]:
+    bars = ("cosine:0.999", "cosine:0.99")
+    return [Candidate(bar) for bar in bars if bar.startswith(typed)]
+
+
 def _row(context: Context, comparison: Comparison, name: str) -> Row:
     name = resolve_program_name(context, name)
     names = [name] if ":" in name else [f"{name}:0", name]
@@ -242,10 +248,10 @@ def compare_command(
             Argument(
                 ("--rtol",),
                 "allowed, relative to the largest element; default: by the dtype and the op",
-                "NUMBER",
+                "N",
                 kind=float,
             ),
-            Argument(("--atol",), "allowed besides", "NUMBER", kind=float),
+            Argument(("--atol",), "allowed besides", "N", kind=float),
             Argument(
                 ("--bar",),
                 "judge by the cosine of the angle alone: cosine:0.999",
