@@ -91,6 +91,8 @@ class Document(ABC):
             and the previous match go to instead, see `step`; empty: there are none.
         turns: the ways in which it can be seen otherwise, see `turned`.
         files: what is written to a file whose name ends so, instead of the lines: ``.svg``.
+        is_alarm: what was checked isn't as it should be: commands go on, but where nobody looks the
+            exit status tells it.
         printed: what is printed or written to a file instead, where a screen shows more than
             anybody wants to have on paper; ``None``: the Document itself.
         is_data: the lines are for other programs: where nobody reads along, a UI prints them and
@@ -106,6 +108,7 @@ class Document(ABC):
     steps: str = ""
     turns: frozenset[str] = frozenset()
     is_data: bool = False
+    is_alarm: bool = False
     files: Mapping[str, Callable[[], bytes]] = MappingProxyType({})
     printed: Document | None = None
 
