@@ -257,6 +257,7 @@ def compare_command(
                 "judge by the cosine of the angle alone: cosine:0.999",
                 "BAR",
                 default="",
+                complete=_bars_like,
             ),
             Argument(
                 ("--rules",),
