@@ -87,9 +87,12 @@ class Document(ABC):
         initial_search: a regex that a UI searches for at once, so that its keys for the next and
             the previous match work from the first moment; empty: none.
         steps: what one of the elements is called, e.g. ``bad element``, that the keys for the next
-            and the previous match go to instead, see `step`; empty: there are none.
+            and the previous match go to instead, see `step`; empty: there are none. With an
+            `initial_search` the UI goes to the first of them at once.
         printed: what is printed or written to a file instead, where a screen shows more than
             anybody wants to have on paper; ``None``: the Document itself.
+        kind: ``source`` for the lines of a program, on which there are keys of their own; else
+            empty.
         is_data: the lines are for other programs: where nobody reads along, a UI prints them and
             nothing else.
     """
@@ -100,6 +103,7 @@ class Document(ABC):
     initial_line: int = 0
     initial_search: str = ""
     steps: str = ""
+    kind: str = ""
     is_data: bool = False
     printed: Document | None = None
 
@@ -430,6 +434,7 @@ class ChainDocument(Document):
             return self
         made = ChainDocument(parts, self.title, self.menu, self.title_role, self.initial_line)
         made.initial_search, made.steps = self.initial_search, self.steps
+        made.kind = self.kind
         return made
 
 

@@ -125,6 +125,7 @@ def encode_document(document: Document, number: int) -> dict[str, Any]:
         "initial_line": int(document.initial_line),
         "initial_search": _cut(document.initial_search),
         "steps": _cut(document.steps),
+        "kind": _cut(document.kind),
         "tables": [list(table) for table in document.tables[:_MOST_TABLES]],
         "is_data": document.is_data,
         "count": int(document.line_count),
@@ -279,6 +280,7 @@ class Head(NamedTuple):
     initial_line: int
     initial_search: str
     steps: str
+    kind: str
     tables: tuple[tuple[int, int], ...]
     is_data: bool
     line_count: int
@@ -299,6 +301,7 @@ def decode_head(data: Any) -> Head:
         integer(data["initial_line"]),
         _text(data["initial_search"]),
         printable(_text(data["steps"])),
+        _text(data["kind"]),
         tuple((integer(first), integer(behind)) for first, behind in data["tables"]),
         bool(data["is_data"]),
         integer(data["count"]),

@@ -307,8 +307,8 @@ class App(Commander):
         else:
             self.state.views.push(view)
         self.state.menu_at = None
-        if document.steps:
-            view.steps = document.steps
+        view.steps = document.steps
+        if document.steps and document.initial_search:
             self.search("", 1)
         elif document.initial_search:
             with contextlib.suppress(UserError):
