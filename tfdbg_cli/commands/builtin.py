@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfdbg_cli.commands.graph import neighbours, node_info, verdict
+from tfdbg_cli.commands.graph import draw, neighbours, node_info, verdict
 from tfdbg_cli.commands.profile import list_profile as profile
 from tfdbg_cli.commands.profile import print_source as profile_source
 from tfdbg_cli.commands.registry import Command, CommandRegistry
@@ -25,6 +25,7 @@ BUILTIN: tuple[Command, ...] = (
     *evaluate.COMMANDS,
     *node_info.COMMANDS,
     *neighbours.COMMANDS,
+    *draw.COMMANDS,
     *verdict.COMMANDS,
     *source.COMMANDS,
     *profile.COMMANDS,

@@ -276,7 +276,7 @@ PRINT_SOURCE = Command(
         ),
         Argument(("--fold",), "no names under the lines; how many there are is a link to them"),
         Argument(
-            ("--open",), "with --fold: the lines that have them nevertheless", "LINES", default=""
+            ("--open",), "with --fold: lines that have them, with commas between", "N", default=""
         ),
         Argument(("-b", "--line_begin"), "scroll to this line", "N", default=1, kind=_count),
     ),

@@ -186,6 +186,7 @@ class App(Commander):
         """Use other colours at once."""
         if self._loop is not None:
             screen = self._loop.screen
+            self.state.colors = self._colors if theme.colors else 1
             if isinstance(screen, raw.Screen):
                 screen.set_terminal_properties(colors=self._colors if theme.colors else 1)
             screen.register_palette(theme.urwid_palette())
@@ -308,6 +309,9 @@ class App(Commander):
             self.state.views.push(view)
         self.state.menu_at = None
         view.steps = document.steps
+        if document.initial_element is not None:
+            with contextlib.suppress(UserError):
+                view.cursor.go_to(document.initial_element)
         if document.steps and document.initial_search:
             self.search("", 1)
         elif document.initial_search:
