@@ -14,6 +14,7 @@ from tfdbg_cli.commands.source.syntax import Syntax
 from tfdbg_cli.common.documents import Document, ElementStep, Line, Link, Span, TextDocument, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.tensors.statistics import Health
 
 __all__ = ["Shown", "SourceListing"]
 
@@ -231,19 +232,27 @@ class SourceListing(Document):
 
     def _source_line(self, number: int, worst: Worst) -> Line:
         """The text with its marks: ``*`` it ran, ``-`` it only made nodes; or its phases."""
-        label = Span(f"{f'L{number}':<{self._width}} ", "dim")
         names = self._lines.get(number, ())
-        spans = [label, *self._marks(names, worst), Span(" ")]
+        spans = [*self._label(number, worst), *self._marks(names, worst), Span(" ")]
+        if self._shown.is_folded:
+            spans += self._fold(number)
         role = "source" if names else ""
         if self._syntax is None:
             spans.append(Span(self._text[number], role))
         else:
             spans += self._syntax.spans(number, role)
+        if self._shown.is_folded and (count := self._count(number)):
+            spans.append(Span(f"  {count} {self._what(count)}", "dim"))
         if worst.first is not None and worst.health is not None:
-            spans += self._bad(worst, worst.first)
-        if self._shown.is_folded:
-            spans += self._fold(number)
+            several = Span(f" (1 of {worst.total})", "dim") if worst.total > 1 else Span("")
+            spans += [Span("  "), self._bad(worst.first, worst.health, worst.role), several]
         return line(*spans)
+
+    def _label(self, number: int, worst: Worst) -> list[Span]:
+        """The number of a line: a link, too, to what is bad there, as it is always in sight."""
+        label, blanks = f"L{number}", " " * (self._width - len(f"L{number}") + 1)
+        link = None if worst.first is None else self._link(worst.first)
+        return [Span(label, worst.role or "dim", link), Span(blanks)]
 
     def _marks(self, names: Collection[str], worst: Worst) -> list[Span]:
         if self._present:
@@ -267,27 +276,28 @@ class SourceListing(Document):
         roles = {self._health.of_node(n) for n in names if self._phases.get(n) is phase}
         return next((role for role in ("nan", "inf") if role in roles), "")
 
-    def _bad(self, worst: Worst, first: Datum) -> list[Span]:
-        """The op that was the first on a line to make something bad, as a link."""
-        assert worst.health is not None
+    def _bad(self, first: Datum, health: Health, role: str) -> Span:
+        """The op that was the first on a line to make something bad."""
         name = first.tensor_name
         if len(name) > _LONGEST_NAME:
             name = f"…{name[1 - _LONGEST_NAME :]}"
-        several = self._dump.by_tensor(first.tensor_name)
-        number = f" -n {several.index(first)}" if len(several) > 1 else ""
-        link = Link(f"pt {quoted(first.tensor_name)}{number} --bad")
-        spans = [Span("  "), Span(f"◀ {name} {bad_text(worst.health)}", worst.role, link)]
-        return [*spans, Span(f" (1 of {worst.total})", "dim")] if worst.total > 1 else spans
+        return Span(f"◀ {name} {bad_text(health)}", role, self._link(first))
+
+    def _link(self, datum: Datum) -> Link:
+        several = self._dump.by_tensor(datum.tensor_name)
+        number = f" -n {several.index(datum)}" if len(several) > 1 else ""
+        return Link(f"pt {quoted(datum.tensor_name)}{number} --bad")
 
     def _fold(self, number: int) -> list[Span]:
-        """How many names there are under a line, as a link that shows or hides them."""
-        count = sum(len(group.names) for group in self._groups.get(number, ()))
-        if not count:
-            return []
-        open_ = self._shown.open ^ {number}
+        """A link that shows or hides the names under a line."""
+        if not self._count(number):
+            return [Span("  ")]
+        others = self._shown.open ^ {number}
         mark = "▾" if number in self._shown.open else "▸"
-        link = Link(self._shown.command(number, open=open_))
-        return [Span("  "), Span(f"{mark} {count} {self._what(count)}", "link", link)]
+        return [Span(mark, "link", Link(self._shown.command(number, open=others))), Span(" ")]
+
+    def _count(self, number: int) -> int:
+        return sum(len(group.names) for group in self._groups.get(number, ()))
 
     def _what(self, count: int) -> str:
         what = "tensor" if self._shown.tensors else "op"
