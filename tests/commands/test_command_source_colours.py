@@ -12,9 +12,10 @@ from command_kit import Shell
 
 from tfdbg_cli.commands.source.syntax import Syntax, syntax_of
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.dumps.dump import Datum, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.profile import CodeLine, Profile, ProfileEntry
 from tfdbg_cli.dumps.sources import Frame, Sources
 from tfdbg_cli.tensors.measurements import halt
 
@@ -157,6 +158,18 @@ def test_without_pygments_source_is_plain(what):
     assert [list(s[:2]) for s in syntax.spans(2, "source")] == [["    return 'x'", "source"]]
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=60)
+
+
+def test_the_costs_of_a_timed_run_have_the_same_colours():
+    place = CodeLine(PATH, 8, "<module>")
+    profile = Profile([("CPU", [ProfileEntry("y", "Op", 0.0, 1.0, 2.0, place=place)])])
+    graph = Graph([Node("y", "Op", frames=[Frame(PATH, 8, "<module>")])])
+    dump = MemoryDump(graph, Sources({PATH: SOURCE}, live=False), RunInfo(1), profile)
+    document = Shell(dump, "profile").document("ps model.py")
+    document.settle(0, document.line_count)
+    found = {span.text: span.role for made in document for span in made.spans}
+    assert (found["import"], found["# a comment"]) == ("keyword", "comment")
+    assert any("make(" in text and role == "source" for text, role in found.items())
 
 
 # -- health
