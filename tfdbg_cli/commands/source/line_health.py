@@ -67,6 +67,8 @@ class LineHealth:
         self._background = Background(self._measurements)
         self._found: dict[int, Worst] = {}
         self._left: dict[int, list[Datum]] = {}
+        self._roles: dict[str, str] = {}
+        self._bad_nodes: dict[int, list[str]] = {}
         self._bad_lines: list[int] | None = None
 
     def of_line(self, number: int, is_in_time: Callable[[], bool]) -> Worst:
@@ -91,8 +93,8 @@ class LineHealth:
             health = self._health(datum, is_in_time)
             if health is None:
                 rest.append(datum)
-            else:
-                found = _worse(found, datum, health)
+            elif health.bad:
+                found = self._worse(found, number, datum, health)
         found = found._replace(is_known=not rest)
         self._found[number], self._left[number] = found, rest
         if rest:
@@ -102,13 +104,24 @@ class LineHealth:
         return found
 
     def of_node(self, name: str) -> str:
-        """The role of what is known of a node's tensors: ``nan``, ``inf``, or empty."""
-        found = Worst()
-        for datum in self._data([name]):
-            known = self._measurements.peek(datum, numbers=False)
-            if known is not None and known.health is not None:
-                found = _worse(found, datum, known.health)
-        return found.role
+        """``nan`` or ``inf`` where a node, as far as its line was looked at, made some; else empty."""
+        return self._roles.get(name, "")
+
+    def bad_nodes(self, number: int) -> Sequence[str]:
+        """The nodes of a line that are known to have made something bad."""
+        return self._bad_nodes.get(number, ())
+
+    def _worse(self, found: Worst, number: int, datum: Datum, health: Health) -> Worst:
+        """What is known of a line with one more bad tensor."""
+        name = datum.node_name
+        role = "nan" if health.nan or self._roles.get(name) == "nan" else "inf"
+        self._roles[name] = role
+        self._bad_nodes.setdefault(number, []).append(name)
+        first, its = found.first, found.health
+        if first is None or datum.timestamp < first.timestamp:
+            first, its = datum, health
+        role = "nan" if "nan" in (role, found.role) else role
+        return Worst(first, its, found.total + 1, role, found.is_known)
 
     def _data(self, names: Iterable[str]) -> list[Datum]:
         # A view has the elements of another one, which are told of there.
@@ -151,16 +164,6 @@ class LineHealth:
             lines = (number for number, each in self._lines.items() if not bad.isdisjoint(each))
             self._bad_lines = sorted(lines)
         return self._bad_lines
-
-
-def _worse(found: Worst, datum: Datum, health: Health) -> Worst:
-    if not health.bad:
-        return found
-    role = "nan" if health.nan or found.role == "nan" else "inf"
-    first, its = found.first, found.health
-    if first is None or datum.timestamp < first.timestamp:
-        first, its = datum, health
-    return Worst(first, its, found.total + 1, role, found.is_known)
 
 
 def _is_small(datum: Datum) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -231,9 +231,9 @@ class SourceListing(Document):
         return list(dict.fromkeys(data))
 
     def _source_line(self, number: int, worst: Worst) -> Line:
-        """The text with its marks: ``*`` it ran, ``-`` it only made nodes; or its phases."""
+        """The text with its marks, and what is bad behind it."""
         names = self._lines.get(number, ())
-        spans = [*self._label(number, worst), *self._marks(names, worst), Span(" ")]
+        spans = [*self._label(number, worst), *self._marks(number, worst), Span(" ")]
         if self._shown.is_folded:
             spans += self._fold(number)
         role = "source" if names else ""
@@ -254,13 +254,18 @@ class SourceListing(Document):
         link = None if worst.first is None else self._link(worst.first)
         return [Span(label, worst.role or "dim", link), Span(blanks)]
 
-    def _marks(self, names: Collection[str], worst: Worst) -> list[Span]:
+    def _marks(self, number: int, worst: Worst) -> list[Span]:
+        """``*`` it ran, ``-`` it only made nodes; or its phases: in the colour of what is bad."""
+        names = self._lines.get(number, ())
         if self._present:
             found = {self._phases.get(name) for name in names}
+            bad: dict[Phase | None, str] = {}
+            for name in self._health.bad_nodes(number):
+                phase = self._phases.get(name)
+                if bad.get(phase) != "nan":
+                    bad[phase] = self._health.of_node(name)
             return [
-                Span(phase.mark, self._bad_phase(phase, names, worst) or phase.role)
-                if phase in found
-                else Span(" ")
+                Span(phase.mark, bad.get(phase) or phase.role) if phase in found else Span(" ")
                 for phase in self._present
             ]
         if not names:
@@ -268,13 +273,6 @@ class SourceListing(Document):
         if any(map(self._dump.by_node, names)):
             return [Span("*", worst.role or ("success" if worst.is_known else "dim"))]
         return [Span("-", "dim")]
-
-    def _bad_phase(self, phase: Phase, names: Iterable[str], worst: Worst) -> str:
-        """The role of what is bad among a line's nodes of one phase; empty: nothing is."""
-        if not worst.role:
-            return ""
-        roles = {self._health.of_node(n) for n in names if self._phases.get(n) is phase}
-        return next((role for role in ("nan", "inf") if role in roles), "")
 
     def _bad(self, first: Datum, health: Health, role: str) -> Span:
         """The op that was the first on a line to make something bad."""
