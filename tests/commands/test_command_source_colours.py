@@ -16,6 +16,7 @@ from tfdbg_cli.dumps.dump import Datum, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import CodeLine, Profile, ProfileEntry
+from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
 from tfdbg_cli.dumps.sources import Frame, Sources
 from tfdbg_cli.tensors.measurements import halt
 
@@ -234,6 +235,16 @@ def test_lines_wait_for_no_tensor():
     assert "◀ y:0 1000000 nan" in document.lines(at, at + 1)[0].text
     assert not document.pending and len(loads) == 1
     halt()
+
+
+def test_a_dump_on_disk_shows_the_same(tmp_path):
+    dump = made_by(BAD)
+    write_run_folder(dump, tmp_path / "run")
+    stored = Shell(RunFolderDump(tmp_path / "run"))
+    for command in ("ps model.py", "ps -t model.py --fold", "lt -o hist,health", "pt w:0 -s"):
+        online, offline = Shell(dump).document(command), stored.document(command)
+        assert online.text == offline.text
+        assert [made.spans for made in online] == [made.spans for made in offline]
 
 
 def test_a_line_of_many_ops_is_looked_at_bit_by_bit():

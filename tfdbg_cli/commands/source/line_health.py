@@ -104,7 +104,7 @@ class LineHealth:
         return found
 
     def of_node(self, name: str) -> str:
-        """``nan`` or ``inf`` where a node, as far as its line was looked at, made some; else empty."""
+        """``nan`` or ``inf`` where a node made some, as far as its line was looked at."""
         return self._roles.get(name, "")
 
     def bad_nodes(self, number: int) -> Sequence[str]:
