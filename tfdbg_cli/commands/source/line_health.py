@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.dumps.dump import Datum, Dump
@@ -15,11 +16,8 @@ __all__ = ["LineHealth", "Worst", "bad_text", "in_time"]
 # Making lines takes about so long at most for the health of their ops, and for their colours.
 _BUDGET_SECONDS = 0.005
 
-# Bytes of a tensor that is measured on the spot; how many of others wait for a line at once.
-_SMALL, _WAITING = 1 << 16, 1000
-
-# So many of a line are looked at before the clock is.
-_AT_LEAST = 64
+# Bytes of a tensor that is measured on the spot.
+_SMALL = 1 << 16
 
 
 class Worst(NamedTuple):
@@ -52,6 +50,28 @@ def in_time() -> Callable[[], bool]:
     return lambda: time.perf_counter() < until
 
 
+class _Line:
+    """The tensors of a line, looked at one after the other.
+
+    Args:
+        data: the tensors.
+    """
+
+    def __init__(self, data: Iterator[Datum]) -> None:
+        self._data = data
+        self.next = next(data, None)
+        self.worst = Worst(is_known=self.next is None)
+        self.bad_nodes: list[str] = []
+        self.is_given = False
+        self.lock = threading.Lock()
+
+    def go_on(self) -> None:
+        """To the next tensor."""
+        self.next = next(self._data, None)
+        if self.next is None:
+            self.worst = self.worst._replace(is_known=True)
+
+
 class LineHealth:
     """The health of the ops of each line.
 
@@ -62,13 +82,11 @@ class LineHealth:
 
     def __init__(self, dump: Dump, lines: Mapping[int, Sequence[str]]) -> None:
         self._dump = dump
-        self._lines = lines
+        self._names = lines
         self._measurements = Measurements.of(dump)
-        self._background = Background(self._measurements)
-        self._found: dict[int, Worst] = {}
-        self._left: dict[int, list[Datum]] = {}
+        self._background: Background[_Line] = Background(self)
+        self._lines: dict[int, _Line] = {}
         self._roles: dict[str, str] = {}
-        self._bad_nodes: dict[int, list[str]] = {}
         self._bad_lines: list[int] | None = None
 
     def of_line(self, number: int, is_in_time: Callable[[], bool]) -> Worst:
@@ -78,30 +96,16 @@ class LineHealth:
             number: of the line.
             is_in_time: see `in_time`.
         """
-        found = self._found.get(number, Worst(is_known=number not in self._lines))
-        if found.is_known:
-            return found
-        left = self._left.get(number)
-        if left is None:
-            left = self._data(self._lines[number])
-        rest: list[Datum] = []
-        for at, datum in enumerate(left):
-            is_late = at >= _AT_LEAST and at % _AT_LEAST == 0 and not is_in_time()
-            if is_late or len(rest) >= _WAITING:
-                rest += left[at:]
-                break
-            health = self._health(datum, is_in_time)
-            if health is None:
-                rest.append(datum)
-            elif health.bad:
-                found = self._worse(found, number, datum, health)
-        found = found._replace(is_known=not rest)
-        self._found[number], self._left[number] = found, rest
-        if rest:
-            self._background.want(rest[:_WAITING])
-        else:
-            del self._left[number]
-        return found
+        found = self._line(number)
+        if found is None:
+            return Worst()
+        if not found.is_given:
+            while not found.worst.is_known and is_in_time() and self._is_quick(found.next):
+                self._look(found)
+            found.is_given = not found.worst.is_known
+        if not found.worst.is_known:
+            self._background.want([found])
+        return found.worst
 
     def of_node(self, name: str) -> str:
         """``nan`` or ``inf`` where a node made some, as far as its line was looked at."""
@@ -109,33 +113,8 @@ class LineHealth:
 
     def bad_nodes(self, number: int) -> Sequence[str]:
         """The nodes of a line that are known to have made something bad."""
-        return self._bad_nodes.get(number, ())
-
-    def _worse(self, found: Worst, number: int, datum: Datum, health: Health) -> Worst:
-        """What is known of a line with one more bad tensor."""
-        name = datum.node_name
-        role = "nan" if health.nan or self._roles.get(name) == "nan" else "inf"
-        self._roles[name] = role
-        self._bad_nodes.setdefault(number, []).append(name)
-        first, its = found.first, found.health
-        if first is None or datum.timestamp < first.timestamp:
-            first, its = datum, health
-        role = "nan" if "nan" in (role, found.role) else role
-        return Worst(first, its, found.total + 1, role, found.is_known)
-
-    def _data(self, names: Iterable[str]) -> list[Datum]:
-        # A view has the elements of another one, which are told of there.
-        return [datum for name in names for datum in self._dump.by_node(name) if not datum.is_view]
-
-    def _health(self, datum: Datum, is_in_time: Callable[[], bool]) -> Health | None:
-        """The health of a tensor, if it is known or known soon; of what can't be bad, a clean one.
-
-        What can't be read says so elsewhere.
-        """
-        known = self._measurements.peek(datum, numbers=False)
-        if known is None and is_in_time() and _is_small(datum):
-            known = self._measurements.measure(datum)
-        return None if known is None else (known.health or Health(0, 0, 0))
+        found = self._lines.get(number)
+        return found.bad_nodes if found is not None else ()
 
     @property
     def pending(self) -> bool:
@@ -144,16 +123,60 @@ class LineHealth:
 
     def settle(self, number: int) -> None:
         """Look at all tensors of a line, however long that takes."""
-        for datum in self._left.get(number) or self._data(self._lines.get(number, ())):
-            if self._measurements.peek(datum, numbers=False) is None:
-                self._measurements.measure(datum)
-        while not self.of_line(number, lambda: True).is_known:
-            pass
+        found = self._line(number)
+        if found is not None:
+            self.measure(found, lambda: None)
+            self._background.drop([found])
+
+    def measure(self, item: _Line, check: Callable[[], object]) -> None:
+        """Look at all tensors of a line; see `tfdbg_cli.tensors.measurements.Measures`."""
+        while not item.worst.is_known:
+            check()
+            with item.lock:
+                self._look(item, check)
+
+    def _line(self, number: int) -> _Line | None:
+        if number not in self._lines and number in self._names:
+            self._lines[number] = _Line(self._data(self._names[number]))
+        return self._lines.get(number)
+
+    def _data(self, names: Iterable[str]) -> Iterator[Datum]:
+        for name in names:
+            for datum in self._dump.by_node(name):
+                if not datum.is_view:  # it has the elements of another one, which tells of them
+                    yield datum
+
+    def _is_quick(self, datum: Datum | None) -> bool:
+        is_known = datum is None or self._measurements.peek(datum, numbers=False) is not None
+        return is_known or (datum is not None and _is_small(datum))
+
+    def _look(self, found: _Line, check: Callable[[], object] = lambda: None) -> None:
+        """Look at the next tensor of a line. What can't be read says so elsewhere."""
+        datum = found.next
+        if datum is None:
+            return
+        known = self._measurements.peek(datum, numbers=False)
+        health = (known or self._measurements.measure(datum, check)).health
+        if health is not None and health.bad:
+            self._note(found, datum, health)
+        found.go_on()
+
+    def _note(self, found: _Line, datum: Datum, health: Health) -> None:
+        """A tensor of a line is bad."""
+        name, worst = datum.node_name, found.worst
+        role = "nan" if health.nan or self._roles.get(name) == "nan" else "inf"
+        self._roles[name] = role
+        found.bad_nodes.append(name)
+        first, its = worst.first, worst.health
+        if first is None or datum.timestamp < first.timestamp:
+            first, its = datum, health
+        role = "nan" if "nan" in (role, worst.role) else role
+        found.worst = Worst(first, its, worst.total + 1, role, False)
 
     def bad_lines(self) -> list[int]:
         """The lines of which an op made something bad, ascending; reads what it has to."""
         if self._bad_lines is None:
-            names = dict.fromkeys(name for names in self._lines.values() for name in names)
+            names = dict.fromkeys(name for names in self._names.values() for name in names)
             bad: set[str] = set()
             for datum in self._dump.maybe_nonfinite(self._data(names)):
                 if datum.node_name not in bad:
@@ -161,7 +184,7 @@ class LineHealth:
                     health = (known or self._measurements.measure(datum)).health
                     if health is not None and health.bad:
                         bad.add(datum.node_name)
-            lines = (number for number, each in self._lines.items() if not bad.isdisjoint(each))
+            lines = (number for number, each in self._names.items() if not bad.isdisjoint(each))
             self._bad_lines = sorted(lines)
         return self._bad_lines
 

@@ -11,6 +11,8 @@ from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.source.index import SourceFile
 from tfdbg_cli.commands.source.line_health import LineHealth, Worst, bad_text, in_time
 from tfdbg_cli.commands.source.syntax import Syntax
+from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.common.documents import Document, ElementStep, Line, Link, Span, TextDocument, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum, Dump
@@ -109,6 +111,7 @@ class SourceListing(Document):
         self._text = text
         self._syntax = syntax
         self._lines = entry.lines if entry is not None else {}
+        self._tensors = TensorHealth(TensorFacts(dump))
         self._health = LineHealth(dump, self._lines)
         self._phases = phases_of(dump, entry.nodes if entry is not None else ())
         found = set(self._phases.values())
@@ -147,10 +150,10 @@ class SourceListing(Document):
     def lines(self, start: int, stop: int) -> list[Line]:
         """The lines ``start`` to ``stop - 1``."""
         rows = self._rows[max(start, 0) : max(stop, 0)]
-        is_in_time = in_time()
-        worst = {row.number: self._health.of_line(row.number, is_in_time) for row in rows}
         if self._syntax is not None and rows:
             self._syntax.want(rows[-1].number, in_time())
+        is_in_time = in_time()
+        worst = {row.number: self._health.of_line(row.number, is_in_time) for row in rows}
         return [self._row(row, worst[row.number]) for row in rows]
 
     @property
@@ -251,7 +254,7 @@ class SourceListing(Document):
     def _label(self, number: int, worst: Worst) -> list[Span]:
         """The number of a line: a link, too, to what is bad there, as it is always in sight."""
         label, blanks = f"L{number}", " " * (self._width - len(f"L{number}") + 1)
-        link = None if worst.first is None else self._link(worst.first)
+        link = None if worst.first is None else self._tensors.link(worst.first, bad=True)
         return [Span(label, worst.role or "dim", link), Span(blanks)]
 
     def _marks(self, number: int, worst: Worst) -> list[Span]:
@@ -279,12 +282,7 @@ class SourceListing(Document):
         name = first.tensor_name
         if len(name) > _LONGEST_NAME:
             name = f"…{name[1 - _LONGEST_NAME :]}"
-        return Span(f"◀ {name} {bad_text(health)}", role, self._link(first))
-
-    def _link(self, datum: Datum) -> Link:
-        several = self._dump.by_tensor(datum.tensor_name)
-        number = f" -n {several.index(datum)}" if len(several) > 1 else ""
-        return Link(f"pt {quoted(datum.tensor_name)}{number} --bad")
+        return Span(f"◀ {name} {bad_text(health)}", role, self._tensors.link(first, bad=True))
 
     def _fold(self, number: int) -> list[Span]:
         """A link that shows or hides the names under a line."""
