@@ -4,6 +4,7 @@ import gc
 import subprocess
 import sys
 import textwrap
+import time
 import weakref
 
 import numpy as np
@@ -257,6 +258,23 @@ def test_a_line_of_many_ops_is_looked_at_bit_by_bit():
     while document.pending:
         document.lines(at, at + 1)
     assert document.lines(at, at + 1)[0].text.endswith("◀ op4999:0 1 +inf")
+
+
+@pytest.mark.parametrize("command", ["ps model.py", "lt -o hist", "pt y:0 -s"])
+def test_no_screen_keeps_a_dump_alive(command):
+    dump = made_by({"y": np.full(3_000_000, np.nan, np.float32), "z": np.ones(2)})
+    document = Shell(dump).document(command)
+    document.lines(0, 60)
+    gone, shown = weakref.ref(dump), weakref.ref(document)
+    gc.disable()
+    try:
+        del dump, document
+        end = time.monotonic() + 60
+        while gone() is not None or shown() is not None:  # the thread ends at the next block
+            assert time.monotonic() < end
+            time.sleep(0.005)
+    finally:
+        gc.enable()
 
 
 def test_what_cannot_be_read_or_be_bad_is_not_bad():

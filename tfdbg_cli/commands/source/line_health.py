@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.dumps.dump import Datum, Dump
-from tfdbg_cli.tensors.measurements import Background, Measurements
+from tfdbg_cli.tensors.measurements import Background, Itself, Measurements
 from tfdbg_cli.tensors.statistics import Health
 
 __all__ = ["LineHealth", "Worst", "bad_text", "in_time"]
@@ -55,21 +55,64 @@ class _Line:
 
     Args:
         data: the tensors.
+        measurements: of their dump.
+        roles: the names of bad nodes -> ``nan`` or ``inf``, to be added to.
     """
 
-    def __init__(self, data: Iterator[Datum]) -> None:
+    def __init__(
+        self, data: Iterator[Datum], measurements: Measurements, roles: dict[str, str]
+    ) -> None:
         self._data = data
-        self.next = next(data, None)
-        self.worst = Worst(is_known=self.next is None)
+        self._measurements = measurements
+        self._roles = roles
+        self._lock = threading.Lock()
+        self._next = next(data, None)
+        self.worst = Worst(is_known=self._next is None)
         self.bad_nodes: list[str] = []
         self.is_given = False
-        self.lock = threading.Lock()
 
-    def go_on(self) -> None:
-        """To the next tensor."""
-        self.next = next(self._data, None)
-        if self.next is None:
-            self.worst = self.worst._replace(is_known=True)
+    @property
+    def is_quick(self) -> bool:
+        """Whether the next tensor takes no time worth mentioning."""
+        datum = self._next
+        if datum is None or self._measurements.peek(datum, numbers=False) is not None:
+            return True
+        try:
+            return datum.nbytes <= _SMALL
+        except Exception:  # it fails to load: quickly
+            return True
+
+    def look(self, check: Callable[[], object] = lambda: None) -> None:
+        """Look at the next tensor. What can't be read says so elsewhere."""
+        with self._lock:
+            datum = self._next
+            if datum is None:
+                return
+            known = self._measurements.peek(datum, numbers=False)
+            health = (known or self._measurements.measure(datum, check)).health
+            if health is not None and health.bad:
+                self._note(datum, health)
+            self._next = next(self._data, None)
+            if self._next is None:
+                self.worst = self.worst._replace(is_known=True)
+
+    def work(self, check: Callable[[], object]) -> None:
+        """Look at all of them."""
+        while not self.worst.is_known:
+            check()
+            self.look(check)
+
+    def _note(self, datum: Datum, health: Health) -> None:
+        """A tensor is bad."""
+        name, worst = datum.node_name, self.worst
+        role = "nan" if health.nan or self._roles.get(name) == "nan" else "inf"
+        self._roles[name] = role
+        self.bad_nodes.append(name)
+        first, its = worst.first, worst.health
+        if first is None or datum.timestamp < first.timestamp:
+            first, its = datum, health
+        role = "nan" if "nan" in (role, worst.role) else role
+        self.worst = Worst(first, its, worst.total + 1, role, False)
 
 
 class LineHealth:
@@ -84,7 +127,7 @@ class LineHealth:
         self._dump = dump
         self._names = lines
         self._measurements = Measurements.of(dump)
-        self._background: Background[_Line] = Background(self)
+        self._background: Background[_Line] = Background(Itself())
         self._lines: dict[int, _Line] = {}
         self._roles: dict[str, str] = {}
         self._bad_lines: list[int] | None = None
@@ -100,8 +143,8 @@ class LineHealth:
         if found is None:
             return Worst()
         if not found.is_given:
-            while not found.worst.is_known and is_in_time() and self._is_quick(found.next):
-                self._look(found)
+            while not found.worst.is_known and is_in_time() and found.is_quick:
+                found.look()
             found.is_given = not found.worst.is_known
         if not found.worst.is_known:
             self._background.want([found])
@@ -125,60 +168,21 @@ class LineHealth:
         """Look at all tensors of a line, however long that takes."""
         found = self._line(number)
         if found is not None:
-            self.measure(found, lambda: None)
+            found.work(lambda: None)
             self._background.drop([found])
-
-    def measure(self, item: _Line, check: Callable[[], object]) -> None:
-        """Look at all tensors of a line; see `tfdbg_cli.tensors.measurements.Measures`."""
-        while not item.worst.is_known:
-            check()
-            with item.lock:
-                self._look(item, check)
 
     def _line(self, number: int) -> _Line | None:
         if number not in self._lines and number in self._names:
-            self._lines[number] = _Line(self._data(self._names[number]))
+            data = _data(self._dump, self._names[number])
+            self._lines[number] = _Line(data, self._measurements, self._roles)
         return self._lines.get(number)
-
-    def _data(self, names: Iterable[str]) -> Iterator[Datum]:
-        for name in names:
-            for datum in self._dump.by_node(name):
-                if not datum.is_view:  # it has the elements of another one, which tells of them
-                    yield datum
-
-    def _is_quick(self, datum: Datum | None) -> bool:
-        is_known = datum is None or self._measurements.peek(datum, numbers=False) is not None
-        return is_known or (datum is not None and _is_small(datum))
-
-    def _look(self, found: _Line, check: Callable[[], object] = lambda: None) -> None:
-        """Look at the next tensor of a line. What can't be read says so elsewhere."""
-        datum = found.next
-        if datum is None:
-            return
-        known = self._measurements.peek(datum, numbers=False)
-        health = (known or self._measurements.measure(datum, check)).health
-        if health is not None and health.bad:
-            self._note(found, datum, health)
-        found.go_on()
-
-    def _note(self, found: _Line, datum: Datum, health: Health) -> None:
-        """A tensor of a line is bad."""
-        name, worst = datum.node_name, found.worst
-        role = "nan" if health.nan or self._roles.get(name) == "nan" else "inf"
-        self._roles[name] = role
-        found.bad_nodes.append(name)
-        first, its = worst.first, worst.health
-        if first is None or datum.timestamp < first.timestamp:
-            first, its = datum, health
-        role = "nan" if "nan" in (role, worst.role) else role
-        found.worst = Worst(first, its, worst.total + 1, role, False)
 
     def bad_lines(self) -> list[int]:
         """The lines of which an op made something bad, ascending; reads what it has to."""
         if self._bad_lines is None:
             names = dict.fromkeys(name for names in self._names.values() for name in names)
             bad: set[str] = set()
-            for datum in self._dump.maybe_nonfinite(self._data(names)):
+            for datum in self._dump.maybe_nonfinite(_data(self._dump, names)):
                 if datum.node_name not in bad:
                     known = self._measurements.peek(datum, numbers=False)
                     health = (known or self._measurements.measure(datum)).health
@@ -189,8 +193,9 @@ class LineHealth:
         return self._bad_lines
 
 
-def _is_small(datum: Datum) -> bool:
-    try:
-        return datum.nbytes <= _SMALL
-    except Exception:  # it fails to load: quickly
-        return True
+def _data(dump: Dump, names: Iterable[str]) -> Iterator[Datum]:
+    """The tensors of some nodes."""
+    for name in names:
+        for datum in dump.by_node(name):
+            if not datum.is_view:  # it has the elements of another one, which tells of them
+                yield datum
