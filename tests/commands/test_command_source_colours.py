@@ -332,16 +332,19 @@ def test_names_are_folded_and_one_line_is_opened_by_its_link():
     assert opened.line_count == document.line_count + 1
     command = next(s.link.command for s in row_of(opened, 9).spans if s.text == "▾")
     assert command == "ps /me/model.py -b 9 --fold"
-    both = next(s.link.command for s in row_of(opened, 10).spans if s.text == "▸")
-    assert both.endswith("--open 9,10")
+    other = next(s.link.command for s in row_of(opened, 10).spans if s.text == "▸")
+    assert other == "ps /me/model.py -b 10 --fold --open 10"
+    both = shell.lines("ps model.py --open 9,10")
+    assert [row[4:7] for row in both[8:12:2]] == ["* ▾", "* ▾"]
 
 
-def test_the_menu_folds_and_keeps_what_was_asked_for():
+def test_the_menu_leads_to_other_views_of_the_file():
     shell = Shell(made_by(BAD))
     menu = {item.caption: item for item in shell.document("ps -t -m 3 model.py").menu}
-    assert menu["fold"].command == "ps /me/model.py -m 3 -t --fold"
+    assert menu["fold"].command == "ps /me/model.py -t --fold"
+    assert menu["nodes"].command == "ps /me/model.py -m 3"
     assert not menu["tensors"].enabled
     menu = {item.caption: item for item in shell.document(menu["fold"].command).menu}
-    assert menu["unfold"].command == "ps /me/model.py -m 3 -t"
+    assert menu["unfold"].command == "ps /me/model.py -t"
     assert shell.lines("ps model.py --open 9") == shell.lines("ps model.py --fold --open 9")
     assert "is no line number" in shell.reply("ps model.py --open x").message.text

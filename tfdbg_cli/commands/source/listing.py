@@ -285,12 +285,13 @@ class SourceListing(Document):
         return Span(f"◀ {name} {bad_text(health)}", role, self._tensors.link(first, bad=True))
 
     def _fold(self, number: int) -> list[Span]:
-        """A link that shows or hides the names under a line."""
+        """A link that shows the names under this line instead of another, or hides them."""
         if not self._count(number):
             return [Span("  ")]
-        others = self._shown.open ^ {number}
-        mark = "▾" if number in self._shown.open else "▸"
-        return [Span(mark, "link", Link(self._shown.command(number, open=others))), Span(" ")]
+        is_open = number in self._shown.open
+        lines = frozenset(() if is_open else {number})
+        command = self._shown.command(number, open=lines, limit=Shown.limit)
+        return [Span("▾" if is_open else "▸", "link", Link(command)), Span(" ")]
 
     def _count(self, number: int) -> int:
         return sum(len(group.names) for group in self._groups.get(number, ()))
