@@ -54,7 +54,8 @@ def _compare(context: Context, arguments: argparse.Namespace, open_run: _Opener 
             json_document(len(shown), lambda at: record(comparison, shown[at])), rows, ""
         )
     head = TextDocument([*context.take_notes(), *_head(comparison, rows, beyond, other), line()])
-    parts: list[Document] = [head, table(comparison, shown, again)] if shown else [head]
+    columns = 1000 if context.is_printed else context.width
+    parts: list[Document] = [head, table(comparison, shown, again, columns)] if shown else [head]
     return _marked(ChainDocument(parts), rows, other.name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,8 @@ _HEADS = (
     ("By", 10),
     ("Tensor name", 20),
 )
+# What narrow screens have room for.
+_NARROW, _KEPT = 120, frozenset({"Why", "max abs", "differ", "By", "Tensor name"})
 _MOST_ELEMENTS = 20
 _MANY = 1_000_000
 _HUGE = 1 << 60
@@ -126,19 +129,23 @@ def _how(row: Row) -> str:
     return row.pair.matched_by if row.pair.matched_by != "name" else ""
 
 
-def table(comparison: Comparison, rows: Sequence[Row], again: str) -> LazyTable:
+def table(comparison: Comparison, rows: Sequence[Row], again: str, columns: int) -> LazyTable:
     """The rows, whose numbers are computed as they are looked at.
 
     Args:
         comparison: of the two runs.
         rows: what to show.
         again: the command of the comparison, to which the name of a tensor is added.
+        columns: of the screen.
     """
-    has_how = any(map(_how, rows))
-    widths = [0 if head == "By" and not has_how else width for head, width in _HEADS]
+    left_out = set() if any(map(_how, rows)) else {"By"}
+    if columns < _NARROW:
+        left_out |= {head for head, _ in _HEADS} - _KEPT
+    shown = [head not in left_out for head, _ in _HEADS]
+    widths = list(compress((width for _, width in _HEADS), shown))
     heads = [
-        [Span(head.rjust(-width) if width < 0 else head, "heading")] if width else []
-        for (head, _), width in zip(_HEADS, widths, strict=True)
+        [Span(head.rjust(-width) if width < 0 else head, "heading")]
+        for head, width in compress(_HEADS, shown)
     ]
 
     def make(number: int) -> Line:
@@ -162,7 +169,7 @@ def table(comparison: Comparison, rows: Sequence[Row], again: str) -> LazyTable:
             [Span(_how(row), "dim")] if _how(row) else [],
             [Span(name, "link", Link(f"{again} {quoted(name)}")), *_problem(row)],
         ]
-        return aligned(cells, widths, gap=1)
+        return aligned(compress(cells, shown), widths, gap=1)
 
     return LazyTable(aligned(heads, widths, gap=1), len(rows), make)
 
