@@ -6,6 +6,7 @@ from tfdbg_cli.commands.graph import draw, neighbours, node_info, verdict
 from tfdbg_cli.commands.profile import list_profile as profile
 from tfdbg_cli.commands.profile import print_source as profile_source
 from tfdbg_cli.commands.registry import Command, CommandRegistry
+from tfdbg_cli.commands.report import report
 from tfdbg_cli.commands.run import control as run
 from tfdbg_cli.commands.shell import aliases, general, scripts
 from tfdbg_cli.commands.source import print_source as source
@@ -27,6 +28,7 @@ BUILTIN: tuple[Command, ...] = (
     *neighbours.COMMANDS,
     *draw.COMMANDS,
     *verdict.COMMANDS,
+    *report.COMMANDS,
     *source.COMMANDS,
     *profile.COMMANDS,
     *profile_source.COMMANDS,
