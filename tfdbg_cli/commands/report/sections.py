@@ -288,4 +288,5 @@ def _row_of(cells: Sequence[tuple[str, str]]) -> Markup:
     heads = [element("th", label, scope="col") for label, _ in cells]
     values = [element("td", text) for _, text in cells]
     head, body = element("tr", *heads), element("tr", *values)
-    return element("table", element("thead", head), element("tbody", body))
+    table = element("table", element("thead", head), element("tbody", body))
+    return element("div", table, class_="wide", tabindex="0")

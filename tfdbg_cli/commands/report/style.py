@@ -36,7 +36,7 @@ table { border-collapse: collapse; margin: .5rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .15rem 1rem .15rem 0;
   overflow-wrap: anywhere; }
 th { color: var(--dim); font-weight: normal; white-space: nowrap; }
-figure { margin: .75rem 0; overflow-x: auto; }
+figure, .wide { margin: .75rem 0; overflow-x: auto; }
 img { image-rendering: pixelated; border: 1px solid var(--edge); max-width: 100%; height: auto; }
 .r-bold, .r-heading { font-weight: 600; }
 .r-error, .r-nan, .r-inf, .bad { color: var(--bad); font-weight: 600; }
