@@ -34,6 +34,7 @@ NAMED = {
     "brightwhite": "#ffffff",
 }
 BACKGROUND = "#1d2129"
+HALF = "▀"
 
 
 def colour(name: str, fallback: str) -> str:
@@ -69,6 +70,7 @@ class Player:
             env={
                 **os.environ,
                 "TERM": "xterm-256color",
+                "COLORTERM": "truecolor",
                 "XDG_CONFIG_HOME": home,
                 "XDG_STATE_HOME": home,
             },
@@ -158,7 +160,12 @@ def draw(screen: pyte.Screen) -> str:
                     f'<rect x="{left:.1f}" y="{top}" width="{(end - x) * CELL_WIDTH:.1f}" '
                     f'height="{CELL_HEIGHT}" fill="{back}"/>'
                 )
-            if text.strip():
+            if text.strip(HALF) == "":  # as pixels: letters leave gaps between them
+                parts.append(
+                    f'<rect x="{left:.1f}" y="{top}" width="{(end - x) * CELL_WIDTH:.1f}" '
+                    f'height="{CELL_HEIGHT / 2}" fill="{front}"/>'
+                )
+            elif text.strip():
                 style = ' font-weight="bold"' if cell.bold else ""
                 style += ' text-decoration="underline"' if cell.underscore else ""
                 parts.append(

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.lines import ROLES, Line, Link, Span, line
+from tfdbg_cli.common.lines import ROLES, Ink, Line, Link, Span, line
 from tfdbg_cli.common.printable import printable, printed
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "ChainDocument",
     "Document",
     "ElementStep",
+    "Ink",
     "LazyDocument",
     "Line",
     "Link",

@@ -186,6 +186,7 @@ class App(Commander):
         """Use other colours at once."""
         if self._loop is not None:
             screen = self._loop.screen
+            self.state.colors = self._colors if theme.colors else 1
             if isinstance(screen, raw.Screen):
                 screen.set_terminal_properties(colors=self._colors if theme.colors else 1)
             screen.register_palette(theme.urwid_palette())
