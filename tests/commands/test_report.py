@@ -9,10 +9,10 @@ import pytest
 from command_kit import Shell
 from report_kit import read_report
 
+from tfdbg_cli.common.program_facts import program_facts
 from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.program_facts import program_facts
 from tfdbg_cli.dumps.run_folder.dump import write_run_folder
 from tfdbg_cli.dumps.sources import Frame, Sources
 
@@ -187,5 +187,5 @@ def test_secrets_of_the_command_line_are_left_out(monkeypatch):
     words = ["train.py", "--token", "abc", "--api-key=xyz", "--lr", "0.1", "--password"]
     words += ["--passwd=pw", "it's"]
     monkeypatch.setattr(sys, "argv", words)
-    told = dict(program_facts("numpy"))["Program"]
+    told = dict(program_facts())["Program"]
     assert told == "train.py --token … --api-key=… --lr 0.1 --password --passwd=… 'it'\"'\"'s'"

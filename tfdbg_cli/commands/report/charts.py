@@ -6,28 +6,24 @@ import math
 from collections.abc import Sequence
 
 from tfdbg_cli.commands.report.html import Markup, element
+from tfdbg_cli.tensors.histogram import Histogram
 
 __all__ = ["curve_chart", "histogram_chart"]
 
 _WIDTH, _HEIGHT = 640, 180
-_LEFT, _BELOW, _ABOVE = 8, 24, 20
+_LEFT, _BELOW, _ABOVE = 24, 24, 20
+_MOST_BARS, _WIDEST_BAR, _BESIDE = 100, 40, 70
+_BAD = ("nan", "-inf", "+inf")
 # A curve of more points is thinned: no screen shows more.
 _MOST_POINTS = 2000
 
 
-def histogram_chart(
-    counts: Sequence[int], low: float, high: float, bad: Sequence[tuple[str, int]]
-) -> Markup:
-    """Bars of counts between two numbers, and beside them a bar for each kind of bad element.
-
-    Args:
-        counts: of equal bins.
-        low, high: where the first begins and the last ends.
-        bad: (label, count) of what is in no bin.
-    """
-    bad = [(label, count) for label, count in bad if count]
-    beside = 70 * len(bad)
-    room = _WIDTH - beside - 2 * _LEFT
+def histogram_chart(found: Histogram) -> Markup:
+    """Bars of a histogram, and beside them a bar for each kind of bad element."""
+    bad = [(label, count) for label, count in zip(_BAD, found.bad, strict=True) if count]
+    found = found.merged(_MOST_BARS)
+    counts, edges = found.counts, found.edges
+    room = _WIDTH - _BESIDE * len(bad) - 2 * _LEFT
     top = max([*counts, *(count for _, count in bad), 1])
     floor = _ABOVE + _HEIGHT
     parts = []
@@ -35,18 +31,26 @@ def histogram_chart(
     for at, count in enumerate(counts):
         if count:
             height = max(_HEIGHT * count / top, 1.0)
-            parts.append(_bar(_LEFT + at * step, floor - height, max(step - 1, 0.5), height, ""))
+            x, width = _LEFT + at * step, min(max(step - 1, 0.5), _WIDEST_BAR)
+            parts.append(_bar(x, floor - height, width, height, ""))
     for at, (label, count) in enumerate(bad):
         height = max(_HEIGHT * count / top, 1.0)
-        x = _LEFT + room + 70 * at + 15
-        parts.append(_bar(x, floor - height, 40, height, "bad"))
+        x = _LEFT + room + _BESIDE * at + 15
+        parts.append(_bar(x, floor - height, _WIDEST_BAR, height, "bad"))
         parts.append(_text(x + 20, floor + 16, label, "middle", "bad"))
         parts.append(_text(x + 20, floor - height - 5, f"{count:,}", "middle", "bad"))
     parts.append(_line(_LEFT, floor, _LEFT + room, floor))
-    parts.append(_text(_LEFT, floor + 16, f"{low:.6g}"))
-    if high > low:
-        parts.append(_text(_LEFT + room, floor + 16, f"{high:.6g}", "end"))
-    about = f"Histogram of the finite elements from {low:.6g} to {high:.6g}"
+    about = "Histogram: no element is finite"
+    if edges:
+        about = f"Histogram of the finite elements from {edges[0]:.6g} to {edges[-1]:.6g}"
+        about += ", in logarithmic bins" if found.is_log else ""
+        marks = [(number, found.share(number)) for number in found.ticks()]
+        if not marks:
+            parts.append(_text(_LEFT, floor + 16, f"{edges[0]:.6g}"))
+        for number, share in marks:
+            x = _LEFT + share * room
+            parts.append(_line(x, floor, x, floor + 4))
+            parts.append(_text(x, floor + 17, f"{number:.6g}", "middle"))
     if bad:
         about += "; beside it " + ", ".join(f"{count:,} {label}" for label, count in bad)
     return _chart(_WIDTH, floor + _BELOW, about, parts)

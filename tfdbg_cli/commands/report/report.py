@@ -12,6 +12,7 @@ from tfdbg_cli.commands.report.html import Markup, element
 from tfdbg_cli.commands.report.sections import sections
 from tfdbg_cli.commands.report.style import POLICY, STYLE
 from tfdbg_cli.commands.run.control import describe_run
+from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.output import write_file
 from tfdbg_cli.commands.units import bytes_text
 from tfdbg_cli.common.version import __version__
@@ -86,12 +87,13 @@ COMMANDS = (
         "Write what is known at this stop to one HTML file, to be sent to somebody.",
         _report,
         (
-            Argument(("path",), "the file, which is replaced", "FILE.html"),
+            Argument(("path",), "the file; it is replaced", "FILE.html", complete=completers.files),
             Argument(
                 ("-fenn", "--filter_exclude_node_names"),
                 "nodes whose name matches this regex are not told of",
                 "REGEX",
                 default="",
+                complete=completers.node_patterns,
             ),
         ),
         modes=DUMP_MODES,

@@ -24,9 +24,9 @@ from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.common.documents import Line, Span
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.program_facts import program_facts
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import node_name_of
-from tfdbg_cli.dumps.program_facts import program_facts
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.tensors.summary import summarize
 
@@ -158,12 +158,12 @@ def _pictures(value: np.ndarray[Any, Any], name: str) -> Iterator[Markup]:
     yield _row_of([*rows, *numbers])
     if summary.note:
         yield element("p", f"({summary.note})", class_="note")
-    bad = [(label, summary.counts.get(label, 0)) for label in ("nan", "-inf", "+inf")]
-    found = summary.distribution
-    if found is not None:
-        chart = histogram_chart(found.counts, found.low, found.high, bad)
+    if summary.histogram is not None:
         yield element("h3", "Histogram")
-        yield element("figure", chart)
+        yield element("figure", histogram_chart(summary.histogram))
+        if summary.histogram.sampled:
+            note = f"Of a random sample of {summary.histogram.sampled:,} elements."
+            yield element("p", note, class_="note")
     drawn = heat_map(value)
     if drawn is not None:
         yield element("h3", "Heat map")
@@ -241,9 +241,7 @@ def _facts(context: Context) -> Markup:
     facts += [("Fetches", ", ".join(info.fetches[:_MOST_NAMED]))] if info.fetches else []
     feeds = [*info.feeds][:_MOST_NAMED]
     facts += [("Feeds", ", ".join(feeds))] if feeds else []
-    program = [*info.program] or (
-        program_facts(info.engine) if context.mode not in _OFFLINE else []
-    )
+    program = [*info.program] or (program_facts() if context.mode not in _OFFLINE else [])
     parts = [_table([*facts, *program])]
     if not program:
         note = "The dump doesn't tell what the program was started as."
@@ -256,7 +254,7 @@ def _again(context: Context, datum: Datum | None) -> Markup:
     filter_name = info.filter_name or "has_inf_or_nan"
     program = dict(info.program).get("Program") or "SCRIPT [ARGUMENTS]"
     if context.mode not in _OFFLINE and not info.program:
-        program = dict(program_facts(info.engine))["Program"]
+        program = dict(program_facts())["Program"]
     steps = [
         ("stops at the first run with a bad tensor", f"tfdbg -c 'run -f {filter_name}' {program}"),
     ]

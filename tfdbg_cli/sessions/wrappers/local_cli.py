@@ -13,10 +13,10 @@ from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.program_facts import program_facts
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, RunInfo, is_only_nonfinite
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.program_facts import program_facts
 from tfdbg_cli.dumps.remote_files import is_remote
 from tfdbg_cli.engines.base import Capture, KnowsSeed, RunCall, Watch
 from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
@@ -289,7 +289,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             if dump is not None and debugger.ranks.is_joined:
                 _add_details(dump, debugger.ranks.details())
             if dump is not None and (run_info := dump.run_info()) is not None:
-                run_info.program = [*program_facts(run_info.engine), *self._seed()]
+                run_info.program = [*program_facts(), *self._seed()]
             # Only what somebody is going to look at is ever written.
             if isinstance(dump, MemoryDump):
                 dump, note = debugger.store.bound(dump)

@@ -18,23 +18,19 @@ __all__ = ["program_facts"]
 _SECRET = re.compile(r"(--?[\w-]*(?:token|passw|secret|credential|api-?_?key)[\w-]*)(=?)(.*)", re.I)
 
 
-def program_facts(engine: str) -> list[tuple[str, str]]:
+def program_facts() -> list[tuple[str, str]]:
     """What is to be said of the program of this process, as (label, text).
 
     Neither its environment nor the name of the machine is told, nor the values of options that
     look like secrets.
-
-    Args:
-        engine: the name of the engine that its run was seen by.
     """
     facts = [("Program", _command(sys.argv)), ("Started as", _command(_started_as()))]
     system = f"{platform.system()} {platform.machine()}"
     python = f"{platform.python_implementation()} {platform.python_version()} on {system}"
     facts.append(("Python", python))
     for traits in all_traits():
-        # A framework that is there without its engine's having seen the run says nothing of it.
-        module = sys.modules.get(traits.package) if traits.name == engine else None
-        version = getattr(module, "__version__", None)
+        # Only what the program has imported.
+        version = getattr(sys.modules.get(traits.package), "__version__", None)
         if version is not None:
             facts.append((traits.title, str(version)))
     numpy = sys.modules.get("numpy")
