@@ -86,6 +86,21 @@ def test_another_filter_is_about_the_tensor_that_passes(dump, tmp_path):
     assert "run -f large" in page.text
 
 
+def test_of_many_inputs_some_are_drawn_the_bad_one_among_them(tmp_path):
+    nodes = [Node(f"x{at}", "Const") for at in range(500)]
+    nodes.append(Node("sum", "AddN", [f"x{at}:0" for at in range(500)]))
+    dump = MemoryDump(Graph(nodes), run_info=RunInfo(1, ["sum:0"], filter_name="sums"))
+    for at, name in enumerate([*(f"x{at}" for at in range(500)), "sum"]):
+        value = np.full(2, np.nan if at in (77, 500) else 1, np.float32)
+        dump.add(name, 0, value, timestamp=at)
+    shell = Shell(dump)
+    shell.filters.add("sums", lambda datum, tensor: datum.node_name == "sum")
+    page = written(shell, tmp_path / "sum.html", "-fenn ^x77")
+    assert "Of its 500 inputs 6 are drawn." in page.text
+    assert "Const x77" in page.titles
+    assert len(page.titles) == 7
+
+
 def test_nodes_that_are_left_out(shell, tmp_path):
     page = written(shell, tmp_path / "x.html", "-fenn ^bad/Log")
     assert "It began in [Log]" not in page.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from tfdbg_cli.commands.run.error_screen import error_document
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
-from tfdbg_cli.common.documents import Line, Span
+from tfdbg_cli.common.documents import Line, Span, line
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.program_facts import program_facts
 from tfdbg_cli.dumps.dump import Datum, Dump
@@ -36,6 +37,10 @@ __all__ = ["Section", "sections"]
 _LARGEST = 1 << 29
 # So many nodes of the way from where it began to where it came out are in the picture.
 _MOST_ON_WAY = 12
+# So many inputs of its node, and half as many of each of those.
+_MOST_INPUTS = 6
+# Among so many is looked for bad ones, which are drawn before others.
+_MOST_RANKED = 1000
 
 
 class Section(NamedTuple):
@@ -198,13 +203,27 @@ def _graph(context: Context, dump: Dump, datum: Datum) -> Markup:
     """Its inputs, two edges far, and the way to what came out bad in the end."""
     graph = dump.graph()
     assert graph is not None
-    near = [edge.node for edge in graph.inputs(datum.node_name, False)]
-    far = [edge.node for name in near if name in graph for edge in graph.inputs(name, False)]
+    every = dict.fromkeys(edge.node for edge in graph.inputs(datum.node_name, False))
+    health = TensorHealth(TensorFacts(dump))
+    near = sorted(
+        [*every][:_MOST_RANKED], key=lambda name: health.first_bad(dump.by_node(name)) is None
+    )
+    near = near[:_MOST_INPUTS]
+    far = [
+        edge.node
+        for name in near
+        if name in graph
+        for edge in graph.inputs(name, False)[: _MOST_INPUTS // 2]
+    ]
     names = [datum.node_name, *near, *_way_out(context, dump, datum), *far]
     picture = picture_of(dump, between(graph, dict.fromkeys(names), datum.node_name))
     svg = svg_of(picture, title=f"The graph around {datum.node_name}", is_inline=True)
     legend = "Bad tensors in thick red lines, clean ones in thin green lines."
-    return element("figure", Markup(svg), element("figcaption", legend))
+    if len(every) > len(near):
+        legend += f" Of its {len(every):,} inputs {len(near)} are drawn."
+    # A picture that is scrolled has to be reached by keys, too.
+    figure = element("div", Markup(svg), class_="wide", tabindex="0")
+    return element("figure", figure, element("figcaption", legend))
 
 
 def _way_out(context: Context, dump: Dump, datum: Datum) -> Sequence[str]:
@@ -255,9 +274,7 @@ def _again(context: Context, datum: Datum | None) -> Markup:
     program = dict(info.program).get("Program") or "SCRIPT [ARGUMENTS]"
     if context.mode not in _OFFLINE and not info.program:
         program = dict(program_facts())["Program"]
-    steps = [
-        ("stops at the first run with a bad tensor", f"tfdbg -c 'run -f {filter_name}' {program}"),
-    ]
+    asked = shlex.quote(f"run -f {quoted(filter_name)}")
     at_stop = [("what happened", "why")]
     if datum is not None:
         name = quoted(datum.tensor_name)
@@ -267,8 +284,11 @@ def _again(context: Context, datum: Datum | None) -> Markup:
             ("the graph around it", f"graph {quoted(datum.node_name)}"),
         ]
     at_stop.append(("all tensors of the run", "lt"))
-    rows = [(element("code", command), text) for text, command in steps]
-    parts = [_table(rows), element("p", "There, these commands show what this page tells:")]
+    parts = [
+        element("p", "This stops at the first run with such a tensor:"),
+        shown_lines([line(f"tfdbg -c {asked} {program}")]),
+        element("p", "There, these commands show what this page tells:"),
+    ]
     return joined([*parts, _table([(element("code", c), text) for text, c in at_stop])])
 
 
