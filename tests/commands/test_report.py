@@ -13,6 +13,7 @@ from tfdbg_cli.common.program_facts import program_facts
 from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.run_folder.dump import write_run_folder
 from tfdbg_cli.dumps.sources import Frame, Sources
 
@@ -196,6 +197,23 @@ def test_a_dump_from_elsewhere_tells_what_its_program_was(tmp_path):
     write_run_folder(dump, tmp_path / "bare")
     page = written(Shell(dump, "offline"), tmp_path / "bare.html")
     assert "doesn't tell what the program was started as" in page.text
+
+
+def test_of_a_damaged_dump_the_rest_is_told(dump, tmp_path):
+    write_run_folder(dump, tmp_path / "run")
+    for path in (tmp_path / "run").iterdir():
+        if path.suffix == ".safetensors":
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    shell = Shell(open_dump(tmp_path / "run"), "offline")
+    page = written(shell, tmp_path / "damaged.html")
+    assert page.headings[-2:] == ["The run", "See for yourself"]
+    graph = Graph([Node("x", "Op", frames=lambda: 1 / 0)])
+    broken = MemoryDump(graph, run_info=RunInfo(1, ["x:0"]))
+    broken.add("x", 0, np.array([np.nan]), timestamp=1)
+    page = written(Shell(broken), tmp_path / "broken.html")
+    assert "This part can't be told: " in page.text
+    assert "division by zero" in page.text
+    assert "Histogram" in page.headings
 
 
 def test_secrets_of_the_command_line_are_left_out(monkeypatch):

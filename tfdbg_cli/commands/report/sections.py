@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,8 +24,9 @@ from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.common.documents import Line, Span, line
-from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.program_facts import program_facts
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import node_name_of
 from tfdbg_cli.dumps.sources import own_frame
@@ -55,54 +56,60 @@ class _Subject(NamedTuple):
     """What a report is about: the tensor, and how it came to be that one."""
 
     datum: Datum | None
-    is_origin: bool
+    is_origin: bool = False
+    problem: str = ""
 
 
 def sections(context: Context, *, exclude: str = "") -> Iterator[Section]:
-    """All parts, in their order.
+    """All parts, in their order. One that a damaged dump can't give says so, and the others come.
 
     Args:
         context: of the stop that it is about.
         exclude: nodes whose name matches this regex are not told of.
     """
     dump = context.dump
-    subject = _subject(context, dump, exclude) if dump is not None else _Subject(None, False)
-    yield Section("what", "What happened", _what(context, dump, subject))
+    subject = _Subject(None)
+    if dump is not None and context.mode not in PROFILE_MODES:
+        subject = _subject(context, dump, exclude)
     datum = subject.datum
+    parts: list[tuple[str, str, Callable[[], Markup | None]]] = [
+        ("what", "What happened", lambda: _what(context, dump, subject))
+    ]
     if dump is not None and datum is not None:
         health = TensorHealth(TensorFacts(dump))
         title = "The first bad tensor" if subject.is_origin else "The tensor"
-        yield Section("tensor", title, _tensor(health, datum))
-        source = _source(dump, datum, health)
-        if source is not None:
-            yield Section("source", "The line that made it", source)
-        graph = dump.graph()
-        if graph is not None and datum.node_name in graph:
-            yield Section("graph", "What it was computed from", _graph(context, dump, datum))
-    curves = _curves(context)
-    if curves is not None:
-        yield Section("curves", "Followed over the runs", curves)
-    yield Section("run", "The run", _facts(context))
-    yield Section("again", "See for yourself", _again(context, datum))
+        parts.append(("tensor", title, lambda: _tensor(health, datum)))
+        parts.append(("source", "The line that made it", lambda: _source(dump, datum, health)))
+        parts.append(("graph", "What it was computed from", lambda: _graph(context, dump, datum)))
+    parts.append(("curves", "Followed over the runs", lambda: _curves(context)))
+    parts.append(("run", "The run", lambda: _facts(context)))
+    parts.append(("again", "See for yourself", lambda: _again(context, datum)))
+    for name, title, make in parts:
+        try:
+            content = make()
+        except Exception as error:
+            pass_on(error)
+            text = f"This part can't be told: {one_line(error)}"
+            content = element("p", text, class_="note")
+        if content is not None:
+            yield Section(name, title, content)
 
 
 def _subject(context: Context, dump: Dump, exclude: str) -> _Subject:
-    if context.mode in PROFILE_MODES:
-        return _Subject(None, False)
     pattern = compile_regex(exclude, "-fenn") if exclude else None
-    origin = first_origin(dump, pattern)
-    if origin is not None:
-        return _Subject(origin, True)
     name = context.run_info.filter_name
-    if not name:
-        return _Subject(None, False)
     try:
-        passing = dump.iter_find(
-            context.filters.predicate(name), 1, pattern, on_error=lambda datum, error: None
-        )
-        return _Subject(next(passing, None), False)
-    except UserError:  # a filter of the program's, which isn't here
-        return _Subject(None, False)
+        origin = first_origin(dump, pattern)
+        if origin is not None:
+            return _Subject(origin, True)
+        if not name or name not in context.filters.names():  # one of the program's, offline
+            return _Subject(None)
+        predicate = context.filters.predicate(name)
+        passing = dump.iter_find(predicate, 1, pattern, on_error=lambda datum, error: None)
+        return _Subject(next(passing, None))
+    except Exception as error:  # a value that can't be read
+        pass_on(error)
+        return _Subject(None, problem=one_line(error))
 
 
 def _what(context: Context, dump: Dump | None, subject: _Subject) -> Markup:
@@ -116,6 +123,9 @@ def _what(context: Context, dump: Dump | None, subject: _Subject) -> Markup:
         parts.append(shown_lines(error_document(context)))
     elif dump is not None and subject.is_origin and subject.datum is not None:
         parts.append(shown_lines(verdict(dump, subject.datum)))
+    elif subject.problem:
+        text = f"Where it began can't be told: {subject.problem}"
+        parts.append(element("p", text, class_="note"))
     elif dump is not None and subject.datum is None and context.mode not in PROFILE_MODES:
         parts.append(element("p", "No tensor of this run went bad of itself."))
     return joined(parts)
@@ -199,10 +209,11 @@ def _source(dump: Dump, datum: Datum, health: TensorHealth) -> Markup | None:
     return joined([*parts, element("p", legend, class_="note")])
 
 
-def _graph(context: Context, dump: Dump, datum: Datum) -> Markup:
+def _graph(context: Context, dump: Dump, datum: Datum) -> Markup | None:
     """Its inputs, two edges far, and the way to what came out bad in the end."""
     graph = dump.graph()
-    assert graph is not None
+    if graph is None or datum.node_name not in graph:
+        return None
     every = dict.fromkeys(edge.node for edge in graph.inputs(datum.node_name, False))
     health = TensorHealth(TensorFacts(dump))
     near = sorted(
