@@ -52,7 +52,7 @@ class Table(LazyDocument):
         super().__init__(COUNT, self._row, "a table", [MenuItem("more", "lt", False)], "error", 7)
         self.initial_search, self.steps = "7", "prime row"
         self.initial_element = (3, 0)
-        self.is_data = True
+        self.is_data, self.kind = True, "source"
         self.made: set[int] = set()
 
     def _row(self, number: int) -> Line:
@@ -216,6 +216,7 @@ def test_the_head_of_a_document(both: Both) -> None:
         "initial_search",
         "is_data",
         "steps",
+        "kind",
     ):
         assert getattr(theirs, name) == getattr(ours, name)
     assert theirs.line_count == COUNT

@@ -182,6 +182,7 @@ class Background(Generic[_Item]):
         self._measurements = measurements
         self._lock = threading.Lock()
         self._wanted: dict[int, _Item] = {}  # the next one is the last
+        self._has_news = False
         self._until = 0.0
         self._thread: threading.Thread | None = None
 
@@ -197,17 +198,28 @@ class Background(Generic[_Item]):
 
     @property
     def is_pending(self) -> bool:
-        """Whether some tensor that was asked for isn't measured yet."""
+        """Whether some tensor that was asked for isn't measured yet, or was since this was asked.
+
+        A screen that was drawn before the last of them was measured is thus drawn once more.
+        """
         with self._lock:
             if self._wanted:
                 self._renew()
-            return bool(self._wanted)
+            has_news, self._has_news = self._has_news, False
+            return bool(self._wanted) or has_news
 
     def drop(self, data: Sequence[_Item]) -> None:
         """Tensors that aren't needed any more."""
         with self._lock:
             for datum in data:
                 self._wanted.pop(id(datum), None)
+            self._has_news = self._has_news and bool(self._wanted)
+
+    def _finish(self, datum: _Item) -> None:
+        """The thread has measured a tensor."""
+        with self._lock:
+            if self._wanted.pop(id(datum), None) is not None:
+                self._has_news = True
 
     def _renew(self) -> None:
         self._until = time.monotonic() + _LEASE_SECONDS
@@ -291,4 +303,4 @@ def _measure_wanted(
         return
     owner = reference()
     if owner is not None:
-        owner.drop([datum])
+        owner._finish(datum)

@@ -139,7 +139,7 @@ class SummaryDocument(Document):
     @property
     def pending(self) -> bool:
         """Whether the rest of a large array is still read; asking keeps it coming."""
-        return not self._work.is_done and self._work.background.is_pending
+        return self._work.background.is_pending
 
     def settle(self, start: int, stop: int) -> None:
         """Read the rest."""

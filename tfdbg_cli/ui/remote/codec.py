@@ -134,6 +134,7 @@ def encode_document(document: Document, number: int) -> dict[str, Any]:
         "initial_search": _cut(document.initial_search),
         "initial_element": [int(index) for index in document.initial_element or ()],
         "steps": _cut(document.steps),
+        "kind": _cut(document.kind),
         "tables": [list(table) for table in document.tables[:_MOST_TABLES]],
         "is_data": document.is_data,
         "count": int(document.line_count),
@@ -301,6 +302,7 @@ class Head(NamedTuple):
     initial_search: str
     initial_element: tuple[int, ...] | None
     steps: str
+    kind: str
     tables: tuple[tuple[int, int], ...]
     is_data: bool
     line_count: int
@@ -322,6 +324,7 @@ def decode_head(data: Any) -> Head:
         _text(data["initial_search"]),
         tuple(integer(index) for index in data["initial_element"]) or None,
         printable(_text(data["steps"])),
+        _text(data["kind"]),
         tuple((integer(first), integer(behind)) for first, behind in data["tables"]),
         bool(data["is_data"]),
         integer(data["count"]),

@@ -153,6 +153,7 @@ class RemoteDocument(Document):
         self.initial_line, self.initial_search = head.initial_line, head.initial_search
         self.initial_element = head.initial_element
         self.is_data, self.steps, self._tables = head.is_data, head.steps, head.tables
+        self.kind = head.kind
         self._blocks: OrderedDict[int, list[Line]] = OrderedDict()
         # Blocks with placeholders, and until when they are good enough.
         self._until: dict[int, float] = {}

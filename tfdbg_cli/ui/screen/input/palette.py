@@ -149,7 +149,9 @@ def _entries(state: ScreenState) -> Iterator[PaletteEntry]:
 
 
 def _actions(state: ScreenState) -> Iterator[PaletteEntry]:
-    for where in _ACTION_PLACES:
+    view = state.view
+    is_source = view is not None and view.document.kind == "source"
+    for where in (*_ACTION_PLACES, *([Where.SOURCE] if is_source else ())):
         for row in state.keys.rows:
             if row.where is not where or not row.help or row.action in _NO_ENTRY:
                 continue
