@@ -6,10 +6,10 @@ import base64
 import html
 from collections.abc import Iterable
 
-from tfdbg_cli.common.documents import Line
+from tfdbg_cli.common.documents import Line, Span
 from tfdbg_cli.common.printable import printable
 
-__all__ = ["Markup", "element", "escaped", "image", "joined", "shown_lines"]
+__all__ = ["Markup", "element", "escaped", "image", "joined", "shown_lines", "shown_spans"]
 
 # Elements that have no end.
 _VOID = frozenset({"meta", "img", "br", "hr"})
@@ -62,14 +62,16 @@ def image(png: bytes, text: str, *, width: int, height: int) -> Markup:
 
 def shown_lines(lines: Iterable[Line]) -> Markup:
     """Lines of a Document, with the roles of their spans as classes."""
-    rows = []
-    for each in lines:
-        spans = (
-            element("span", span.text, class_=f"r-{span.role}")
-            if span.role not in ("", "link")
-            else escaped(span.text)
-            for span in each.spans
-        )
-        rows.append(joined(spans))
     # A scrolled region has to be reached by keys, too.
+    rows = (shown_spans(each.spans) for each in lines)
     return element("pre", joined(rows, "\n"), tabindex="0")
+
+
+def shown_spans(spans: Iterable[Span]) -> Markup:
+    """Spans with their roles as classes."""
+    return joined(
+        element("span", span.text, class_=f"r-{span.role}")
+        if span.role not in ("", "link")
+        else escaped(span.text)
+        for span in spans
+    )

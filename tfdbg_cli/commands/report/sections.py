@@ -79,7 +79,7 @@ def sections(context: Context, *, exclude: str = "") -> Iterator[Section]:
         health = TensorHealth(TensorFacts(dump))
         title = "The first bad tensor" if subject.is_origin else "The tensor"
         parts.append(("tensor", title, lambda: _tensor(health, datum)))
-        parts.append(("source", "The line that made it", lambda: _source(dump, datum, health)))
+        parts.append(("source", "The line that made it", lambda: _source(dump, datum)))
         parts.append(("graph", "What it was computed from", lambda: _graph(context, dump, datum)))
     parts.append(("curves", "Followed over the runs", lambda: _curves(context)))
     parts.append(("run", "The run", lambda: _facts(context)))
@@ -188,14 +188,14 @@ def _pictures(value: np.ndarray[Any, Any], name: str) -> Iterator[Markup]:
 # -- the line and the graph
 
 
-def _source(dump: Dump, datum: Datum, health: TensorHealth) -> Markup | None:
+def _source(dump: Dump, datum: Datum) -> Markup | None:
     graph = dump.graph()
     node = graph.nodes.get(datum.node_name) if graph is not None else None
     if graph is None or node is None:
         return None
     forward = forward_of(graph, node)
     frame = own_frame((forward or node).frames or ())
-    lines = source_lines(dump, frame, health) if frame is not None else None
+    lines = source_lines(dump, frame) if frame is not None else None
     if frame is None or lines is None:
         return None
     words = [element("code", f"{frame.file}:{frame.line}"), f" in {frame.function}"]

@@ -47,8 +47,9 @@ img { image-rendering: pixelated; border: 1px solid var(--edge); max-width: 100%
 .r-op_type { color: var(--op); }
 .here { background: color-mix(in srgb, var(--bad) 14%, transparent); display: inline-block;
   min-width: 100%; color: inherit; }
-.k { color: var(--bad); } .s { color: var(--blue); } .c { color: var(--dim); font-style: italic; }
-.m { color: var(--blue); } .n { color: var(--op); }
+.r-keyword { color: var(--bad); } .r-string, .r-number { color: var(--blue); }
+.r-comment { color: var(--dim); font-style: italic; }
+.r-definition, .r-builtin { color: var(--op); }
 .chart rect { fill: var(--bar); } .chart rect.bad { fill: var(--bad); }
 .chart line, .chart polyline { stroke: var(--edge); fill: none; }
 .chart polyline { stroke: var(--bar); stroke-width: 2; }
