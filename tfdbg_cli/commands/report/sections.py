@@ -226,30 +226,33 @@ def _graph(context: Context, dump: Dump, datum: Datum) -> Markup | None:
         if name in graph
         for edge in graph.inputs(name, False)[: _MOST_INPUTS // 2]
     ]
-    names = [datum.node_name, *near, *_way_out(context, dump, datum), *far]
+    way, result = _way_out(context, dump, datum)
+    names = [datum.node_name, *near, *way[:_MOST_ON_WAY], *far]
     picture = picture_of(dump, between(graph, dict.fromkeys(names), datum.node_name))
     svg = svg_of(picture, title=f"The graph around {datum.node_name}", is_inline=True)
     legend = "Bad tensors in thick red lines, clean ones in thin green lines."
     if len(every) > len(near):
         legend += f" Of its {len(every):,} inputs {len(near)} are drawn."
+    if len(way) > _MOST_ON_WAY:
+        legend += f" {len(way) - _MOST_ON_WAY:,} more nodes lead on to {result}."
     # A picture that is scrolled has to be reached by keys, too.
     figure = element("div", Markup(svg), class_="wide", tabindex="0")
     return element("figure", figure, element("figcaption", legend))
 
 
-def _way_out(context: Context, dump: Dump, datum: Datum) -> Sequence[str]:
-    """The nodes from a tensor to the first bad result of its run."""
+def _way_out(context: Context, dump: Dump, datum: Datum) -> tuple[Sequence[str], str]:
+    """The nodes from a tensor to the first bad result of its run, and that result's name."""
     graph = dump.graph()
     assert graph is not None
     health = TensorHealth(TensorFacts(dump))
     info = context.run_info
-    for tensor in [*info.outputs.values(), *info.fetches]:
+    for name, tensor in [*info.outputs.items(), *((name, name) for name in info.fetches)]:
         data = dump.by_tensor(tensor) if node_name_of(tensor) in graph else []
         if data and health.is_bad(data[-1]):
             way = graph.path(datum.node_name, node_name_of(tensor), False)
             if way is not None:
-                return way[:_MOST_ON_WAY]
-    return ()
+                return way, name
+    return (), ""
 
 
 # -- the rest

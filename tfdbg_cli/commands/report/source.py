@@ -29,9 +29,9 @@ def source_lines(dump: Dump, frame: Frame) -> Markup | None:
     width = len(str(last))
     rows = []
     for number in range(first, last + 1):
-        place = element("span", f"{number:{width}} ", class_="number")
-        mark = marks.get(number, " ")
-        row = joined([place, mark, " ", shown_spans(syntax.spans(number))])
+        place = element("span", f"{number:{width}}", class_="number")
+        text = shown_spans(syntax.spans(number))
+        row = joined([place, " ", marks.get(number, " "), " ", text] if text else [place])
         rows.append(element("mark", row, class_="here") if number == frame.line else row)
     return element("pre", joined(rows, "\n"), tabindex="0")
 
