@@ -7,8 +7,9 @@ import sys
 import numpy as np
 import pytest
 from command_kit import Shell
-from report_kit import read_report
+from report_kit import ReportReader, read_report
 
+from tfdbg_cli.commands.report.charts import curve_chart
 from tfdbg_cli.common.program_facts import program_facts
 from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
@@ -222,3 +223,17 @@ def test_secrets_of_the_command_line_are_left_out(monkeypatch):
     monkeypatch.setattr(sys, "argv", words)
     told = dict(program_facts())["Program"]
     assert told == "train.py --token … --api-key=… --lr 0.1 --password --passwd=… 'it'\"'\"'s'"
+
+
+def test_curves_are_drawn_with_what_is_not_finite():
+    points = [(run, 1 / (1 + run)) for run in range(5000)]
+    points[40] = (40, float("nan"))
+    points[4999] = (4999, float("inf"))
+    page = ReportReader()
+    page.feed(f'<html lang="en">{curve_chart("loss <b>", points)}</html>')
+    assert page.tags.count("polyline") == 2
+    assert page.tags.count("rect") == 2
+    assert "0.0002" in page.text
+    page = ReportReader()
+    page.feed(f'<html lang="en">{curve_chart("x", [(3, float("nan"))])}</html>')
+    assert page.tags.count("rect") == 1

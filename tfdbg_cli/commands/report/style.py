@@ -20,7 +20,7 @@ STYLE = (
 @media print { :root { color-scheme: light; --text: #000; --back: #fff; --soft: #f6f8fa;
   --edge: #8c959f; --dim: #444; --bad: #b4202a; --ok: #1a7f37; --warn: #7d4e00; --op: #6f42c1;
   --blue: #0550ae; --bar: #4c8bf5; } section, figure { break-inside: avoid; }
-  svg { max-width: 100%; height: auto; } .here { print-color-adjust: exact; }
+  svg { max-width: 100%; height: auto; } .here, .swatch { print-color-adjust: exact; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1.5rem; max-width: 68rem; background: var(--back);
