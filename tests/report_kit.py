@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
-__all__ = ["ReportReader", "read_report"]
+__all__ = ["ReportReader", "read_report", "report_of"]
 
 _VOID = {"meta", "img", "br", "hr"}
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
@@ -126,3 +129,22 @@ def read_report(text: str) -> ReportReader:
     reader.feed(text.removeprefix("<!DOCTYPE html>\n"))
     reader.finish()
     return reader
+
+
+def report_of(folder: Path, program: str, filter_name: str) -> tuple[str, ReportReader]:
+    """What a program prints, and the report of its first run with a tensor that passes a filter."""
+    path = folder / "program.py"
+    path.write_text(program, encoding="utf-8")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "tfdbg_cli", "--batch", "--report", "page.html"),
+            *("-c", f"run -f {filter_name}", str(path)),
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done
+    return done.stdout, read_report((folder / "page.html").read_text(encoding="utf-8"))

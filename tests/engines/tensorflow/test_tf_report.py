@@ -1,10 +1,7 @@
 """Reports of a session's run and of a function's call."""
 
-import subprocess
-import sys
-
 import pytest
-from report_kit import read_report
+from report_kit import report_of
 
 SESSION = """
 import tensorflow as tf
@@ -29,21 +26,8 @@ print(loss(tf.constant([[1.0, 2, 0], [1, 1, 1]])))
 
 @pytest.mark.parametrize("program", [SESSION, FUNCTION], ids=["session", "function"])
 def test_it_tells_of_a_run(program, tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(program)
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "tfdbg_cli", "--batch", "--report", "page.html"),
-            *("-c", "run -f has_inf_or_nan", str(path)),
-        ],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert "inf" in done.stdout.splitlines()[-1], done
-    page = read_report((tmp_path / "page.html").read_text(encoding="utf-8"))
+    out, page = report_of(tmp_path, program, "has_inf_or_nan")
+    assert "inf" in out.splitlines()[-1]
     assert "the logarithm of 0 at [0, 2]" in page.text
     assert "1 -inf of 6" in page.text
     assert "TensorFlow2" in page.text

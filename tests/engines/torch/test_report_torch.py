@@ -1,9 +1,6 @@
 """A report of a training step that went bad."""
 
-import subprocess
-import sys
-
-from report_kit import read_report
+from report_kit import report_of
 
 PROGRAM = """
 import torch
@@ -23,22 +20,9 @@ print("done")
 
 
 def test_it_tells_of_a_training_step(tmp_path):
-    path = tmp_path / "train.py"
-    path.write_text(PROGRAM)
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "tfdbg_cli", "--batch", "--report", "page.html"),
-            *("-c", "run -f origin_of_nonfinite", str(path)),
-        ],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert done.stdout.endswith("done\n"), done
-    page = read_report((tmp_path / "page.html").read_text(encoding="utf-8"))
-    assert "training run #2" in page.text or "training #2" in page.text, page.text[:300]
+    out, page = report_of(tmp_path, PROGRAM, "origin_of_nonfinite")
+    assert out.endswith("done\n")
+    assert "training run #2" in page.text
     assert "the logarithm of 0 at" in page.text
     assert "✗     loss = torch.log(" in page.text
     assert "Seed3 (torch.initial_seed())" in page.text
