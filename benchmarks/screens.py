@@ -16,7 +16,8 @@ from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.common.documents import ROLES, LazyDocument, Line, Span
+from tfdbg_cli.commands.table import LazyTable, aligned
+from tfdbg_cli.common.documents import ROLES, LazyDocument, Line, Link, Span
 from tfdbg_cli.common.garbage import collector_paused
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.graph import Graph, Node
@@ -146,6 +147,43 @@ def full_screen():
     return rows
 
 
+def with_a_pane():
+    """A list of ten million rows at 200x60, and beside it a pane of as many lines."""
+    player = Player()
+    player.app.state.service.settings.override("pane", "value")
+
+    def row(number):
+        name = Span(f"scope_{number % 97}/op_{number}:0", "link", Link(f"pt op_{number}:0"))
+        return aligned([[Span(f"[{number}]", "dim")], [name], [Span("1 nan", "nan")]], widths)
+
+    widths = (12, 30, 9)
+    heads = aligned([[Span("t")], [Span("Tensor")], [Span("Health")]], widths)
+    player.app.push(LazyTable(heads, LINES, row), "big")
+    view, pane = player.app.state.view, player.app.state.pane
+    numbers = itertools.count()
+
+    def go_to(number):
+        view.table.put(number * 7_919_993 % LINES + 1)
+        player.draw()
+
+    def step():
+        view.table.move(1)
+        player.draw()
+
+    def jump():
+        go_to(next(numbers) % 8)
+
+    for number in range(8):  # what the pane shows of these is known
+        go_to(number)
+        pane.keep(pane.wanted, LazyDocument(LINES, colored))
+        player.draw()
+    return [
+        *rows_of("redraw, with a pane", player.redraw),
+        *rows_of("a jump of the cursor, and the pane follows", jump),
+        *rows_of("the row below, before the pane follows", step),
+    ]
+
+
 def command_screens(counts):
     """The screens of commands as dumps grow: the first one, then by keys; the longest counts."""
     rows = []
@@ -208,6 +246,60 @@ def palette(count=10_000):
     return [Row("a list of commands opens", opened, size), *rows_of("a letter", type_one, 10, size)]
 
 
+def maps():
+    """A map of a hundred million elements until it is there and until it is exact; its keys."""
+    size = 10_000
+    values = np.empty((size, size), np.float32)
+    random = np.random.default_rng(0)
+    for row in values:
+        random.standard_normal(size, np.float32, row)
+    values[size // 2, size // 3] = np.nan
+    dump = MemoryDump()
+    dump.add("big", 0, values)
+    dump.add("waves", 0, np.outer(np.sin(np.arange(999) / 99), np.cos(np.arange(999) / 99)))
+    text = f"{size * size:,} elements"
+    first, exact = [], []
+    for _ in range(5):
+        start = time.perf_counter()
+        document = service(dump).run("pt big:0 --map", SIZE[0] - 1).document.paged(SIZE[1] - 5)
+        document.lines(0, SIZE[1])
+        first.append(1e3 * (time.perf_counter() - start))
+        start = time.perf_counter()
+        while document.pending:
+            time.sleep(0.001)
+        exact.append(1e3 * (time.perf_counter() - start))
+    start = time.perf_counter()
+    with np.errstate(all="ignore"):
+        np.isfinite(values).all()
+        values.mean()
+    floor = 1e3 * (time.perf_counter() - start)
+    took = statistics.median(first)
+    rows = [
+        Row("pt --map, the first picture", took, text, ratio=took, goal=100.0),
+        Row("pt --map, exact after", statistics.median(exact), text, floor=floor),
+    ]
+    for name in ("waves", "big"):
+        player = Player(dump)
+        player.terminal.set_terminal_properties(colors=1 << 24)
+        player.app.state.colors = 1 << 24
+        player.app.execute(f"pt {name}:0 --map")
+        view = player.app.state.view
+        player.draw()
+        while view.document.pending:
+            time.sleep(0.001)
+        player.draw()
+        what = "of noise" if name == "big" else "of waves"
+        rows += rows_of(f"all of a map {what}, as on Ctrl-L", player.redraw)
+        view.cursor.begin()
+
+        def move(player=player, view=view):
+            view.cursor.move(0, 1)
+            player.draw()
+
+        rows += rows_of(f"redraw of a map {what}, the cursor moves", move)
+    return rows
+
+
 def search():
     """CPU milliseconds of searches to the end, as on the full screen, and of writing it all."""
     dump = MemoryDump()
@@ -262,7 +354,9 @@ def tables(quick):
     return [
         Table("First screens", first_screens()),
         Table(f"{LINES:,} lines of 10 runs at 200x60", full_screen(), ratio=longest),
+        Table(f"{LINES:,} rows and a pane at 200x60", with_a_pane(), ratio=longest),
         Table("The list of commands", palette(), ratio=longest),
+        Table(f"Maps at {SIZE[0]}x{SIZE[1]}", maps(), ratio=longest),
         command_screens(COUNTS[:2] if quick else COUNTS),
         *([] if quick else [Table("Searches to the end (CPU)", search())]),
     ]

@@ -54,6 +54,7 @@ class ReportReader(HTMLParser):
         for name, value in given.items():
             assert re.fullmatch("[a-z][a-z0-9:-]*", name, re.I), name
             assert not name.startswith("on"), name
+            assert name != "style", value
             assert value is not None, name
             if name in ("src", "href"):
                 assert value.startswith("data:image/png;base64,"), value

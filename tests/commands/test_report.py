@@ -1,6 +1,7 @@
 """``report``: one file that tells all, loads nothing and shows a hostile run as text."""
 
 import re
+import struct
 import subprocess
 import sys
 
@@ -39,6 +40,20 @@ def test_it_tells_the_story_in_one_page(shell, tmp_path):
     assert "tfdbg -c 'run -f has_inf_or_nan'" in page.text
     assert "pt bad/Log:0 --bad" in page.text
     assert f"Python{sys.implementation.name}" in page.text.replace("CPython", "cpython")
+
+
+def test_the_heat_map_shows_the_first_slice_with_something_bad(tmp_path):
+    value = np.ones((3, 2, 40, 500), np.float32)
+    value[1, 1, 7, 123] = np.nan
+    value[2, 0, 0, 0] = np.inf
+    dump = MemoryDump(Graph([Node("x", "Log")]))
+    dump.add("x", 0, value, timestamp=1)
+    page = written(Shell(dump), tmp_path / "x.html")
+    ((about, png),) = page.images
+    assert about == "Heat map of slice [1, 1, :, :] with NaN in colours of their own"
+    assert struct.unpack(">II", png[16:24]) == (167, 40)  # three columns to a cell
+    assert "a cell is the mean of 1 x 3 elements, and bad if one of them is" in page.text
+    assert "+inf" not in page.text.partition("Heat map")[2].partition("What it")[0]
 
 
 def test_the_file_is_replaced_whole_or_not_at_all(shell, tmp_path):

@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -27,9 +28,12 @@ from tfdbg_cli.common.documents import (
     Cell,
     Document,
     ElementStep,
+    Field,
     LazyDocument,
     Line,
     MenuItem,
+    Span,
+    TableLines,
     TextDocument,
     line,
 )
@@ -37,6 +41,8 @@ from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.net.address import parse_address
 from tfdbg_cli.net.tokens import find_token
+from tfdbg_cli.tensors.pictures.document import Look, PictureDocument
+from tfdbg_cli.tensors.pictures.source import Source
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.remote.connection import Connection, OverError, Parted, Stopped
 from tfdbg_cli.ui.remote.host import RemoteUI
@@ -67,12 +73,20 @@ class Table(LazyDocument):
     def cells(self, number: int) -> list[Cell]:
         return [Cell(0, 6, (number, 0))]
 
+    def fields(self, number: int) -> list[Field]:
+        return [Field(0, 6, "number", "Number")] if self.table_at(number) else []
+
+    def table_command(self, number: int, column: str, verb: str) -> str:
+        if verb == "sort-down":
+            return f"table {number} -s {column} -r"
+        return super().table_command(number, column, verb)
+
     def element(self, indices: Sequence[int]) -> Document | None:
         return TextDocument([f"element {tuple(indices)}"]) if indices[0] < COUNT else None
 
     @property
-    def tables(self) -> Sequence[tuple[int, int]]:
-        return [(3, 100), (200, COUNT)]
+    def tables(self) -> Sequence[TableLines]:
+        return [TableLines(3, 100), TableLines(200, COUNT, 5)]
 
     def step(self, indices: Sequence[int] | None, direction: int = 1) -> ElementStep | None:
         at = None if indices is None else (2, 3, 5, 7).index(indices[0]) + direction
@@ -109,6 +123,13 @@ class Slow(LazyDocument):
         self.is_known = True
 
 
+def a_map() -> PictureDocument:
+    """The picture of an array with a nan in it."""
+    values = np.arange(3 * 40 * 60.0).reshape(3, 40, 60)
+    values[0, 7, 9] = np.nan
+    return PictureDocument(Source(values), [Span("m", "bold")], Look(), 79)
+
+
 class Everything:
     """A service with one command for each kind of Reply."""
 
@@ -118,7 +139,7 @@ class Everything:
         self.settings = Settings()
         self.history = History()
         self.history.items = ["old"]
-        self.table, self.slow = Table(), Slow()
+        self.table, self.slow, self.map = Table(), Slow(), a_map()
         self.widths: list[int] = []
 
     def run(self, text: str, width: int = 80) -> Reply:
@@ -131,6 +152,7 @@ class Everything:
         return {
             "table": Reply("table", self.table),
             "slow": Reply("slow", self.slow),
+            "map": Reply("map", self.map),
             "error": Reply("error", message=Toast("wrong", "error"), details=("a", "b")),
             "ask": Reply("ask", question=Question("Sure?", (Choice("y", "yes", "go"),))),
             "request": Reply("request", request=UiRequest("search", "x")),
@@ -205,6 +227,37 @@ def both() -> Iterator[Both]:
     assert not made.thread.is_alive()
 
 
+def test_a_map_is_drawn_and_turned_from_afar(both: Both) -> None:
+    theirs, ours = both.document("map"), both.ours.map
+    assert list(theirs) == list(ours)  # the colours, too
+    assert theirs.turns == ours.turns
+    here, there = theirs.paged(12), ours.paged(12)
+    assert list(here) == list(there)
+    assert [here.cells(number) for number in range(12)] == [
+        there.cells(number) for number in range(12)
+    ]
+    assert here.paged(12) is here
+    for way, at in (
+        ("next bad", None),
+        ("closer", (0, 7, 9)),
+        ("drag:3,-2", (0, 7, 9)),
+        ("scale", None),
+        ("next slice", (0, 7, 9)),
+        ("tiles", None),
+    ):
+        other, mine = here.turned(way, at), there.turned(way, at)
+        assert other.indices == mine.indices
+        assert list(other.document) == list(mine.document)
+        here, there = other.document, mine.document
+    with pytest.raises(UserError, match="can't be seen otherwise"):
+        here.turned("inside out")
+    with pytest.raises(UserError, match="no numbers to go back"):
+        here.turned("picture")
+    table = both.document("table")
+    assert not table.turns
+    assert table.paged(3) is table
+
+
 def test_the_head_of_a_document(both: Both) -> None:
     theirs, ours = both.document("table"), both.ours.table
     for name in (
@@ -225,6 +278,28 @@ def test_the_head_of_a_document(both: Both) -> None:
     assert [theirs.heads(number) for number in (3, 100, 200)] == [None] * 3
     assert theirs.heads(4) == theirs.heads(99) == Table().lines(3, 4)[0]
     assert theirs.heads(COUNT - 1) == Table().lines(200, 201)[0]
+
+
+def test_the_cells_of_a_table_and_its_commands(both: Both) -> None:
+    theirs, ours = both.document("table"), both.ours.table
+    assert theirs.fields(9) == ours.fields(9) == [Field(0, 6, "number", "Number")]
+    assert theirs.fields(0) == theirs.fields(COUNT) == []
+    assert theirs.table_command(9, "number", "sort-down") == "table 9 -s number -r"
+    with pytest.raises(UserError, match="keeps its order"):
+        theirs.table_command(9, "number", "hide")
+    assert theirs.table_at(150) is None
+    assert theirs.table_at(300) == TableLines(200, COUNT, 5)
+
+
+def test_what_a_command_has_changed_is_asked_for_again(both: Both) -> None:
+    theirs, ours = both.document("table"), both.ours.table
+    theirs.lines(0, 10)
+    ours.made.clear()
+    theirs.lines(0, 10)
+    assert not ours.made
+    both.service.run("nothing")  # a command without a screen, as select is one
+    theirs.lines(0, 10)
+    assert 9 in ours.made
 
 
 def test_steps_from_element_to_element(both: Both) -> None:

@@ -63,6 +63,7 @@ class Context:
         is_first_stop: whether nothing was shown before.
         extra: what plug-ins and sessions keep from command to command of this stop.
         names: results stored by ``eval -o NAME``; kept from stop to stop.
+        selected: the names of the tensors that `select` has chosen, in their order.
         history: what was typed.
         is_printed: output goes to a pipe or a file, where rows needn't fit on a screen.
         walk: moves through the run, in the stepper.
@@ -80,6 +81,7 @@ class Context:
     is_first_stop: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)
+    selected: dict[str, None] = field(default_factory=dict)
     history: History | None = None
     is_printed: bool = False
     walk: Walk | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tfdbg_cli.commands.graph.drawing.svg import STYLE as GRAPH_STYLE
+from tfdbg_cli.tensors.pictures.colours import BAD
 
 __all__ = ["POLICY", "STYLE"]
 
@@ -56,5 +57,6 @@ img { image-rendering: pixelated; border: 1px solid var(--edge); max-width: 100%
 .chart text { fill: var(--dim); font-size: 12px; } .chart text.bad { fill: var(--bad); }
 .swatch { display: inline-block; width: .8em; height: .8em; border: 1px solid var(--edge); }
 """
+    + "".join(f".c{colour:06x} {{ background: #{colour:06x}; }}\n" for _, colour, _ in BAD.values())
     + GRAPH_STYLE
 )

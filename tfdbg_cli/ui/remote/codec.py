@@ -25,11 +25,13 @@ from tfdbg_cli.common.documents import (
     Cell,
     Document,
     ElementStep,
+    Field,
     Ink,
     Line,
     Link,
     MenuItem,
     Span,
+    TableLines,
 )
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.net.wire import MalformedError
@@ -38,18 +40,22 @@ __all__ = [
     "LONGEST_LINE",
     "Head",
     "decode_cells",
+    "decode_command",
     "decode_commands",
     "decode_completion",
+    "decode_fields",
     "decode_head",
     "decode_hit",
     "decode_lines",
     "decode_part",
     "decode_place",
     "decode_reply",
+    "decode_turned",
     "encode_cells",
     "encode_commands",
     "encode_completion",
     "encode_document",
+    "encode_fields",
     "encode_lines",
     "encode_reply",
     "integer",
@@ -136,6 +142,8 @@ def encode_document(document: Document, number: int) -> dict[str, Any]:
         "steps": _cut(document.steps),
         "kind": _cut(document.kind),
         "tables": [list(table) for table in document.tables[:_MOST_TABLES]],
+        "turns": sorted(document.turns),
+        "is_paged": type(document).paged is not Document.paged,
         "is_data": document.is_data,
         "count": int(document.line_count),
         # Whether a line may be drawn before all of it is known.
@@ -185,7 +193,16 @@ def encode_completion(completion: Completion) -> dict[str, Any]:
 
 def encode_cells(cells: Sequence[Cell]) -> list[Any]:
     """The cells of a line, as far as lines are sent."""
-    return [[c.start, c.stop, [*map(int, c.indices)]] for c in cells if c.stop <= LONGEST_LINE]
+    return [
+        [c.start, c.stop, [*map(int, c.indices)], None if c.last is None else [*map(int, c.last)]]
+        for c in cells
+        if c.stop <= LONGEST_LINE
+    ]
+
+
+def encode_fields(fields: Sequence[Field]) -> list[Any]:
+    """The fields of a line, as far as lines are sent."""
+    return [[*found[:2], *map(_cut, found[2:])] for found in fields if found.stop <= LONGEST_LINE]
 
 
 def encode_step(step: ElementStep | None) -> list[Any] | None:
@@ -303,7 +320,9 @@ class Head(NamedTuple):
     initial_element: tuple[int, ...] | None
     steps: str
     kind: str
-    tables: tuple[tuple[int, int], ...]
+    tables: tuple[TableLines, ...]
+    turns: frozenset[str]
+    is_paged: bool
     is_data: bool
     line_count: int
     pends: bool
@@ -325,7 +344,9 @@ def decode_head(data: Any) -> Head:
         tuple(integer(index) for index in data["initial_element"]) or None,
         printable(_text(data["steps"])),
         _text(data["kind"]),
-        tuple((integer(first), integer(behind)) for first, behind in data["tables"]),
+        tuple(_decode_table(*table) for table in data["tables"]),
+        frozenset(_text(way) for way in data.get("turns", ())),
+        bool(data.get("is_paged", False)),
         bool(data["is_data"]),
         integer(data["count"]),
         bool(data["pends"]),
@@ -367,7 +388,38 @@ decode_place = _checked(integer)
 @_checked
 def decode_cells(data: Any) -> list[Cell]:
     """What `encode_cells` made."""
-    return [Cell(integer(a), integer(b), _indices(indices)) for a, b, indices in data]
+    return [
+        Cell(integer(a), integer(b), _indices(first), None if last is None else _indices(last))
+        for a, b, first, last in ([*cell, None][:4] for cell in data)
+    ]
+
+
+@_checked
+def decode_turned(data: Any) -> tuple[Any, tuple[int, ...] | None]:
+    """The head of a Document that is seen otherwise, and where the cursor goes."""
+    indices = data["indices"]
+    return data["document"], None if indices is None else _indices(indices)
+
+
+def _decode_table(first: Any, behind: Any, frozen: Any, has_heads: Any) -> TableLines:
+    if integer(frozen) < 0:
+        raise ValueError("a negative number")
+    return TableLines(integer(first), integer(behind), frozen, bool(has_heads))
+
+
+@_checked
+def decode_fields(data: Any) -> list[Field]:
+    """What `encode_fields` made."""
+    return [
+        Field(integer(a), integer(b), printable(_text(column)), printable(_text(head)))
+        for a, b, column, head in data
+    ]
+
+
+@_checked
+def decode_command(data: Any) -> str:
+    """A command line."""
+    return printable(_text(data))
 
 
 @_checked

@@ -12,7 +12,16 @@ from typing import Any
 
 from tfdbg_cli.commands.reply import CommandInfo, Completion, Leave, Reply, Toast
 from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.common.documents import Cell, Document, ElementStep, Line, line
+from tfdbg_cli.common.documents import (
+    Cell,
+    Document,
+    ElementStep,
+    Field,
+    Line,
+    TableLines,
+    Turned,
+    line,
+)
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.common.settings import Settings
@@ -91,6 +100,8 @@ class RemoteService:
             for name, value in dict(data["settings"]).items():
                 if isinstance(value, str | int):
                     self.settings.override(str(name), value)
+            if data["document"] is None:
+                self._connection.looks += 1
             return _with_document(reply, self._connection, data["document"])
         except UserError as error:
             return Reply(text, message=Toast(str(error), "error"))
@@ -154,11 +165,14 @@ class RemoteDocument(Document):
         self.initial_element = head.initial_element
         self.is_data, self.steps, self._tables = head.is_data, head.steps, head.tables
         self.kind = head.kind
+        self.turns, self._is_paged = head.turns, head.is_paged
         self._blocks: OrderedDict[int, list[Line]] = OrderedDict()
         # Blocks with placeholders, and until when they are good enough.
         self._until: dict[int, float] = {}
         self._statuses: dict[tuple[int, int], str] = {}
         self._cells: dict[int, list[Cell]] = {}
+        self._fields: dict[int, list[Field]] = {}
+        self._looks = connection.looks
         self._searched: _Searched | None = None
         weakref.finalize(self, connection.released.append, self._number).atexit = False
 
@@ -174,7 +188,7 @@ class RemoteDocument(Document):
             raise UserError("The program runs on already.") from None
 
     @property
-    def tables(self) -> Sequence[tuple[int, int]]:
+    def tables(self) -> Sequence[TableLines]:
         """Where the program has tables."""
         return self._tables
 
@@ -189,6 +203,10 @@ class RemoteDocument(Document):
         """
         start, stop = max(start, 0), min(stop, self._count)
         made: list[Line] = []
+        if self._looks != self._connection.looks:  # a command has changed what they show
+            self._looks = self._connection.looks
+            self._blocks.clear()
+            self._fields.clear()
         for block in range(start // _BLOCK, -(-stop // _BLOCK)) if start < stop else ():
             first = block * _BLOCK
             if not self._has(block):
@@ -230,12 +248,14 @@ class RemoteDocument(Document):
                 self._keep(number, lines, is_pending)
 
     def _keep(self, block: int, lines: list[Line], is_pending: bool) -> None:
+        if self._blocks.get(block) != lines:
+            self._fields.clear()  # columns may have grown
         self._blocks[block] = lines
         self._blocks.move_to_end(block)
         if is_pending:
             self._until[block] = time.monotonic() + _PENDING_SECONDS
-        else:
-            self._until.pop(block, None)
+        elif self._until.pop(block, None) is not None:
+            self._statuses.clear()  # they may tell of what was pending
         while len(self._blocks) > _MOST_BLOCKS:
             oldest, _ = self._blocks.popitem(last=False)
             self._until.pop(oldest, None)
@@ -314,6 +334,23 @@ class RemoteDocument(Document):
                 return []
         return self._cells[number]
 
+    def fields(self, number: int) -> list[Field]:
+        """Asked for once, until the line is."""
+        if not 0 <= number < self._count:
+            return []
+        if number not in self._fields:
+            if len(self._fields) >= _MOST_CELLS:
+                self._fields.clear()
+            try:
+                self._fields[number] = codec.decode_fields(self._ask("fields", line=number))
+            except UserError:
+                return []
+        return self._fields[number]
+
+    def table_command(self, number: int, column: str, verb: str) -> str:
+        answer = self._ask("table_command", line=max(number, 0), column=column, verb=verb)
+        return codec.decode_command(answer)
+
     def element(self, indices: Sequence[int]) -> Document | None:
         """All about one element."""
         try:
@@ -340,6 +377,23 @@ class RemoteDocument(Document):
             data = self._ask("resized", width=width)
         except UserError:
             return self
+        return self._other(data)
+
+    def paged(self, rows: int) -> Document:
+        if not self._is_paged:
+            return self
+        try:
+            return self._other(self._ask("paged", rows=max(rows, 1)))
+        except UserError:
+            return self
+
+    def turned(self, way: str, indices: Sequence[int] | None = None) -> Turned:
+        place = None if indices is None else [int(index) for index in indices]
+        data, found = codec.decode_turned(self._ask("turned", way=way, indices=place))
+        return Turned(self._other(data), found)
+
+    def _other(self, data: Any) -> Document:
+        """The Document that the program has sent, which may be this one."""
         is_same = codec.decode_head(data).number == self._number
         return self if is_same else RemoteDocument(self._connection, data)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import urwid
 from tfdbg_cli.common.documents import Document, ElementStep, Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.ui.screen.input.cursor import ElementCursor
+from tfdbg_cli.ui.screen.input.table import TableCursor
 from tfdbg_cli.ui.screen.jobs import FilteredDocument, Hit, find_steps
 from tfdbg_cli.ui.screen.kept import KeptDocument, keep
 from tfdbg_cli.ui.screen.paint.cells import Cells, text_width
@@ -91,7 +93,7 @@ class View:
         title_role: str,
         size: tuple[int, int] = (80, 20),
     ) -> None:
-        self.document = document
+        self.document = document.paged(size[1])
         self.command = command
         self.title = title
         self.title_role = title_role
@@ -105,6 +107,7 @@ class View:
         self.match: int | None = None
         self.mark: int | None = None
         self.cursor = ElementCursor(self)
+        self.table = TableCursor(self)
         self.stop = 0
         self.painted: dict[int, tuple[tuple[object, ...], Line, Cells]] = {}
         self._matches: list[int] | None = None
@@ -125,6 +128,13 @@ class View:
             return self.document.heads(self.top if top is None else top)
         except Exception:  # a damaged dump: the page says so
             return None
+
+    def frozen(self, number: int) -> int:
+        """The columns at the left of a line of a table that don't scroll sideways."""
+        for table in self.document.tables:
+            if table.first <= number < table.behind:
+                return min(table.frozen, self.width // 2)
+        return 0
 
     @property
     def rows(self) -> int:
@@ -169,18 +179,22 @@ class View:
         self.show(number)
         text = self.lines(number, number + 1)[0].text
         start = text_width(text[:first])
-        self._show_columns(start, start + text_width(text[first:behind]))
+        self._show_columns(number, start, start + text_width(text[first:behind]))
 
     def character_at(self, number: int, column: int) -> int:
         """The character of a line that a column of the page shows."""
         text = self.lines(number, number + 1)[0].text
-        return int(urwid.calc_text_pos(text, 0, len(text), self.left + column)[0])
+        column += self.left if column >= self.frozen(number) else 0
+        return int(urwid.calc_text_pos(text, 0, len(text), column)[0])
 
-    def _show_columns(self, first: int, behind: int) -> None:
+    def _show_columns(self, number: int, first: int, behind: int) -> None:
+        frozen = self.frozen(number)
         if behind <= self.width - 1:
             self.left = 0
-        elif first < self.left or behind > self.left + self.width - 1:
-            self.left = max(first - self.width // 3, 0)
+        elif behind > frozen and not (
+            self.left + frozen <= first and behind <= self.left + self.width - 1
+        ):
+            self.left = max(first - max(self.width // 3, frozen), 0)
 
     def lines(self, start: int, stop: int) -> list[Line]:
         """Lines of the Document; one that says why, if it can't make them."""
@@ -213,20 +227,44 @@ class View:
         A Document that breaks its lines by the width is asked anew; the place is then kept by the
         element indices of the top line if it has any, else by its share of the whole.
         """
+        on = self.cursor.indices if "closer" in self.document.turns else None
         if width != self.width:
             old, count = self.document, self.document.line_count
             first = self.lines(self.top, self.top + 1)
-            self.document = old.resized(width)
+            self.document = old.resized(max(width - 1, 1))  # the last column is the scroll bar's
             if self.document is not old:
                 self._matches = self._counted = None
                 self.cursor.clear()
                 if self.document.line_count != count:
                     self.link = self.match = self.mark = None
                     self.top = self._same_place(first, count)
+        if height != self.height:
+            self.document = self.document.paged(height)
         self.width, self.height = width, height
         self.go_to(self.top)
         if self.document.initial_element is not None:
             self.cursor.show()
+        if on is not None and self.cursor.indices != on:  # it is another map of the same elements
+            with contextlib.suppress(UserError):
+                self.cursor.go_to(on)
+
+    def turn(self, way: str) -> None:
+        """Show the same thing otherwise, see `Document.turned`, with the cursor where it was.
+
+        Raises:
+            UserError: it can't be seen like that.
+        """
+        turned = self.document.turned(way, self.cursor.indices)
+        if turned.document is not self.document:
+            self.document = turned.document.paged(self.height)
+            self._matches = self._counted = self.link = self.match = self.mark = None
+            self.painted = {}
+            self.steps = self.document.steps
+            self.top = self.left = 0
+        self.cursor.clear()
+        if turned.indices is not None:
+            with contextlib.suppress(UserError):  # it isn't in the part that is shown
+                self.cursor.go_to(turned.indices)
 
     def _same_place(self, first: list[Line], count: int) -> int:
         indices = first[0].indices if first else None
@@ -271,10 +309,14 @@ class View:
                 return place
         return None
 
-    def move_cursor(self, rows: int, columns: int) -> None:
-        """Move the cursor by a line or an element; it has the focus then, and no link."""
+    def move_cursor(self, rows: int, columns: int) -> bool:
+        """Move the cursor by a line or an element; it has the focus then, and no link.
+
+        Returns:
+            False if there is nothing that way.
+        """
         self.link = None
-        self.cursor.move(rows, columns)
+        return self.cursor.move(rows, columns)
 
     def move_link(self, step: int) -> bool:
         """Focus the next link (``step`` 1) or the one before (-1).
@@ -300,7 +342,7 @@ class View:
         before = "".join(span.text for span in made.spans[: place.first_span])
         inside = "".join(s.text for s in made.spans[place.first_span : place.last_span + 1])
         first = text_width(before)
-        self._show_columns(first, first + text_width(inside))
+        self._show_columns(place.line, first, first + text_width(inside))
         return True
 
     def _link_beyond(self, step: int) -> LinkPlace | None:
@@ -356,12 +398,14 @@ class View:
             return None
         self.match = hit.line
         self.show(hit.line)
+        if self.table:
+            self.table.put(hit.line)
         text = self.lines(hit.line, hit.line + 1)[0].text
         places = list(islice(self.pattern.finditer(text), _MOST_PLACES))
         if places:
             place = places[0 if direction > 0 else -1]
             first = text_width(text[: place.start()])
-            self._show_columns(first, first + text_width(place[0]))
+            self._show_columns(hit.line, first, first + text_width(place[0]))
             self.cursor.put_at(hit.line, place.start())
         matches = self._count()
         if matches is None or hit.line not in matches:
@@ -415,6 +459,7 @@ class View:
         self.document = document
         self._matches = self._counted = self.link = self.match = self.mark = None
         self.cursor.clear()
+        self.table.clear()
         self.go_to(document.place(at) if isinstance(document, FilteredDocument) else at)
 
     def let_go(self, until: float) -> None:

@@ -35,9 +35,9 @@ STYLE = """\
 .graph path.bad { stroke: var(--bad); stroke-width: 3; }
 .graph path.clean { stroke: var(--ok); }
 .graph path.control { stroke-dasharray: 4 4; }
-.graph .tip { fill: var(--edge); }
-.graph .tip.bad, .graph text.bad { fill: var(--bad); }
-.graph .tip.clean, .graph text.clean { fill: var(--ok); }
+.graph path.tip { fill: var(--edge); stroke: none; }
+.graph path.tip.bad, .graph text.bad { fill: var(--bad); }
+.graph path.tip.clean, .graph text.clean { fill: var(--ok); }
 .graph text.dim { fill: var(--dim); }
 .graph text.op { fill: var(--op); }
 .graph text.name { font-weight: 600; }
@@ -140,7 +140,7 @@ def _tips(picture: GraphPicture) -> Iterator[str]:
     for port in picture.layout.ports:
         if port.is_sink:
             kind = _kind(picture.state(picture.wires[port.net]))
-            yield f'<path class="tip {kind}" style="stroke: none" d="{_tip(picture, port)}"/>'
+            yield f'<path class="tip {kind}" d="{_tip(picture, port)}"/>'
     for box, place in enumerate(picture.layout.places):
         y = _y(place.row + BOX_ROWS - 1)
         for label_port, state in picture.labels(box):
