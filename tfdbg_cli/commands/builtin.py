@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tfdbg_cli.commands import preview
+from tfdbg_cli.commands.compare import command as compare
 from tfdbg_cli.commands.graph import draw, neighbours, node_info, verdict
 from tfdbg_cli.commands.profile import list_profile as profile
 from tfdbg_cli.commands.profile import print_source as profile_source
@@ -26,6 +27,7 @@ BUILTIN: tuple[Command, ...] = (
     *print_tensor.COMMANDS,
     *print_feed.COMMANDS,
     *evaluate.COMMANDS,
+    *compare.COMMANDS,
     *node_info.COMMANDS,
     *neighbours.COMMANDS,
     *draw.COMMANDS,

@@ -92,6 +92,8 @@ class Document(ABC):
             `initial_search` the UI goes to the first of them at once.
         turns: the ways in which it can be seen otherwise, see `turned`.
         files: what is written to a file whose name ends so, instead of the lines: ``.svg``.
+        is_alarm: what was checked isn't as it should be: commands go on, but where nobody looks the
+            exit status tells it.
         printed: what is printed or written to a file instead, where a screen shows more than
             anybody wants to have on paper; ``None``: the Document itself.
         kind: ``source`` for the lines of a program, on which there are keys of their own; else
@@ -110,6 +112,7 @@ class Document(ABC):
     kind: str = ""
     turns: frozenset[str] = frozenset()
     is_data: bool = False
+    is_alarm: bool = False
     files: Mapping[str, Callable[[], bytes]] = MappingProxyType({})
     printed: Document | None = None
 

@@ -135,13 +135,12 @@ class _Verdict:
         names = list(dict.fromkeys(self._node.inputs)) if self._node is not None else []
         head = "From:  "
         for name in names[:_MOST_INPUTS]:
-            data = [each for each in self._dump.by_tensor(name) if each is not self._begin]
-            before = [each for each in data if each.timestamp <= self._begin.timestamp] or data
+            given = TensorLineage.of(self._dump).as_given(self._begin, name)
             maker = self._graph.nodes.get(node_name_of(name))
             op_type = Span(f"[{maker.op_type if maker is not None else '?'}] ", "op_type")
-            if before:
-                between = self._health.range(before[-1])
-                words = [self._health.name(before[-1]), Span("  "), *self._health.words(before[-1])]
+            if given is not None:
+                between = self._health.range(given)
+                words = [self._health.name(given), Span("  "), *self._health.words(given)]
                 words += [Span(f"  {between}")] if between else []
             else:
                 is_clean = self._dump.lists_only_bad

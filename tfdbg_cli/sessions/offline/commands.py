@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tfdbg_cli.commands.compare.command import OtherRun, compare_command
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import order_arguments
@@ -40,11 +41,13 @@ class Opened:
         run: which one.
         dump: its tensors.
         wanted: the filter that its first screen is to show the tensors of, if there is one.
+        first: the command of its first screen; empty: the usual one.
     """
 
     run: SurveyedRun
     dump: Dump
     wanted: RunFilter | None = None
+    first: str = ""
 
 
 class _Folder:
@@ -160,6 +163,16 @@ class _Folder:
             raise UserError(f"There is no run {'after' if word == 'next' else 'before'} this one.")
         return candidates[0]
 
+    def other(self, where: str) -> OtherRun:
+        """A run to compare with, by number or by word.
+
+        Raises:
+            UserError: there is none, or it can't be opened.
+        """
+        run = self._sought(where, None) if where in _WORDS else self._numbered(where)
+        assert run is not None
+        return OtherRun(self._survey.open(run), f"run {run.label}")
+
     @staticmethod
     def _wanted(arguments: argparse.Namespace) -> RunFilter | None:
         if not arguments.tensor_filter:
@@ -214,6 +227,7 @@ def run_commands(survey: Survey, search: Search) -> tuple[Command, ...]:
         )
 
     return (
+        compare_command(folder.other, frozenset({"offline"})),
         Command(
             "runs",
             (),
