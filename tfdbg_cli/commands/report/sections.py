@@ -38,6 +38,7 @@ __all__ = ["Section", "sections"]
 _LARGEST = 1 << 29
 # So many nodes of the way from where it began to where it came out are in the picture.
 _MOST_ON_WAY = 12
+_MOST_CURVES = 12
 # So many inputs of its node, and half as many of each of those.
 _MOST_INPUTS = 6
 # Among so many is looked for bad ones, which are drawn before others.
@@ -259,12 +260,19 @@ def _way_out(context: Context, dump: Dump, datum: Datum) -> tuple[Sequence[str],
 
 
 def _curves(context: Context) -> Markup | None:
+    tracks: Any = getattr(context.run_info, "tracks", None)
+    if not tracks:
+        return None
+    tracks.settle()
     parts = []
-    for name, series in (getattr(context.run_info, "tracks", None) or {}).items():
+    for name, series in [*tracks.items()][:_MOST_CURVES]:
         points = series.points()
         found = [*zip(points.runs.tolist(), points.values.tolist(), strict=True)]
         if found:
             parts += [element("h3", name), element("figure", curve_chart(name, found))]
+    if len(tracks) > _MOST_CURVES:
+        text = f"{len(tracks) - _MOST_CURVES:,} more series are not drawn here."
+        parts.append(element("p", text, class_="note"))
     return joined(parts) if parts else None
 
 
