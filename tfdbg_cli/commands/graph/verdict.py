@@ -239,6 +239,20 @@ _MEANT = (
 )
 
 
+def _first_of_all(dump: Dump) -> Iterator[Line]:
+    """The first tensor that is bad though nothing came of it, if it is so out of clean inputs."""
+    bad = (each for each in dump.maybe_nonfinite(dump.data()) if began_here(dump, each))
+    begin = next(bad, None)
+    if begin is None:
+        return
+    health = TensorHealth(TensorFacts(dump))
+    cause = cause_of(TensorLineage.of(dump), begin)
+    yield line("The first is ", health.name(begin), "  ", *health.words(begin))
+    if cause is not None:
+        yield line(("Why:   ", "bold"), (cause.text, "info"))
+        yield line("       ", cause.advice)
+
+
 def _why(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     without = arguments.filter_exclude_node_names
@@ -246,7 +260,7 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
     if begin is not None:
         lines = verdict(dump, begin)
     elif next(iter(dump.iter_find(has_inf_or_nan)), None) is not None:
-        lines = [line((_MEANT, "info"))]
+        lines = [line((_MEANT, "info")), *_first_of_all(dump)]
     else:
         lines = [line(("No tensor of this run holds a nan or an infinity.", "success"))]
     if not arguments.tensor_filter:
