@@ -4,6 +4,7 @@ import gc
 import subprocess
 import sys
 import textwrap
+import time
 import weakref
 
 import numpy as np
@@ -16,6 +17,7 @@ from tfdbg_cli.dumps.dump import Datum, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import CodeLine, Profile, ProfileEntry
+from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
 from tfdbg_cli.dumps.sources import Frame, Sources
 from tfdbg_cli.tensors.measurements import halt
 
@@ -236,6 +238,16 @@ def test_lines_wait_for_no_tensor():
     halt()
 
 
+def test_a_dump_on_disk_shows_the_same(tmp_path):
+    dump = made_by(BAD)
+    write_run_folder(dump, tmp_path / "run")
+    stored = Shell(RunFolderDump(tmp_path / "run"))
+    for command in ("ps model.py", "ps -t model.py --fold", "lt -o hist,health", "pt w:0 -s"):
+        online, offline = Shell(dump).document(command), stored.document(command)
+        assert online.text == offline.text
+        assert [made.spans for made in online] == [made.spans for made in offline]
+
+
 def test_a_line_of_many_ops_is_looked_at_bit_by_bit():
     names = [f"op{number}" for number in range(5000)]
     values = dict.fromkeys(names, np.zeros(2))
@@ -246,6 +258,28 @@ def test_a_line_of_many_ops_is_looked_at_bit_by_bit():
     while document.pending:
         document.lines(at, at + 1)
     assert document.lines(at, at + 1)[0].text.endswith("◀ op4999:0 1 +inf")
+
+
+# A value and its map know each other: only the collector takes them apart.
+@pytest.mark.parametrize(
+    ("command", "collect"),
+    [("ps model.py", bool), ("lt -o hist", bool), ("pt y:0 -s", gc.collect)],
+)
+def test_no_screen_keeps_a_dump_alive(command, collect):
+    dump = made_by({"y": np.full(3_000_000, np.nan, np.float32), "z": np.ones(2)})
+    document = Shell(dump).document(command)
+    document.lines(0, 60)
+    gone, shown = weakref.ref(dump), weakref.ref(document)
+    gc.disable()
+    try:
+        del dump, document
+        end = time.monotonic() + 60
+        while gone() is not None or shown() is not None:  # the thread ends at the next block
+            assert time.monotonic() < end
+            collect()
+            time.sleep(0.005)
+    finally:
+        gc.enable()
 
 
 def test_what_cannot_be_read_or_be_bad_is_not_bad():
@@ -303,16 +337,19 @@ def test_names_are_folded_and_one_line_is_opened_by_its_link():
     assert opened.line_count == document.line_count + 1
     command = next(s.link.command for s in row_of(opened, 9).spans if s.text == "▾")
     assert command == "ps /me/model.py -b 9 --fold"
-    both = next(s.link.command for s in row_of(opened, 10).spans if s.text == "▸")
-    assert both.endswith("--open 9,10")
+    other = next(s.link.command for s in row_of(opened, 10).spans if s.text == "▸")
+    assert other == "ps /me/model.py -b 10 --fold --open 10"
+    both = shell.lines("ps model.py --open 9,10")
+    assert [row[4:7] for row in both[8:12:2]] == ["* ▾", "* ▾"]
 
 
-def test_the_menu_folds_and_keeps_what_was_asked_for():
+def test_the_menu_leads_to_other_views_of_the_file():
     shell = Shell(made_by(BAD))
     menu = {item.caption: item for item in shell.document("ps -t -m 3 model.py").menu}
-    assert menu["fold"].command == "ps /me/model.py -m 3 -t --fold"
+    assert menu["fold"].command == "ps /me/model.py -t --fold"
+    assert menu["nodes"].command == "ps /me/model.py -m 3"
     assert not menu["tensors"].enabled
     menu = {item.caption: item for item in shell.document(menu["fold"].command).menu}
-    assert menu["unfold"].command == "ps /me/model.py -m 3 -t"
+    assert menu["unfold"].command == "ps /me/model.py -t"
     assert shell.lines("ps model.py --open 9") == shell.lines("ps model.py --fold --open 9")
     assert "is no line number" in shell.reply("ps model.py --open x").message.text

@@ -21,7 +21,7 @@ from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.tensors.histogram import Histogram, histogram_of
 from tfdbg_cli.tensors.statistics import Health, Statistics, holds_nonfinite, measure
 
-__all__ = ["Background", "Histograms", "Measurements", "Measures", "halt"]
+__all__ = ["Background", "Histograms", "Itself", "Measurements", "Measures", "halt"]
 
 _Item = TypeVar("_Item")
 _Measured_contra = TypeVar("_Measured_contra", contravariant=True)
@@ -166,6 +166,22 @@ class Measures(Protocol[_Measured_contra]):
     def measure(self, item: _Measured_contra, check: Callable[[], object], /) -> object:
         """Measure one item and keep the result. Raises nothing but what ``check`` raises."""
         ...
+
+
+class Works(Protocol):
+    """Something that has work for a thread."""
+
+    def work(self, check: Callable[[], object], /) -> None:
+        """Do it. Raises nothing but what ``check`` raises, and goes on from there later."""
+        ...
+
+
+class Itself:
+    """Measures what does it itself, and refers to nothing: neither it nor its tensors are kept."""
+
+    def measure(self, item: Works, check: Callable[[], object]) -> None:
+        """Let it; see `Measures`."""
+        item.work(check)
 
 
 class Background(Generic[_Item]):

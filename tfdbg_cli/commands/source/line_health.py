@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.dumps.dump import Datum, Dump
-from tfdbg_cli.tensors.measurements import Background, Measurements
+from tfdbg_cli.tensors.measurements import Background, Itself, Measurements
 from tfdbg_cli.tensors.statistics import Health
 
 __all__ = ["LineHealth", "Worst", "bad_text", "in_time"]
@@ -15,11 +16,8 @@ __all__ = ["LineHealth", "Worst", "bad_text", "in_time"]
 # Making lines takes about so long at most for the health of their ops, and for their colours.
 _BUDGET_SECONDS = 0.005
 
-# Bytes of a tensor that is measured on the spot; how many of others wait for a line at once.
-_SMALL, _WAITING = 1 << 16, 1000
-
-# So many of a line are looked at before the clock is.
-_AT_LEAST = 64
+# Bytes of a tensor that is measured on the spot.
+_SMALL = 1 << 16
 
 
 class Worst(NamedTuple):
@@ -52,6 +50,71 @@ def in_time() -> Callable[[], bool]:
     return lambda: time.perf_counter() < until
 
 
+class _Line:
+    """The tensors of a line, looked at one after the other.
+
+    Args:
+        data: the tensors.
+        measurements: of their dump.
+        roles: the names of bad nodes -> ``nan`` or ``inf``, to be added to.
+    """
+
+    def __init__(
+        self, data: Iterator[Datum], measurements: Measurements, roles: dict[str, str]
+    ) -> None:
+        self._data = data
+        self._measurements = measurements
+        self._roles = roles
+        self._lock = threading.Lock()
+        self._next = next(data, None)
+        self.worst = Worst(is_known=self._next is None)
+        self.bad_nodes: list[str] = []
+        self.is_given = False
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the next tensor takes no time worth mentioning."""
+        datum = self._next
+        if datum is None or self._measurements.peek(datum, numbers=False) is not None:
+            return True
+        try:
+            return datum.nbytes <= _SMALL
+        except Exception:  # it fails to load: quickly
+            return True
+
+    def look(self, check: Callable[[], object] = lambda: None) -> None:
+        """Look at the next tensor. What can't be read says so elsewhere."""
+        with self._lock:
+            datum = self._next
+            if datum is None:
+                return
+            known = self._measurements.peek(datum, numbers=False)
+            health = (known or self._measurements.measure(datum, check)).health
+            if health is not None and health.bad:
+                self._note(datum, health)
+            self._next = next(self._data, None)
+            if self._next is None:
+                self.worst = self.worst._replace(is_known=True)
+
+    def work(self, check: Callable[[], object]) -> None:
+        """Look at all of them."""
+        while not self.worst.is_known:
+            check()
+            self.look(check)
+
+    def _note(self, datum: Datum, health: Health) -> None:
+        """A tensor is bad."""
+        name, worst = datum.node_name, self.worst
+        role = "nan" if health.nan or self._roles.get(name) == "nan" else "inf"
+        self._roles[name] = role
+        self.bad_nodes.append(name)
+        first, its = worst.first, worst.health
+        if first is None or datum.timestamp < first.timestamp:
+            first, its = datum, health
+        role = "nan" if "nan" in (role, worst.role) else role
+        self.worst = Worst(first, its, worst.total + 1, role, False)
+
+
 class LineHealth:
     """The health of the ops of each line.
 
@@ -62,11 +125,11 @@ class LineHealth:
 
     def __init__(self, dump: Dump, lines: Mapping[int, Sequence[str]]) -> None:
         self._dump = dump
-        self._lines = lines
+        self._names = lines
         self._measurements = Measurements.of(dump)
-        self._background = Background(self._measurements)
-        self._found: dict[int, Worst] = {}
-        self._left: dict[int, list[Datum]] = {}
+        self._background: Background[_Line] = Background(Itself())
+        self._lines: dict[int, _Line] = {}
+        self._roles: dict[str, str] = {}
         self._bad_lines: list[int] | None = None
 
     def of_line(self, number: int, is_in_time: Callable[[], bool]) -> Worst:
@@ -76,53 +139,25 @@ class LineHealth:
             number: of the line.
             is_in_time: see `in_time`.
         """
-        found = self._found.get(number, Worst(is_known=number not in self._lines))
-        if found.is_known:
-            return found
-        left = self._left.get(number)
-        if left is None:
-            left = self._data(self._lines[number])
-        rest: list[Datum] = []
-        for at, datum in enumerate(left):
-            is_late = at >= _AT_LEAST and at % _AT_LEAST == 0 and not is_in_time()
-            if is_late or len(rest) >= _WAITING:
-                rest += left[at:]
-                break
-            health = self._health(datum, is_in_time)
-            if health is None:
-                rest.append(datum)
-            else:
-                found = _worse(found, datum, health)
-        found = found._replace(is_known=not rest)
-        self._found[number], self._left[number] = found, rest
-        if rest:
-            self._background.want(rest[:_WAITING])
-        else:
-            del self._left[number]
-        return found
+        found = self._line(number)
+        if found is None:
+            return Worst()
+        if not found.is_given:
+            while not found.worst.is_known and is_in_time() and found.is_quick:
+                found.look()
+            found.is_given = not found.worst.is_known
+        if not found.worst.is_known:
+            self._background.want([found])
+        return found.worst
 
     def of_node(self, name: str) -> str:
-        """The role of what is known of a node's tensors: ``nan``, ``inf``, or empty."""
-        found = Worst()
-        for datum in self._data([name]):
-            known = self._measurements.peek(datum, numbers=False)
-            if known is not None and known.health is not None:
-                found = _worse(found, datum, known.health)
-        return found.role
+        """``nan`` or ``inf`` where a node made some, as far as its line was looked at."""
+        return self._roles.get(name, "")
 
-    def _data(self, names: Iterable[str]) -> list[Datum]:
-        # A view has the elements of another one, which are told of there.
-        return [datum for name in names for datum in self._dump.by_node(name) if not datum.is_view]
-
-    def _health(self, datum: Datum, is_in_time: Callable[[], bool]) -> Health | None:
-        """The health of a tensor, if it is known or known soon; of what can't be bad, a clean one.
-
-        What can't be read says so elsewhere.
-        """
-        known = self._measurements.peek(datum, numbers=False)
-        if known is None and is_in_time() and _is_small(datum):
-            known = self._measurements.measure(datum)
-        return None if known is None else (known.health or Health(0, 0, 0))
+    def bad_nodes(self, number: int) -> Sequence[str]:
+        """The nodes of a line that are known to have made something bad."""
+        found = self._lines.get(number)
+        return found.bad_nodes if found is not None else ()
 
     @property
     def pending(self) -> bool:
@@ -131,40 +166,36 @@ class LineHealth:
 
     def settle(self, number: int) -> None:
         """Look at all tensors of a line, however long that takes."""
-        for datum in self._left.get(number) or self._data(self._lines.get(number, ())):
-            if self._measurements.peek(datum, numbers=False) is None:
-                self._measurements.measure(datum)
-        while not self.of_line(number, lambda: True).is_known:
-            pass
+        found = self._line(number)
+        if found is not None:
+            found.work(lambda: None)
+            self._background.drop([found])
+
+    def _line(self, number: int) -> _Line | None:
+        if number not in self._lines and number in self._names:
+            data = _data(self._dump, self._names[number])
+            self._lines[number] = _Line(data, self._measurements, self._roles)
+        return self._lines.get(number)
 
     def bad_lines(self) -> list[int]:
         """The lines of which an op made something bad, ascending; reads what it has to."""
         if self._bad_lines is None:
-            names = dict.fromkeys(name for names in self._lines.values() for name in names)
+            names = dict.fromkeys(name for names in self._names.values() for name in names)
             bad: set[str] = set()
-            for datum in self._dump.maybe_nonfinite(self._data(names)):
+            for datum in self._dump.maybe_nonfinite(_data(self._dump, names)):
                 if datum.node_name not in bad:
                     known = self._measurements.peek(datum, numbers=False)
                     health = (known or self._measurements.measure(datum)).health
                     if health is not None and health.bad:
                         bad.add(datum.node_name)
-            lines = (number for number, each in self._lines.items() if not bad.isdisjoint(each))
+            lines = (number for number, each in self._names.items() if not bad.isdisjoint(each))
             self._bad_lines = sorted(lines)
         return self._bad_lines
 
 
-def _worse(found: Worst, datum: Datum, health: Health) -> Worst:
-    if not health.bad:
-        return found
-    role = "nan" if health.nan or found.role == "nan" else "inf"
-    first, its = found.first, found.health
-    if first is None or datum.timestamp < first.timestamp:
-        first, its = datum, health
-    return Worst(first, its, found.total + 1, role, found.is_known)
-
-
-def _is_small(datum: Datum) -> bool:
-    try:
-        return datum.nbytes <= _SMALL
-    except Exception:  # it fails to load: quickly
-        return True
+def _data(dump: Dump, names: Iterable[str]) -> Iterator[Datum]:
+    """The tensors of some nodes."""
+    for name in names:
+        for datum in dump.by_node(name):
+            if not datum.is_view:  # it has the elements of another one, which tells of them
+                yield datum

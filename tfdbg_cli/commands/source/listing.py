@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,6 +11,8 @@ from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.source.index import SourceFile
 from tfdbg_cli.commands.source.line_health import LineHealth, Worst, bad_text, in_time
 from tfdbg_cli.commands.source.syntax import Syntax
+from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.common.documents import Document, ElementStep, Line, Link, Span, TextDocument, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum, Dump
@@ -109,6 +111,7 @@ class SourceListing(Document):
         self._text = text
         self._syntax = syntax
         self._lines = entry.lines if entry is not None else {}
+        self._tensors = TensorHealth(TensorFacts(dump))
         self._health = LineHealth(dump, self._lines)
         self._phases = phases_of(dump, entry.nodes if entry is not None else ())
         found = set(self._phases.values())
@@ -147,10 +150,10 @@ class SourceListing(Document):
     def lines(self, start: int, stop: int) -> list[Line]:
         """The lines ``start`` to ``stop - 1``."""
         rows = self._rows[max(start, 0) : max(stop, 0)]
-        is_in_time = in_time()
-        worst = {row.number: self._health.of_line(row.number, is_in_time) for row in rows}
         if self._syntax is not None and rows:
             self._syntax.want(rows[-1].number, in_time())
+        is_in_time = in_time()
+        worst = {row.number: self._health.of_line(row.number, is_in_time) for row in rows}
         return [self._row(row, worst[row.number]) for row in rows]
 
     @property
@@ -231,9 +234,9 @@ class SourceListing(Document):
         return list(dict.fromkeys(data))
 
     def _source_line(self, number: int, worst: Worst) -> Line:
-        """The text with its marks: ``*`` it ran, ``-`` it only made nodes; or its phases."""
+        """The text with its marks, and what is bad behind it."""
         names = self._lines.get(number, ())
-        spans = [*self._label(number, worst), *self._marks(names, worst), Span(" ")]
+        spans = [*self._label(number, worst), *self._marks(number, worst), Span(" ")]
         if self._shown.is_folded:
             spans += self._fold(number)
         role = "source" if names else ""
@@ -251,16 +254,21 @@ class SourceListing(Document):
     def _label(self, number: int, worst: Worst) -> list[Span]:
         """The number of a line: a link, too, to what is bad there, as it is always in sight."""
         label, blanks = f"L{number}", " " * (self._width - len(f"L{number}") + 1)
-        link = None if worst.first is None else self._link(worst.first)
+        link = None if worst.first is None else self._tensors.link(worst.first, bad=True)
         return [Span(label, worst.role or "dim", link), Span(blanks)]
 
-    def _marks(self, names: Collection[str], worst: Worst) -> list[Span]:
+    def _marks(self, number: int, worst: Worst) -> list[Span]:
+        """``*`` it ran, ``-`` it only made nodes; or its phases: in the colour of what is bad."""
+        names = self._lines.get(number, ())
         if self._present:
             found = {self._phases.get(name) for name in names}
+            bad: dict[Phase | None, str] = {}
+            for name in self._health.bad_nodes(number):
+                phase = self._phases.get(name)
+                if bad.get(phase) != "nan":
+                    bad[phase] = self._health.of_node(name)
             return [
-                Span(phase.mark, self._bad_phase(phase, names, worst) or phase.role)
-                if phase in found
-                else Span(" ")
+                Span(phase.mark, bad.get(phase) or phase.role) if phase in found else Span(" ")
                 for phase in self._present
             ]
         if not names:
@@ -269,32 +277,21 @@ class SourceListing(Document):
             return [Span("*", worst.role or ("success" if worst.is_known else "dim"))]
         return [Span("-", "dim")]
 
-    def _bad_phase(self, phase: Phase, names: Iterable[str], worst: Worst) -> str:
-        """The role of what is bad among a line's nodes of one phase; empty: nothing is."""
-        if not worst.role:
-            return ""
-        roles = {self._health.of_node(n) for n in names if self._phases.get(n) is phase}
-        return next((role for role in ("nan", "inf") if role in roles), "")
-
     def _bad(self, first: Datum, health: Health, role: str) -> Span:
         """The op that was the first on a line to make something bad."""
         name = first.tensor_name
         if len(name) > _LONGEST_NAME:
             name = f"…{name[1 - _LONGEST_NAME :]}"
-        return Span(f"◀ {name} {bad_text(health)}", role, self._link(first))
-
-    def _link(self, datum: Datum) -> Link:
-        several = self._dump.by_tensor(datum.tensor_name)
-        number = f" -n {several.index(datum)}" if len(several) > 1 else ""
-        return Link(f"pt {quoted(datum.tensor_name)}{number} --bad")
+        return Span(f"◀ {name} {bad_text(health)}", role, self._tensors.link(first, bad=True))
 
     def _fold(self, number: int) -> list[Span]:
-        """A link that shows or hides the names under a line."""
+        """A link that shows the names under this line instead of another, or hides them."""
         if not self._count(number):
             return [Span("  ")]
-        others = self._shown.open ^ {number}
-        mark = "▾" if number in self._shown.open else "▸"
-        return [Span(mark, "link", Link(self._shown.command(number, open=others))), Span(" ")]
+        is_open = number in self._shown.open
+        lines = frozenset(() if is_open else {number})
+        command = self._shown.command(number, open=lines, limit=Shown.limit)
+        return [Span("▾" if is_open else "▸", "link", Link(command)), Span(" ")]
 
     def _count(self, number: int) -> int:
         return sum(len(group.names) for group in self._groups.get(number, ()))

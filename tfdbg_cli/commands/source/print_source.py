@@ -247,7 +247,7 @@ def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
     if entry is None:
         return ChainDocument(parts, title=f"source: {path}", initial_line=initial)
     parts.append(TextDocument([line(), *listing.legend()]))
-    other = shown.command(is_folded=not shown.is_folded)
+    other = shown.command(is_folded=not shown.is_folded, limit=Shown.limit)
     fold = MenuItem("unfold" if shown.is_folded else "fold", other)
     tensors = MenuItem("tensors", shown.command(tensors=True), enabled=not shown.tensors)
     nodes = MenuItem("nodes", shown.command(tensors=False), enabled=shown.tensors)

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from tfdbg_cli.common.documents import Span
 from tfdbg_cli.dumps.sources import Sources
-from tfdbg_cli.tensors.measurements import Background
+from tfdbg_cli.tensors.measurements import Background, Itself
 
 __all__ = ["Syntax", "syntax_of"]
 
@@ -71,7 +71,7 @@ class Syntax:
         self._is_over = not lines
         self._wanted = 0
         self._lock = threading.Lock()
-        self._background = Background(self)
+        self._background = Background[Syntax](Itself())
 
     def spans(self, number: int, role: str = "") -> list[Span]:
         """A line in pieces, plain as long as it isn't known what they are.
@@ -130,8 +130,8 @@ class Syntax:
         """Whether a thread reads on for a line that was asked for; asking keeps it at it."""
         return self._background.is_pending
 
-    def measure(self, item: Syntax, check: Callable[[], object]) -> None:
-        """What the thread does; see `tfdbg_cli.tensors.measurements.Measures`."""
+    def work(self, check: Callable[[], object]) -> None:
+        """What the thread does."""
         while not self.knows(self._wanted):
             check()
             with self._lock:

@@ -50,11 +50,9 @@ class Controls:
                 places = (Where.MAP, *places)
             if view is not None and view.cursor:
                 return (Where.ELEMENT, *places)
-            if view is not None and view.table:
-                return (Where.TABLE, *places)
             if view is not None and view.document.kind == "source":
-                return (Where.SOURCE, *places)
-            return places
+                places = (Where.SOURCE, *places)
+            return (Where.TABLE, *places) if view is not None and view.table else places
         if self.state.prompt.is_searching:
             return (Where.HISTORY, Where.PROMPT, Where.EDIT, Where.ANYWHERE)
         if self.state.clicked:
