@@ -184,6 +184,12 @@ def test_a_saved_value_can_be_loaded(shell, tmp_path):
     assert (tmp_path / "m.csv").read_text() == "1,22\n3,5\n"
 
 
+def test_what_is_printed_of_bad_elements_says_where_they_were_saved(shell, tmp_path):
+    document = shell.document(f"pt bad/Mul:0 --bad -w {tmp_path / 'x.npy'}")
+    printed = document.printed.lines(0, document.printed.line_count)
+    assert any(each.text.startswith("Saved value to: ") for each in printed)
+
+
 def test_bfloat16_is_shown_by_its_name():
     dump = MemoryDump(Graph([Node("a", "A")]))
     dump.add("a", 0, np.array([1, np.inf], ml_dtypes.bfloat16), timestamp=1)

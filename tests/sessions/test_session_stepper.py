@@ -301,6 +301,12 @@ def test_an_error_that_is_not_repaired_is_the_programs(model):
     assert ui.stops[2].role == "error"
 
 
+def test_s_is_a_step_once_the_stepper_is_open(model):
+    _, stops, _ = step_through(model, "s", "s 2", "exit")
+    assert "(2 / " in screen(stops[1], "s")
+    assert "--> (4 / " in screen(stops[1], "s 2")
+
+
 def test_the_steppers_commands_are_the_steppers(model):
     sess, ui = wrap(model.session, ["step", "s"], ["exit"])
     sess.run(model.fetches, {model.x: FED})

@@ -184,7 +184,7 @@ LIST = Command(
 
 STEP = Command(
     "step",
-    ("st",),
+    ("st", "s"),
     "stepper",
     "Do the next node, or undo the last one.",
     _step,
