@@ -140,6 +140,12 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
             help="load tensor filters from a file; repeatable",
         ),
         add(
+            "--report",
+            metavar="FILE.html",
+            help="write a report at each stop of run -f and each run that fails; the second one"
+            " is FILE-2.html",
+        ),
+        add(
             "--listen",
             metavar="ADDRESS",
             help="let people attach from other terminals, at [HOST:]PORT or unix:PATH;"
@@ -254,6 +260,7 @@ def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger
         keep_dumps=options.keep_dumps,
         dump_limit=options.dump_limit,
         as_directory=options.dump_format == "tfdbg",
+        report=options.report if place is None or place.rank == options.rank else None,
         filters=options.filters,
     )
 
@@ -344,6 +351,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise UserError("--against compares dumps: --dump-dir says which.")
         if options.grpc is not None and (wants_program or options.dump_dir is not None):
             raise UserError("--grpc looks at the runs of other programs: it goes alone.")
+        if options.report is not None and not wants_program:
+            hint = "At a dump, write -c 'report FILE.html'."
+            raise UserError("--report is about the runs of a program.", hint)
         _check_names(options)
         if line.script == "attach" and not os.path.exists(line.script):
             try:

@@ -99,6 +99,7 @@ def test_a_picture_holds_so_many_nodes_and_no_more():
 
 def test_the_cursor_goes_from_node_to_node(shell):
     document = shell.document("graph hidden/Relu -d 1")
+    document.settle(0, document.line_count)
     at = document.initial_element
     row = document.locate(at)
     (cell,) = document.cells(row)

@@ -343,6 +343,7 @@ _SCREENS = [
     "ni -a -d -t h/Log",
     "li -r -t h/Log",
     "lo -r x",
+    "graph h/Log -c -d 9",
     "ls",
     f"ps {SOURCE}",
 ]

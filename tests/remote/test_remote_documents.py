@@ -57,6 +57,7 @@ class Table(LazyDocument):
     def __init__(self) -> None:
         super().__init__(COUNT, self._row, "a table", [MenuItem("more", "lt", False)], "error", 7)
         self.initial_search, self.steps = "7", "prime row"
+        self.initial_element = (3, 0)
         self.is_data, self.kind = True, "source"
         self.made: set[int] = set()
 
@@ -264,6 +265,7 @@ def test_the_head_of_a_document(both: Both) -> None:
         "title_role",
         "menu",
         "initial_line",
+        "initial_element",
         "initial_search",
         "is_data",
         "steps",

@@ -8,6 +8,7 @@ from tfdbg_cli.commands.graph import draw, neighbours, node_info, verdict
 from tfdbg_cli.commands.profile import list_profile as profile
 from tfdbg_cli.commands.profile import print_source as profile_source
 from tfdbg_cli.commands.registry import Command, CommandRegistry
+from tfdbg_cli.commands.report import report
 from tfdbg_cli.commands.run import control as run
 from tfdbg_cli.commands.shell import aliases, general, scripts
 from tfdbg_cli.commands.source import print_source as source
@@ -31,6 +32,7 @@ BUILTIN: tuple[Command, ...] = (
     *neighbours.COMMANDS,
     *draw.COMMANDS,
     *verdict.COMMANDS,
+    *report.COMMANDS,
     *preview.COMMANDS,
     *source.COMMANDS,
     *profile.COMMANDS,

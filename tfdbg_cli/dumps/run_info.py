@@ -57,6 +57,7 @@ class RunInfo:
         results: the tensors that the run leaves behind -> whether as a result of it (the output of
             a model, a loss, a gradient), or because the program just still has them at its end.
             ``None``: that isn't known; the tensors that no op has read are taken for it.
+        program: what the program was, see `program_facts`; empty: nobody has asked.
     """
 
     call_count: int = 0
@@ -72,6 +73,7 @@ class RunInfo:
     outputs: Mapping[str, str] = field(default_factory=dict)
     number: int = 0
     results: Mapping[str, bool] | None = None
+    program: Sequence[tuple[str, str]] = ()
     can_profile: bool = True
     can_step: bool = True
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from tfdbg_cli.commands.context import DUMP_MODES, PROFILE_MODES, Context, need_graph
-from tfdbg_cli.commands.graph.drawing.boxes import PictureDocument
+from tfdbg_cli.commands.graph.drawing.boxes import GraphDocument
 from tfdbg_cli.commands.graph.drawing.neighbourhood import Neighbourhood, around
-from tfdbg_cli.commands.graph.drawing.picture import Picture
+from tfdbg_cli.commands.graph.drawing.picture import GraphPicture
 from tfdbg_cli.commands.graph.drawing.state import States
 from tfdbg_cli.commands.graph.drawing.svg import svg_of
 from tfdbg_cli.commands.graph.node_info import find_node
@@ -25,10 +25,10 @@ __all__ = ["COMMANDS", "picture_of"]
 _DEPTH = 2
 
 
-def picture_of(dump: Dump, found: Neighbourhood, *, has_tensors: bool = True) -> Picture:
+def picture_of(dump: Dump, found: Neighbourhood, *, has_tensors: bool = True) -> GraphPicture:
     """A picture of a part of a dump's graph, with the health of its tensors."""
     health = TensorHealth(TensorFacts(dump)) if has_tensors else None
-    return Picture(found, dump, States(dump, health), has_tensors=has_tensors)
+    return GraphPicture(found, dump, States(dump, health), has_tensors=has_tensors)
 
 
 def _graph(context: Context, arguments: argparse.Namespace) -> Result:
@@ -49,7 +49,7 @@ def _graph(context: Context, arguments: argparse.Namespace) -> Result:
     head = TextDocument([line(("Around ", "dim"), (node.name, "bold"), (what, "dim"))])
     legend = TextDocument([line(), *_legend(arguments, found, has_tensors)])
     document = ChainDocument(
-        [head, PictureDocument(picture), legend],
+        [head, GraphDocument(picture), legend],
         title=f"graph: {node.name}",
         menu=node_menu(dump, node.name, "graph"),
     )

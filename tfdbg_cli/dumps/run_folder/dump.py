@@ -397,6 +397,7 @@ class RunFolderDump(Dump):
             filter_name=found.text("filter"),
             number=found.size("number"),
             details=found.pairs("details"),
+            program=found.pairs("program"),
             outputs=found.table("outputs", lambda name: isinstance(name, str)),
             results=found.table("results", lambda is_one: isinstance(is_one, bool))
             if "results" in found

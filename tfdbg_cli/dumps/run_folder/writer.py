@@ -430,6 +430,7 @@ def _run_document(info: RunInfo, feeds: list[str]) -> dict[str, Any]:
         "feeds": feeds,
         "number": info.number,
         "details": [[label, text] for label, text in info.details],
+        "program": [[label, text] for label, text in info.program],
         "outputs": {str(name): tensor for name, tensor in info.outputs.items()},
         "results": None if info.results is None else dict(info.results),
         "error": None

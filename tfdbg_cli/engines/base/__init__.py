@@ -10,6 +10,7 @@ from __future__ import annotations
 from tfdbg_cli.engines.base.adapters import (
     Adapter,
     HasHooks,
+    KnowsSeed,
     MakesCallables,
     MakesDefault,
     MeetsRanks,
@@ -54,6 +55,7 @@ __all__ = [
     "HasFunctions",
     "HasHooks",
     "HostOf",
+    "KnowsSeed",
     "MakesCallables",
     "MakesDefault",
     "Meeting",

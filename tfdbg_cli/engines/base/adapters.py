@@ -16,6 +16,7 @@ from tfdbg_cli.engines.base.stepped import SteppedRun
 __all__ = [
     "Adapter",
     "HasHooks",
+    "KnowsSeed",
     "MakesCallables",
     "MakesDefault",
     "MeetsRanks",
@@ -185,6 +186,14 @@ class HasHooks(Protocol):
         Returns:
             A function that takes the wish back; to be called in any case.
         """
+
+
+@runtime_checkable
+class KnowsSeed(Protocol):
+    """It can tell what the program's random numbers began with."""
+
+    def seed(self) -> str | None:
+        """The seed, in words; ``None``: the program has set none."""
 
 
 @runtime_checkable

@@ -84,6 +84,11 @@ class NumpyAdapter(SessionAdapter):
         self._graph: Graph | None = None
         self._graph_version = -1
 
+    def seed(self) -> str | None:
+        """The graph's."""
+        seed = self.session.graph.seed
+        return None if seed is None else f"{seed} (set_random_seed)"
+
     def run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
         return self.session.run_directly(fetches, feed_dict)
 

@@ -70,6 +70,12 @@ class TorchProgram(Program):
 class TorchAdapter(RunsAdapter):
     """The program as the wrapper session sees it: it runs by itself, nobody runs it."""
 
+    def seed(self) -> str | None:
+        """That of the default generator on the CPU."""
+        import torch
+
+        return f"{torch.initial_seed()} (torch.initial_seed())"
+
     def meeting(self) -> Meeting | None:
         """The default process group's, once there is one."""
         found = meeting()

@@ -27,6 +27,7 @@ from tfdbg_cli.common.temporary import sweep
 from tfdbg_cli.engines import registry  # noqa: F401 (it makes their settings known)
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 from tfdbg_cli.net.tokens import remove_dead_tickets
+from tfdbg_cli.sessions.debugger.reports import Reports
 from tfdbg_cli.sessions.debugger.storage import DumpStore
 from tfdbg_cli.sessions.debugger.waiting import Waiting
 from tfdbg_cli.sessions.ranks.group import RankGroup
@@ -58,6 +59,7 @@ class Debugger:
         filters: Python files with tensor filters.
         config_path: settings file; ``None``: the user's own.
         as_directory: dumps that stay are written in the original's format.
+        report: where to write a report at each stop of ``run -f`` and each run that fails.
         place: which of the ranks of a distributed program this is; ``None``: it is no such program.
 
     Attributes:
@@ -91,7 +93,9 @@ class Debugger:
         config_path: str | None = None,
         place: RankPlace | None = None,
         as_directory: bool = False,
+        report: str | None = None,
     ) -> None:
+        self._reports = Reports(report) if report else None
         self.settings = Settings(Path(config_path) if config_path else default_config_path())
         signal_gate.install()
         #: Before the program has redirected them.
@@ -285,8 +289,15 @@ class Debugger:
                 self._ui_kind, self.settings, streams=self.streams, **self._ui_options
             )
         ui = self._ui
+        reports = self._reports if context.mode == "run-end" and title_role == "error" else None
+
+        def interact() -> Leave:
+            if reports is not None:
+                reports.write(context, initial_command)
+            return ui.interact(service, self.queue)
+
         try:
-            leave: Leave = with_program_signals(lambda: ui.interact(service, self.queue))
+            leave: Leave = with_program_signals(interact)
         finally:
             halt_measurements()  # nothing goes on behind the program's back
         return leave.action

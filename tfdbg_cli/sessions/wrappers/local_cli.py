@@ -13,11 +13,12 @@ from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.program_facts import program_facts
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, RunInfo, is_only_nonfinite
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.remote_files import is_remote
-from tfdbg_cli.engines.base import Capture, RunCall, Watch
+from tfdbg_cli.engines.base import Capture, KnowsSeed, RunCall, Watch
 from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.debugger.storage import check_dump_root
@@ -287,6 +288,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
                 initial, role = "lt", "end"
             if dump is not None and debugger.ranks.is_joined:
                 _add_details(dump, debugger.ranks.details())
+            if dump is not None and (run_info := dump.run_info()) is not None:
+                run_info.program = [*program_facts(), *self._seed()]
             # Only what somebody is going to look at is ever written.
             if isinstance(dump, MemoryDump):
                 dump, note = debugger.store.bound(dump)
@@ -308,6 +311,11 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             context = self._context("profile" if is_profile else "run-end", info, dump)
             self._stop_at_end(context, initial, role, agreed)
         return response
+
+    def _seed(self) -> list[tuple[str, str]]:
+        """What random numbers began with, where the engine can tell."""
+        seed = self._adapter.seed() if isinstance(self._adapter, KnowsSeed) else None
+        return [] if seed is None else [("Seed", seed)]
 
     def _first_screen(
         self, choice: RunChoice | None, dump: Dump | None, request: OnRunEndRequest

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from tfdbg_cli.commands.graph.drawing.layers import BOX_ROWS, Port
-from tfdbg_cli.commands.graph.drawing.picture import Picture, columns_of
+from tfdbg_cli.commands.graph.drawing.picture import GraphPicture, columns_of
 from tfdbg_cli.commands.graph.drawing.state import State
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.documents import Cell, Document, Line, Link, Span, TextDocument, line
 from tfdbg_cli.common.errors import UserError
 
-__all__ = ["PictureDocument"]
+__all__ = ["GraphDocument"]
 
 _UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
 _LIGHT = " │││─┘┐┤─└┌├─┴┬┼"
@@ -27,7 +27,7 @@ _Char = tuple[str, str, Link | None]
 _BLANK: _Char = (" ", "", None)
 
 
-class PictureDocument(Document):
+class GraphDocument(Document):
     """The rows of a picture; each is drawn when it is looked at.
 
     The cursor goes from box to box; what is bad is drawn in heavy lines.
@@ -36,7 +36,7 @@ class PictureDocument(Document):
         picture: what to draw.
     """
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: GraphPicture) -> None:
         self._picture = picture
         self._layout = layout = picture.layout
         self._by_row: dict[int, list[int]] = {}

@@ -14,12 +14,12 @@ from tfdbg_cli.common.printable import printable
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.elements import slot_of
 
-__all__ = ["Picture", "columns_of", "shortened"]
+__all__ = ["GraphPicture", "columns_of", "shortened"]
 
 _LONGEST_NAME, _LONGEST_TYPE = 30, 24
 
 
-class Picture:
+class GraphPicture:
     """What is drawn, whatever it is drawn with.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 from tfdbg_cli.commands.graph.drawing.layers import BOX_ROWS, Port
-from tfdbg_cli.commands.graph.drawing.picture import Picture
+from tfdbg_cli.commands.graph.drawing.picture import GraphPicture
 from tfdbg_cli.commands.graph.drawing.state import State
 from tfdbg_cli.common.printable import printable
 
@@ -35,16 +35,16 @@ STYLE = """\
 .graph path.bad { stroke: var(--bad); stroke-width: 3; }
 .graph path.clean { stroke: var(--ok); }
 .graph path.control { stroke-dasharray: 4 4; }
-.graph .tip { fill: var(--edge); }
-.graph .tip.bad, .graph text.bad { fill: var(--bad); }
-.graph .tip.clean, .graph text.clean { fill: var(--ok); }
+.graph path.tip { fill: var(--edge); stroke: none; }
+.graph path.tip.bad, .graph text.bad { fill: var(--bad); }
+.graph path.tip.clean, .graph text.clean { fill: var(--ok); }
 .graph text.dim { fill: var(--dim); }
 .graph text.op { fill: var(--op); }
 .graph text.name { font-weight: 600; }
 """
 
 
-def svg_of(picture: Picture, *, title: str = "", is_inline: bool = False) -> str:
+def svg_of(picture: GraphPicture, *, title: str = "", is_inline: bool = False) -> str:
     """A picture as SVG.
 
     Args:
@@ -73,7 +73,7 @@ def svg_of(picture: Picture, *, title: str = "", is_inline: bool = False) -> str
     return "\n".join(parts) + "\n"
 
 
-def _title(picture: Picture) -> str:
+def _title(picture: GraphPicture) -> str:
     if picture.centre is None:
         return "Part of the graph"
     return f"The graph around {picture.vertices[picture.centre].name}"
@@ -100,7 +100,7 @@ def _y(row: int) -> float:
     return _MARGIN + (row + 0.5) * _HIGH
 
 
-def _wires(picture: Picture) -> Iterator[str]:
+def _wires(picture: GraphPicture) -> Iterator[str]:
     """The wires, the bad ones above the others."""
     paths: dict[int, list[str]] = {}
     for net, column, row, to_column, to_row in picture.layout.segments:
@@ -116,7 +116,7 @@ def _wires(picture: Picture) -> Iterator[str]:
     return (text for _, text in sorted(drawn))
 
 
-def _box(picture: Picture, box: int) -> Iterator[str]:
+def _box(picture: GraphPicture, box: int) -> Iterator[str]:
     place = picture.layout.places[box]
     vertex = picture.vertices[box]
     x, y = _x(place.column), _y(place.row)
@@ -135,12 +135,12 @@ def _box(picture: Picture, box: int) -> Iterator[str]:
     yield "</g>"
 
 
-def _tips(picture: Picture) -> Iterator[str]:
+def _tips(picture: GraphPicture) -> Iterator[str]:
     """The ends of the wires, and the words where they begin."""
     for port in picture.layout.ports:
         if port.is_sink:
             kind = _kind(picture.state(picture.wires[port.net]))
-            yield f'<path class="tip {kind}" style="stroke: none" d="{_tip(picture, port)}"/>'
+            yield f'<path class="tip {kind}" d="{_tip(picture, port)}"/>'
     for box, place in enumerate(picture.layout.places):
         y = _y(place.row + BOX_ROWS - 1)
         for label_port, state in picture.labels(box):
@@ -151,7 +151,7 @@ def _tips(picture: Picture) -> Iterator[str]:
             yield f'<text class="{_kind(state)}" x="{x:g}" y="{y - 5:g}">{text}</text>'
 
 
-def _tip(picture: Picture, port: Port) -> str:
+def _tip(picture: GraphPicture, port: Port) -> str:
     place = picture.layout.places[port.box]
     x = _x(port.column)
     if port.is_top:

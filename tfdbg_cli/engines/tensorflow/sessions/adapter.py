@@ -83,6 +83,11 @@ class TensorFlowAdapter(SessionAdapter):
         """The session's ``tf.Graph``."""
         return self.session.graph
 
+    def seed(self) -> str | None:
+        """The graph's."""
+        seed = getattr(self.framework_graph, "seed", None)
+        return None if seed is None else f"{seed} (tf.set_random_seed)"
+
     def run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
         """``Session.run``."""
         run = guard.runner(self.session)

@@ -1,0 +1,59 @@
+"""What a program was: what it was started as, and what it ran on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+
+from tfdbg_cli.common.traits import all_traits
+from tfdbg_cli.common.version import __version__
+
+__all__ = ["program_facts"]
+
+# What others had better not read.
+_SECRET = re.compile(r"(--?[\w-]*(?:token|passw|secret|credential|api-?_?key)[\w-]*)(=?)(.*)", re.I)
+
+
+def program_facts() -> list[tuple[str, str]]:
+    """What is to be said of the program of this process, as (label, text).
+
+    Neither its environment nor the name of the machine is told, nor the values of options that
+    look like secrets.
+    """
+    facts = [("Program", _command(sys.argv)), ("Started as", _command(_started_as()))]
+    system = f"{platform.system()} {platform.machine()}"
+    python = f"{platform.python_implementation()} {platform.python_version()} on {system}"
+    facts.append(("Python", python))
+    for traits in all_traits():
+        # Only what the program has imported.
+        version = getattr(sys.modules.get(traits.package), "__version__", None)
+        if version is not None:
+            facts.append((traits.title, str(version)))
+    numpy = sys.modules.get("numpy")
+    facts.append(("NumPy", str(getattr(numpy, "__version__", "not imported"))))
+    facts.append(("tfdbg_cli", __version__))
+    return facts
+
+
+def _started_as() -> list[str]:
+    words = list(sys.orig_argv)
+    return [os.path.basename(words[0]), *words[1:]] if words else []
+
+
+def _command(words: Sequence[str]) -> str:
+    shown: list[str] = []
+    is_secret = False
+    for word in words:
+        found = _SECRET.fullmatch(word)
+        if is_secret and not word.startswith("-"):
+            shown.append("…")
+        elif found is not None and found[2]:
+            shown.append(f"{found[1]}=…")
+        else:
+            shown.append(shlex.quote(word))
+        is_secret = found is not None and not found[2] and not found[3]
+    return " ".join(shown)
