@@ -176,7 +176,7 @@ class _Verdict:
                 continue
             parts.append(Span(", " if parts else ""))
             if len(found) > _MOST_ENDS:
-                parts.append(Span(f"{len(found)} {word}s, the first "))
+                parts.append(Span(f"{len(found)} {word}, the first "))
                 found = found[:1]
             for at, datum in enumerate(found):
                 name = called.get(datum.tensor_name, "")
@@ -226,10 +226,10 @@ class _Verdict:
 
 
 _ENDS = (
-    ("scalar", "number"),
-    ("result", "result"),
-    ("gradient", "gradient tensor"),
-    ("update", "tensor of the optimizer"),
+    ("scalar", "numbers"),
+    ("result", "results"),
+    ("gradient", "gradient tensors"),
+    ("update", "tensors of the optimizer"),
 )
 
 
