@@ -7,6 +7,7 @@ from tfdbg_cli.commands.profile import list_profile as profile
 from tfdbg_cli.commands.profile import print_source as profile_source
 from tfdbg_cli.commands.registry import Command, CommandRegistry
 from tfdbg_cli.commands.run import control as run
+from tfdbg_cli.commands.series import follow
 from tfdbg_cli.commands.shell import aliases, general, scripts
 from tfdbg_cli.commands.source import print_source as source
 from tfdbg_cli.commands.stepper import moves as stepper
@@ -26,6 +27,7 @@ BUILTIN: tuple[Command, ...] = (
     *node_info.COMMANDS,
     *neighbours.COMMANDS,
     *verdict.COMMANDS,
+    *follow.COMMANDS,
     *source.COMMANDS,
     *profile.COMMANDS,
     *profile_source.COMMANDS,

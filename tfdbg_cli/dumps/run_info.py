@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tfdbg_cli.common.errors import message_of
+from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.dumps.sources import own_place
 
 __all__ = ["RunError", "RunInfo", "late_error"]
@@ -57,6 +58,7 @@ class RunInfo:
         results: the tensors that the run leaves behind -> whether as a result of it (the output of
             a model, a loss, a gradient), or because the program just still has them at its end.
             ``None``: that isn't known; the tensors that no op has read are taken for it.
+        tracks: the numbers that were followed over the runs up to this one.
     """
 
     call_count: int = 0
@@ -72,6 +74,7 @@ class RunInfo:
     outputs: Mapping[str, str] = field(default_factory=dict)
     number: int = 0
     results: Mapping[str, bool] | None = None
+    tracks: Tracks | None = None
     can_profile: bool = True
     can_step: bool = True
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tfdbg_cli.dumps.dump import Predicate, RunError, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.series.tracks import Tracks
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.base.stepped import SteppedRun
@@ -164,6 +165,10 @@ class RunHost(Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether nobody wants to know of runs now: the engine may keep out of the way."""
+
+    @property
+    def tracks(self) -> Tracks | None:
+        """Where numbers over runs go, the loss of each, say; ``None``: nobody wants any."""
 
     def expected_watch(self) -> Watch | None:
         """What the next run will be watched for; ``None``: it isn't known that it will be.

@@ -178,6 +178,19 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
         """Called in the remote instruction loop, with what came of the instruction."""
         return OnInstrEndResponse()
 
+    def followed(self) -> Watch | None:
+        """What to watch of a run that is not to be debugged; ``None``: nothing is followed."""
+        return None
+
+    def follow(self, call: RunCall, capture: Capture, *, is_asked: bool) -> None:
+        """Note numbers of a run that is over.
+
+        Args:
+            call: the run.
+            capture: what came of it.
+            is_asked: whether somebody asked for its dump.
+        """
+
     @property
     def run_call_count(self) -> int:
         """How many runs were asked for, including those that went by undebugged."""
@@ -288,6 +301,7 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
             response = self._begin(request)
             if response.action != OnRunStartAction.INVOKE_STEPPER:
                 action, capture = self._perform(response, call)
+                self.follow(call, capture, is_asked=action != OnRunStartAction.NON_DEBUG_RUN)
                 break
             stepped = self._step_through(call, request)
             if isinstance(stepped, Capture):
@@ -311,6 +325,9 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
         """Do it; the action that was performed and what came of it."""
         action = response.action
         if action == OnRunStartAction.NON_DEBUG_RUN:
+            followed = self.followed()
+            if followed is not None:
+                return action, call.debug(followed)
             if call.plain is not None:
                 return action, call.plain()
             value, error = self._plainly(call.run)
