@@ -34,6 +34,7 @@ NAMED = {
     "brightwhite": "#ffffff",
 }
 BACKGROUND = "#1d2129"
+HALF = "▀"
 
 
 def colour(name: str, fallback: str) -> str:
@@ -54,6 +55,8 @@ class Player:
     def __init__(self, *arguments: str, size: tuple[int, int] = (104, 26)) -> None:
         self.columns, self.rows = size
         self.screen = pyte.Screen(*size)
+        # What was written, and when.
+        self.written: list[tuple[float, bytes]] = []
         self._stream = pyte.ByteStream(self.screen)
         self._arguments = arguments
         self._home = tempfile.TemporaryDirectory()
@@ -69,6 +72,7 @@ class Player:
             env={
                 **os.environ,
                 "TERM": "xterm-256color",
+                "COLORTERM": "truecolor",
                 "XDG_CONFIG_HOME": home,
                 "XDG_STATE_HOME": home,
             },
@@ -91,21 +95,38 @@ class Player:
         Raises:
             SystemExit: it never is.
         """
+        self.send(keys)
+        self.settle(shown)
+
+    def send(self, keys: str) -> None:
+        """Type keys."""
         assert self._child is not None
         self._child.send(keys)
-        self.settle(shown)
 
     def settle(self, shown: str) -> None:
         """Wait until a text is shown and nothing moves any more."""
-        assert self._child is not None
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
-            try:
-                self._stream.feed(self._child.read_nonblocking(65536, timeout=0.4))
-            except pexpect.TIMEOUT:
-                if shown in self.text:
-                    return
+            if not self._read(0.4) and shown in self.text:
+                return
         raise SystemExit(f"{shown!r} never appeared:\n{self.text}")
+
+    def watch(self, seconds: float) -> None:
+        """Look on for a while."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            self._read(left)
+
+    def _read(self, seconds: float) -> bool:
+        """Whether anything comes within a time."""
+        assert self._child is not None
+        try:
+            data = self._child.read_nonblocking(65536, timeout=seconds)
+        except pexpect.TIMEOUT:
+            return False
+        self.written.append((time.monotonic(), data))
+        self._stream.feed(data)
+        return True
 
     @property
     def text(self) -> str:
@@ -132,39 +153,54 @@ def _elsewhere(row: str) -> str:
 
 def draw(screen: pyte.Screen) -> str:
     """The screen as an SVG."""
+    rows = [draw_row(screen, y, 8 + y * CELL_HEIGHT) for y in range(screen.lines)]
+    return "\n".join([*head(screen), *filter(None, rows), "</svg>"]) + "\n"
+
+
+def head(screen: pyte.Screen) -> list[str]:
+    """What an SVG of a screen begins with."""
     width, height = screen.columns * CELL_WIDTH + 16, screen.lines * CELL_HEIGHT + 16
-    parts = [
+    return [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         'font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="14">',
         f'<rect width="100%" height="100%" rx="6" fill="{BACKGROUND}"/>',
     ]
-    for y in range(screen.lines):
-        x = 0
-        while x < screen.columns:
-            cell = screen.buffer[y][x]
-            end = x
-            text = ""
-            while end < screen.columns and screen.buffer[y][end]._replace(data="") == cell._replace(
-                data=""
-            ):
-                text += screen.buffer[y][end].data
-                end += 1
-            front, back = colour(cell.fg, NAMED["default"]), colour(cell.bg, BACKGROUND)
-            if cell.reverse:
-                front, back = back, front
-            left, top = 8 + x * CELL_WIDTH, 8 + y * CELL_HEIGHT
-            if back != BACKGROUND:
-                parts.append(
-                    f'<rect x="{left:.1f}" y="{top}" width="{(end - x) * CELL_WIDTH:.1f}" '
-                    f'height="{CELL_HEIGHT}" fill="{back}"/>'
-                )
-            if text.strip():
-                style = ' font-weight="bold"' if cell.bold else ""
-                style += ' text-decoration="underline"' if cell.underscore else ""
-                parts.append(
-                    f'<text x="{left:.1f}" y="{top + 13.5}" fill="{front}"{style} '
-                    f'textLength="{(end - x) * CELL_WIDTH:.1f}" xml:space="preserve">'
-                    f"{html.escape(text)}</text>"
-                )
-            x = end
-    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def draw_row(screen: pyte.Screen, y: int, top: int) -> str:
+    """One row of the screen as a part of an SVG."""
+    parts = []
+    x = 0
+    while x < screen.columns:
+        cell = screen.buffer[y][x]
+        end = x
+        text = ""
+        while end < screen.columns and screen.buffer[y][end]._replace(data="") == cell._replace(
+            data=""
+        ):
+            text += screen.buffer[y][end].data
+            end += 1
+        front, back = colour(cell.fg, NAMED["default"]), colour(cell.bg, BACKGROUND)
+        if cell.reverse:
+            front, back = back, front
+        left = 8 + x * CELL_WIDTH
+        if back != BACKGROUND:
+            parts.append(
+                f'<rect x="{left:.1f}" y="{top}" width="{(end - x) * CELL_WIDTH:.1f}" '
+                f'height="{CELL_HEIGHT}" fill="{back}"/>'
+            )
+        if text.strip(HALF) == "":  # as pixels: letters leave gaps between them
+            parts.append(
+                f'<rect x="{left:.1f}" y="{top}" width="{(end - x) * CELL_WIDTH:.1f}" '
+                f'height="{CELL_HEIGHT / 2}" fill="{front}"/>'
+            )
+        elif text.strip():
+            style = ' font-weight="bold"' if cell.bold else ""
+            style += ' text-decoration="underline"' if cell.underscore else ""
+            parts.append(
+                f'<text x="{left:.1f}" y="{top + 13.5}" fill="{front}"{style} '
+                f'textLength="{(end - x) * CELL_WIDTH:.1f}" xml:space="preserve">'
+                f"{html.escape(text)}</text>"
+            )
+        x = end
+    return "\n".join(parts)

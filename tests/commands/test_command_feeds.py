@@ -50,7 +50,8 @@ def test_everything_that_pt_has(start, tmp_path):
     assert start.lines("pf input/x -n 0") == start.lines("pf input/x -n -1")
     assert start.lines("pf input/x --sort-by-magnitude")[4] == "[0,2]  3.0"
     assert "No bad elements among 6." in start.text("pf input/x --bad")
-    assert "-3 |" in start.text("pf input/x -s")
+    assert start.lines("pf input/x -s")[-4].split() == ["-3", "-2", "-1", "0", "1", "2", "3"]
+    assert "pf input/x:0 -s --log x" in start.links("pf input/x -s")
     start.document(f"pf input/words -w {tmp_path}/w.csv")
     assert (tmp_path / "w.csv").read_text() == "a\nb\n"
     start.document(f"pf input/x -w {tmp_path}/x.npz")

@@ -251,7 +251,7 @@ def test_nodes_and_lines_are_links_where_something_is_known(shell):
     )
     assert "swap" in roles(shell.document("lp"), "")
     assert [item.command for item in shell.document("ni hid/MatMul").menu if item.enabled] == [
-        *("li -c -r hid/MatMul", "lo -c -r hid/MatMul", "lp")
+        *("li -c -r hid/MatMul", "lo -c -r hid/MatMul", "graph hid/MatMul", "lp")
     ]
 
 

@@ -370,10 +370,38 @@ def test_elements_by_magnitude(shell):
 def test_the_summary_has_quantiles_and_a_histogram(shell):
     lines = shell.lines("pt big:0 -s")
     assert any(text.split()[1:4] == ["0%", "1%", "25%"] for text in lines)
-    assert f"0 |{'█' * 40}| 2999" in lines
+    at = next(at for at, text in enumerate(lines) if text.startswith("Histogram"))
+    bars = [text[4:] for text in lines[at + 1 : at + 9]]
+    assert {len(text) for text in bars} == {60} and set(bars[1]) == {"█"}
+    assert (lines[at + 9][:4], lines[at + 10].split()[0]) == (" 0 ┼", "0")
+    assert lines[at + 10].split()[-1] == "2999"
     assert "imag" not in shell.text("pt cplx:0 -s")
     assert "real: 1 nan" in shell.text("pt cplx:0 -s")
     assert "2 distinct" in shell.text("pt text:0 -s")
+
+
+def test_the_scales_of_the_histogram_are_links(shell):
+    document = shell.document("pt big:0[1:] -s --log y")
+    found = [span for made in document for span in made.spans if span.link is not None]
+    assert {span.link.command: span.text for span in found} == {
+        "pt big:0[1:] -s --log xy": "log",
+        "pt big:0[1:] -s": "linear",
+    }
+    assert {span.text for span in found} == {"log", "linear"}
+    both = shell.text('pt "big:0[1:]" -s --log xy')
+    assert "pt" not in both and both != shell.text('pt "big:0[1:]" -s')
+    assert "--log goes with -s." in shell.reply("pt big:0 --log x").message.text
+    assert "Histogram  values: logarithmic  counts: linear" in shell.text("eval -s --log x `big:0`")
+    # What nobody has asked for takes one line.
+    assert f"0 |{'█' * 40}| 2999" in shell.lines("eval `big:0`")
+
+    def heights(width):
+        texts = [made.text for made in document.resized(width)]
+        bars = [text for text in texts if "│" in text or "┤" in text]
+        assert max(map(len, bars)) <= width
+        return len(bars)
+
+    assert (heights(50), heights(80), heights(160)) == (5, 8, 8)
 
 
 def test_stored_results_can_be_printed(shell):

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from remote_kit import Job, connected, until
 
-from tfdbg_cli.common.documents import Line, Link, Span
+from tfdbg_cli.common.documents import Ink, Line, Link, Span
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.net.address import Address, parse_address
 from tfdbg_cli.net.tokens import find_token, write_ticket
@@ -390,6 +390,7 @@ _SPANS = st.builds(
     st.text(max_size=20),
     st.sampled_from(["", "error", "number"]),
     st.none() | st.builds(Link, st.text(min_size=1, max_size=5)),
+    st.none() | st.builds(Ink, *[st.none() | st.integers(0, 0xFFFFFF)] * 2, st.booleans()),
 )
 
 
@@ -403,6 +404,13 @@ def test_lines_cross_the_wire(spans: list[Span]) -> None:
     for ours, theirs in zip(made.spans, read.spans, strict=True):
         assert theirs.text == codec.printable(ours.text)
         assert theirs.role == ours.role
+        assert theirs.ink == ours.ink
+
+
+def test_colours_that_are_none_are_refused() -> None:
+    for colours in ([0], [0, 1 << 24, True], [-1, 0, True], ["red", None, False], 7):
+        with pytest.raises(MalformedError):
+            codec.decode_lines([[[["x", "", "", colours]], None]])
 
 
 def test_what_a_terminal_would_obey_is_not_drawn() -> None:

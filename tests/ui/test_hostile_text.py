@@ -98,6 +98,7 @@ COMMANDS = {
     "eval": [f"eval '`y{SHOWN}:0` + 1'", f"eval '`x{SHOWN}:0`'", "eval `y`"],
     "node_info": [f"ni -a -d -t 'y{SHOWN}'", f"ni -a -d -t 'x{SHOWN}'", "ni -t plain", "ni y"],
     "list_inputs": ["li -r -t -c plain", "li --to-first-bad plain", f"li --to 'x{SHOWN}' plain"],
+    "graph": [f"graph 'y{SHOWN}'", "graph plain -c -d 9", "graph y", "graph plain > out.svg"],
     "why": ["why", "why -f has_inf_or_nan", f"why -f 'no{ACTS}'"],
     "list_outputs": [f"lo -r -t -c 'x{SHOWN}'"],
     "list_source": ["ls", "ls -p nothing", "ls -n y"],

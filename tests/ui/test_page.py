@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -55,9 +56,9 @@ def test_a_row_that_stays_is_painted_once(monkeypatch: pytest.MonkeyPatch) -> No
     painted: list[int] = []
     paint = page._segments
 
-    def counted(view: View, made: Line, number: int, focused: object) -> object:
+    def counted(view: View, made: Line, number: int, *rest: Any) -> object:
         painted.append(number)
-        return paint(view, made, number, focused)
+        return paint(view, made, number, *rest)
 
     monkeypatch.setattr(page, "_segments", counted)
     view = View(LazyDocument(200, a_line), "lines", "", "end", (60, 12))

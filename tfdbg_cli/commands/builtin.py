@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfdbg_cli.commands.graph import neighbours, node_info, verdict
+from tfdbg_cli.commands.graph import draw, neighbours, node_info, verdict
 from tfdbg_cli.commands.profile import list_profile as profile
 from tfdbg_cli.commands.profile import print_source as profile_source
 from tfdbg_cli.commands.registry import Command, CommandRegistry
@@ -26,6 +26,7 @@ BUILTIN: tuple[Command, ...] = (
     *evaluate.COMMANDS,
     *node_info.COMMANDS,
     *neighbours.COMMANDS,
+    *draw.COMMANDS,
     *verdict.COMMANDS,
     *follow.COMMANDS,
     *source.COMMANDS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from argparse import Namespace
 from collections.abc import Sequence
@@ -22,9 +23,15 @@ from tfdbg_cli.commands.reply import (
 from tfdbg_cli.commands.shell.aliases import expand_alias
 from tfdbg_cli.commands.shell.completion import complete
 from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.commands.shell.output import append_document, pipe_document, write_document
+from tfdbg_cli.commands.shell.output import (
+    append_document,
+    pipe_document,
+    write_document,
+    write_file,
+)
 from tfdbg_cli.commands.shell.parsing import OutputTarget, split_command, split_output, tokenize
 from tfdbg_cli.commands.shell.printed_names import as_meant
+from tfdbg_cli.commands.units import bytes_text
 from tfdbg_cli.common.documents import Document
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.printable import printable
@@ -164,6 +171,12 @@ class CommandService:
                 text = f"{output.target}: no output {said}".rstrip()
                 return Reply(command, message=Toast(text))
             return Reply(command, document=shown)
+        if output.kind == ">":
+            suffix = os.path.splitext(output.target)[1].lower()
+            if suffix in result.files:
+                count = write_file(result.files[suffix], output.target)
+                text = f"{bytes_text(count, 'B')} written to {output.target}"
+                return Reply(command, message=Toast(text, "success"))
         if output.kind == ">>":
             count, what = append_document(result, output.target), "appended"
         else:

@@ -32,6 +32,7 @@ def node_menu(dump: Dump, node: str, current: str) -> tuple[MenuItem, ...]:
         ("print_tensor", f"pt {quoted(node)}", bool(dump.by_node(node))),
         ("list_inputs", f"li -c -r {quoted(node)}", is_known),
         ("list_outputs", f"lo -c -r {quoted(node)}", is_known),
+        ("graph", f"graph {quoted(node)}", is_known),
         ("list_profile", "lp", True) if is_profile_only(dump) else ("list_tensors", "lt", True),
     )
     return tuple(

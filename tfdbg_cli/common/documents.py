@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.lines import ROLES, Line, Link, Span, line
+from tfdbg_cli.common.lines import ROLES, Ink, Line, Link, Span, line
 from tfdbg_cli.common.printable import printable, printed
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "ChainDocument",
     "Document",
     "ElementStep",
+    "Ink",
     "LazyDocument",
     "Line",
     "Link",
@@ -86,8 +88,10 @@ class Document(ABC):
         initial_line: the line that should be on top when the Document is opened.
         initial_search: a regex that a UI searches for at once, so that its keys for the next and
             the previous match work from the first moment; empty: none.
+        initial_element: where a screen puts its cursor at once; ``None``: nowhere.
         steps: what one of the elements is called, e.g. ``bad element``, that the keys for the next
             and the previous match go to instead, see `step`; empty: there are none.
+        files: what is written to a file whose name ends so, instead of the lines: ``.svg``.
         printed: what is printed or written to a file instead, where a screen shows more than
             anybody wants to have on paper; ``None``: the Document itself.
         is_data: the lines are for other programs: where nobody reads along, a UI prints them and
@@ -99,8 +103,10 @@ class Document(ABC):
     menu: tuple[MenuItem, ...] = ()
     initial_line: int = 0
     initial_search: str = ""
+    initial_element: tuple[int, ...] | None = None
     steps: str = ""
     is_data: bool = False
+    files: Mapping[str, Callable[[], bytes]] = MappingProxyType({})
     printed: Document | None = None
 
     @property

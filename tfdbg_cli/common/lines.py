@@ -1,7 +1,7 @@
 """What a Document is made of: lines of spans.
 
-Spans carry *roles* (what a piece of text is), never colours: the themes of the UIs turn roles into
-attributes.
+Spans carry *roles* (what a piece of text is): the themes of the UIs turn them into attributes.
+Colours that *are* what is to be seen, as those of a picture, are an `Ink` beside the role.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 from tfdbg_cli.common.printable import printable, typeable
 
-__all__ = ["ROLES", "Line", "Link", "Span", "line"]
+__all__ = ["ROLES", "Ink", "Line", "Link", "Span", "line"]
 
 #: Every role a span may have. A theme gives each an attribute in colour and in monochrome.
 ROLES = (
@@ -50,20 +50,43 @@ class Link(_Link):
         return super().__new__(cls, typeable(command))
 
 
+class Ink(NamedTuple):
+    """Real colours of a span, each ``0xRRGGBB``; ``None``: as the role has it.
+
+    They are painted where there are colours. The text has to tell as much without them.
+
+    Attributes:
+        foreground: of the text.
+        background: behind it.
+        halves: the span is a piece of a picture: in colours, each of its columns is two pixels, the
+            upper one in ``foreground`` and the lower one in ``background``, in place of the text.
+    """
+
+    foreground: int | None = None
+    background: int | None = None
+    halves: bool = False
+
+
 class _Span(NamedTuple):
     text: str
     role: str = ""
     link: Link | None = None
+    ink: Ink | None = None
 
 
 class Span(_Span):
-    """A piece of text with one role and at most one link. The text is made `printable`."""
+    """A piece of text with one role, at most one link, and perhaps colours of its own.
+
+    The text is made `printable`.
+    """
 
     __slots__ = ()
 
-    def __new__(cls, text: str, role: str = "", link: Link | None = None) -> Self:
+    def __new__(
+        cls, text: str, role: str = "", link: Link | None = None, ink: Ink | None = None
+    ) -> Self:
         """As `printed` does it, in the time that a hundred thousand rows allow."""
-        return super().__new__(cls, printable(text), role, link)
+        return super().__new__(cls, printable(text), role, link, ink)
 
 
 class Line:

@@ -11,13 +11,17 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.tensors.histogram import Histogram, histogram_of
 from tfdbg_cli.tensors.statistics import Health, Statistics, holds_nonfinite, measure
 
-__all__ = ["Background", "Measurements", "Measures", "halt"]
+__all__ = ["Background", "Histograms", "Measurements", "Measures", "halt"]
 
 _Item = TypeVar("_Item")
 _Measured_contra = TypeVar("_Measured_contra", contravariant=True)
@@ -27,6 +31,9 @@ _LEASE_SECONDS = 1.0
 
 # Somebody who scrolls on and on is at most so many rows ahead of the thread.
 _MOST_WANTED = 1000
+
+# The bars of a tensor in a list; of one of more elements than these, a sample is taken.
+_BARS, _SAMPLED = 16, 1 << 20
 
 # Element types without statistics; nothing is read to know that.
 _WITHOUT = frozenset({"string", "resource", "variant"})
@@ -44,6 +51,7 @@ class Measurements:
         # By identity: a dump keeps its data as long as it lives. References to them would keep
         # their values, and through some of them the dump itself, alive for good.
         self._known: dict[int, Statistics] = {}
+        self._histograms: dict[int, Histogram] = {}
 
     @classmethod
     def of(cls, dump: Dump) -> Measurements:
@@ -87,6 +95,52 @@ class Measurements:
                 known = Statistics(_stored_health(datum), error=text)
             self._known[id(datum)] = known
         return known
+
+    def peek_histogram(self, datum: Datum) -> Histogram | None:
+        """The small histogram of a tensor, if it was made; it has no bins where there are none."""
+        return Histogram((), ()) if _dtype(datum) in _WITHOUT else self._histograms.get(id(datum))
+
+    def histogram(self, datum: Datum, check: Callable[[], object] = lambda: None) -> Histogram:
+        """A histogram of a few bins, made now if need be; the statistics are known then, too.
+
+        The arguments are those of `measure`.
+        """
+        found = self.peek_histogram(datum)
+        if found is None:
+            try:
+                value = datum.get_tensor()
+                if id(datum) not in self._known:
+                    self._known[id(datum)] = measure(value, check)
+                found = _small_histogram(value, self._known[id(datum)], check)
+            except Exception:  # the statistics say why
+                self.measure(datum, check)
+                found = Histogram((), ())
+            self._histograms[id(datum)] = found
+        return found
+
+
+class Histograms:
+    """What makes the histograms of a dump's tensors for a `Background`.
+
+    Args:
+        measurements: where they are kept.
+    """
+
+    def __init__(self, measurements: Measurements) -> None:
+        self._measurements = measurements
+
+    def measure(self, datum: Datum, check: Callable[[], object]) -> Histogram:
+        """Make and keep one; see `Measures`."""
+        return self._measurements.histogram(datum, check)
+
+
+def _small_histogram(value: object, known: Statistics, check: Callable[[], object]) -> Histogram:
+    low, high, health = known.minimum, known.maximum, known.health
+    bad = (health.nan, health.neg_inf, health.pos_inf) if health is not None else (0, 0, 0)
+    if low is None or high is None or not isinstance(value, np.ndarray | np.generic):
+        return Histogram((), (), bad)
+    found = histogram_of(np.asarray(value), low, high, check, _SAMPLED)
+    return replace(found.merged(_BARS), bad=bad)
 
 
 def _dtype(datum: Datum) -> str:

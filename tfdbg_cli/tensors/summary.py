@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tfdbg_cli.common.documents import Line, Span
 from tfdbg_cli.dumps.finite import count_bad
-from tfdbg_cli.tensors.histogram import QUANTILES, Collector, Distribution, sparkline
+from tfdbg_cli.tensors.histogram import QUANTILES, Collector, Distribution, Histogram, bars
+from tfdbg_cli.tensors.histogram_lines import histogram_lines
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, exact_sum, widened
 from tfdbg_cli.tensors.statistics import joined_mean
 
@@ -21,6 +22,8 @@ _Array = np.ndarray[Any, Any]
 
 #: How an element can be bad, in the order of `count_bad`.
 _BAD = ("nan", "-inf", "+inf")
+
+_BRIEF = 40  # bars of a histogram of one line
 
 _DISTINCT = 1 << 20  # strings are told apart in arrays up to this size
 
@@ -36,6 +39,7 @@ class Summary:
             they are no numbers. Of complex numbers: over the absolute values. Of strings: over
             their lengths.
         distribution: quantiles and histogram of the same numbers, unless all are equal.
+        histogram: of the same numbers, or of booleans; ``None`` where there are none.
         parts: of complex numbers: ``real`` and ``imag`` -> label -> how many are nan or infinite.
         note: a word on what was counted.
     """
@@ -47,6 +51,7 @@ class Summary:
     mean: float | None = None
     std: float | None = None
     distribution: Distribution | None = None
+    histogram: Histogram | None = None
     parts: dict[str, dict[str, int]] | None = None
     note: str = ""
 
@@ -93,17 +98,31 @@ class _Moments:
                 summary.std = math.sqrt(max(self.moment / self.count, 0.0))
 
 
-def summarize(value: _Array) -> Summary:
+def _unchecked() -> None:
+    pass
+
+
+def summarize(
+    value: _Array, *, is_log: bool = False, check: Callable[[], object] = _unchecked
+) -> Summary:
     """Count and measure the elements in one pass over bounded blocks.
 
     Quantiles and histogram of more than 16 million elements come from a sample of a million.
+
+    Args:
+        value: which.
+        is_log: whether the bins of the histogram are to be equal in the logarithms.
+        check: called before each block; what it raises ends the measuring.
     """
     kind = dtype_kind(value.dtype)
     if kind == "bool":
         true = int(np.count_nonzero(value))
-        return Summary({"False": value.size - true, "True": true}, int(value.size))
+        found = Summary({"False": value.size - true, "True": true}, int(value.size))
+        if value.size:
+            found.histogram = Histogram((0, 1, 2), (value.size - true, true))
+        return found
     if kind == "string":
-        return _summarize_strings(value)
+        return _summarize_strings(value, is_log, check)
     if kind == "other":
         return Summary({}, int(value.size), note=f"no statistics of {dtype_name(value.dtype)}")
     counts = dict.fromkeys(("nan", "-inf", "-", "0", "+", "+inf"), 0)
@@ -115,6 +134,7 @@ def summarize(value: _Array) -> Summary:
     with np.errstate(all="ignore"):
         moments, collector = _Moments(), Collector(value.size)
         for raw in blocks(value):
+            check()
             block = widened(raw)
             if found.parts is not None:
                 block = _absolute(block, found.parts)
@@ -127,13 +147,23 @@ def summarize(value: _Array) -> Summary:
             moments.add(finite)
             collector.add(finite)
         moments.fill(found)
-        if (
-            found.minimum is not None
-            and found.maximum is not None
-            and found.minimum < found.maximum
-        ):
-            found.distribution = collector.distribution(found.minimum, found.maximum)
+        _distribute(found, collector, moments.count, is_log)
     return found
+
+
+def _distribute(found: Summary, collector: Collector, finite: int, is_log: bool) -> None:
+    """Say how the numbers are distributed that a collector has, so many of them in the array."""
+    low, high = found.minimum, found.maximum
+    nan, neg_inf, pos_inf = (found.counts.get(label, 0) for label in _BAD)
+    bad = nan, neg_inf, pos_inf
+    if low is None or high is None:
+        found.histogram = Histogram((), (), bad) if any(bad) else None
+    elif low == high:
+        found.histogram = Histogram((low, high), (finite,), bad)
+    else:
+        found.distribution = collector.distribution(low, high, is_log=is_log)
+        if found.distribution is not None:
+            found.histogram = replace(found.distribution.histogram, bad=bad)
 
 
 def _split_off_bad(block: _Array, counts: dict[str, int]) -> _Array:
@@ -157,7 +187,7 @@ def _absolute(block: _Array, parts: dict[str, dict[str, int]]) -> _Array:
     return sizes
 
 
-def _summarize_strings(value: _Array) -> Summary:
+def _summarize_strings(value: _Array, is_log: bool, check: Callable[[], object]) -> Summary:
     """Strings: how many are empty, how many differ, and their lengths.
 
     An array of objects that are no strings has none of it.
@@ -166,8 +196,9 @@ def _summarize_strings(value: _Array) -> Summary:
         return Summary({}, int(value.size), note="no statistics of Python objects")
     found = Summary({"empty": 0, "non-empty": 0}, int(value.size))
     seen: set[Any] | None = set() if value.size <= _DISTINCT else None
-    moments = _Moments()
+    moments, collector = _Moments(), Collector(value.size)
     for items in _string_blocks(value):
+        check()
         lengths = np.fromiter(map(len, items), np.int64, len(items))
         empty = int(np.count_nonzero(lengths == 0))
         found.counts["empty"] += empty
@@ -175,7 +206,10 @@ def _summarize_strings(value: _Array) -> Summary:
         if seen is not None:
             seen.update(items)
         moments.add(lengths)
+        collector.add(lengths)
     moments.fill(found)
+    with np.errstate(all="ignore"):
+        _distribute(found, collector, moments.count, is_log)
     found.note = "lengths of the strings" if value.size else "strings"
     if seen is not None and value.size:
         found.note += f"; {len(seen)} distinct"
@@ -212,11 +246,25 @@ def _bad_role(label: str) -> str:
     return {"nan": "nan", "-inf": "inf", "+inf": "inf"}.get(label, "")
 
 
-def summary_lines(summary: Summary) -> list[Line]:
+def summary_lines(
+    summary: Summary,
+    width: int = 80,
+    *,
+    log_counts: bool = False,
+    choices: Line | None = None,
+    is_brief: bool = False,
+) -> list[Line]:
     """Small tables and a histogram.
 
     Counts of the kinds that occur with their total, the statistics, the quantiles, the histogram
     between the smallest and the largest number, and what else there is to say.
+
+    Args:
+        summary: which.
+        width: columns that the histogram may take.
+        log_counts: whether its bars grow with the logarithm of their counts.
+        choices: what stands above the histogram; default: what it is.
+        is_brief: whether the histogram takes one line only, if there is anything to compare.
     """
     shown = {label: count for label, count in summary.counts.items() if count}
     made = _table(
@@ -228,26 +276,26 @@ def summary_lines(summary: Summary) -> list[Line]:
         numbers = (summary.minimum, summary.maximum, summary.mean, summary.std)
         cells = [_number(number, 8) for number in numbers]
         made += _table(["min", "max", "mean", "std"], cells, [""] * 4)
-    if summary.distribution is not None:
-        made += _distribution_lines(summary.distribution)
-    for part, bad in (summary.parts or {}).items():
+    found = summary.distribution
+    if found is not None:
+        heads = [f"{fraction:.0%}" for fraction in QUANTILES]
+        made += _table(heads, [_number(number, 4) for number in found.quantiles], [""] * len(heads))
+    if is_brief and found is not None:
+        low, high = _number(found.quantiles[0], 4), _number(found.quantiles[-1], 4)
+        picture = bars(found.histogram.merged(_BRIEF).counts)
+        made.append(Line([Span(f"{low} |"), Span(picture, "number"), Span(f"| {high}")]))
+    elif summary.histogram is not None and not is_brief:
+        made += [choices or Line([Span("Histogram:", "heading")])]
+        made += histogram_lines(summary.histogram, width, log_counts=log_counts)
+    if found is not None and found.sampled:
+        note = f"(quantiles and histogram of a random sample of {found.sampled:,} elements)"
+        made.append(Line([Span(note, "dim")]))
+    for part, counts in (summary.parts or {}).items():
         spans = [
-            Span(f" {count} {label}", _bad_role(label)) for label, count in bad.items() if count
+            Span(f" {count} {label}", _bad_role(label)) for label, count in counts.items() if count
         ]
         if spans:
             made.append(Line([Span(f"{part}:", "bold"), *spans]))
     if summary.note:
         made.append(Line([Span(f"({summary.note})", "dim")]))
-    return made
-
-
-def _distribution_lines(found: Distribution) -> list[Line]:
-    heads = [f"{fraction:.0%}" for fraction in QUANTILES]
-    made = _table(heads, [_number(number, 4) for number in found.quantiles], [""] * len(heads))
-    bars = sparkline(found.counts)
-    low, high = _number(found.low, 4), _number(found.high, 4)
-    made.append(Line([Span(f"{low} |"), Span(bars, "number"), Span(f"| {high}")]))
-    if found.sampled:
-        note = f"(quantiles and histogram of a random sample of {found.sampled:,} elements)"
-        made.append(Line([Span(note, "dim")]))
     return made

@@ -1,5 +1,9 @@
 """What the debugger keeps of programs of TensorFlow 2 that run for long: nothing."""
 
+import re
+
+import pytest
+
 MEMORY = """
     import gc, resource
     from tensorflow.python.eager import context
@@ -61,3 +65,49 @@ def test_functions_that_are_gone_are_forgotten(both):
     path = both.write(TRACED_ANEW)
     for commands in (("run -f has_inf_or_nan",), ("run",) * 40, ("run -t 1000",)):
         assert "program: True" in both.same(path, *commands).out
+
+
+LONG_LOOP = """
+    import resource
+
+    v = tf.Variable(0.0)
+
+    @tf.function
+    def f(n, bad):
+        total = 0.0
+        for i in tf.range(n):
+            {inside}
+                x = tf.ones([1000, 1000]) * (tf.cast(i, tf.float32) - bad)
+                total += tf.reduce_mean(tf.math.log(tf.abs(x)))
+            v.assign_add(total)
+        return total
+
+    def size():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB
+
+    f(tf.constant(2), tf.constant(-1.0))
+    before = size()
+    for bad in (-1.0, 57.0):
+        tell(f(tf.constant(90), tf.constant(bad)).numpy(), v.numpy())
+    # All iterations would be more than a GB.
+    tell(size() - before < 500_000)
+"""
+_INSIDE = {"plain": "if n > 0:", "nested": "for _ in tf.range(1):"}
+
+
+@pytest.mark.parametrize("inside", _INSIDE)
+def test_of_a_loop_is_held_what_there_is_room_for(both, inside):
+    path = both.write(LONG_LOOP.format(inside=_INSIDE[inside]))
+    commands = "run -n", "run", "lt -n Log$", "run -f origin_of_nonfinite", "lt -n Log$"
+    options = [part for command in commands for part in ("-c", command)]
+    limit = "200000000"
+    done = both.programs.debugged("--batch", "--dump-limit", limit, *options, path)
+    assert "program: True" in done.out and "(#0) is its iteration " in done.out, done.out + done.err
+    first, at = re.findall(r"is its iteration (\d+),.*", done.out), done.out.rindex("--- lt")
+    assert "those behind the first bad one" in done.out[at:]
+    assert 0 < int(first[-1]) <= 57
+    # The one that was bad is there, and the program has got what it gets alone.
+    (bad,) = re.findall(r"1000000 -inf +\S+Log:0(?: \(#(\d+)\))?$", done.out[at:], re.MULTILINE)
+    assert int(bad or 0) + int(first[-1]) == 57
+    alone = [line for line in both.alone(path).out.splitlines() if line.startswith("program:")]
+    assert [line for line in done.out.splitlines() if line.startswith("program:")] == alone

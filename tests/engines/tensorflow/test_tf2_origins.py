@@ -134,6 +134,69 @@ PROGRAMS = {
             tell([each.numpy() for each in train(tf.constant([x, 1.0])).values])
         """,
     ),
+    "the condition of a loop": (
+        "while/Log",
+        """
+        @tf.function
+        def f(x):
+            while tf.reduce_sum(tf.math.log(x)) > -3.0:  # BAD
+                x = x - 0.25
+            return tf.reduce_sum(tf.nn.relu(x)) + 1.0
+
+        for x in (0.9, 0.8, 1.0):
+            tell(f(tf.constant([x, x])).numpy())
+        """,
+    ),
+    "a condition that reads what the loop writes": (
+        "while/cond/Sqrt",
+        """
+        v = tf.Variable(3.0, name="v")
+
+        @tf.function
+        def f(x):
+            n = 0
+            while v > 0.5 and tf.sqrt(v - 1.4) > 0.0:  # BAD
+                v.assign_sub(1.0)
+                x += v
+                n += 1
+            v.assign(3.0)
+            return x, n
+
+        for x in (1.0, 2.0):
+            tell([each.numpy() for each in f(tf.constant(x))], v.numpy())
+        """,
+    ),
+    "a condition in a loop in a branch": (
+        "cond/while/while/Sqrt",
+        """
+        @tf.function
+        def f(x):
+            n = 0
+            if x > 0.0:
+                for _ in tf.range(2):
+                    while tf.sqrt(x - 3.0) > 1.0:  # BAD
+                        x -= 1.0
+                        n += 1
+                    x += 1.0
+            return x, n
+
+        for x in (6.0, 4.5, -2.0, 1.0):
+            tell([each.numpy() for each in f(tf.constant(x))])
+        """,
+    ),
+    "a condition under XLA": (
+        "while/Log",
+        """
+        @tf.function(jit_compile=True)
+        def f(x):
+            while tf.reduce_sum(tf.math.log(x)) > -3.0:  # BAD
+                x = x - 0.25
+            return tf.reduce_sum(tf.nn.relu(x)) + 1.0
+
+        for x in (0.9, 0.8, 1.0):
+            tell(f(tf.constant([x, x])).numpy())
+        """,
+    ),
     "a while loop": (
         "while/Log",
         """

@@ -374,6 +374,56 @@ def test_the_program_does_what_it_does_alone(both, name):
     both(PROGRAMS[name])
 
 
+def test_what_the_conditions_of_loops_do_is_done_once(both):
+    """Also what they draw, print, assert, write and leave to Python."""
+    text = """
+        import sys
+        tf.random.set_seed(3)
+        v, seen = tf.Variable(0.0), []
+
+        def below(x):
+            tf.print("program: test", v, output_stream=sys.stdout)
+            tf.debugging.Assert(x < 1e6, [x])
+            v.assign_add(1.0)
+            tf.numpy_function(lambda x: seen.append(float(x)), [x], [])
+            return tf.math.log(x) < 2.0
+
+        @tf.function
+        def f(x):
+            n = 0
+            while tf.random.uniform([]) < 0.8 and tf.math.log(x) < 1.0:
+                x += 1.0
+                n += 1
+            while below(x):
+                x *= 2.0
+            return x, n
+
+        for x in (1.0, 0.5, 2.0, 1.0, 0.1, 0.2):
+            tell([each.numpy() for each in f(tf.constant(x))], v.numpy(), len(seen))
+    """
+    both(text)
+
+
+def test_the_tests_of_a_loop_read_what_it_writes(both):
+    """Before each iteration, and when the last one is over."""
+    text = """
+        v = tf.Variable(4.0, name="v")
+
+        @tf.function
+        def f(x):
+            while tf.sqrt(v) * x > 1.0:
+                v.assign_sub(1.0)
+            v.assign(9.0)
+            return x
+
+        tell(f(tf.constant(1.0)).numpy(), v.numpy())
+    """
+    path = both.write(text)
+    done = both.same(path, "run", *(f"pt while/Sqrt:0 -n {at}" for at in range(4)))
+    found = [float(each) for each in re.findall(r"array\(([\d.]+), dtype=float32\)", done.out)]
+    assert found == pytest.approx([4.0**0.5, 3.0**0.5, 2.0**0.5, 1.0])
+
+
 def test_prints_and_assertions_keep_their_order(both):
     text = """
         import sys

@@ -166,6 +166,50 @@ def test_models_in_parallel_on_threads(both: Both) -> None:
     assert {"parts.0.first/addmm", "parts.1.first/addmm"} <= set(nodes(out, 2))
 
 
+def test_an_op_of_another_thread_amid_the_notes_of_one(both: Both) -> None:
+    out = both(
+        """
+        import linecache, threading
+
+        noted, done = threading.Event(), threading.Event()
+
+        def trace(frame, event, argument):
+            return stand_still if frame.f_code.co_name == "_start" else None
+
+        def stand_still(frame, event, argument):
+            # The op is in the list, where is not yet known.
+            if "return len(log)" in linecache.getline(frame.f_code.co_filename, frame.f_lineno):
+                noted.set()
+                done.wait(60)
+            return stand_still
+
+        class Model(Net):
+            def forward(self, x):
+                x = torch.tanh(x)
+                thread = threading.Thread(target=self.beside, args=(x,))
+                thread.start()
+                sys.settrace(trace)
+                x = x * 2
+                sys.settrace(None)
+                was_seen = noted.is_set()
+                noted.set()
+                thread.join()
+                print("stood still" if was_seen else "went on")
+                return super().forward(x)
+
+            def beside(self, x):
+                noted.wait(60)
+                self.other = torch.sigmoid(x)
+                done.set()
+
+        model = Model()
+        tell(train(model, 1).item(), digest(model), digest(model.other))
+        """
+    )
+    assert "stood still" in out
+    assert {"mul", "sigmoid"} <= set(nodes(out))
+
+
 LOADER = """
 import multiprocessing
 from torch.utils.data import DataLoader, Dataset

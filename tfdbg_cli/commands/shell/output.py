@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO
 
 import numpy as np
@@ -25,7 +25,7 @@ from tfdbg_cli.common.documents import write_text as write_lines
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.files import replacing
 
-__all__ = ["append_document", "pipe_document", "write_document"]
+__all__ = ["append_document", "pipe_document", "write_document", "write_file"]
 
 # Bytes of a shell command's output looked through at once.
 _BLOCK = 1 << 20
@@ -42,6 +42,22 @@ def write_document(document: Document, path: str) -> int:
     """
     with _told(path), replacing(os.path.expanduser(path)) as file:
         return write_lines(document, lambda text: file.write(text.encode("utf-8", "replace")))
+    raise AssertionError
+
+
+def write_file(make: Callable[[], bytes], path: str) -> int:
+    """Write to a file what isn't lines; the file is replaced whole or not at all.
+
+    Returns:
+        The number of bytes.
+
+    Raises:
+        UserError: the file can't be written.
+    """
+    made = make()
+    with _told(path), replacing(os.path.expanduser(path)) as file:
+        file.write(made)
+        return len(made)
     raise AssertionError
 
 

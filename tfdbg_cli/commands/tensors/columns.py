@@ -15,6 +15,7 @@ from tfdbg_cli.commands.units import bytes_text
 from tfdbg_cli.common.documents import Link, Span
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.tensors.histogram import bars
 from tfdbg_cli.tensors.statistics import Statistics
 
 __all__ = [
@@ -34,6 +35,11 @@ _HERE = "/job:localhost/replica:0/task:0/"
 
 #: Stands for what is still computed.
 PLACEHOLDER = "…"
+
+# How elements can be bad, in the order in which they are counted, and their roles.
+_BAD = (("nan", "nan"), ("-inf", "inf"), ("+inf", "inf"))
+
+_BARS = 16  # of a histogram
 
 #: From so many columns on, a screen has room for the numbers too.
 WIDE = 120
@@ -95,8 +101,7 @@ def _health(row: Facts) -> tuple[Span, ...]:
     if not found.health.bad:
         return (Span("ok", "dim"),)
     spans: list[Span] = []
-    labels = (("nan", "nan"), ("-inf", "inf"), ("+inf", "inf"))
-    for count, (label, role) in zip(found.health, labels, strict=True):
+    for count, (label, role) in zip(found.health, _BAD, strict=True):
         if count:
             spans += [Span(" ")] if spans else []
             spans.append(Span(f"{count} {label}", role))
@@ -120,6 +125,25 @@ def _number(read: Callable[[Statistics], float | None]) -> Callable[[Facts], tup
         return (Span(f"{value + 0.0:.4g}", "" if math.isfinite(value) else "inf"),)
 
     return cell
+
+
+def _hist(row: Facts) -> tuple[Span, ...]:
+    """Bars between the smallest and the largest number, and which kinds of bad ones there are."""
+    found = row.histogram
+    if found is None:
+        return (Span(PLACEHOLDER, "dim"),)
+    if row.statistics is not None and row.statistics.error:
+        return (Span("?", "error"),)
+    if not found.counts and not any(found.bad):
+        return (Span("-", "dim"),)
+    text = bars(found.counts)
+    if len(found.counts) == 1:  # all numbers are equal: which says more than a bar
+        value = found.edges[0]
+        text = f"= {value if isinstance(value, int) else f'{value + 0.0:.4g}'}"
+    spans = [Span(text.ljust(_BARS) if any(found.bad) else text, "number")]
+    for count, (label, role) in zip(found.bad, _BAD, strict=True):
+        spans += [Span(" "), Span(label, role)] if count else []
+    return tuple(spans)
 
 
 def _name(row: Facts) -> tuple[Span, ...]:
@@ -153,6 +177,13 @@ def _shape_key(datum: Datum) -> tuple[int, tuple[int, ...]] | None:
 def _health_key(facts: TensorFacts, datum: Datum) -> int | None:
     health = facts.measured(datum, numbers=False).health
     return health.bad if health is not None else None
+
+
+def _spread_key(facts: TensorFacts, datum: Datum) -> float | None:
+    found = facts.measured(datum)
+    if found.minimum is None or found.maximum is None:
+        return None
+    return found.maximum - found.minimum
 
 
 #: All columns, in the order in which they are offered.
@@ -236,6 +267,14 @@ COLUMNS = (
         "mean of the finite elements (complex: absolute values)",
     ),
     Column(
+        "hist",
+        "Histogram",
+        _BARS,
+        _hist,
+        _spread_key,
+        "bars from min to max, and nan or inf; sorts by max - min",
+    ),
+    Column(
         "device",
         "Device",
         12,
@@ -278,7 +317,7 @@ _BY_NAME = {column.name: column for column in COLUMNS}
 _BY_NAME |= {column.alias: column for column in COLUMNS if column.alias}
 
 #: The columns that need statistics, and whether they need more than the health.
-STATISTICS = {"health": False, "min": True, "max": True, "mean": True}
+STATISTICS = {"health": False, "min": True, "max": True, "mean": True, "hist": True}
 
 _NARROW = (("time", "size", "op_type", "health"), ("op_type", "health"), ("health",))
 # By so much the health of bad tensors is wider than the column's width.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Node
+from tfdbg_cli.tensors.histogram import Histogram
 from tfdbg_cli.tensors.measurements import Measurements
 from tfdbg_cli.tensors.statistics import Statistics
 
@@ -25,6 +26,7 @@ class Facts:
         nbytes, dtype, shape: of the value; ``None`` and empty where they can't be read.
         statistics: ``None``: not known yet.
         number: which of its tensor's dumps, as ``pt -n`` counts; ``None``: it is the only one.
+        histogram: ``None``: not known yet, or not asked for.
         look_up: gives the node that made it, where the graph has it; the graph may be large.
     """
 
@@ -36,6 +38,7 @@ class Facts:
     shape: tuple[int, ...] | None
     statistics: Statistics | None
     number: int | None
+    histogram: Histogram | None = None
     look_up: Callable[[Datum], Node | None] = lambda datum: None
 
     def attribute(self, name: str) -> str:
@@ -111,7 +114,12 @@ class TensorFacts:
         """The tensors with several dumps; ``None`` where one device or debug op isn't all."""
         return self.dump.tables().repeated()
 
-    def facts(self, datum: Datum, statistics: Statistics | None = None) -> Facts:
+    def facts(
+        self,
+        datum: Datum,
+        statistics: Statistics | None = None,
+        histogram: Histogram | None = None,
+    ) -> Facts:
         """All facts of a tensor."""
         nbytes, dtype, shape = None, "", None
         try:
@@ -127,5 +135,6 @@ class TensorFacts:
             shape,
             statistics,
             self.number(datum),
+            histogram,
             self._node,
         )

@@ -187,11 +187,11 @@ def _left_out(dump: Dump, arguments: argparse.Namespace) -> list[Line]:
     return [line(Span(name, "link", Link(link)), (text, "dim"))]
 
 
-def _record(facts: TensorFacts, datum: Datum) -> Mapping[str, Any]:
+def _record(facts: TensorFacts, datum: Datum, has_histogram: bool) -> Mapping[str, Any]:
     """A tensor for ``--json``."""
     found = facts.measured(datum)
     row = facts.facts(datum, found)
-    return {
+    record = {
         "tensor": datum.tensor_name,
         "node": datum.node_name,
         "slot": datum.output_slot,
@@ -209,6 +209,10 @@ def _record(facts: TensorFacts, datum: Datum) -> Mapping[str, Any]:
         "mean": found.mean,
         "error": found.error or None,
     }
+    if has_histogram:
+        bins = facts.measurements.histogram(datum)
+        record["histogram"] = {"edges": list(bins.edges), "counts": list(bins.counts)}
+    return record
 
 
 def _list_tensors(context: Context, arguments: argparse.Namespace) -> Result:
@@ -217,10 +221,13 @@ def _list_tensors(context: Context, arguments: argparse.Namespace) -> Result:
     facts = TensorFacts(dump)
     selection = _select(context, arguments)
     found = _sort(facts, selection.found, sort_by, arguments.reverse)
-    if arguments.columns:
-        columns(arguments.columns)  # says what is wrong with them
+    # Says what is wrong with them.
+    chosen = columns(arguments.columns) if arguments.columns else ()
     if arguments.json:
-        return json_document(len(found), lambda number: _record(facts, found[number]))
+        has_histogram = any(each.name == "hist" for each in chosen)
+        return json_document(
+            len(found), lambda number: _record(facts, found[number], has_histogram)
+        )
     table = TensorTable(
         facts,
         found,
@@ -249,7 +256,7 @@ _DETAILS = "\n".join(
         "min, max and mean are shown on screens of 120 columns and more, or with -o.",
         "The tensor's name comes last unless -o places it.",
         "",
-        "Health, min, max and mean are computed while you look: … is still to come,",
+        "Health, min, max, mean and histograms are computed while you look: … is still to come,",
         "? can't be read, - is what a tensor of this type doesn't have.",
         "Sorting by one of them computes it for every tensor of the list.",
         "",
@@ -327,6 +334,7 @@ LIST_TENSORS = Command(
         ("lt -n hidden -t MatMul", "regexes match anywhere in the name"),
         ("lt -s size -r", "the largest first"),
         ("lt -s health -r -o health,min,max", "those with the most bad elements first"),
+        ("lt -o hist,min,max", "how the elements of each are distributed, as small histograms"),
         ("lt -n ^gradients/ -o phase,module,health", "PyTorch: by phase and module"),
         ("lt --dtype ^float16 --json", "for other programs"),
     ),

@@ -7,6 +7,7 @@ import argparse
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.feeds import feed_name, feed_parts, feed_tensor, has_feed
 from tfdbg_cli.commands.tensors.values import (
     check_number,
@@ -52,6 +53,7 @@ def _print_feed(context: Context, arguments: argparse.Namespace) -> Result:
             key=name,
             menu=_MENU,
             notes=_conversion(context, name, dtype_name(value.dtype)) if is_array else (),
+            command=f"pf {quoted(name + slicing)}",
         )
     kind = type(value).__name__
     if slicing:

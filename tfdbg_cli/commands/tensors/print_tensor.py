@@ -68,10 +68,9 @@ def _choose_slot(
         line(f'Node "{node}" generated debug dumps from {len(slots)} output slots:'),
         line("Please specify the output slot:"),
     ]
-    number = "" if arguments.number is None else f" -n {arguments.number}"
     for slot in slots:
         tensor = f"{node}:{slot}"
-        command = f"pt {quoted(tensor + slicing)}{number}{option_words(arguments)}"
+        command = f"pt {quoted(tensor + slicing)}{_number(arguments)}{option_words(arguments)}"
         lines.append(line("  ", (tensor, "link", command)))
     return TextDocument(lines, menu=node_menu(dump, node, "print_tensor"))
 
@@ -124,7 +123,12 @@ def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
         dtype=datum.dtype,
         notes=_notes(context, datum),
         menu=node_menu(dump, datum.node_name, "print_tensor"),
+        command=f"pt {quoted(datum.tensor_name + slicing)}{_number(arguments)}",
     )
+
+
+def _number(arguments: argparse.Namespace) -> str:
+    return "" if arguments.number is None else f" -n {arguments.number}"
 
 
 PRINT_TENSOR = Command(
@@ -151,6 +155,7 @@ PRINT_TENSOR = Command(
             "the elements for which an expression is true; _ is the tensor",
         ),
         ("pt hidden/Relu:0 -s", "with counts of nan and inf, statistics, quantiles, a histogram"),
+        ("pt hidden/Relu:0 -s --log xy", "the histogram with logarithms of values and counts"),
         ("pt hidden/Relu:0 -r [-1,1]", "with the elements in a range highlighted"),
         ("pt hidden/Relu:0 --bad", "where nan and inf are; n and N step through them"),
         ("pt hidden/Relu:0 --sort-by-magnitude", "the largest elements first"),
@@ -169,8 +174,13 @@ PRINT_TENSOR = Command(
         "or .csv (one or two dimensions). Nothing is pickled: strings in .npy and .npz become "
         "NumPy strings of fixed width, bfloat16 and float8 there exact float32.\n\n"
         "Elements that are bytes and UTF-8 are written with their characters: b'größer'.\n\n"
+        "Beside the bars of the histogram stand those of -inf, nan and +inf; one that is longer "
+        "than the picture is high ends at its top, the number below it counts. On a logarithmic "
+        "axis of values, negative ones are on the left, zero is in the middle, and every bar "
+        "takes the same share of the decades. The scales above the histogram are links.\n\n"
         "Quantiles and histogram of more than 16 million elements are those of a random sample, "
-        "and say so."
+        "and say so. Of more than 2 million elements a screen shows a first look, which says so, "
+        "until all of them are read in the background."
     ),
 )
 

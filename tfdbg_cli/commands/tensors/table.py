@@ -17,7 +17,8 @@ from tfdbg_cli.commands.tensors.columns import (
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.common.documents import Document, Line, Span
 from tfdbg_cli.dumps.dump import Datum
-from tfdbg_cli.tensors.measurements import Background
+from tfdbg_cli.tensors.histogram import Histogram
+from tfdbg_cli.tensors.measurements import Background, Histograms
 from tfdbg_cli.tensors.search import words_in
 from tfdbg_cli.tensors.statistics import Statistics
 
@@ -41,10 +42,10 @@ _Row = Sequence[Sequence[Span]]
 # How wide columns may grow when rows need it.
 _WIDEST = {"size": 9, "op_type": 24, "dtype": 15, "shape": 20, "health": 16, "name": 60}
 _WIDEST |= dict.fromkeys(("min", "max", "mean"), 12)
-_WIDEST["module"] = 40
+_WIDEST |= {"module": 40, "hist": 31}
 
 # What the cells are written with that hold no names.
-_NUMBERS = frozenset("0123456789.,+-e nainfok?-…()[]#kMGTB")
+_NUMBERS = frozenset("0123456789.,+-e nainfok?-…()[]#kMGTB=▁▂▃▄▅▆▇█")
 
 # Columns of names, and the share of the screen that each may take.
 _NAMES = {"op_type": 0.2, "name": 0.4}
@@ -92,7 +93,9 @@ class TensorTable(TableDocument):
             self._columns = default_columns(width, self._longest(), sort_by)
         needs = [STATISTICS[column.name] for column in self._columns if column.name in STATISTICS]
         self._has_statistics, self._has_numbers = bool(needs), any(needs)
-        self._background = Background(facts.measurements)
+        self._has_histograms = any(column.name == "hist" for column in self._columns)
+        measures = Histograms(facts.measurements) if self._has_histograms else facts.measurements
+        self._background = Background(measures)
         self._widths = self._layout()
         self._kept: dict[int, Line] = {}
         self._waiting: set[int] = set()
@@ -132,16 +135,16 @@ class TensorTable(TableDocument):
             if number in self._kept and number not in self._waiting:
                 continue
             datum = self._found[number]
-            statistics = self._known(datum)
-            if statistics is None:
+            statistics, histogram = self._known(datum)
+            if statistics is None or (histogram is None and self._has_histograms):
                 is_first = number not in self._waiting and time.perf_counter() < deadline
                 if is_first and _is_small(datum):
-                    statistics = self._facts.measured(datum)
+                    statistics, histogram = self._measured(datum)
                 else:
                     unknown[number] = datum
                     if number in self._kept:
                         continue
-            facts = self._facts.facts(datum, statistics)
+            facts = self._facts.facts(datum, statistics, histogram)
             made[number] = [column.cell(facts) for column in self._columns]
         self._waiting.difference_update(made)
         if unknown:
@@ -170,10 +173,18 @@ class TensorTable(TableDocument):
             self._widths[at] = max(self._widths[at], min(widest, limit))
         return self._widths != before
 
-    def _known(self, datum: Datum) -> Statistics | None:
+    def _known(self, datum: Datum) -> tuple[Statistics | None, Histogram | None]:
         if not self._has_statistics:
-            return Statistics()
-        return self._facts.measurements.peek(datum, numbers=self._has_numbers)
+            return Statistics(), None
+        known = self._facts.measurements
+        histogram = known.peek_histogram(datum) if self._has_histograms else None
+        return known.peek(datum, numbers=self._has_numbers), histogram
+
+    def _measured(self, datum: Datum) -> tuple[Statistics, Histogram | None]:
+        """What the row of a tensor needs, computed now where it isn't known."""
+        known = self._facts.measurements
+        histogram = known.histogram(datum) if self._has_histograms else None
+        return self._facts.measured(datum, numbers=self._has_numbers), histogram
 
     @property
     def pending(self) -> bool:
@@ -186,7 +197,7 @@ class TensorTable(TableDocument):
             return
         found = self._found[max(start - 1, 0) : max(stop - 1, 0)]
         for datum in found:
-            self._facts.measured(datum, numbers=self._has_numbers)
+            self._measured(datum)
         self._background.drop(found)
 
     def matches(self, pattern: re.Pattern[str], start: int, stop: int) -> list[int]:

@@ -14,6 +14,7 @@ from tfdbg_cli.commands.registry import Argument
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.expressions import select
+from tfdbg_cli.commands.tensors.summaries import LOG_ARGUMENT, log_words, summary_of
 from tfdbg_cli.commands.units import bytes_text
 from tfdbg_cli.common.documents import ChainDocument, Document, Line, MenuItem, TextDocument, line
 from tfdbg_cli.common.errors import UserError, one_line
@@ -25,7 +26,6 @@ from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name
 from tfdbg_cli.tensors.ranges import Ranges
 from tfdbg_cli.tensors.saving import save_value
 from tfdbg_cli.tensors.slicing import apply_slice
-from tfdbg_cli.tensors.summary import summarize, summary_lines
 
 __all__ = [
     "check_number",
@@ -61,6 +61,7 @@ def value_arguments(number: str) -> tuple[Argument, ...]:
             ("-s", "--numeric_summary"),
             "counts of nan, inf, signs; min, max, mean, std; quantiles and a histogram",
         ),
+        LOG_ARGUMENT,
         Argument(
             ("--bad",), "count nan and inf and list the first ones; n and N step through them"
         ),
@@ -91,7 +92,14 @@ def option_words(arguments: argparse.Namespace) -> str:
         words += [flag] if is_given else []
     for flag, value in (("-r", arguments.ranges), ("-w", arguments.write_path)):
         words += [flag, quoted(value)] if value else []
-    return "".join(f" {word}" for word in words)
+    return "".join(f" {word}" for word in words) + log_words(arguments.log)
+
+
+def _again(command: str, arguments: argparse.Namespace) -> str:
+    """A command with the same options, but those that write a file or scale the histogram."""
+    options = argparse.Namespace(**vars(arguments))
+    options.log, options.write_path, options.numeric_summary = "", "", True
+    return command + option_words(options)
 
 
 def check_number(number: int | None, count: int, what: str, generated: str) -> int:
@@ -148,6 +156,7 @@ def value_document(
     menu: tuple[MenuItem, ...] = (),
     force_summary: bool = False,
     notes: tuple[Line, ...] = (),
+    command: str = "",
 ) -> Document:
     """A value with its title, dtype, shape, and what the options ask for.
 
@@ -164,10 +173,14 @@ def value_document(
         menu: of the screen.
         force_summary: show the numeric summary without ``-s``.
         notes: lines above the elements.
+        command: what shows the value, without options, for the links of the histogram; empty: it
+            has none.
 
     Raises:
         UserError: the slice or an option doesn't suit the value.
     """
+    if arguments.log and not arguments.numeric_summary:
+        raise UserError("--log goes with -s.")
     if arguments.reverse and not arguments.sort_by_magnitude:
         raise UserError("--reverse goes with --sort-by-magnitude.")
     if isinstance(value, InconvertibleTensorProto):
@@ -191,28 +204,34 @@ def value_document(
         line(f"  shape: {shape}"),
         line(),
     ]
+    head: list[Document] = [TextDocument(header)]
     if notes:
-        header += [*notes, line()]
+        head.append(TextDocument([*notes, line()]))
     if arguments.numeric_summary or force_summary:
-        header += [line(("Numeric summary:", "heading")), *summary_lines(summarize(array)), line()]
+        again = _again(command, arguments) if command else ""
+        head += [
+            TextDocument([line(("Numeric summary:", "heading"))]),
+            summary_of(context, array, arguments, again),
+            TextDocument([line()]),
+        ]
     bad = None
     if arguments.bad:
         lines, bad = _bad_lines(array)
-        header += [*lines, line()]
+        head.append(TextDocument([*lines, line()]))
     is_all = bool(arguments.all)
     body = _body(context, array, arguments, ranges, bad, show_all=is_all or bad is not None)
     printed = None
     if bad is not None and not is_all:
         # Only on a screen can one step through all elements without reading them.
         shown = _body(context, array, arguments, ranges, bad, show_all=False)
-        printed = ChainDocument([TextDocument(header), *shown])
+        printed = ChainDocument([*head, *shown])
         printed.steps = "bad element"
     if arguments.write_path:
         # Last: what is refused for another reason writes nothing.
         target, size = save_value(array, arguments.write_path, key or name, dtype)
         text = f"Saved value to: {target} ({bytes_text(size, 'B')})"
-        header[4:4] = [line((text, "success")), line()]
-    document = ChainDocument([TextDocument(header), *body], menu=menu)
+        head.insert(1, TextDocument([line((text, "success")), line()]))
+    document = ChainDocument([*head, *body], menu=menu)
     if bad is not None:
         document.initial_search, document.steps = BAD_PATTERN, "bad element"
         document.printed = printed

@@ -23,6 +23,7 @@ from tfdbg_cli.common.documents import Line
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.common.streams import Streams
 from tfdbg_cli.ui.base import CommandQueue
+from tfdbg_cli.ui.inks import has_true_colour
 from tfdbg_cli.ui.line.adapters import (
     HistoryAdapter,
     ServiceCompleter,
@@ -118,7 +119,7 @@ class LineUI(TextUI):
         rest = iter(lines)
         theme = self._theme
         while block := list(islice(rest, _BLOCK)):
-            self._write(formatted_lines(block, theme))
+            self._write(formatted_lines(block, theme, self._output.encoding() or "utf-8"))
 
     def print_title(self, text: str, role: str) -> None:
         """Print ``--- title ---`` in the colour of the kind of stop."""
@@ -138,7 +139,9 @@ class LineUI(TextUI):
 
     @property
     def _color_depth(self) -> ColorDepth | None:
-        return None if self._theme.colors else ColorDepth.DEPTH_1_BIT
+        if not self._theme.colors:
+            return ColorDepth.DEPTH_1_BIT
+        return ColorDepth.DEPTH_24_BIT if has_true_colour() else None
 
     def _use(self, service: Service) -> None:
         """Take history and completions from a service from now on."""

@@ -15,6 +15,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from tfdbg_cli.commands.reply import Service
 from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.documents import Line
+from tfdbg_cli.ui.inks import HALF, can_draw_halves, inked, prompt_toolkit_style
 from tfdbg_cli.ui.themes import Theme
 
 __all__ = ["HistoryAdapter", "ServiceCompleter", "formatted_lines", "pager_keys"]
@@ -63,14 +64,25 @@ class ServiceCompleter(Completer):
             )
 
 
-def formatted_lines(lines: Iterable[Line], theme: Theme) -> FormattedText:
-    """Lines as styled text, each with its line feed."""
+def formatted_lines(lines: Iterable[Line], theme: Theme, encoding: str = "utf-8") -> FormattedText:
+    """Lines as styled text, each with its line feed.
+
+    Args:
+        lines: of a Document.
+        theme: what the roles look like; one without colours leaves those of data out, too.
+        encoding: the terminal's.
+    """
+    draws_halves = can_draw_halves(encoding)
     fragments: list[tuple[str, str]] = []
     for made in lines:
         for span in made.spans:
             role = span.role or ("link" if span.link is not None else "")
             style = theme.prompt_toolkit_style(role, link=span.link is not None)
-            fragments.append((style, span.text))
+            text = span.text
+            if span.ink is not None and theme.colors:
+                style = f"{style} {prompt_toolkit_style(inked(span.ink, draws_halves))}"
+                text = HALF * len(text) if span.ink.halves and draws_halves else text
+            fragments.append((style, text))
         fragments.append(("", "\n"))
     return FormattedText(fragments)
 

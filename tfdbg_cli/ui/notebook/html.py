@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from html import escape
 
 from tfdbg_cli.common.documents import Line, Span
+from tfdbg_cli.ui.inks import css_of
 
 __all__ = ["to_html"]
 
@@ -44,6 +45,10 @@ _TITLES = {"error": _RED, "": ""}
 def _span(span: Span, prefix: str) -> str:
     style = _STYLES.get(span.role, "")
     text = escape(span.text)
+    if span.ink is not None:
+        style = ";".join(filter(None, [style, css_of(span.ink)]))
+        if span.ink.halves:
+            text = " " * len(span.text)
     if span.link is not None:
         # Followed by typing what the tooltip says: output that ran code when it is clicked would
         # not work in a saved notebook.

@@ -25,6 +25,7 @@ from tfdbg_cli.common.documents import (
     Cell,
     Document,
     ElementStep,
+    Ink,
     Line,
     Link,
     MenuItem,
@@ -60,6 +61,9 @@ LONGEST_LINE = 100_000
 # Lines go in parts of about so many characters, so that a message keeps well below its limit.
 _PART = 500_000
 
+# About what the colours of a span take.
+_INK = 24
+
 _LONGEST_TEXT = 10_000
 _MOST_DETAILS = 2_000
 _MOST_CANDIDATES = 2_000
@@ -78,7 +82,7 @@ def _cut(text: str, limit: int = _LONGEST_TEXT) -> str:
 
 def _encode_line(made: Line) -> tuple[list[Any], int]:
     """A line, and about how many characters it takes."""
-    spans: list[list[str]] = []
+    spans: list[list[Any]] = []
     size = 0
     for span in made.spans:
         room = LONGEST_LINE - size
@@ -87,12 +91,16 @@ def _encode_line(made: Line) -> tuple[list[Any], int]:
             size = LONGEST_LINE
             break
         command = span.link.command if span.link is not None else ""
-        if command and len(command) <= min(room, _LONGEST_TEXT):
+        if len(command) > min(room, _LONGEST_TEXT):
+            command = ""
+        if span.ink is not None:
+            spans.append([span.text, span.role, command, [*span.ink]])
+            size += _INK
+        elif command:
             spans.append([span.text, span.role, command])
-            size += len(command)
         else:
             spans.append([span.text, span.role] if span.role else [span.text])
-        size += len(span.text)
+        size += len(command) + len(span.text)
     indices = made.indices
     return [spans, None if indices is None else [[*indices[0]], [*indices[1]]]], size + 8
 
@@ -124,6 +132,7 @@ def encode_document(document: Document, number: int) -> dict[str, Any]:
         "menu": [[_cut(t), _cut(c), e] for t, c, e in document.menu[:_MOST_MENU_ITEMS]],
         "initial_line": int(document.initial_line),
         "initial_search": _cut(document.initial_search),
+        "initial_element": [int(index) for index in document.initial_element or ()],
         "steps": _cut(document.steps),
         "tables": [list(table) for table in document.tables[:_MOST_TABLES]],
         "is_data": document.is_data,
@@ -226,12 +235,24 @@ def _indices(data: Any) -> tuple[int, ...]:
     return tuple(integer(number) for number in data)
 
 
+def _colour(data: Any) -> int | None:
+    if data is None:
+        return None
+    if not 0 <= integer(data) <= 0xFFFFFF:
+        raise ValueError("no colour")
+    return integer(data)
+
+
 def _decode_span(data: Any) -> Span:
-    text, role, command = [*data, "", ""][:3]
+    text, role, command, colours = [*data, *("", "", None)[len(data) - 1 :]][:4]
     if role not in ROLES:
         role = ""
     link = Link(_text(command)) if command else None
-    return Span(_text(text), role, link)
+    ink = None
+    if colours is not None:
+        foreground, background, halves = colours
+        ink = Ink(_colour(foreground), _colour(background), bool(halves))
+    return Span(_text(text), role, link, ink)
 
 
 @_checked
@@ -278,6 +299,7 @@ class Head(NamedTuple):
     menu: tuple[MenuItem, ...]
     initial_line: int
     initial_search: str
+    initial_element: tuple[int, ...] | None
     steps: str
     tables: tuple[tuple[int, int], ...]
     is_data: bool
@@ -298,6 +320,7 @@ def decode_head(data: Any) -> Head:
         ),
         integer(data["initial_line"]),
         _text(data["initial_search"]),
+        tuple(integer(index) for index in data["initial_element"]) or None,
         printable(_text(data["steps"])),
         tuple((integer(first), integer(behind)) for first, behind in data["tables"]),
         bool(data["is_data"]),

@@ -151,6 +151,7 @@ class RemoteDocument(Document):
         self._number, self._count, self._pends = head.number, head.line_count, head.pends
         self.title, self.title_role, self.menu = head.title, head.title_role, head.menu
         self.initial_line, self.initial_search = head.initial_line, head.initial_search
+        self.initial_element = head.initial_element
         self.is_data, self.steps, self._tables = head.is_data, head.steps, head.tables
         self._blocks: OrderedDict[int, list[Line]] = OrderedDict()
         # Blocks with placeholders, and until when they are good enough.

@@ -186,6 +186,7 @@ class App(Commander):
         """Use other colours at once."""
         if self._loop is not None:
             screen = self._loop.screen
+            self.state.colors = self._colors if theme.colors else 1
             if isinstance(screen, raw.Screen):
                 screen.set_terminal_properties(colors=self._colors if theme.colors else 1)
             screen.register_palette(theme.urwid_palette())
@@ -307,6 +308,9 @@ class App(Commander):
         else:
             self.state.views.push(view)
         self.state.menu_at = None
+        if document.initial_element is not None:
+            with contextlib.suppress(UserError):
+                view.cursor.go_to(document.initial_element)
         if document.steps:
             view.steps = document.steps
             self.search("", 1)

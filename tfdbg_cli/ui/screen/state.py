@@ -69,6 +69,7 @@ class ScreenState:
             another key is pressed.
         menu_at: which entry of the menu has the focus, if any.
         program_printed: whether there is output of the program to look at.
+        colors: how many colours the terminal has; 1: none, or they are off.
         popup: the rows that a list covered when the screen was painted, ``(first, behind)``.
     """
 
@@ -88,6 +89,7 @@ class ScreenState:
     clicked: bool = False
     menu_at: int | None = None
     program_printed: bool = False
+    colors: int = 1
     popup: tuple[int, int] = (0, 0)
 
     @property

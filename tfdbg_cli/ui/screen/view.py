@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from itertools import islice
+from itertools import accumulate, islice
 from typing import NamedTuple
 
 import urwid
@@ -225,6 +225,8 @@ class View:
                     self.top = self._same_place(first, count)
         self.width, self.height = width, height
         self.go_to(self.top)
+        if self.document.initial_element is not None:
+            self.cursor.show()
 
     def _same_place(self, first: list[Line], count: int) -> int:
         indices = first[0].indices if first else None
@@ -253,6 +255,26 @@ class View:
             if place.ordinal == self.link[1]:
                 return place
         return None
+
+    def link_under_cursor(self) -> LinkPlace | None:
+        """What Enter opens on an element that is a link, or where a link was focused since."""
+        found = self.cursor.current
+        if found is None or self.document.initial_element is None:
+            return None
+        number, cell = found
+        if (focused := self.focused_link()) is not None:
+            return focused
+        spans = self.lines(number, number + 1)[0].spans
+        starts = [*accumulate((len(span.text) for span in spans), initial=0)]
+        for place in self.links(number, number + 1):
+            if starts[place.first_span] <= cell.start < starts[place.last_span + 1]:
+                return place
+        return None
+
+    def move_cursor(self, rows: int, columns: int) -> None:
+        """Move the cursor by a line or an element; it has the focus then, and no link."""
+        self.link = None
+        self.cursor.move(rows, columns)
 
     def move_link(self, step: int) -> bool:
         """Focus the next link (``step`` 1) or the one before (-1).

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tensorflow.core.framework import function_pb2
-from tensorflow.python.framework import dtypes, op_def_registry
+from tensorflow.python.framework import dtypes
 
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
 from tfdbg_cli.engines.tensorflow.functions.bodies import (
@@ -16,29 +16,11 @@ from tfdbg_cli.engines.tensorflow.functions.bodies import (
     Kind,
     read_body,
 )
-from tfdbg_cli.engines.tensorflow.functions.twin import Twin, make_twin
+from tfdbg_cli.engines.tensorflow.functions.effects import has_state, touches_state
+from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin, make_twin
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
 
-__all__ = ["has_state", "make_again", "make_before", "why_not"]
-
-
-def has_state(node: BodyNode) -> bool:
-    """Whether a node that calls nothing has effects, or gives something else each time."""
-    signature = op_def_registry.get(node.op)
-    return signature is None or bool(signature.is_stateful)
-
-
-def _touches_state(body: FunctionBody, seen: frozenset[str] = frozenset()) -> bool:
-    """Whether anything in a function has."""
-    if body.name in seen:
-        return True
-    inside = seen | {body.name}
-    return any(
-        any(_touches_state(each, inside) for each in node.inner.values())
-        if node.inner
-        else has_state(node)
-        for node in body.nodes
-    )
+__all__ = ["make_again", "make_before", "why_not"]
 
 
 def why_not(body: FunctionBody) -> str:
@@ -51,7 +33,7 @@ def why_not(body: FunctionBody) -> str:
         elif node.inner and node.kind == Kind.DATASET:
             kept = "of one iteration, the first bad one or the last"
             return f"{node.name} goes through a dataset: {kept}"
-        elif node.inner and any(_touches_state(each) for each in node.inner.values()):
+        elif node.inner and any(touches_state(each) for each in node.inner.values()):
             return f"{node.name} reads or writes state within a loop or a branch"
         elif node.kind and not node.inner:
             return f"{node.name} can't be looked into"
@@ -65,7 +47,7 @@ class _Pure(NamedTuple):
     kinds: Sequence[int]
 
 
-def make_again(body: FunctionBody, find: Callable[[str], Any]) -> Twin:
+def make_again(body: FunctionBody, find: Callable[[str], Any], room: int) -> Twin:
     """A function of its arguments and of what its stateful nodes gave, in their order.
 
     It gives everything in it.
@@ -73,6 +55,7 @@ def make_again(body: FunctionBody, find: Callable[[str], Any]) -> Twin:
     Args:
         body: of a function of which `why_not` says nothing.
         find: gives the ``FunctionDef`` of a name.
+        room: how many bytes the iterations of a loop may take.
     """
     maker = _Maker()
     pure = maker.make(body)
@@ -84,7 +67,7 @@ def make_again(body: FunctionBody, find: Callable[[str], Any]) -> Twin:
     repeated = read_body(pure.name, find_made, bodies)
     for name, original in maker.originals.items():
         bodies[name].live = original.live
-    twin = make_twin(repeated, find_made, lambda node: True, has_health=False)
+    twin = make_twin(repeated, find_made, lambda node: True, room=room)
     _restore(repeated, maker.originals, set())
     return twin._replace(definitions=[*maker.made.values(), *twin.definitions])
 
@@ -126,7 +109,7 @@ def make_before(body: FunctionBody, find: Callable[[str], Any], failed: str) -> 
     left: set[str] = set()
     for node in body.nodes:
         is_unknown = (
-            any(_touches_state(each) for each in node.inner.values())
+            any(touches_state(each) for each in node.inner.values())
             if node.inner
             else has_state(node) and (node.op != "ReadVariableOp" or node.inputs[0] in written)
         )

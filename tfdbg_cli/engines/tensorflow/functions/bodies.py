@@ -96,7 +96,8 @@ class BodyNode:
             an empty name and its number.
         control: the names of the nodes that it waits for.
         kind: how it calls functions; empty: it doesn't.
-        inner: step -> the body that is called: ``then``, ``else``, numbers, ``body``, or nothing.
+        inner: step -> the body that is called: ``then``, ``else``, numbers, ``cond``, ``body``, or
+            nothing.
         loop: over a dataset, that begins with it.
         stands_for: the number of the function's argument that its first output is; ``None``: it is
             a node of its own.
@@ -173,14 +174,14 @@ def _kind_of(op: str, is_function: Callable[[str], bool]) -> str:
 
 
 def _steps_of(node: Any) -> Mapping[str, str]:
-    """Step -> function, for a ``NodeDef`` that calls some; of a loop only the body."""
+    """Step -> function, for a ``NodeDef`` that calls some."""
     attributes = node.attr
     if node.op in ("If", "StatelessIf"):
         return {step: attributes[f"{step}_branch"].func.name for step in ("then", "else")}
     if node.op in ("Case", "StatelessCase"):
         return {str(at): f.name for at, f in enumerate(attributes["branches"].list.func)}
     if node.op in ("While", "StatelessWhile"):
-        return {"body": attributes["body"].func.name}
+        return {step: attributes[step].func.name for step in ("cond", "body")}
     step = "body" if node.op == SCAN else ""
     return {step: attributes["f"].func.name if "f" in attributes else node.op}
 

@@ -13,7 +13,8 @@ from tfdbg_cli.dumps.datum import InconvertibleTensorProto
 from tfdbg_cli.engines.tensorflow.capture.values import base_dtype_name, holdable, plain
 from tfdbg_cli.engines.tensorflow.functions.bodies import Kind
 from tfdbg_cli.engines.tensorflow.functions.inlined import Path
-from tfdbg_cli.engines.tensorflow.functions.twin import PASSING, Layout, LayoutItem
+from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem
+from tfdbg_cli.engines.tensorflow.functions.twins.windows import NUMBERS, Held
 
 __all__ = ["ConstantValue", "HeldItem", "HeldTensor", "HeldValue", "Seen", "values_of"]
 
@@ -112,32 +113,44 @@ class Seen(NamedTuple):
     is_view: bool
 
 
+#: Gets the path and the name of a loop, and which of its iterations are held.
+Lacks = Callable[[Path, str, Held], None]
 _Get = Callable[[int], HeldValue]
 _Values = dict[tuple[str, int], HeldValue]
 
 
-def values_of(layout: Layout, results: Sequence[Any], arguments: Sequence[Any]) -> Iterator[Seen]:
+def values_of(
+    layout: Layout,
+    results: Sequence[Any],
+    arguments: Sequence[Any],
+    lacks: Lacks | None = None,
+) -> Iterator[Seen]:
     """All tensors that a twin has returned, in the order in which they were made.
 
     Args:
         layout: of the twin.
         results: the results that it was given in addition.
         arguments: that it was called with.
+        lacks: gets what isn't there of a loop.
     """
     given = {
         at: HeldTensor(tensor) for at, tensor in enumerate(arguments) if holdable(tensor.dtype)
     }
-    yield from _body(layout, (), lambda at: HeldTensor(results[at]), given)
+    yield from _body(layout, (), lambda at: HeldTensor(results[at]), given, lacks)
 
 
 def _body(
-    layout: Layout, path: Path, get: _Get, arguments: dict[int, HeldTensor] | dict[int, HeldValue]
+    layout: Layout,
+    path: Path,
+    get: _Get,
+    arguments: dict[int, HeldTensor] | dict[int, HeldValue],
+    lacks: Lacks | None,
 ) -> Iterator[Seen]:
     values: _Values = {("", at): value for at, value in arguments.items()}
     for item in layout.items:
         node = item.node
         if item.inner:
-            yield from _inside(item, path, get, values)
+            yield from _inside(item, path, get, values, lacks)
         if node.op == "Const":
             values[node.name, 0] = value = ConstantValue(node.definition.attr["value"].tensor)
             yield Seen(path, node.name, node.op, 0, value, False)
@@ -152,7 +165,9 @@ def _body(
                 yield Seen(path, node.name, node.op, slot, made, False)
 
 
-def _inside(item: LayoutItem, path: Path, get: _Get, values: _Values) -> Iterator[Seen]:
+def _inside(
+    item: LayoutItem, path: Path, get: _Get, values: _Values, lacks: Lacks | None
+) -> Iterator[Seen]:
     node, first = item.node, item.first
     given = node.inputs[1:] if node.kind == Kind.BRANCH else node.inputs
     if node.loop is not None:
@@ -160,25 +175,44 @@ def _inside(item: LayoutItem, path: Path, get: _Get, values: _Values) -> Iterato
     arguments = {at: values[each] for at, each in enumerate(given) if each in values}
     if node.kind == Kind.CALL:
         ((step, (_, inner)),) = item.inner.items()
-        yield from _body(inner, (*path, (node.name, step)), lambda at: get(first + at), arguments)
+        inside = (*path, (node.name, step))
+        yield from _body(inner, inside, lambda at: get(first + at), arguments, lacks)
     elif not any(layout.dtypes for _, layout in item.inner.values()):
         return  # nothing in it was kept
     elif node.kind == Kind.BRANCH:
         step = list(item.inner)[int(get(first).load())]
         before, inner = item.inner[step]
         inside = (*path, (node.name, step))
-        yield from _body(inner, inside, lambda at: get(first + before + at), arguments)
+        yield from _body(inner, inside, lambda at: get(first + before + at), arguments, lacks)
     else:
-        ((step, (_, inner)),) = item.inner.items()
-        with context.eager_mode():
-            count = int(gen_list_ops.tensor_list_length(get(first).tensor()))
+        _, inner = item.inner["body"]
+        before, condition = item.inner.get("cond", (0, None))
+        behind = first + len(inner.dtypes)
+        if node.loop is None:
+            there = Held.of(get(behind + at).load() for at in range(NUMBERS))
+            behind += NUMBERS
+        else:
+            with context.eager_mode():
+                length = gen_list_ops.tensor_list_length(get(first).tensor())
+            there = Held(0, int(length), False)
+        if lacks is not None and (there.first or there.is_cut):
+            lacks(path, node.name, there)
         kept = _unchanged(inner, arguments, node.loop.states if node.loop is not None else None)
-        for iteration in range(count):
+        for iteration in range(there.length + 1):
 
             def item_of(at: int, iteration: int = iteration) -> HeldValue:
                 return HeldItem(get(first + at), iteration, inner.dtypes[at])
 
-            yield from _body(inner, (*path, (node.name, step)), item_of, kept)
+            def tested(at: int, iteration: int = iteration) -> HeldValue:
+                if iteration == there.length:  # the last test is behind the loop
+                    return get(behind + at)
+                return item_of(before + at, iteration)
+
+            is_over = iteration == there.length
+            if condition is not None and not (is_over and there.is_cut):
+                yield from _body(condition, (*path, (node.name, "cond")), tested, kept, lacks)
+            if not is_over:
+                yield from _body(inner, (*path, (node.name, "body")), item_of, kept, lacks)
 
 
 def _unchanged(

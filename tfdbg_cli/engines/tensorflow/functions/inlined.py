@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tensorflow.core.framework import types_pb2
+
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.tensorflow.bodies.functions import operations_of
 from tfdbg_cli.engines.tensorflow.bodies.inlined import ARGUMENT
 from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, FunctionBody, Kind
-from tfdbg_cli.engines.tensorflow.functions.twin import PASSING, Layout, LayoutItem
+from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem
 from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
 from tfdbg_cli.engines.tensorflow.graph import attributes_of
 from tfdbg_cli.engines.tensorflow.private import function_of
@@ -24,6 +26,8 @@ Path = tuple[tuple[str, str], ...]
 
 _TAPE = "gradient_tape/"
 _GRADIENTS = "gradients/"
+# What TensorFlow calls the place where a loop's answer is used.
+_TEST = "LoopCond"
 
 
 class _Place(NamedTuple):
@@ -78,6 +82,7 @@ class Inlined:
         self._call_frames, self._op_name = call_frames, op_name
         self.nodes: list[Node] = []
         self.names: dict[Path, dict[str, str]] = {}
+        self._answers: set[str] = set()  # tensors that say yes or no
         self._operations: dict[str, Mapping[str, Any]] = {}
         graph = getattr(function, "graph", None)
         title = layout.body.title
@@ -105,6 +110,9 @@ class Inlined:
             tensors.update(
                 {(node.name, slot): f"{name}:{slot}" for slot in range(len(node.outputs))}
             )
+            for slot, output in enumerate(node.outputs):
+                if output.dtype == types_pb2.DT_BOOL:
+                    self._answers.add(f"{name}:{slot}")
             returns: list[list[str]] = []
             if node.kind == Kind.BRANCH and item.inner:
                 ends = [
@@ -122,7 +130,7 @@ class Inlined:
         return [tensors.get(source, "") for source in place.layout.body.returns]
 
     def _loop(self, place: _Place, item: LayoutItem, given: Sequence[str]) -> list[list[str]]:
-        ((step, (_, inner)),) = item.inner.items()
+        _, inner = item.inner["body"]
         body = inner.body
         loop = item.node.loop
         states = len(given)
@@ -140,7 +148,9 @@ class Inlined:
             arguments.append(f"{name}:0")
             comes_round.append((at, name))
         before = len(self.nodes)
-        ends = self._place(self._inside(place, item.node, step, inner, arguments))
+        ends = self._place(self._inside(place, item.node, "body", inner, arguments))
+        if "cond" in item.inner:
+            self._test(place, item, arguments)
         for node in self.nodes[before:]:  # what one iteration writes the next one reads
             more = self._written.read(node.op_type, node.inputs)
             node.inputs = tuple(dict.fromkeys((*node.inputs, *more)))
@@ -150,6 +160,25 @@ class Inlined:
         returns = [[given[at], ends[at]] for at in range(min(len(ends), len(given), states))]
         # What a loop over a dataset gives is a dataset.
         return returns if loop is None else [[each for pair in returns for each in pair if each]]
+
+    def _test(self, place: _Place, item: LayoutItem, arguments: Sequence[str]) -> None:
+        """Name the nodes of a loop's condition, and what stands for its answer."""
+        before = len(self.nodes)
+        inside = self._inside(place, item.node, "cond", item.inner["cond"][1], arguments)
+        waiting = self._place(inside)
+        nodes = {node.name: node for node in self.nodes[before:]}
+        read: dict[str, None] = {}
+        while waiting:  # what is compared, and by that says how long the loop goes on
+            tensor = waiting.pop()
+            if tensor in read:
+                continue
+            read[tensor] = None
+            node = nodes.get(tensor.rpartition(":")[0])
+            if tensor in self._answers and node is not None:
+                waiting += node.inputs
+        name = self._numbering.name(f"{item.node.name}/{_TEST}")
+        self.names[inside.path][_TEST] = name
+        self.nodes.append(Node(name, _TEST, read))
 
     def _inside(
         self, place: _Place, node: BodyNode, step: str, inner: Layout, given: Sequence[str]

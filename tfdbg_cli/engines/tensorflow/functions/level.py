@@ -6,10 +6,10 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from tensorflow.python.framework import errors, op_def_registry
+from tensorflow.python.framework import errors
 
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
@@ -17,68 +17,30 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.levels import CHECKED, FULL, CaptureLevel
-from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take, user_frames, variables
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
-from tfdbg_cli.engines.tensorflow.capture.values import holdable
-from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, HeldValue, Seen, values_of
-from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined
+from tfdbg_cli.engines.tensorflow.functions.describing import (
+    GRADIENT,
+    Call,
+    Describing,
+    Event,
+    Op,
+)
 from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
-from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
+from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction
 from tfdbg_cli.engines.tensorflow.functions.ops import (
     MOST_AHEAD,
     MOST_BYTES_AHEAD,
     size_of,
     used,
 )
-from tfdbg_cli.engines.tensorflow.functions.pipelines.described import Described, explain
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
-from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
 
-__all__ = ["DescribedCall", "Describing", "ValuesLevel", "failing_node"]
+__all__ = ["ValuesLevel", "failing_node"]
 
-_GRADIENT = "gradient_tape/"
 # How the runtime's messages name the node that failed, before and after they are put into words.
 _NODE = re.compile(r"(?:\{\{node |Detected at node '?)([^\s}']+)")
 _OP = re.compile(r"\[Op:(\w+)\]")
-
-
-class _Event:
-    """Something that the program did in the run.
-
-    Attributes:
-        inputs: tensors.
-        outputs: tensors.
-        stack: where.
-        timestamp: when.
-    """
-
-    def __init__(self, inputs: Sequence[Any], stack: Stack, timestamp: int) -> None:
-        self.inputs, self.stack, self.timestamp = inputs, stack, timestamp
-        self.outputs: Sequence[Any] = ()
-
-
-class _Op(_Event):
-    """An op that was executed by itself."""
-
-    op_type = name = ""
-    attributes: tuple[Any, ...] = ()
-
-
-class _Call(_Event):
-    """A call of a traced function."""
-
-    function: Any
-    known: KnownFunction
-    added: Sequence[Any] = ()
-    failed = ""
-
-    def news(self) -> set[int]:
-        """The numbers of what is bad and wasn't before without anything that was waited for."""
-        if not self.added:
-            return set()
-        bad = np.flatnonzero(self.added[-1].numpy() > 0)
-        return {*bad.tolist()} - self.known.excused
 
 
 class ValuesLevel(CaptureLevel):
@@ -106,7 +68,7 @@ class ValuesLevel(CaptureLevel):
         self._deafen: Callable[[], None] | None = None
         self._thread = threading.get_ident()
         self._matcher, self._clock = WatchMatcher(watch), Clock()
-        self._events: list[_Event] = []
+        self._events: list[Event] = []
         self._is_ahead, self._bytes_ahead = False, 0
         self._backward = 0  # tapes that compute gradients, one within another
         self._begins_at = 0  # so many events came before the run
@@ -158,10 +120,10 @@ class ValuesLevel(CaptureLevel):
         """An op was executed by itself."""
         if threading.get_ident() != self._thread:
             return
-        event = _Op(list(inputs), self._stack(), self._clock.now())
+        event = Op(list(inputs), self._stack(), self._clock.now())
         self._name(event.inputs)
-        if self._backward and not name.startswith(_GRADIENT):
-            name = f"{_GRADIENT}{name}"
+        if self._backward and not name.startswith(GRADIENT):
+            name = f"{GRADIENT}{name}"
         event.op_type, event.name, event.attributes = op_type, name, tuple(attributes or ())
         event.outputs = list(outputs)
         self._known.update((id(tensor), tensor) for tensor in outputs)
@@ -196,7 +158,7 @@ class ValuesLevel(CaptureLevel):
         added: Sequence[Any],
     ) -> None:
         """A traced function was called, by its twin."""
-        event = _Call(list(arguments), self._stack(), self._clock.now())
+        event = Call(list(arguments), self._stack(), self._clock.now())
         event.function, event.known = function, known
         event.outputs, event.added = list(results), list(added)
         self._known.update((id(tensor), tensor) for tensor in results)
@@ -208,7 +170,7 @@ class ValuesLevel(CaptureLevel):
         """A call of a traced function has raised an error."""
         self.call_done(function, known, arguments, (), ())
         call = self._events[-1]
-        assert isinstance(call, _Call)
+        assert isinstance(call, Call)
         call.failed = failing_node(error)
         self._failed = (error, call.failed)
 
@@ -216,7 +178,7 @@ class ValuesLevel(CaptureLevel):
         """An error comes out of the run; maybe an op's that was executed by itself."""
         found = _OP.search(str(error))
         if self._failed[0] is None and found and isinstance(error, errors.OpError):
-            event = _Op([], self._stack(), self._clock.now())
+            event = Op([], self._stack(), self._clock.now())
             event.op_type, event.name = found[1], found[1]
             self._events.append(event)
             self._failed = (error, found[1])
@@ -227,12 +189,12 @@ class ValuesLevel(CaptureLevel):
     @property
     def has_calls(self) -> bool:
         """Whether traced functions were called."""
-        return any(isinstance(event, _Call) for event in self._events)
+        return any(isinstance(event, Call) for event in self._events)
 
     @property
     def has_one_call(self) -> bool:
         """Whether a call of a traced function is all that was done."""
-        return len(self._events) == 1 and isinstance(self._events[0], _Call)
+        return len(self._events) == 1 and isinstance(self._events[0], Call)
 
     def discard(self) -> None:
         super().discard()
@@ -263,11 +225,11 @@ class ValuesLevel(CaptureLevel):
         if self.stepped is not None:
             capture.dump = self.stepped
         if error is None and self.watch.filter_name in CHECKED:
-            calls = [(call, call.news()) for call in self._events if isinstance(call, _Call)]
+            calls = [(call, call.news()) for call in self._events if isinstance(call, Call)]
             is_bad = any(news for _, news in calls) or any(
                 _is_bad(tensor)
                 for op in self._events
-                if isinstance(op, _Op)
+                if isinstance(op, Op)
                 for tensor in op.outputs
             )
             capture.filter_passed = is_bad and self._is_hit()
@@ -294,7 +256,7 @@ class ValuesLevel(CaptureLevel):
 
     def details(self) -> list[tuple[str, str]]:
         """Where the values of traced functions come from."""
-        calls = [event for event in self._events if isinstance(event, _Call)]
+        calls = [event for event in self._events if isinstance(event, Call)]
         held = {call.known.body.title: why for call in calls if (why := call.known.holds)}
         texts = [f"of {title} held, as {why}" for title, why in held.items()]
         if any(not call.known.holds for call in calls):
@@ -310,6 +272,7 @@ class ValuesLevel(CaptureLevel):
             self._made = describing.describe(self._events)
             if note := describing.trace_input(self._iterators):
                 self._dump.warnings.append(note)
+            self._dump.warnings += describing.lacks
         return self._made
 
 
@@ -324,175 +287,3 @@ def failing_node(error: BaseException) -> str:
     """The node of a function that has raised an error, by its name in it; empty: not known."""
     found = _NODE.search(str(error))
     return found[1] if found else ""
-
-
-class DescribedCall(NamedTuple):
-    """A call in words.
-
-    Attributes:
-        event: the call.
-        inlined: the names of its nodes.
-        arguments: per argument the tensor.
-        seen: its tensors.
-    """
-
-    event: Any
-    inlined: Inlined
-    arguments: Sequence[str]
-    seen: Sequence[Seen]
-
-
-class Describing:
-    """Puts a run into words.
-
-    Args:
-        inputs: what the user calls tensors.
-        matcher: says which are wanted.
-        keras: what Keras calls its layers and variables.
-        has_values: whether there are any.
-
-    Attributes:
-        calls: those that were described.
-        ops: type and name of each op that was executed by itself.
-    """
-
-    def __init__(
-        self,
-        inputs: Mapping[str, Any],
-        matcher: WatchMatcher,
-        keras: KerasNames,
-        has_values: bool = True,
-    ) -> None:
-        self._inputs = {id(tensor): (name, tensor) for name, tensor in inputs.items()}
-        self._matcher, self._keras = matcher, keras
-        self._variables = keras.variables()
-        self._numbering = Numbering()
-        self._nodes: list[Node] = []
-        self._data: list[Datum] = []
-        self._names: dict[int, str] = {}
-        self._written = WrittenVariables()
-        self._has_values = has_values
-        self.calls: list[DescribedCall] = []
-        self.ops: list[tuple[str, str]] = []
-        self._handles: dict[str, Any] = {}
-
-    def trace_input(self, iterators: Iterators) -> str:
-        """Add what has made a batch that came in bad; a sentence that says so, or nothing."""
-        if not self._handles:
-            return ""
-        room = Described(self._nodes, self._data, self._handles, self._numbering, self._add)
-        return explain(room, iterators, Library())
-
-    def describe(self, events: Sequence[_Event]) -> tuple[list[Node], list[Datum], dict[int, str]]:
-        """The nodes, the tensors, and the names of those that the program has."""
-        for event in events:
-            if isinstance(event, _Call):
-                self._call(event)
-            elif isinstance(event, _Op):
-                self._op(event)
-        return self._nodes, self._data, self._names
-
-    def _op(self, op: _Op) -> None:
-        base = op.name
-        phase = {}
-        if base.startswith(_GRADIENT):
-            base, phase = "gradients/" + base.removeprefix(_GRADIENT), {"_phase": "backward"}
-        handle = self._variables.get(id(op.inputs[0]), "") if op.inputs else ""
-        if op.op_type == "ReadVariableOp" and handle:
-            base = f"{handle}/read"
-        name = self._numbering.name(base)
-        self.ops.append((op.op_type, name))
-        signature = op_def_registry.get(op.op_type)
-        names = [each.name for each in signature.input_arg] if signature is not None else []
-        if len(names) != len(op.inputs):  # some are lists
-            names = [""] * len(op.inputs)
-        given = [
-            self._input(tensor, f"{name}/{each}" if each else "", op.timestamp)
-            for tensor, each in zip(op.inputs, names, strict=True)
-        ]
-        given += self._written.read(op.op_type, given)
-        self._written.write(op.op_type, given)
-        pairs = zip(op.attributes[::2], op.attributes[1::2], strict=False)
-        attributes = {str(key): str(value) for key, value in pairs} | phase
-        self._nodes.append(
-            Node(
-                name,
-                op.op_type,
-                [each for each in given if each],
-                attributes=attributes,
-                frames=op.stack.frames,
-            )
-        )
-        for slot, tensor in enumerate(op.outputs):
-            self._names[id(tensor)] = f"{name}:{slot}"
-            if holdable(tensor.dtype):
-                self._add(name, op.op_type, slot, HeldTensor(tensor), op.timestamp)
-
-    def _call(self, call: _Call) -> None:
-        layout = call.known.twin().layout
-        self._variables = {**self._keras.variables(call.function), **self._variables}
-        signature = layout.body.definition.signature.input_arg
-        arguments = [
-            self._input(tensor, f"input/{argument.name}", call.timestamp)
-            for tensor, argument in zip(call.inputs, signature, strict=True)
-        ]
-        inlined = Inlined(
-            layout,
-            call.function,
-            arguments,
-            self._numbering,
-            self._written,
-            call.stack.frames,
-            self._keras.op_name,
-        )
-        self._nodes += inlined.nodes
-        for tensor, name in zip(call.outputs, inlined.returns, strict=False):
-            self._names[id(tensor)] = name
-        found: tuple[Any, Any] | None = None
-        if not self._has_values:
-            pass
-        elif not call.failed:
-            found = call.known.values(call.inputs, call.added)
-        else:
-            found = call.known.values_before(call.inputs, call.failed)
-        every = list(values_of(*found, call.inputs)) if found is not None else []
-        self.calls.append(DescribedCall(call, inlined, arguments, every))
-        for seen in every:
-            name = inlined.names[seen.path].get(seen.node, "")
-            if name:
-                self._add(name, seen.op, seen.slot, seen.value, call.timestamp, seen.is_view)
-
-    def _input(self, tensor: Any, name: str, timestamp: int) -> str:
-        """The name of what an op or a function gets; a node of its own if nothing has made it."""
-        known = self._names.get(id(tensor))
-        if known is not None:
-            return known
-        is_handle = not holdable(tensor.dtype)
-        if id(tensor) in self._inputs:
-            name = f"input/{self._inputs[id(tensor)][0]}"
-        if is_handle:
-            name = self._variables.get(id(tensor), name.removeprefix("input/"))
-        made = self._numbering.name(name) if name else self._numbering.unnamed()
-        self._nodes.append(Node(made, "VarHandleOp" if is_handle else "Input"))
-        self._names[id(tensor)] = f"{made}:0"
-        if is_handle:
-            self._handles[made] = tensor
-        else:
-            self._add(made, "Input", 0, HeldTensor(tensor), timestamp)
-        return f"{made}:0"
-
-    def _add(
-        self, name: str, op: str, slot: int, value: HeldValue, timestamp: int, is_view: bool = False
-    ) -> None:
-        if self._has_values and self._matcher.wants(name, op, value.dtype):
-            self._data.append(
-                Datum(
-                    name,
-                    slot,
-                    value.load,
-                    timestamp=timestamp,
-                    dtype=value.dtype if value.shape is not None else None,
-                    shape=value.shape,
-                    is_view=is_view,
-                )
-            )

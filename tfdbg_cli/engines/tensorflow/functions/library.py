@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tensorflow.python.eager import context
 
-from tfdbg_cli.engines.tensorflow.functions.again import (
-    has_state,
-    make_again,
-    make_before,
-    why_not,
-)
+from tfdbg_cli.engines.tensorflow.functions.again import make_again, make_before, why_not
 from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, FunctionBody, read_body
+from tfdbg_cli.engines.tensorflow.functions.effects import has_state
 from tfdbg_cli.engines.tensorflow.functions.private import call_by_name
-from tfdbg_cli.engines.tensorflow.functions.twin import Layout, Twin, make_twin
+from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Layout
+from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin, make_twin
+from tfdbg_cli.engines.tensorflow.functions.twins.windows import DEFAULT_ROOM
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
 
 __all__ = ["KnownFunction", "Library", "find_function", "lent"]
@@ -30,8 +28,12 @@ class KnownFunction:
     TensorFlow's keeps in itself would begin anew in another one. The twin of most gives only what
     can't be computed a second time, and of the rest whether it is bad.
 
-    Attributes:
+    Args:
         body: what it does.
+        room: how many bytes the iterations of a loop may take.
+
+    Attributes:
+        body: as above.
         is_training: it computes gradients.
         writes: it writes to variables.
         has_streams: it draws random numbers whose state is in the ops.
@@ -41,7 +43,7 @@ class KnownFunction:
         excused: the numbers of its health that were bad without anything that was waited for.
     """
 
-    def __init__(self, body: FunctionBody) -> None:
+    def __init__(self, body: FunctionBody, room: Callable[[], int]) -> None:
         nodes = list(_all_nodes(body, set()))
         self.body = body
         self.is_training = any("gradient_tape/" in node.name for node in nodes)
@@ -57,6 +59,7 @@ class KnownFunction:
             inner.is_compiled for node in nodes for inner in node.inner.values()
         )
         self.excused: set[int] = set()
+        self._room = room
         self._twin: Twin | None = None
         self._again: Twin | None = None
 
@@ -64,7 +67,7 @@ class KnownFunction:
         """What is called in its place."""
         if self._twin is None:
             wants = _everything if self.holds else _stateful
-            self._twin = make_twin(self.body, find_function, wants)
+            self._twin = make_twin(self.body, find_function, wants, room=self._room())
             _add(self._twin)
         return self._twin
 
@@ -84,7 +87,7 @@ class KnownFunction:
         if self.holds:
             return twin.layout, added
         if self._again is None:
-            self._again = make_again(self.body, find_function)
+            self._again = make_again(self.body, find_function, self._room())
             _add(self._again)
         again = self._again
         given = [*arguments, *added[:-1]]
@@ -115,9 +118,14 @@ class KnownFunction:
 
 
 class Library:
-    """Knows functions for as long as the program has them."""
+    """Knows functions for as long as the program has them.
 
-    def __init__(self) -> None:
+    Args:
+        room: how many bytes the iterations of a loop may take.
+    """
+
+    def __init__(self, room: Callable[[], int] = lambda: DEFAULT_ROOM) -> None:
+        self._room = room
         self._known: weakref.WeakKeyDictionary[Any, KnownFunction] = weakref.WeakKeyDictionary()
 
     def get(self, function: Any) -> KnownFunction | None:
@@ -134,7 +142,9 @@ class Library:
         Raises:
             KeyError: nobody knows.
         """
-        known = self._known[function] = KnownFunction(read_body(name, find_function, {}))
+        known = self._known[function] = KnownFunction(
+            read_body(name, find_function, {}), self._room
+        )
         weakref.finalize(function, known.forget).atexit = False
         return known
 

@@ -34,7 +34,8 @@ from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.private import NAMES, call_twin, function_name, reword
 from tfdbg_cli.engines.tensorflow.functions.stepping.prompted import PromptedRun, Trap, stepper_of
 from tfdbg_cli.engines.tensorflow.functions.timing.level import TimedLevel
-from tfdbg_cli.engines.tensorflow.functions.twin import Twin
+from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
+from tfdbg_cli.engines.tensorflow.functions.twins.windows import DEFAULT_ROOM
 
 __all__ = ["INFERENCE", "TRAINING", "FunctionPolicy", "FunctionRuns"]
 
@@ -51,14 +52,18 @@ class FunctionPolicy(CapturePolicy):
     Attributes:
         names: as above.
         iterators: of the program.
+        room: how many bytes the iterations of a loop may take.
     """
 
     def __init__(self, value: Callable[[str], Any], names: KerasNames) -> None:
         super().__init__(value)
         self.names = names
         self.iterators = Iterators()
+        self.room = DEFAULT_ROOM
 
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
+        if watch.limit is not None:
+            self.room = watch.limit // 4
         return ValuesLevel(watch, listen, self.names, self.iterators)
 
     def _level(self, watch: Watch, kind: str) -> str:
@@ -87,7 +92,7 @@ class FunctionRuns(RunLife[OpenRun]):
     def __init__(self, program: Any, policy: FunctionPolicy) -> None:
         super().__init__(program, policy)
         self._names = policy.names
-        self._library = Library()
+        self._library = Library(lambda: policy.room)
         self.iterators = policy.iterators
         self._tapes = 0  # that are recording
         self._gradients = 0  # that were computed and not applied yet

@@ -77,8 +77,10 @@ class CaptureMode(DispatchMode):
                 try:
                     result = getattr(func, KERNEL, func)(*args, **kwargs)
                 except Exception as error:
-                    ops.failed(ops.undone(started), error)
-                    del ops, started  # the traceback keeps this frame
+                    record = ops.undone(started)
+                    if record is not None:
+                        ops.failed(record, error)
+                    del ops, started, record  # the traceback keeps this frame
                     raise
                 ops.done(started, result)
                 return result

@@ -132,7 +132,7 @@ class LoggedOps(OpRecorder):
             self._forget()
 
     def hand_over(self, tensor: torch.Tensor) -> None:
-        at = self._find_at(tensor) if self.is_quick else None
+        at = self._find_at(tensor) if self.is_quick and self._is_own() else None
         if at is None:
             super().hand_over(tensor)
         else:
@@ -182,7 +182,7 @@ class LoggedOps(OpRecorder):
         return self.is_quick
 
     def _add(self, record: OpRecord) -> None:
-        if self._is_noting:
+        if self._is_noting and self.contexts.local.state is self._own:
             self._log += (RECORD, 3, record)
             self._noted += 1
         else:
@@ -194,21 +194,28 @@ class LoggedOps(OpRecorder):
         if self._caught_up_to == len(self._log):
             return
         with self._lock:
-            log, tracker = self._log, self._tracker
+            log = self._log
             while (at := self._caught_up_to) < len(log):
-                kind = log[at]
-                if kind == OP:
-                    self._make(at)
-                elif kind == DONE:
-                    self._complete(at)
-                elif kind == RECORD:
-                    self._describer.raw.append(log[at + 2])
-                    self._made += 1
-                elif kind == AGAIN:
-                    tracker.know_again(log[at + 2], log[log[at + 3] + OUTPUT])
-                elif kind == RESULT:
-                    log[log[at + 2] + OUTPUT].is_result = True
-                self._caught_up_to = at + log[at + 1]
+                try:
+                    self._read_block(log[at], at)
+                except Exception as error:  # whoever asks may be an op of the program's
+                    self._trouble(error)
+                finally:
+                    self._caught_up_to = at + log[at + 1]
+
+    def _read_block(self, kind: int, at: int) -> None:
+        log = self._log
+        if kind == OP:
+            self._make(at)
+        elif kind == DONE:
+            self._complete(at)
+        elif kind == RECORD:
+            self._describer.raw.append(log[at + 2])
+            self._made += 1
+        elif kind == AGAIN:
+            self._tracker.know_again(log[at + 2], log[log[at + 3] + OUTPUT])
+        elif kind == RESULT:
+            log[log[at + 2] + OUTPUT].is_result = True
 
     def _make(self, at: int) -> None:
         log = self._log

@@ -97,8 +97,8 @@ class OpRecorder(RecordedTensors):
     def done(self, started: Any, result: Any) -> None:
         """As `end`."""
 
-    def undone(self, started: Any) -> OpRecord:
-        """A record after all: of an op that has raised."""
+    def undone(self, started: Any) -> OpRecord | None:
+        """A record after all: of an op that has raised; ``None``: making it went wrong."""
         raise NotImplementedError
 
     @uninterrupted

@@ -107,16 +107,17 @@ class QuickOps(LoggedOps):
                 is_noted = self._done(now, started, result)
             if not is_noted:
                 record = self.undone(started)
-                record.overwritten = started[3]
-                self.end(record, result)
+                if record is not None:
+                    record.overwritten = started[3]
+                    self.end(record, result)
         except Exception as error:
             self._trouble(error)
 
     @uninterrupted
-    def undone(self, started: Started) -> OpRecord:
+    def undone(self, started: Started) -> OpRecord | None:
         """The record of an op that isn't done, and that isn't noted any further."""
         self.catch_up()
-        return self._records.pop(started[0])
+        return self._records.pop(started[0], None)
 
     def _start(  # noqa: PLR0915
         self,

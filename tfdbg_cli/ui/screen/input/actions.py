@@ -241,10 +241,10 @@ class Actions:
             "to_element": self._to_element,
             "leave_element": on_view(lambda view: view.cursor.clear()),
             "open_element": self._open_element,
-            "element_left": on_view(lambda view: view.cursor.move(0, -1)),
-            "element_right": on_view(lambda view: view.cursor.move(0, 1)),
-            "element_up": on_view(lambda view: view.cursor.move(-1, 0)),
-            "element_down": on_view(lambda view: view.cursor.move(1, 0)),
+            "element_left": on_view(lambda view: view.move_cursor(0, -1)),
+            "element_right": on_view(lambda view: view.move_cursor(0, 1)),
+            "element_up": on_view(lambda view: view.move_cursor(-1, 0)),
+            "element_down": on_view(lambda view: view.move_cursor(1, 0)),
         }
 
     def _to_element(self) -> None:
@@ -254,8 +254,11 @@ class Actions:
 
     def _open_element(self) -> None:
         view = self.state.view
+        link = view.link_under_cursor() if view is not None else None
         document = view.cursor.element() if view is not None else None
-        if document is not None:
+        if link is not None:
+            self._app.follow(link.command)
+        elif document is not None:
             self._app.push(document, "(element)")
 
     def _search_again(self, direction: int) -> None:
@@ -287,7 +290,8 @@ class Actions:
             return
         place = view.focused_link()
         if view.cursor:
-            text = view.cursor.text().partition(" = ")[2]
+            text = view.cursor.text()
+            text = text.partition(" = ")[2] or text
         elif place is not None:
             spans = view.lines(place.line, place.line + 1)[0].spans
             text = "".join(span.text for span in spans[place.first_span : place.last_span + 1])

@@ -88,11 +88,16 @@ class Controls:
                 self._actions.do(action)
 
     def _moves_clicked(self, name: str) -> bool:
-        """Whether a key is for the element that was clicked, and no letter of a command."""
+        """Whether a key is for the element under the cursor, and no letter of a command.
+
+        So it is after a click, and where a screen has put its cursor itself.
+        """
         state = self.state
-        if not state.clicked or len(name) == 1 or state.prompt.line.text:
+        if len(name) == 1 or state.prompt.line.text:
             return False
         if state.view is None or not state.view.cursor:
+            return False
+        if not state.clicked and state.view.document.initial_element is None:
             return False
         return state.keys.find(name, (Where.ELEMENT,)) not in {None, "leave_element"}
 

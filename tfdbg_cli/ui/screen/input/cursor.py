@@ -74,6 +74,12 @@ class ElementCursor:
         """Take it away."""
         self._place = None
 
+    def show(self) -> None:
+        """Scroll so that it is visible."""
+        found = self.current
+        if found is not None:
+            self._view.show_place(found[0], found[1].start, found[1].stop)
+
     def begin(self) -> bool:
         """Put it on the first visible element; ``False``: there is none."""
         return self._first(range(self._view.top, self._view.bottom), 0)

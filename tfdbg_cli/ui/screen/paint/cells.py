@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import urwid
 
 from tfdbg_cli.common.printable import printable
 
-__all__ = ["Cells", "Segment", "Target", "canvas_of", "clip", "text_width"]
+__all__ = ["Cells", "Segment", "Target", "canvas_of", "clip", "is_utf8", "text_width"]
 
 
 class Target(NamedTuple):
@@ -26,10 +26,13 @@ class Target(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A piece of text with the name of its attribute and, if it can be clicked, a target."""
+    """A piece of text with its attribute and, if it can be clicked, a target.
+
+    The attribute is the name of an entry of the palette, or has colours of its own.
+    """
 
     text: str
-    attribute: str = "text"
+    attribute: str | urwid.AttrSpec = "text"
     target: Target | None = None
 
 
@@ -38,13 +41,13 @@ class Cells(NamedTuple):
 
     Attributes:
         data: the text in the terminal's encoding, exactly as wide as was asked for.
-        runs: attribute names with lengths in bytes of ``data``.
+        runs: attributes with lengths in bytes of ``data``.
         targets: ``(first column, column behind, target)``.
         more: whether the text goes on behind the right edge.
     """
 
     data: bytes
-    runs: list[tuple[str, int]]
+    runs: list[tuple[str | urwid.AttrSpec, int]]
     targets: list[tuple[int, int, Target]]
     more: bool
 
@@ -70,6 +73,11 @@ def _encodable(text: str, encoding: str) -> str:
     if printable(text) == text:
         return text
     return "".join(["?" if printable(each) != each else each for each in text])
+
+
+def is_utf8(encoding: str) -> bool:
+    """Whether that is UTF-8, which has all characters."""
+    return encoding.lower().replace("-", "") == "utf8"
 
 
 class _Window(NamedTuple):
@@ -113,7 +121,7 @@ def clip(
     encoding = urwid.util.get_encoding()
     # Characters may combine across segments: columns are counted over the whole row.
     text = "".join([segment.text for segment in segments])
-    if not (text.isascii() and text.isprintable()):
+    if not (text.isprintable() and (text.isascii() or is_utf8(encoding))):
         segments = [s._replace(text=_encodable(s.text, encoding)) for s in segments]
         text = "".join([segment.text for segment in segments])
     window = _window(text, left, width)
@@ -122,7 +130,7 @@ def clip(
         width -= 1
         window = _window(text, left, width)
     data = b" " * window.before
-    runs: list[tuple[str, int]] = [(fill, window.before)] if window.before else []
+    runs: list[tuple[str | urwid.AttrSpec, int]] = [(fill, window.before)] if window.before else []
     targets: list[tuple[int, int, Target]] = []
     at = 0
     for segment in segments:
@@ -148,6 +156,43 @@ def clip(
     return Cells(data, runs, targets, window.more)
 
 
+_Run = tuple[Hashable, Literal["0", "U"] | None, bytes]
+
+
+class _RowsCanvas(urwid.TextCanvas):
+    """A canvas that is asked for all of it at once, and has all in pieces: a picture has thousands.
+
+    Args:
+        rows: from the top.
+        width: the columns.
+        cursor: ``(column, row)``; ``None``: hidden.
+    """
+
+    def __init__(
+        self, rows: Sequence[Cells], width: int, cursor: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(cursor=cursor, maxcol=width, check_width=False)
+        self._text = [row.data for row in rows]
+        self._rows = rows
+
+    def content(
+        self,
+        trim_left: int = 0,
+        trim_top: int = 0,
+        cols: int = 0,
+        rows: int = 0,
+        attr: Mapping[Hashable, Hashable] | None = None,
+    ) -> Iterator[list[_Run]]:
+        """The rows, each as ``(attribute, None, text)``: those of the whole screen."""
+        for row in self._rows:
+            pieces: list[_Run] = []
+            at = 0
+            for attribute, size in row.runs:
+                pieces.append((attribute, None, row.data[at : at + size]))
+                at += size
+            yield pieces
+
+
 def canvas_of(
     rows: Sequence[Cells], width: int, cursor: tuple[int, int] | None = None
 ) -> urwid.TextCanvas:
@@ -158,10 +203,4 @@ def canvas_of(
         width: the columns.
         cursor: ``(column, row)``; ``None``: hidden.
     """
-    return urwid.TextCanvas(
-        [row.data for row in rows],
-        [list(row.runs) for row in rows],
-        cursor=cursor,
-        maxcol=width,
-        check_width=False,
-    )
+    return _RowsCanvas(rows, width, cursor)

@@ -6,7 +6,8 @@ import urwid
 
 from tfdbg_cli.common.documents import Line
 from tfdbg_cli.ui.marks import cut_at, match_places
-from tfdbg_cli.ui.screen.paint.cells import Cells, Segment, Target, clip
+from tfdbg_cli.ui.screen.paint.cells import Cells, Segment, Target, clip, is_utf8
+from tfdbg_cli.ui.screen.paint.inked import inked_segment
 from tfdbg_cli.ui.screen.view import LinkPlace, View
 
 __all__ = ["page_rows", "thumb"]
@@ -27,14 +28,18 @@ def thumb(view: View) -> tuple[int, int]:
     return round(view.top / view.last_top * (height - length)), length
 
 
-def page_rows(view: View) -> list[Cells]:
+def page_rows(view: View, colors: int = 1) -> list[Cells]:
     """The rows of the page, ``view.height`` of them, ``view.width`` columns each.
 
     Only the visible lines are asked of the Document. The last column is the scroll bar's; a line
     that goes on to the right ends in ``>``.
+
+    Args:
+        view: what is shown.
+        colors: how many colours the terminal has; 1: none.
     """
     encoding = urwid.util.get_encoding()
-    unicode = encoding.lower().replace("-", "") == "utf8"
+    unicode = is_utf8(encoding)
     track = clip([Segment("│" if unicode else "|", "scrollbar")], 0, 1)
     block = clip([Segment("█" if unicode else "#", "scrollbar-thumb")], 0, 1)
     first, length = thumb(view)
@@ -50,10 +55,10 @@ def page_rows(view: View) -> list[Cells]:
         link = focused if focused is not None and focused.line == number else None
         # All that a row depends on. One that is as it was on the page before is painted already.
         state = (number == view.mark, link, view.cursor.span_on(number), number == view.match)
-        looks = (encoding, view.left, view.width, view.pattern, state)
+        looks = (encoding, colors, view.left, view.width, view.pattern, state)
         painted = before.get(number)
         if painted is None or painted[:2] != (looks, made):
-            segments = _segments(view, made, number, link)
+            segments = _segments(view, made, number, link, colors)
             cells = clip(segments, view.left, view.width - 1, marker=_GOES_ON)
             painted = (looks, made, cells)
         view.painted[number] = painted
@@ -63,12 +68,17 @@ def page_rows(view: View) -> list[Cells]:
     return rows
 
 
-def _segments(view: View, made: Line, number: int, focused: LinkPlace | None) -> list[Segment]:
+def _segments(
+    view: View, made: Line, number: int, focused: LinkPlace | None, colors: int
+) -> list[Segment]:
     """The segments of one line: roles, links, the focused link, what the search found."""
     plain = "mark" if number == view.mark else "text"
+    unicode = is_utf8(urwid.util.get_encoding())
     pieces: list[Segment] = []
     for index, span in enumerate(made.spans):
-        if span.link is None:
+        if span.ink is not None and colors > 1 and span.link is None:
+            pieces.append(inked_segment(span.text, span.role or plain, span.ink, colors, unicode))
+        elif span.link is None:
             pieces.append(Segment(span.text, span.role or plain))
         elif focused is not None and focused.first_span <= index <= focused.last_span:
             pieces.append(Segment(span.text, "link-focus", Target("command", span.link.command)))

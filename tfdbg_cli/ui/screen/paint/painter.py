@@ -28,7 +28,7 @@ def paint(state: ScreenState) -> tuple[list[Cells], tuple[int, int] | None]:
         rows.append(bars.menu_row(view.document.menu, state.menu_at, cols))
     if view is not None:
         view.resize(cols, areas.page_height)
-        rows += page_rows(view)
+        rows += page_rows(view, state.colors)
     else:
         rows += [clip((), 0, cols)] * areas.page_height
     if areas.status[0] < areas.status[1]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tensorflow.core.framework import op_def_pb2, types_pb2
 
-from tfdbg_cli.engines.tensorflow.functions.nodes import add_constant, add_node
+from tfdbg_cli.engines.tensorflow.functions.twins.nodes import add_constant, add_node
 
 __all__ = [
     "ELEMENT",

@@ -8,8 +8,9 @@ from typing import Any
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.engines.base import Capture
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
+from tfdbg_cli.engines.tensorflow.functions.describing import Describing
 from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor
-from tfdbg_cli.engines.tensorflow.functions.level import Describing, ValuesLevel
+from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.stepping.layout import CallLayout
 from tfdbg_cli.engines.tensorflow.functions.stepping.records import RecordedRun
 from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables

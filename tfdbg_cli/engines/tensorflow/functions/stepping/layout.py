@@ -9,13 +9,13 @@ from tensorflow.core.framework import types_pb2
 
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, Kind
-from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined, Path, through
-from tfdbg_cli.engines.tensorflow.functions.stepping.effects import (
+from tfdbg_cli.engines.tensorflow.functions.effects import (
     is_foreign,
     is_foreign_inside,
     is_variable_op,
 )
-from tfdbg_cli.engines.tensorflow.functions.twin import PASSING, Layout, LayoutItem
+from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined, Path, through
+from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
 from tfdbg_cli.stepping.stepper import Step
 

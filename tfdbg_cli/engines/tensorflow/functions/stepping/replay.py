@@ -21,9 +21,9 @@ from tfdbg_cli.engines.tensorflow.functions.bodies import (
     Kind,
     read_body,
 )
+from tfdbg_cli.engines.tensorflow.functions.effects import is_foreign
 from tfdbg_cli.engines.tensorflow.functions.inlined import Path
-from tfdbg_cli.engines.tensorflow.functions.stepping.effects import is_foreign
-from tfdbg_cli.engines.tensorflow.functions.twin import Twin, make_twin
+from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin, make_twin
 
 __all__ = ["Edge", "Replay", "make_replay"]
 

@@ -7,7 +7,7 @@ from typing import Any
 from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import dtypes
 
-__all__ = ["add_constant", "add_empty_list", "add_node", "add_zero"]
+__all__ = ["add_call", "add_constant", "add_empty_list", "add_node", "add_numbers", "add_zero"]
 
 
 def add_node(definition: Any, op: str, inputs: tuple[str, ...] | list[str] = ()) -> Any:
@@ -28,6 +28,28 @@ def add_constant(definition: Any, number: int, count: int | None = None) -> str:
         tensor.tensor_shape.dim.add().size = count
     tensor.int_val.append(number)
     return f"{made.name}:output:0"
+
+
+def add_numbers(definition: Any, *numbers: float, is_scalar: bool = True) -> str:
+    """A float, or a vector of them."""
+    made = add_node(definition, "Const")
+    made.attr["dtype"].type = types_pb2.DT_FLOAT
+    tensor = made.attr["value"].tensor
+    tensor.dtype = types_pb2.DT_FLOAT
+    tensor.tensor_shape.SetInParent()
+    if not is_scalar:
+        tensor.tensor_shape.dim.add().size = len(numbers)
+    tensor.float_val.extend(numbers)
+    return f"{made.name}:output:0"
+
+
+def add_call(definition: Any, function: Any, inputs: list[str], is_stateful: bool) -> Any:
+    """A call of a function, by its definition."""
+    made = add_node(definition, f"{'Stateful' if is_stateful else ''}PartitionedCall", inputs)
+    made.attr["f"].func.name = function.signature.name
+    made.attr["Tin"].list.type.extend(each.type for each in function.signature.input_arg)
+    made.attr["Tout"].list.type.extend(each.type for each in function.signature.output_arg)
+    return made
 
 
 def add_empty_list(definition: Any, kind: int) -> str:

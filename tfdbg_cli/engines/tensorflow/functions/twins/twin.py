@@ -25,55 +25,29 @@ from tfdbg_cli.engines.tensorflow.functions.bodies import (
     Kind,
     element_node,
 )
-from tfdbg_cli.engines.tensorflow.functions.health import Health, to_check, zeros
-from tfdbg_cli.engines.tensorflow.functions.nodes import add_constant, add_empty_list, add_zero
 from tfdbg_cli.engines.tensorflow.functions.pipelines.loops import (
     extend_loop,
     is_bad,
     keep_one,
     variable,
 )
+from tfdbg_cli.engines.tensorflow.functions.twins.conditions import LoopTest
+from tfdbg_cli.engines.tensorflow.functions.twins.health import Health, to_check, zeros
+from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem, Part
+from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
+    add_constant,
+    add_empty_list,
+    add_numbers,
+    add_zero,
+)
+from tfdbg_cli.engines.tensorflow.functions.twins.windows import DEFAULT_ROOM, NUMBERS, Window
 
-__all__ = ["PASSING", "Layout", "LayoutItem", "Twin", "make_twin"]
+__all__ = ["Twin", "make_twin"]
 
-#: What hands on its input as it is.
-PASSING = frozenset({"Identity", "PreventGradient", "Snapshot", "StopGradient"})
 _VARIANT = types_pb2.DT_VARIANT
 # The optimizer would put another function in the place of one that has these.
 _FOR_OPTIMIZER = "api_implements", "api_preferred_device", "forward_function_name"
 _numbers = itertools.count(1)
-
-
-class LayoutItem(NamedTuple):
-    """Where the outputs of one node are among the added results of its function.
-
-    Attributes:
-        node: the node.
-        places: slot -> number of the result.
-        first: of a call, the number of the first result that comes from inside; of a branch that
-            of the number of the one that was taken, behind which are those of all.
-        inner: step -> the added results of what is called, and how many come before its.
-    """
-
-    node: BodyNode
-    places: dict[int, int]
-    first: int
-    inner: dict[str, tuple[int, Layout]]
-
-
-class Layout:
-    """The added results of a function, without the one for health.
-
-    Attributes:
-        body: of the function.
-        items: its nodes, in order.
-        dtypes: of the added results.
-    """
-
-    def __init__(self, body: FunctionBody) -> None:
-        self.body = body
-        self.items: list[LayoutItem] = []
-        self.dtypes: list[int] = []
 
 
 class Twin(NamedTuple):
@@ -92,27 +66,12 @@ class Twin(NamedTuple):
     definitions: Sequence[Any]
 
 
-class _Part(NamedTuple):
-    """A function on its way to become a twin.
-
-    Attributes:
-        definition: a copy, in which calls return more.
-        layout: what is to be returned.
-        references: where that comes from.
-        health: what tells of its tensors.
-    """
-
-    definition: Any
-    layout: Layout
-    references: list[str]
-    health: Health
-
-
 def make_twin(
     body: FunctionBody,
     find: Callable[[str], Any],
     wants: Callable[[BodyNode], bool],
     has_health: bool = True,
+    room: int = DEFAULT_ROOM,
 ) -> Twin:
     """The twin of a function.
 
@@ -121,8 +80,9 @@ def make_twin(
         find: gives the ``FunctionDef`` of a name.
         wants: whether the outputs of a node are to be returned.
         has_health: whether health is.
+        room: how many bytes the iterations of a loop may take.
     """
-    builder = _Builder(find, wants, has_health)
+    builder = _Builder(find, wants, has_health, room)
     name, layout, _ = builder.make(body)
     return Twin(name, layout, len(layout.dtypes) + has_health, builder.definitions)
 
@@ -131,9 +91,13 @@ class _Builder:
     """Makes the twins of a function and those that it calls, each once."""
 
     def __init__(
-        self, find: Callable[[str], Any], wants: Callable[[BodyNode], bool], has_health: bool
+        self,
+        find: Callable[[str], Any],
+        wants: Callable[[BodyNode], bool],
+        has_health: bool,
+        room: int,
     ) -> None:
-        self._find, self._wants, self._has_health = find, wants, has_health
+        self._find, self._wants, self._has_health, self._room = find, wants, has_health, room
         self.definitions: list[Any] = []
         self._made: dict[str, tuple[str, Layout, int]] = {}
         self._open: set[str] = set()
@@ -164,13 +128,13 @@ class _Builder:
                 del made.attr[name]
         return made
 
-    def _part(self, body: FunctionBody, mark: str = "") -> _Part:
+    def _part(self, body: FunctionBody, mark: str = "") -> Part:
         compiled = self._compiled
         if body.is_compiled:
             self._compiled = compiled | {body.name}
         self._open.add(body.name)
         definition = self._copy(body.definition, mark)
-        part = _Part(definition, Layout(body), [], Health(definition))
+        part = Part(definition, Layout(body), [], Health(definition))
         nodes = {node.name: node for node in definition.node_def}
         for reference, kind in to_check(body, len(self._open) == 1) if self._has_health else ():
             part.health.watch(reference, kind)
@@ -192,7 +156,7 @@ class _Builder:
         self._compiled = compiled
         return part
 
-    def _enter(self, node: BodyNode, made: Any, part: _Part) -> dict[str, tuple[int, Layout]]:
+    def _enter(self, node: BodyNode, made: Any, part: Part) -> dict[str, tuple[int, Layout]]:
         if node.kind == Kind.LOOP:
             return self._loop(node, made, part)
         if node.kind == Kind.BRANCH:
@@ -208,6 +172,7 @@ class _Builder:
             made.op = name
         kinds = [*layout.dtypes, *([types_pb2.DT_FLOAT] if self._has_health else [])]
         self._more_outputs(made, "Tout", kinds)
+        part.layout.sizes += [len(part.layout.dtypes) + at for at in layout.sizes]
         self._take(node, argument, layout.dtypes, part)
         if self._has_health:
             part.health.add(self._reference(node, argument, len(layout.dtypes)), size)
@@ -218,7 +183,7 @@ class _Builder:
             return f"{node.name}:{argument}:{len(node.outputs) + at}"
         return f"{node.name}:{_result(at)}:0"
 
-    def _take(self, node: BodyNode, argument: str, kinds: Sequence[int], part: _Part) -> None:
+    def _take(self, node: BodyNode, argument: str, kinds: Sequence[int], part: Part) -> None:
         """Return what a call returns in addition."""
         for at, kind in enumerate(kinds):
             part.references.append(self._reference(node, argument, at))
@@ -240,7 +205,7 @@ class _Builder:
 
     # Branches: all must return alike.
 
-    def _branch(self, node: BodyNode, made: Any, part: _Part) -> dict[str, tuple[int, Layout]]:
+    def _branch(self, node: BodyNode, made: Any, part: Part) -> dict[str, tuple[int, Layout]]:
         parts = {
             step: self._part(body, f"_{node.name.replace('/', '_')}_{step}")
             for step, body in node.inner.items()
@@ -273,6 +238,9 @@ class _Builder:
                 made.attr["branches"].list.func[number].name = definition.signature.name
             else:
                 made.attr[f"{step}_branch"].func.name = definition.signature.name
+        for before, layout in inner.values() if holds else ():
+            more = [len(part.layout.dtypes) + before + at for at in layout.sizes]
+            part.layout.sizes += more
         for each in parts.values() if not holds else ():
             each.layout.dtypes.clear()
         self._more_outputs(made, "Tout", kinds)
@@ -283,25 +251,43 @@ class _Builder:
 
     # Loops: what the body makes goes into lists.
 
-    def _loop(self, node: BodyNode, made: Any, outer: _Part) -> dict[str, tuple[int, Layout]]:
-        ((step, body),) = node.inner.items()
+    def _loop(self, node: BodyNode, made: Any, outer: Part) -> dict[str, tuple[int, Layout]]:
         mark = f"_{node.name.replace('/', '_')}"
-        part = self._part(body, mark)
+        part = self._part(node.inner["body"], mark)
         definition, layout = part.definition, part.layout
         holds = not self._compiled  # XLA knows no lists of unknown length
+        before = len(layout.dtypes)
+        test = LoopTest(
+            node.inner["cond"],
+            lambda body: self._part(body, f"{mark}_test"),
+            holds,
+            self._has_health,
+        )
+        if test.definition is not None:
+            self._return(test.definition, test.kinds, test.references)
+            self.definitions.append(test.definition)
+        tested = [each.name for each in definition.signature.input_arg]
+        part.references.extend(test.add_to(part, tested))
+        layout.dtypes.extend(test.layout.dtypes)
+        results = [f"{node.name}:output:{at}" for at in range(len(tested))]
+        last = test.add_to(outer, results, node.name)
         condition = self._copy(self._find(made.attr["cond"].func.name), mark)
         given = [item for item in made.input if not item.startswith("^")]
         waits = [item for item in made.input if item.startswith("^")]
         kinds, results = [], []
-        for at, (kind, reference) in enumerate(zip(layout.dtypes, part.references, strict=True)):
-            if not holds:
-                break
-            push = definition.node_def.add(name=f"tfdbg_push_{at}", op="TensorListPushBack")
-            push.input.extend([_argument(at), reference])
-            push.attr["element_dtype"].type = kind
-            results.append(f"{push.name}:output_handle:0")
-            kinds.append(_VARIANT)
-            given.append(add_empty_list(outer.definition, kind))
+        tensors = list(zip(part.references, layout.dtypes, strict=True)) if holds else []
+        if tensors:
+            count = len(tensors)
+            numbers = [_argument(count + at) for at in range(NUMBERS)]
+            health = _argument(count + NUMBERS) if self._has_health else ""
+            window = Window(definition, tensors, layout.sizes, numbers, health, self._room)
+            for at, (reference, kind) in enumerate(tensors):
+                results.append(window.push(_argument(at), reference, kind))
+                given.append(add_empty_list(outer.definition, kind))
+            results += window.results
+            given += [add_numbers(outer.definition, 0)] * NUMBERS
+            kinds = [_VARIANT] * count + [types_pb2.DT_FLOAT] * NUMBERS
+            outer.layout.sizes.append(len(outer.layout.dtypes) + count)
         held = len(kinds)
         if self._has_health:
             results.append(part.health.joined(_argument(held)))
@@ -322,12 +308,14 @@ class _Builder:
             outer.health.add(self._reference(node, "output", held), part.health.size)
         if not holds:
             layout.dtypes.clear()
-        return {step: (0, layout)}
+        outer.references.extend(last)
+        outer.layout.dtypes.extend(test.layout.dtypes)
+        return {"cond": (before, test.layout), "body": (0, layout)}
 
     # Loops over a dataset: an epoch is too long for lists, and so one iteration is kept.
 
     def _dataset_loop(
-        self, node: BodyNode, made: Any, outer: _Part
+        self, node: BodyNode, made: Any, outer: Part
     ) -> dict[str, tuple[int, Layout]]:
         ((step, body),) = node.inner.items()
         loop = node.loop

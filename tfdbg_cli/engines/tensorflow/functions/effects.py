@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
-from tfdbg_cli.engines.tensorflow.functions.again import has_state
+from tensorflow.python.framework import op_def_registry
+
 from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, FunctionBody
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
 
-__all__ = ["is_foreign", "is_foreign_inside", "is_variable_op"]
+__all__ = [
+    "can_repeat",
+    "has_state",
+    "is_foreign",
+    "is_foreign_inside",
+    "is_variable_op",
+    "touches_state",
+]
 
 _READING = frozenset(
     {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VarIsInitializedOp", "VariableShape"}
 )
 # Stateful only so that nobody leaves them out.
 _HARMLESS = frozenset({"Assert", "CheckNumerics", "CheckNumericsV2", "NoOp"})
+
+
+def has_state(node: BodyNode) -> bool:
+    """Whether a node that calls nothing has effects, or gives something else each time."""
+    signature = op_def_registry.get(node.op)
+    return signature is None or bool(signature.is_stateful)
+
+
+def touches_state(body: FunctionBody, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether anything in a function has."""
+    if body.name in seen:
+        return True
+    inside = seen | {body.name}
+    return any(
+        any(touches_state(each, inside) for each in node.inner.values())
+        if node.inner
+        else has_state(node)
+        for node in body.nodes
+    )
+
+
+def can_repeat(node: BodyNode, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether a node does nothing, and gives the same, when it is executed twice in a row."""
+    if not node.inner:
+        return not is_foreign(node) and not is_writing(node.op)
+    return all(
+        body.name not in seen and all(can_repeat(each, seen | {body.name}) for each in body.nodes)
+        for body in node.inner.values()
+    )
 
 
 def is_variable_op(op: str) -> bool:

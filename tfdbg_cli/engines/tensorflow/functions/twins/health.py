@@ -13,7 +13,7 @@ from typing import Any
 from tensorflow.core.framework import types_pb2
 
 from tfdbg_cli.engines.tensorflow.functions.bodies import FunctionBody
-from tfdbg_cli.engines.tensorflow.functions.nodes import add_constant, add_node, add_zero
+from tfdbg_cli.engines.tensorflow.functions.twins.nodes import add_constant, add_node, add_zero
 
 __all__ = ["Health", "to_check", "zeros"]
 
@@ -97,6 +97,11 @@ class Health:
     def size(self) -> int:
         """How many numbers there are; without any there is one zero."""
         return self._count + len(self._sums) or 1
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to tell of."""
+        return bool(self._sums or self._parts)
 
     def watch(self, reference: str, kind: int) -> None:
         """Tell of a tensor."""

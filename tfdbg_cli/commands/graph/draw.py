@@ -1,0 +1,113 @@
+"""``graph``: a node and what is around it, drawn."""
+
+from __future__ import annotations
+
+import argparse
+
+from tfdbg_cli.commands.context import DUMP_MODES, PROFILE_MODES, Context, need_graph
+from tfdbg_cli.commands.graph.drawing.boxes import PictureDocument
+from tfdbg_cli.commands.graph.drawing.neighbourhood import Neighbourhood, around
+from tfdbg_cli.commands.graph.drawing.picture import Picture
+from tfdbg_cli.commands.graph.drawing.state import States
+from tfdbg_cli.commands.graph.drawing.svg import svg_of
+from tfdbg_cli.commands.graph.node_info import find_node
+from tfdbg_cli.commands.registry import Argument, Command, Result, positive
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.commands.units import node_menu
+from tfdbg_cli.common.documents import ChainDocument, Line, TextDocument, line
+from tfdbg_cli.dumps.dump import Dump
+
+__all__ = ["COMMANDS", "picture_of"]
+
+_DEPTH = 2
+
+
+def picture_of(dump: Dump, found: Neighbourhood, *, has_tensors: bool = True) -> Picture:
+    """A picture of a part of a dump's graph, with the health of its tensors."""
+    health = TensorHealth(TensorFacts(dump)) if has_tensors else None
+    return Picture(found, dump, States(dump, health), has_tensors=has_tensors)
+
+
+def _graph(context: Context, arguments: argparse.Namespace) -> Result:
+    dump = context.need_dump()
+    graph = need_graph(dump)
+    node = find_node(context, graph, arguments.node_name)
+    depth = arguments.depth or _DEPTH
+    has_tensors = context.mode not in PROFILE_MODES
+    health = TensorHealth(TensorFacts(dump))
+
+    def is_known_bad(name: str) -> bool:
+        found = (health.facts.measurements.peek(each, numbers=False) for each in dump.by_node(name))
+        return any(each and each.health is not None and each.health.bad for each in found)
+
+    found = around(graph, node.name, depth, control=arguments.control, matters=is_known_bad)
+    picture = picture_of(dump, found, has_tensors=has_tensors)
+    what = f"  depth {depth}: inputs above, recipients below"
+    head = TextDocument([line(("Around ", "dim"), (node.name, "bold"), (what, "dim"))])
+    legend = TextDocument([line(), *_legend(arguments, found, has_tensors)])
+    document = ChainDocument(
+        [head, PictureDocument(picture), legend],
+        title=f"graph: {node.name}",
+        menu=node_menu(dump, node.name, "graph"),
+    )
+    document.initial_element = (found.centre,) if found.centre is not None else None
+    document.files = {".svg": lambda: svg_of(picture).encode()}
+    return document
+
+
+def _legend(arguments: argparse.Namespace, found: Neighbourhood, has_tensors: bool) -> list[Line]:
+    lines = []
+    if has_tensors:
+        lines.append(
+            line(
+                ("✓", "success"),
+                " clean  ",
+                ("✗ ━", "nan"),
+                " nan or inf  ○ not dumped  … being counted",
+            )
+        )
+    if any(wire.is_control for wire in found.wires):
+        lines.append(line("┄ control edge"))
+    if found.is_cut:
+        depth = (arguments.depth or _DEPTH) + 1
+        control = " -c" * arguments.control
+        command = f"graph {quoted(arguments.node_name)} -d {depth}{control}"
+        lines.append(line("There is more beyond: ", (command, "link", command)))
+    return lines
+
+
+COMMANDS = (
+    Command(
+        "graph",
+        ("g",),
+        "graph",
+        "Draw a node with what it was computed from and what was computed from it.",
+        _graph,
+        (
+            Argument(
+                ("node_name",), "a node or one of its tensors", "NODE", complete=completers.nodes
+            ),
+            Argument(
+                ("-d", "--depth"),
+                f"so many edges far, default {_DEPTH}",
+                "N",
+                kind=positive("depth"),
+            ),
+            Argument(("-c", "--control"), "control edges too"),
+        ),
+        modes=DUMP_MODES,
+        examples=(
+            ("graph cross_entropy/Log", "its inputs above it, its recipients below"),
+            ("graph -d 4 loss", "four edges far"),
+            ("graph loss > loss.svg", "the same as a picture for a browser"),
+        ),
+        details="Boxes are nodes, their wires tensors. What holds nan or inf is drawn in heavy "
+        "lines and marked ✗ where it leaves its node. Arrow keys go from node to node, Enter to "
+        "all about one; a click on an op type draws the graph around that node. A wire that goes "
+        "back up (a loop) has its arrow at its upper end. Of many inputs or recipients some are "
+        "drawn, those that are known to be bad before others.",
+    ),
+)

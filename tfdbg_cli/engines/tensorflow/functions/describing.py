@@ -1,0 +1,258 @@
+"""Puts a run of a TensorFlow 2 program into words: its nodes, and what they have made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from tensorflow.python.framework import op_def_registry
+
+from tfdbg_cli.dumps.datum import Datum
+from tfdbg_cli.dumps.graph import Node
+from tfdbg_cli.engines.kit.numbering import Numbering
+from tfdbg_cli.engines.kit.stacks import Stack
+from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
+from tfdbg_cli.engines.tensorflow.capture.values import holdable
+from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, HeldValue, Seen, values_of
+from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined, Path
+from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
+from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
+from tfdbg_cli.engines.tensorflow.functions.pipelines.described import Described, explain
+from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
+from tfdbg_cli.engines.tensorflow.functions.twins.windows import Held
+from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
+
+__all__ = ["GRADIENT", "Call", "DescribedCall", "Describing", "Event", "Op"]
+
+#: What the names of ops of a gradient begin with.
+GRADIENT = "gradient_tape/"
+
+
+class Event:
+    """Something that the program did in the run.
+
+    Attributes:
+        inputs: tensors.
+        outputs: tensors.
+        stack: where.
+        timestamp: when.
+    """
+
+    def __init__(self, inputs: Sequence[Any], stack: Stack, timestamp: int) -> None:
+        self.inputs, self.stack, self.timestamp = inputs, stack, timestamp
+        self.outputs: Sequence[Any] = ()
+
+
+class Op(Event):
+    """An op that was executed by itself."""
+
+    op_type = name = ""
+    attributes: tuple[Any, ...] = ()
+
+
+class Call(Event):
+    """A call of a traced function."""
+
+    function: Any
+    known: KnownFunction
+    added: Sequence[Any] = ()
+    failed = ""
+
+    def news(self) -> set[int]:
+        """The numbers of what is bad and wasn't before without anything that was waited for."""
+        if not self.added:
+            return set()
+        bad = np.flatnonzero(self.added[-1].numpy() > 0)
+        return {*bad.tolist()} - self.known.excused
+
+
+class DescribedCall(NamedTuple):
+    """A call in words.
+
+    Attributes:
+        event: the call.
+        inlined: the names of its nodes.
+        arguments: per argument the tensor.
+        seen: its tensors.
+    """
+
+    event: Any
+    inlined: Inlined
+    arguments: Sequence[str]
+    seen: Sequence[Seen]
+
+
+class Describing:
+    """Puts a run into words.
+
+    Args:
+        inputs: what the user calls tensors.
+        matcher: says which are wanted.
+        keras: what Keras calls its layers and variables.
+        has_values: whether there are any.
+
+    Attributes:
+        calls: those that were described.
+        ops: type and name of each op that was executed by itself.
+        lacks: sentences about what isn't there.
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[str, Any],
+        matcher: WatchMatcher,
+        keras: KerasNames,
+        has_values: bool = True,
+    ) -> None:
+        self._inputs = {id(tensor): (name, tensor) for name, tensor in inputs.items()}
+        self._matcher, self._keras = matcher, keras
+        self._variables = keras.variables()
+        self._numbering = Numbering()
+        self._nodes: list[Node] = []
+        self._data: list[Datum] = []
+        self._names: dict[int, str] = {}
+        self._written = WrittenVariables()
+        self._has_values = has_values
+        self.calls: list[DescribedCall] = []
+        self.ops: list[tuple[str, str]] = []
+        self.lacks: list[str] = []
+        self._handles: dict[str, Any] = {}
+
+    def trace_input(self, iterators: Iterators) -> str:
+        """Add what has made a batch that came in bad; a sentence that says so, or nothing."""
+        if not self._handles:
+            return ""
+        room = Described(self._nodes, self._data, self._handles, self._numbering, self._add)
+        return explain(room, iterators, Library())
+
+    def describe(self, events: Sequence[Event]) -> tuple[list[Node], list[Datum], dict[int, str]]:
+        """The nodes, the tensors, and the names of those that the program has."""
+        for event in events:
+            if isinstance(event, Call):
+                self._call(event)
+            elif isinstance(event, Op):
+                self._op(event)
+        return self._nodes, self._data, self._names
+
+    def _op(self, op: Op) -> None:
+        base = op.name
+        phase = {}
+        if base.startswith(GRADIENT):
+            base, phase = "gradients/" + base.removeprefix(GRADIENT), {"_phase": "backward"}
+        handle = self._variables.get(id(op.inputs[0]), "") if op.inputs else ""
+        if op.op_type == "ReadVariableOp" and handle:
+            base = f"{handle}/read"
+        name = self._numbering.name(base)
+        self.ops.append((op.op_type, name))
+        signature = op_def_registry.get(op.op_type)
+        names = [each.name for each in signature.input_arg] if signature is not None else []
+        if len(names) != len(op.inputs):  # some are lists
+            names = [""] * len(op.inputs)
+        given = [
+            self._input(tensor, f"{name}/{each}" if each else "", op.timestamp)
+            for tensor, each in zip(op.inputs, names, strict=True)
+        ]
+        given += self._written.read(op.op_type, given)
+        self._written.write(op.op_type, given)
+        pairs = zip(op.attributes[::2], op.attributes[1::2], strict=False)
+        attributes = {str(key): str(value) for key, value in pairs} | phase
+        self._nodes.append(
+            Node(
+                name,
+                op.op_type,
+                [each for each in given if each],
+                attributes=attributes,
+                frames=op.stack.frames,
+            )
+        )
+        for slot, tensor in enumerate(op.outputs):
+            self._names[id(tensor)] = f"{name}:{slot}"
+            if holdable(tensor.dtype):
+                self._add(name, op.op_type, slot, HeldTensor(tensor), op.timestamp)
+
+    def _call(self, call: Call) -> None:
+        layout = call.known.twin().layout
+        self._variables = {**self._keras.variables(call.function), **self._variables}
+        signature = layout.body.definition.signature.input_arg
+        arguments = [
+            self._input(tensor, f"input/{argument.name}", call.timestamp)
+            for tensor, argument in zip(call.inputs, signature, strict=True)
+        ]
+        inlined = Inlined(
+            layout,
+            call.function,
+            arguments,
+            self._numbering,
+            self._written,
+            call.stack.frames,
+            self._keras.op_name,
+        )
+        self._nodes += inlined.nodes
+        for tensor, name in zip(call.outputs, inlined.returns, strict=False):
+            self._names[id(tensor)] = name
+        found: tuple[Any, Any] | None = None
+        if not self._has_values:
+            pass
+        elif not call.failed:
+            found = call.known.values(call.inputs, call.added)
+        else:
+            found = call.known.values_before(call.inputs, call.failed)
+        lacks: dict[tuple[Path, str], Held] = {}
+
+        def lack(path: Path, loop: str, held: Held) -> None:
+            lacks.setdefault((path, loop), held)
+
+        every = list(values_of(*found, call.inputs, lack)) if found is not None else []
+        for (path, loop), held in lacks.items():
+            self.lacks.append(_lacking(inlined.names[path].get(loop, loop), held))
+        self.calls.append(DescribedCall(call, inlined, arguments, every))
+        for seen in every:
+            name = inlined.names[seen.path].get(seen.node, "")
+            if name:
+                self._add(name, seen.op, seen.slot, seen.value, call.timestamp, seen.is_view)
+
+    def _input(self, tensor: Any, name: str, timestamp: int) -> str:
+        """The name of what an op or a function gets; a node of its own if nothing has made it."""
+        known = self._names.get(id(tensor))
+        if known is not None:
+            return known
+        is_handle = not holdable(tensor.dtype)
+        if id(tensor) in self._inputs:
+            name = f"input/{self._inputs[id(tensor)][0]}"
+        if is_handle:
+            name = self._variables.get(id(tensor), name.removeprefix("input/"))
+        made = self._numbering.name(name) if name else self._numbering.unnamed()
+        self._nodes.append(Node(made, "VarHandleOp" if is_handle else "Input"))
+        self._names[id(tensor)] = f"{made}:0"
+        if is_handle:
+            self._handles[made] = tensor
+        else:
+            self._add(made, "Input", 0, HeldTensor(tensor), timestamp)
+        return f"{made}:0"
+
+    def _add(
+        self, name: str, op: str, slot: int, value: HeldValue, timestamp: int, is_view: bool = False
+    ) -> None:
+        if self._has_values and self._matcher.wants(name, op, value.dtype):
+            self._data.append(
+                Datum(
+                    name,
+                    slot,
+                    value.load,
+                    timestamp=timestamp,
+                    dtype=value.dtype if value.shape is not None else None,
+                    shape=value.shape,
+                    is_view=is_view,
+                )
+            )
+
+
+def _lacking(loop: str, held: Held) -> str:
+    """What isn't there of a loop, as a sentence."""
+    first = held.first
+    texts = [f"(#0) is its iteration {first}, as the {first} before it" if first else "it"]
+    if held.is_cut:
+        more = "those behind the first bad one"
+        texts = [f"{texts[0]} and {more}" if first else more]
+    return f"Of the loop {loop} not all iterations are held: {texts[0]} had no room."

@@ -1,0 +1,1 @@
+"""Copies of traced functions with more results."""

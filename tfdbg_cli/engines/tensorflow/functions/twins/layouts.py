@@ -1,0 +1,65 @@
+"""Where the tensors of functions are among the results that their twins have in addition."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, FunctionBody
+from tfdbg_cli.engines.tensorflow.functions.twins.health import Health
+
+__all__ = ["PASSING", "Layout", "LayoutItem", "Part"]
+
+#: What hands on its input as it is.
+PASSING = frozenset({"Identity", "PreventGradient", "Snapshot", "StopGradient"})
+
+
+class LayoutItem(NamedTuple):
+    """Where the outputs of one node are among the added results of its function.
+
+    Attributes:
+        node: the node.
+        places: slot -> number of the result.
+        first: of a call, the number of the first result that comes from inside; of a branch that
+            of the number of the one that was taken, behind which are those of all.
+        inner: step -> the added results of what is called, and how many come before its. Of a loop
+            they are lists; those of its condition are the last ones. Behind all of them are the
+            numbers of a `Window`, and the condition's of the test that has ended the loop.
+    """
+
+    node: BodyNode
+    places: dict[int, int]
+    first: int
+    inner: dict[str, tuple[int, Layout]]
+
+
+class Layout:
+    """The added results of a function, without the one for health.
+
+    Attributes:
+        body: of the function.
+        items: its nodes, in order.
+        dtypes: of the added results.
+        sizes: the numbers of those that say how many bytes the lists of a loop hold.
+    """
+
+    def __init__(self, body: FunctionBody) -> None:
+        self.body = body
+        self.items: list[LayoutItem] = []
+        self.dtypes: list[int] = []
+        self.sizes: list[int] = []
+
+
+class Part(NamedTuple):
+    """A function on its way to become a twin.
+
+    Attributes:
+        definition: a copy, in which calls return more.
+        layout: what is to be returned.
+        references: where that comes from.
+        health: what tells of its tensors.
+    """
+
+    definition: Any
+    layout: Layout
+    references: list[str]
+    health: Health
