@@ -142,3 +142,44 @@ def test_no_device_is_waited_for_until_somebody_looks(ask):
     )
     told = ask("run -t 9", "plot", setup=DEVICE, backward=backward)
     assert re.search(r"loss  \S+ at run 9, lowest", told)
+
+
+def test_numbers_of_expressions_in_runs_that_are_debugged_and_others(ask, tmp_path):
+    files = [tmp_path / f"{name}.csv" for name in ("weight", "grad", "out", "back")]
+    told = ask(
+        "track np.linalg.norm(`0.weight:0`) --as weight",
+        "track `0.weight.grad`.sum() --as grad",
+        "track `2/addmm:0`.max() --as out",
+        "track `gradients/2/addmm_grad/mm:0`.max() --as back",
+        "track `nothing:0`",
+        "run -t 10",
+        "run -f origin_of_nonfinite",
+        *(f"plot {path.stem} --save {path}" for path in files),
+        "track",
+    )
+    for path in files:
+        rows = [line.split(",") for line in path.read_text().splitlines()[1:]]
+        assert [int(row[1]) for row in rows] == [*range(1, 22)], path
+    assert "nothing: This run had no such node." in told
+
+
+def test_what_is_read_is_what_the_program_has(ask):
+    backward = (
+        f"{STEP}\n    if step == 4: print('program: has',"
+        " round(net[0].weight.norm().item(), 4), round(net[0].weight.grad.sum().item(), 4))"
+    )
+    told = ask(
+        "track np.linalg.norm(`0.weight`).round(4) --as weight",
+        "track `0.weight.grad`.sum().round(4) --as grad",
+        "run -t 5",
+        "track",
+        backward=backward,
+    )
+    weight, grad = re.search(r"program: has (\S+) (\S+)", told).groups()
+    assert f"{weight} at run 5" in told
+    assert f"{grad} at run 5" in told
+
+
+def test_levels_without_values_say_so(ask):
+    commands = ("config set level modules", "track `2/addmm:0`.max()", "run -f has_inf_or_nan")
+    assert "This run held no values: config set level values." in ask(*commands, "track")

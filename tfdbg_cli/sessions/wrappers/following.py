@@ -15,7 +15,7 @@ from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.series.tracks import LOSS, Series, Tracks
-from tfdbg_cli.engines.base import Capture, RunCall, Watch
+from tfdbg_cli.engines.base import Capture, RunCall
 
 __all__ = ["Following", "as_number"]
 
@@ -34,16 +34,15 @@ class Following:
     def __init__(self, tracks: Tracks, context: Callable[[Dump | None, RunCall], Context]) -> None:
         self._tracks = tracks
         self._context = context
-        self._known: tuple[Sequence[str], Watch | None] = ((), None)
+        self._known: tuple[Sequence[str], frozenset[str]] = ((), frozenset())
         self._losses: dict[tuple[str, ...], int | None] = {}
 
-    def watch(self) -> Watch | None:
-        """What has to be watched for the expressions; ``None``: nothing."""
+    def nodes(self) -> frozenset[str]:
+        """What has to be watched for the expressions."""
         expressions = [series.expression for series in self._tracks.expressions]
         if expressions != self._known[0]:
-            names = {name for text in expressions for name in nodes_in(text)}
-            pattern = "|".join(map(re.escape, sorted(names)))
-            self._known = expressions, Watch(node_name=f"^(?:{pattern})$") if names else None
+            names = frozenset(name for text in expressions for name in nodes_in(text))
+            self._known = expressions, names
         return self._known[1]
 
     def note(self, call: RunCall, capture: Capture, run: int) -> None:
@@ -58,13 +57,19 @@ class Following:
             return
         try:
             self._note_loss(call.fetches, capture.value, run)
-            found = self._tracks.expressions
-            if found:
-                context = self._context(capture.dump, call)
-                for series in found:
-                    self._evaluate(series, context, run)
+            self.evaluate(self._context(capture.dump, call), run)
         except Exception as error:  # the run was done, whatever is followed
             pass_on(error)
+
+    def evaluate(self, context: Context, run: int) -> None:
+        """Note the numbers of all expressions.
+
+        Args:
+            context: with what is known of the run.
+            run: its number.
+        """
+        for series in self._tracks.expressions:
+            self._evaluate(series, context, run)
 
     def _evaluate(self, series: Series, context: Context, run: int) -> None:
         try:
@@ -72,6 +77,11 @@ class Following:
             series.problem = ""
         except UserError as error:
             series.problem = error.message
+            dump = context.dump
+            nodes = nodes_in(series.expression)
+            missing = [each for each in nodes if dump is not None and not dump.by_node(each)]
+            if missing and dump is not None and dump.absence is not None:
+                series.problem = f"{missing[0]}: {dump.absence(missing[0])}"
 
     def _note_loss(self, fetches: Sequence[str], value: Any, run: int) -> None:
         key = tuple(fetches)

@@ -31,6 +31,7 @@ from tfdbg_cli.engines.base import (
     Watch,
 )
 from tfdbg_cli.engines.interface import with_interface
+from tfdbg_cli.engines.kit.watch_matcher import watch_of
 from tfdbg_cli.engines.registry import engine_for
 from tfdbg_cli.sessions.compat.instr_loop import (
     OnInstrEndRequest,
@@ -178,18 +179,8 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
         """Called in the remote instruction loop, with what came of the instruction."""
         return OnInstrEndResponse()
 
-    def followed(self) -> Watch | None:
-        """What to watch of a run that is not to be debugged; ``None``: nothing is followed."""
-        return None
-
-    def follow(self, call: RunCall, capture: Capture, *, is_asked: bool) -> None:
-        """Note numbers of a run that is over.
-
-        Args:
-            call: the run.
-            capture: what came of it.
-            is_asked: whether somebody asked for its dump.
-        """
+    def note_run(self, call: RunCall, capture: Capture) -> None:
+        """Note numbers of a run of a session that is over; it is `followed` what was watched."""
 
     @property
     def run_call_count(self) -> int:
@@ -301,7 +292,9 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
             response = self._begin(request)
             if response.action != OnRunStartAction.INVOKE_STEPPER:
                 action, capture = self._perform(response, call)
-                self.follow(call, capture, is_asked=action != OnRunStartAction.NON_DEBUG_RUN)
+                self.note_run(call, capture)
+                if action == OnRunStartAction.NON_DEBUG_RUN and capture.error is None:
+                    capture.dump = None
                 break
             stepped = self._step_through(call, request)
             if isinstance(stepped, Capture):
@@ -325,9 +318,9 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
         """Do it; the action that was performed and what came of it."""
         action = response.action
         if action == OnRunStartAction.NON_DEBUG_RUN:
-            followed = self.followed()
-            if followed is not None:
-                return action, call.debug(followed)
+            watch = watch_of(self.followed())
+            if watch is not None:
+                return action, call.debug(watch)
             if call.plain is not None:
                 return action, call.plain()
             value, error = self._plainly(call.run)

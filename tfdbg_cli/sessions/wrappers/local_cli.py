@@ -326,16 +326,18 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             tracks.mark(info.number or info.call_count, is_bad=is_bad)
             info.tracks = tracks
 
-    def followed(self) -> Watch | None:
+    def followed(self) -> frozenset[str]:
         """What the expressions of ``track`` name."""
-        return None if self.debugger.is_detached else self._following.watch()
+        return frozenset() if self.debugger.is_detached else self._following.nodes()
 
-    def follow(self, call: RunCall, capture: Capture, *, is_asked: bool) -> None:
-        """Note the loss, and what is asked for by ``track``."""
+    def follow(self, number: int, dump: Dump) -> None:
+        """Note what is asked for by ``track`` of a run of a program."""
+        self._following.evaluate(self._context("run-end", RunInfo(), dump), number)
+
+    def note_run(self, call: RunCall, capture: Capture) -> None:
+        """Note the loss of a session's run, and what is asked for by ``track``."""
         if not self.debugger.is_detached:
             self._following.note(call, capture, self.run_call_count)
-        if not is_asked and capture.error is None:
-            capture.dump = None
 
     def _followed_run(self, dump: Dump | None, call: RunCall) -> Context:
         return self._context("run-end", RunInfo(fetches=call.fetches, feeds=call.feeds), dump)
