@@ -183,3 +183,54 @@ def test_what_is_read_is_what_the_program_has(ask):
 def test_levels_without_values_say_so(ask):
     commands = ("config set level modules", "track `2/addmm:0`.max()", "run -f has_inf_or_nan")
     assert "This run held no values: config set level values." in ask(*commands, "track")
+
+
+NORMS = (
+    "{step}\n    if step == 5:\n        for n, m in [('', net), ('.0', net[0]), ('.2', net[2])]:\n"
+    "            ps = list(m.parameters())\n"
+    "            g = torch.stack([p.grad.norm() for p in ps]).norm().item()\n"
+    "            w = torch.stack([p.norm() for p in before[n]]).norm().item()\n"
+    "            print('program: norms', n, round(w, 3), round(g, 3))\n"
+    "    before = {{n: [p.detach().clone() for p in m.parameters()]"
+    " for n, m in [('', net), ('.0', net[0]), ('.2', net[2])]}}"
+)
+
+
+def rounded(text):
+    return {
+        name: round(float(number), 3)
+        for name, number in re.findall(r"^  (\w+_norm\S*) +\S+ +(\S+) at run 6", text, re.M)
+    }
+
+
+@pytest.mark.parametrize("is_scaled", [False, True])
+def test_norms_of_gradients_and_parameters_by_module(ask, is_scaled):
+    setup, step = "", STEP
+    if is_scaled:
+        setup = "scaler = torch.amp.GradScaler('cpu', init_scale=256.0)"
+        step = (
+            "scaler.scale(loss).backward(); scaler.step(opt); scaler.update()\n"
+            "    [p.grad.div_(1) for p in net.parameters()]"
+        )
+    told = ask("track --norms", "run -t 6", "track", setup=setup, backward=NORMS.format(step=step))
+    found = rounded(told)
+    for name, weight, grad in re.findall(r"program: norms *(\.?\S*) (\S+) (\S+)", told):
+        assert found[f"param_norm{name}"] == pytest.approx(float(weight), abs=2e-3)
+        assert found[f"grad_norm{name}"] == pytest.approx(float(grad), abs=2e-3)
+    assert len(found) == 6
+
+
+def test_norms_on_a_device_are_read_many_runs_at_a_time(ask):
+    pytest.importorskip("torch._lazy.ts_backend")
+    backward = (
+        "metrics.reset(); loss.backward(); opt.step()\n"
+        "    if step < 8: print('program: waits', waits())"
+    )
+    told = ask("track --norms", "run -t 9", "track", setup=DEVICE, backward=backward)
+    assert re.search(r"grad_norm\.2 +\S+ +\S+ at run 9", told)
+
+
+def test_norms_that_nobody_wants_any_more_are_gone(ask):
+    told = ask("track --norms", "run -t 3", "track -d norms", "run -t 3", "track")
+    assert "Norms are followed no more." in told
+    assert "grad_norm" not in told

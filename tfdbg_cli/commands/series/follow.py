@@ -65,7 +65,9 @@ def _track(context: Context, arguments: argparse.Namespace) -> Result:
         if text:
             raise UserError("--norms takes no expression.", "Give two commands.")
         context.tracks.has_norms = True
-        return Toast("Norms of gradients and parameters are followed from the next run on.")
+        return Toast(
+            "Norms of gradients and parameters are followed from the next run of PyTorch on."
+        )
     if text == LOSS and not getattr(arguments, "as"):
         return _follow_loss(context.tracks)
     template = parse_template(text)

@@ -40,7 +40,9 @@ class Losses:
         self._told: Tracks | None = None  # whose source this is
         self._is_off = False
         self._waiting: deque[tuple[int, float, torch.Tensor]] = deque(maxlen=CAPACITY)
-        self._scaled: tuple[int, torch.Tensor] | None = None
+        self._scaled: tuple[int, torch.Tensor, torch.Tensor] | None = None
+        #: What the last backward pass began with, and the loss that it is a multiple of.
+        self.multiple: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def scaled(self, loss: Any, product: Any) -> None:
         """A gradient scaler has multiplied a loss, and its backward pass begins with the product.
@@ -53,7 +55,7 @@ class Losses:
             return
         with unobserved():  # nor is it seen which attributes are read
             if isinstance(product, torch.Tensor) and _is_number(loss):
-                self._scaled = id(product), loss.detach()
+                self._scaled = id(product), product.detach(), loss.detach()
 
     def begins(self, root: Any, run: int) -> None:
         """A backward pass begins.
@@ -62,7 +64,7 @@ class Losses:
             root: with what: a tensor, or several.
             run: the number of the run.
         """
-        scaled, self._scaled = self._scaled, None
+        scaled, self._scaled, self.multiple = self._scaled, None, None
         if self._is_off:
             return
         try:
@@ -70,7 +72,8 @@ class Losses:
                 if isinstance(root, list | tuple) and root:
                     root = root[0]
                 if scaled is not None and scaled[0] == id(root):
-                    root = scaled[1]
+                    self.multiple = scaled[1:]
+                    root = scaled[2]
                 if _is_number(root):
                     self._take(root, run)
         except Exception as error:

@@ -34,6 +34,7 @@ from tfdbg_cli.engines.torch.runs.forwards import Forwards, is_differentiating
 from tfdbg_cli.engines.torch.runs.keras_steps import variables_of
 from tfdbg_cli.engines.torch.runs.lifecycle import Lifecycle, TorchRun
 from tfdbg_cli.engines.torch.runs.losses import Losses
+from tfdbg_cli.engines.torch.runs.norms import Norms
 from tfdbg_cli.engines.torch.runs.updates_by_hand import update_after
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class Runs(Lifecycle):
         self._together: dict[int, int] = {}
         self._last_stepped: int | None = None
         self.losses = Losses(program.tracks)
+        self._norms = Norms(program.tracks, self.names, self.optimizers)
 
     # The events. Each is seen around the original.
 
@@ -173,6 +175,8 @@ class Runs(Lifecycle):
             self._look(watcher.backward_done, is_grad, value)
         run = self._run
         if is_outermost and run is not None:
+            if not is_grad:
+                self._norms.take(run.description.number, self.losses.multiple)
             self._trains(run)
             update = update_after(frame) if run.closes_on == "B" else None
             if update is not None:
