@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 
-from tfdbg_cli.common.documents import Line, Span, line
+import numpy as np
+
+from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.dumps.series.tracks import LOSS, Tracks
 from tfdbg_cli.tensors.sparkline import INF, NAN, sparkline
 
 __all__ = ["loss_lines", "number_text", "spark_spans"]
 
-# Columns that the words beside the blocks take.
-_WORDS = 44
-_LONGEST = 60
+# Blocks of the line, and the columns from which on it has words about the run before a bad one.
+_LEAST, _MOST, _WIDE = 8, 60, 72
 
 
 def number_text(value: float) -> str:
@@ -52,14 +53,12 @@ def loss_lines(tracks: Tracks | None, width: int = 80) -> list[Line]:
         return []
     points = series.points()
     last = float(points.values[-1])
-    blocks = sparkline(points.values, min(max(width - _WORDS, 8), _LONGEST))
     words = [Span(number_text(last), number_role(last)), Span(f" at run {points.runs[-1]}")]
-    if not math.isfinite(last):
-        before = [at for at in range(len(points.values)) if math.isfinite(points.values[at])]
-        if before:
-            at = before[-1]
-            words.append(Span(f", {number_text(points.values[at])} at run {points.runs[at]}"))
-    return [line(("Loss:  ", "bold"), *spark_spans(blocks), "  ", *words, "  ", _PLOT)]
-
-
-_PLOT = ("plot", "link", f"plot {LOSS}")
+    finite = np.flatnonzero(np.isfinite(points.values))
+    if not math.isfinite(last) and finite.size and width >= _WIDE:
+        before = number_text(points.values[finite[-1]])
+        words.append(Span(f", {before} at run {points.runs[finite[-1]]}"))
+    head, tail = Span("Loss:  ", "bold"), Span("plot", "link", Link(f"plot {LOSS}"))
+    taken = sum(len(span.text) for span in (head, *words, tail)) + 4
+    blocks = sparkline(points.values, min(max(width - taken, _LEAST), _MOST))
+    return [line(head, *spark_spans(blocks), "  ", *words, "  ", tail)]

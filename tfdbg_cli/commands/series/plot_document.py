@@ -19,6 +19,7 @@ __all__ = ["PlotDocument", "between"]
 # What stands on the axis below a run: the program stopped there; it was bad.
 _STOP, _BAD = "▲", "×"
 _LEAST_WIDTH = 16
+_LABEL = 7
 _MOST_LISTED = 200
 
 
@@ -54,7 +55,7 @@ class PlotDocument(Document):
         values = self._shown.values
         self._frame = framed(values, *runs, is_log=is_log)
         labels = self._labels()
-        self._left = max(map(len, labels)) + 2
+        self._left = max(_LABEL, *map(len, labels)) + 2  # mostly the same for several curves
         self._width = max(width - self._left, _LEAST_WIDTH)
         self._columns = column_of(self._shown.runs, self._frame, self._width)
         self._begin = 1  # the first line over which the cursor moves
@@ -96,9 +97,9 @@ class PlotDocument(Document):
         first, last = int(found.runs[0]), int(found.runs[-1])
         at = _telling(found.values)
         told = f"{self._name} at run {found.runs[at]} = {_exact(found.values[at])}"
-        if len(found.runs) > 1:
-            told += f" (one of runs {first} to {last})"
         lines = [line(told), line()]
+        if len(found.runs) > 1:
+            lines[1:1] = [line((f"It stands out among runs {first} to {last}.", "dim"))]
         around = max((self._runs[1] - self._runs[0]) // 8, 5)
         command = f"plot {quoted(self._name)} -r {max(first - around, 0)}:{last + around}"
         lines += [line(("zoom in: ", "dim"), Span(command, "link", Link(command))), line()]
