@@ -208,6 +208,60 @@ def palette(count=10_000):
     return [Row("a list of commands opens", opened, size), *rows_of("a letter", type_one, 10, size)]
 
 
+def maps():
+    """A map of a hundred million elements until it is there and until it is exact; its keys."""
+    size = 10_000
+    values = np.empty((size, size), np.float32)
+    random = np.random.default_rng(0)
+    for row in values:
+        random.standard_normal(size, np.float32, row)
+    values[size // 2, size // 3] = np.nan
+    dump = MemoryDump()
+    dump.add("big", 0, values)
+    dump.add("waves", 0, np.outer(np.sin(np.arange(999) / 99), np.cos(np.arange(999) / 99)))
+    text = f"{size * size:,} elements"
+    first, exact = [], []
+    for _ in range(5):
+        start = time.perf_counter()
+        document = service(dump).run("pt big:0 --map", SIZE[0] - 1).document.paged(SIZE[1] - 5)
+        document.lines(0, SIZE[1])
+        first.append(1e3 * (time.perf_counter() - start))
+        start = time.perf_counter()
+        while document.pending:
+            time.sleep(0.001)
+        exact.append(1e3 * (time.perf_counter() - start))
+    start = time.perf_counter()
+    with np.errstate(all="ignore"):
+        np.isfinite(values).all()
+        values.mean()
+    floor = 1e3 * (time.perf_counter() - start)
+    took = statistics.median(first)
+    rows = [
+        Row("pt --map, the first picture", took, text, ratio=took, goal=100.0),
+        Row("pt --map, exact after", statistics.median(exact), text, floor=floor),
+    ]
+    for name in ("waves", "big"):
+        player = Player(dump)
+        player.terminal.set_terminal_properties(colors=1 << 24)
+        player.app.state.colors = 1 << 24
+        player.app.execute(f"pt {name}:0 --map")
+        view = player.app.state.view
+        player.draw()
+        while view.document.pending:
+            time.sleep(0.001)
+        player.draw()
+        what = "of noise" if name == "big" else "of waves"
+        rows += rows_of(f"all of a map {what}, as on Ctrl-L", player.redraw)
+        view.cursor.begin()
+
+        def move(player=player, view=view):
+            view.cursor.move(0, 1)
+            player.draw()
+
+        rows += rows_of(f"redraw of a map {what}, the cursor moves", move)
+    return rows
+
+
 def search():
     """CPU milliseconds of searches to the end, as on the full screen, and of writing it all."""
     dump = MemoryDump()
@@ -263,6 +317,7 @@ def tables(quick):
         Table("First screens", first_screens()),
         Table(f"{LINES:,} lines of 10 runs at 200x60", full_screen(), ratio=longest),
         Table("The list of commands", palette(), ratio=longest),
+        Table(f"Maps at {SIZE[0]}x{SIZE[1]}", maps(), ratio=longest),
         command_screens(COUNTS[:2] if quick else COUNTS),
         *([] if quick else [Table("Searches to the end (CPU)", search())]),
     ]

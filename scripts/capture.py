@@ -184,15 +184,17 @@ def draw_row(screen: pyte.Screen, y: int, top: int) -> str:
         if cell.reverse:
             front, back = back, front
         left = 8 + x * CELL_WIDTH
+        # Neighbouring pixels would show a seam.
+        crisp = "" if text.strip(HALF) else ' shape-rendering="crispEdges"'
         if back != BACKGROUND:
             parts.append(
                 f'<rect x="{left:.1f}" y="{top}" width="{(end - x) * CELL_WIDTH:.1f}" '
-                f'height="{CELL_HEIGHT}" fill="{back}"/>'
+                f'height="{CELL_HEIGHT}" fill="{back}"{crisp}/>'
             )
-        if text.strip(HALF) == "":  # as pixels: letters leave gaps between them
+        if crisp:  # as pixels: letters leave gaps between them
             parts.append(
                 f'<rect x="{left:.1f}" y="{top}" width="{(end - x) * CELL_WIDTH:.1f}" '
-                f'height="{CELL_HEIGHT / 2}" fill="{front}"/>'
+                f'height="{CELL_HEIGHT / 2}" fill="{front}"{crisp}/>'
             )
         elif text.strip():
             style = ' font-weight="bold"' if cell.bold else ""

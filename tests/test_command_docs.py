@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 
 # What nobody can enumerate.
 FREE = {
-    "K", "N", "RE", "REGEX", "RANGES", "INTERVAL", "NAME", "EXPRESSION",
+    "K", "N", "RE", "REGEX", "RANGES", "INTERVAL", "NAME", "EXPRESSION", "R,C",
     "NUM", "LOWER", "UPPER",
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -30,6 +31,7 @@ from tfdbg_cli.common.documents import (
     LazyDocument,
     Line,
     MenuItem,
+    Span,
     TextDocument,
     line,
 )
@@ -37,6 +39,8 @@ from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.net.address import parse_address
 from tfdbg_cli.net.tokens import find_token
+from tfdbg_cli.tensors.pictures.document import Look, PictureDocument
+from tfdbg_cli.tensors.pictures.source import Source
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.remote.connection import Connection, OverError, Parted, Stopped
 from tfdbg_cli.ui.remote.host import RemoteUI
@@ -108,6 +112,13 @@ class Slow(LazyDocument):
         self.is_known = True
 
 
+def a_map() -> PictureDocument:
+    """The picture of an array with a nan in it."""
+    values = np.arange(3 * 40 * 60.0).reshape(3, 40, 60)
+    values[0, 7, 9] = np.nan
+    return PictureDocument(Source(values), [Span("m", "bold")], Look(), 79)
+
+
 class Everything:
     """A service with one command for each kind of Reply."""
 
@@ -117,7 +128,7 @@ class Everything:
         self.settings = Settings()
         self.history = History()
         self.history.items = ["old"]
-        self.table, self.slow = Table(), Slow()
+        self.table, self.slow, self.map = Table(), Slow(), a_map()
         self.widths: list[int] = []
 
     def run(self, text: str, width: int = 80) -> Reply:
@@ -130,6 +141,7 @@ class Everything:
         return {
             "table": Reply("table", self.table),
             "slow": Reply("slow", self.slow),
+            "map": Reply("map", self.map),
             "error": Reply("error", message=Toast("wrong", "error"), details=("a", "b")),
             "ask": Reply("ask", question=Question("Sure?", (Choice("y", "yes", "go"),))),
             "request": Reply("request", request=UiRequest("search", "x")),
@@ -202,6 +214,37 @@ def both() -> Iterator[Both]:
     made.ui.close()
     made.thread.join(10)
     assert not made.thread.is_alive()
+
+
+def test_a_map_is_drawn_and_turned_from_afar(both: Both) -> None:
+    theirs, ours = both.document("map"), both.ours.map
+    assert list(theirs) == list(ours)  # the colours, too
+    assert theirs.turns == ours.turns
+    here, there = theirs.paged(12), ours.paged(12)
+    assert list(here) == list(there)
+    assert [here.cells(number) for number in range(12)] == [
+        there.cells(number) for number in range(12)
+    ]
+    assert here.paged(12) is here
+    for way, at in (
+        ("next bad", None),
+        ("closer", (0, 7, 9)),
+        ("drag:3,-2", (0, 7, 9)),
+        ("scale", None),
+        ("next slice", (0, 7, 9)),
+        ("tiles", None),
+    ):
+        other, mine = here.turned(way, at), there.turned(way, at)
+        assert other.indices == mine.indices
+        assert list(other.document) == list(mine.document)
+        here, there = other.document, mine.document
+    with pytest.raises(UserError, match="can't be seen otherwise"):
+        here.turned("inside out")
+    with pytest.raises(UserError, match="no numbers to go back"):
+        here.turned("picture")
+    table = both.document("table")
+    assert not table.turns
+    assert table.paged(3) is table
 
 
 def test_the_head_of_a_document(both: Both) -> None:

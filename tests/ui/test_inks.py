@@ -54,10 +54,16 @@ def test_halves_are_pixels_where_there_are_many_colours(colors: int) -> None:
     assert screen.buffer[0][4].fg == "default"
 
 
-def test_sixteen_colours_are_the_nearest_ones() -> None:
-    pixel = drawn(16).buffer[0][0]
-    assert pixel.data == "▀"
-    assert (pixel.fg, pixel.bg) == ("brown", "cyan")
+def test_sixteen_colours_make_no_picture_but_show_what_sticks_out() -> None:
+    red = Span("N", "nan", None, Ink(TEAL, 0xFF0000, halves=True))
+    screen = drawn(16, Line([*LINE.spans, red]))
+    assert screen.display[0].startswith("#. plain defN")
+    assert (screen.buffer[0][0].fg, screen.buffer[0][0].bg) == ("default", "default")
+    assert (screen.buffer[0][12].fg, screen.buffer[0][12].bg) == ("brightwhite", "red")
+    assert screen.buffer[0][9].fg == "cyan"  # the nearest
+    lines = formatted_lines([Line([red])], THEMES["dark"], "utf-8", 16)
+    assert lines[0][1] == "N"
+    assert "bg:ansired" in lines[0][0]
 
 
 def test_without_colours_the_text_is_read() -> None:

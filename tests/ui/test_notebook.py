@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import base64
 import os
 import re
 import sys
@@ -318,6 +319,19 @@ def test_tables_are_html_with_links_as_text(kernel: Kernel) -> None:
     assert "y = tf.log(x, name=&quot;y&quot;)" in kernel.html[0]
     kernel.run("%tfdbg bogus")
     assert 'no command "bogus"' in kernel.text
+
+
+def test_a_map_is_an_image(kernel: Kernel) -> None:
+    kernel.run("%tfdbg run")
+    kernel.run("session.run(y, {x: [0, 1]})")
+    kernel.run("%tfdbg pt y:0 --map")
+    (shown,) = kernel.html
+    found = re.search(r'<img alt="([^"]*)" [^>]*src="data:image/png;base64,([^"]+)"', shown)
+    assert found is not None
+    assert "y:0" in found[1]
+    assert base64.b64decode(found[2]).startswith(b"\x89PNG\r\n\x1a\n")
+    assert "-inf" in shown  # in the legend
+    assert "0 --------" in kernel.plain  # for front ends that show text
 
 
 def test_stops_in_a_cell_ask_in_the_input_box(kernel: Kernel) -> None:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.lines import ROLES, Ink, Line, Link, Span, line
+from tfdbg_cli.common.lines import ROLES, Cell, ElementStep, Ink, Line, Link, Span, line
 from tfdbg_cli.common.printable import printable, printed
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "ChainDocument",
     "Document",
     "ElementStep",
+    "Image",
     "Ink",
     "LazyDocument",
     "Line",
@@ -30,6 +31,7 @@ __all__ = [
     "MenuItem",
     "Span",
     "TextDocument",
+    "Turned",
     "line",
     "write_text",
 ]
@@ -38,35 +40,28 @@ __all__ = [
 _FIRST_SEARCHED, _MOST_SEARCHED = 256, 8192
 
 
-class Cell(NamedTuple):
-    """One element of a tensor where a line shows it.
+class Image(NamedTuple):
+    """A Document as an image.
 
     Attributes:
-        start, stop: its characters in the line's text.
-        indices: of the element.
+        png: a PNG file.
+        above: lines that belong above it.
     """
 
-    start: int
-    stop: int
-    indices: tuple[int, ...]
+    png: bytes
+    above: Sequence[Line]
 
 
-class ElementStep(NamedTuple):
-    """One of the elements that a Document is about, e.g. the bad ones, and which of them it is.
+class Turned(NamedTuple):
+    """What a Document shows, seen otherwise.
 
     Attributes:
-        line: where it is shown; ``None``: an ellipsis or a filter hides it.
-        indices: of the element.
-        number: 1 for the first in the order of the elements.
-        total: how many there are.
-        wrapped: whether the search for it went on at the other end.
+        document: the other one.
+        indices: the element that the cursor goes to; ``None``: it goes away.
     """
 
-    line: int | None
-    indices: tuple[int, ...]
-    number: int
-    total: int
-    wrapped: bool = False
+    document: Document
+    indices: tuple[int, ...] | None
 
 
 @printed
@@ -91,6 +86,7 @@ class Document(ABC):
         initial_element: where a screen puts its cursor at once; ``None``: nowhere.
         steps: what one of the elements is called, e.g. ``bad element``, that the keys for the next
             and the previous match go to instead, see `step`; empty: there are none.
+        turns: the ways in which it can be seen otherwise, see `turned`.
         files: what is written to a file whose name ends so, instead of the lines: ``.svg``.
         printed: what is printed or written to a file instead, where a screen shows more than
             anybody wants to have on paper; ``None``: the Document itself.
@@ -105,6 +101,7 @@ class Document(ABC):
     initial_search: str = ""
     initial_element: tuple[int, ...] | None = None
     steps: str = ""
+    turns: frozenset[str] = frozenset()
     is_data: bool = False
     files: Mapping[str, Callable[[], bytes]] = MappingProxyType({})
     printed: Document | None = None
@@ -230,6 +227,26 @@ class Document(ABC):
     def resized(self, width: int) -> Document:
         """The same view for another terminal width (columns); itself where width doesn't matter."""
         return self
+
+    def paged(self, rows: int) -> Document:
+        """The same view for a page of so many rows; itself where that doesn't matter."""
+        return self
+
+    def image(self) -> Image | None:
+        """The same for a page that shows images, in place of the lines; ``None``: there is none."""
+        return None
+
+    def turned(self, way: str, indices: Sequence[int] | None = None) -> Turned:
+        """The same thing seen otherwise: as a picture, closer, at another scale.
+
+        Args:
+            way: one of `turns`.
+            indices: the element that the cursor is on, if it is on any.
+
+        Raises:
+            UserError: it can't be seen like that.
+        """
+        raise UserError("This screen can't be seen otherwise.")
 
     def __iter__(self) -> Iterator[Line]:
         return self.iterate()

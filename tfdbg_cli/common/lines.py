@@ -1,4 +1,4 @@
-"""What a Document is made of: lines of spans.
+"""What a Document is made of: lines of spans, and elements on them.
 
 Spans carry *roles* (what a piece of text is): the themes of the UIs turn them into attributes.
 Colours that *are* what is to be seen, as those of a picture, are an `Ink` beside the role.
@@ -6,12 +6,12 @@ Colours that *are* what is to be seen, as those of a picture, are an `Ink` besid
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Self
 
 from tfdbg_cli.common.printable import printable, typeable
 
-__all__ = ["ROLES", "Ink", "Line", "Link", "Span", "line"]
+__all__ = ["ROLES", "Cell", "ElementStep", "Ink", "Line", "Link", "Span", "line"]
 
 #: Every role a span may have. A theme gives each an attribute in colour and in monochrome.
 ROLES = (
@@ -122,6 +122,46 @@ class Line:
 
     def __repr__(self) -> str:
         return f"Line({self.text!r})"
+
+
+class Cell(NamedTuple):
+    """One element of a tensor where a line shows it, or a block of them.
+
+    Attributes:
+        start, stop: its characters in the line's text.
+        indices: of the element, or the first one of the block.
+        last: the indices of the last one of a block; ``None``: it is one element.
+    """
+
+    start: int
+    stop: int
+    indices: tuple[int, ...]
+    last: tuple[int, ...] | None = None
+
+    def holds(self, indices: Sequence[int]) -> bool:
+        """Whether an element is the one, or one of the block."""
+        if self.last is None or len(indices) != len(self.indices):
+            return self.indices == tuple(indices)
+        block = zip(self.indices, indices, self.last, strict=True)
+        return all(first <= index <= last for first, index, last in block)
+
+
+class ElementStep(NamedTuple):
+    """One of the elements that a Document is about, e.g. the bad ones, and which of them it is.
+
+    Attributes:
+        line: where it is shown; ``None``: an ellipsis or a filter hides it.
+        indices: of the element.
+        number: 1 for the first in the order of the elements.
+        total: how many there are.
+        wrapped: whether the search for it went on at the other end.
+    """
+
+    line: int | None
+    indices: tuple[int, ...]
+    number: int
+    total: int
+    wrapped: bool = False
 
 
 def line(*parts: str | Span | tuple[str, str] | tuple[str, str, str]) -> Line:

@@ -119,7 +119,8 @@ class KeyTable:
         lines += [
             line(("Mouse", "heading")),
             line("  Click links, the menu, the arrows, the status line and the scroll bar."),
-            line("  The wheel scrolls what is under the pointer."),
+            line("  The wheel scrolls what is under the pointer; a map it brings closer, or away."),
+            line("  Dragging moves a map that doesn't show all."),
             line(
                 "  Shift+drag selects text in most terminals; ", ("mouse off", "link", "mouse off")
             ),

@@ -60,13 +60,25 @@ def can_draw_halves(encoding: str) -> bool:
 
 
 @functools.lru_cache(4096)
-def inked(ink: Ink, draws_halves: bool) -> Ink:
-    """The colours of a span as it is drawn: without half blocks, its text in black or white."""
-    if not ink.halves or draws_halves or ink.foreground is None or ink.background is None:
-        return ink
+def inked(ink: Ink, colours: int, draws_halves: bool = True) -> tuple[Ink, bool]:
+    """The colours of a span as they are drawn, and whether halves take the place of its text.
+
+    Sixteen colours make no picture: there the text is read, in the colours of its role.
+
+    Args:
+        ink: as it is meant.
+        colours: how many there are.
+        draws_halves: whether there is a half block.
+    """
+    if not ink.halves:
+        return ink, False
+    if colours < 256:
+        return Ink(), False
+    if draws_halves or ink.foreground is None or ink.background is None:
+        return ink, draws_halves
     red, green, blue = _parts(ink.background)
     is_light = 299 * red + 587 * green + 114 * blue > 128_000
-    return Ink(0x000000 if is_light else 0xFFFFFF, ink.background)
+    return Ink(0x000000 if is_light else 0xFFFFFF, ink.background), False
 
 
 @functools.lru_cache(4096)

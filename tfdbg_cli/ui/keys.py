@@ -18,6 +18,8 @@ class Where(Enum):
     HISTORY = "In the search of former commands (Ctrl-R leads there)"
     PROMPT = "At the prompt"
     ELEMENT = "On an element (c, a click, @ or a match leads there)"
+    MAP = "On a map, a tensor's picture (v on the page, or pt --map)"
+    TENSOR = "On the page of a tensor"
     PAGE = "On the page (Esc leads there, : or i back to the prompt)"
     MENU = "In the menu"
     PALETTE = "In the list of commands"
@@ -97,6 +99,28 @@ KEYS: tuple[Key, ...] = (
         ("c|esc", "leave_element", "back to the page"),
     ),
     *_table(
+        Where.MAP,
+        ("+|=|z", "map_closer", "closer, about the cursor; the wheel, too"),
+        ("-|Z", "map_farther", "from farther away"),
+        ("0", "map_whole", "all of it"),
+        ("h|left", "map_left", "the part to the left; with the mouse: drag"),
+        ("l|right", "map_right", "the part to the right"),
+        ("j|down", "map_down", "the part below"),
+        ("k|up", "map_up", "the part above"),
+        ("]", "map_next_slice", "the next slice of a tensor of three and more dimensions"),
+        ("[", "map_previous_slice", "the slice before"),
+        ("t", "map_tiles", "all slices side by side, or one"),
+        ("x", "map_axes", "other dimensions as rows and columns; of two: transposed"),
+        ("s", "map_scale", "other colours: min to max, quantiles, symmetric, log"),
+        ("r", "map_cells", "what a cell shows: mean, extreme, max, min"),
+        ("n", "map_next_bad", "to the next nan or infinity"),
+        ("N", "map_previous_bad", "to the one before"),
+    ),
+    *_table(
+        Where.TENSOR,
+        ("v", "map", "as a map (a picture), or as numbers again; the cursor goes along"),
+    ),
+    *_table(
         Where.PAGE,
         ("c", "to_element", "the cursor on an element: its exact value is in the status line"),
         ("j|down|ctrl n", "line_down", "a line down"),
@@ -128,7 +152,7 @@ KEYS: tuple[Key, ...] = (
         (")", "zoom_later", "a curve: later runs"),
         ("y", "copy", "copy the focused link's text, or the found or first line"),
         ("Y", "copy_page", "copy the page"),
-        ("v", "show_in_pager", "this screen in $PAGER"),
+        ("v|V", "show_in_pager", "this screen in $PAGER"),
         ("e", "show_details", "details of the last error"),
         ("q", "leave", "leave the debugger (asks)"),
         ("?", "show_keys", "these keys"),

@@ -15,6 +15,10 @@ from tfdbg_cli.ui.paging import screenfuls
 __all__ = ["TextUI", "parse_indices"]
 
 
+# Lines of a terminal that stand above and below what is to fit on it: titles, and the prompt.
+_AROUND = 4
+
+
 class TextUI(UserInterface):
     """A UI that prints Documents one after the other and never redraws.
 
@@ -318,6 +322,8 @@ class TextUI(UserInterface):
     def _show(self, service: Service, reply: Reply, *, brief: bool) -> None:
         assert reply.document is not None
         document = reply.document.printed or reply.document
+        if self.page_size is not None:
+            document = document.paged(max(self.page_size[0] - _AROUND, 1))
         self._data_shown = self._is_quiet and document.is_data
         if not self._data_shown:
             self._flush_title(service)

@@ -159,6 +159,9 @@ PRINT_TENSOR = Command(
         ("pt hidden/Relu:0 -r [-1,1]", "with the elements in a range highlighted"),
         ("pt hidden/Relu:0 --bad", "where nan and inf are; n and N step through them"),
         ("pt hidden/Relu:0 --sort-by-magnitude", "the largest elements first"),
+        ("pt attn:0 --map", "as a heat map; v on the page goes there and back"),
+        ("pt attn:0 --map --multiples", "all heads (or channels) side by side"),
+        ("pt fc1/W:0 --map > fc1.png", "the map as an image"),
         ("pt loop/body:0 -n 3", "the fourth of several dumps"),
         ("pt loss", "PyTorch: by the name of the program's variable"),
         ("pt hidden/Relu:0 -w relu.npy", "and save it"),
@@ -178,6 +181,15 @@ PRINT_TENSOR = Command(
         "than the picture is high ends at its top, the number below it counts. On a logarithmic "
         "axis of values, negative ones are on the left, zero is in the middle, and every bar "
         "takes the same share of the decades. The scales above the histogram are links.\n\n"
+        "--map draws the last two dimensions (or those of --axes), of one dimension a strip; keys "
+        "[ and ], or a slice, choose among the others. A cell of many elements shows their mean "
+        "(or what --cells says) unless there is a nan or an infinity among them: that is shown, "
+        "however many others there are. Colours go from min to max, quantile: from 2% to 98%, "
+        "symmetric: about 0, log: by magnitude; complex numbers by their magnitude. A large map "
+        "is drawn from a sample at first, and says so until all is read. F1 lists the keys: "
+        "closer, other parts, other colours, the next nan; the wheel and dragging do it, too. "
+        "Without colours there are shades, and letters: N for nan, + and - for the infinities, ! "
+        "for several kinds.\n\n"
         "Quantiles and histogram of more than 16 million elements are those of a random sample, "
         "and say so. Of more than 2 million elements a screen shows a first look, which says so, "
         "until all of them are read in the background."

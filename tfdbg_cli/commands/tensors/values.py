@@ -14,15 +14,33 @@ from tfdbg_cli.commands.registry import Argument
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.expressions import select
+from tfdbg_cli.commands.tensors.pictures import (
+    ValueDocument,
+    Views,
+    check_map,
+    look_of,
+    map_arguments,
+    map_words,
+)
 from tfdbg_cli.commands.tensors.summaries import LOG_ARGUMENT, log_words, summary_of
 from tfdbg_cli.commands.units import bytes_text
-from tfdbg_cli.common.documents import ChainDocument, Document, Line, MenuItem, TextDocument, line
+from tfdbg_cli.common.documents import (
+    ChainDocument,
+    Document,
+    Line,
+    MenuItem,
+    Span,
+    TextDocument,
+    line,
+)
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.tensors.badness import BAD_PATTERN, BadSteps, can_be_bad, find_bad
 from tfdbg_cli.tensors.formatting import TensorView
 from tfdbg_cli.tensors.magnitude import MagnitudeView
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name
+from tfdbg_cli.tensors.pictures.reduction import HOWS
+from tfdbg_cli.tensors.pictures.scales import SCALES
 from tfdbg_cli.tensors.ranges import Ranges
 from tfdbg_cli.tensors.saving import save_value
 from tfdbg_cli.tensors.slicing import apply_slice
@@ -76,6 +94,7 @@ def value_arguments(number: str) -> tuple[Argument, ...]:
             default="",
             complete=completers.files,
         ),
+        *map_arguments(),
     )
 
 
@@ -92,6 +111,7 @@ def option_words(arguments: argparse.Namespace) -> str:
         words += [flag] if is_given else []
     for flag, value in (("-r", arguments.ranges), ("-w", arguments.write_path)):
         words += [flag, quoted(value)] if value else []
+    words += map_words(arguments)
     return "".join(f" {word}" for word in words) + log_words(arguments.log)
 
 
@@ -183,6 +203,7 @@ def value_document(
         raise UserError("--log goes with -s.")
     if arguments.reverse and not arguments.sort_by_magnitude:
         raise UserError("--reverse goes with --sort-by-magnitude.")
+    check_map(arguments)
     if isinstance(value, InconvertibleTensorProto):
         if arguments.write_path:
             raise UserError(f'"{name}" holds no array that could be saved.')
@@ -191,6 +212,9 @@ def value_document(
     array = np.asarray(value)
     if slicing:
         array = apply_slice(array, slicing, f'"{name}"', lambda of, text: select(context, of, text))
+    views = _views(context, array, arguments, f"{name}{suffix}{slicing}", which, dtype, menu, notes)
+    if arguments.map:
+        return views.picture()
     ranges = Ranges(arguments.ranges) if arguments.ranges else None
     title_parts = [("Tensor ", ""), (f'"{name}{suffix}{slicing}"', "bold"), (f"{which}:", "")]
     if ranges is not None:
@@ -231,11 +255,41 @@ def value_document(
         target, size = save_value(array, arguments.write_path, key or name, dtype)
         text = f"Saved value to: {target} ({bytes_text(size, 'B')})"
         head.insert(1, TextDocument([line((text, "success")), line()]))
-    document = ChainDocument([*head, *body], menu=menu)
+    document = ValueDocument([*head, *body], menu, views)
+    views.shown = document
     if bad is not None:
         document.initial_search, document.steps = BAD_PATTERN, "bad element"
         document.printed = printed
     return document
+
+
+def _views(
+    context: Context,
+    array: _Array,
+    arguments: argparse.Namespace,
+    name: str,
+    which: str,
+    dtype: str,
+    menu: tuple[MenuItem, ...],
+    notes: tuple[Line, ...],
+) -> Views:
+    """The array as numbers and as a picture."""
+    dtype = dtype or dtype_name(array.dtype)
+    kind = f"{which}: {dtype} {tuple(array.shape)}"
+    look = look_of(arguments, array)
+
+    def make(show_all: bool) -> Document:
+        options = argparse.Namespace(**vars(arguments))
+        options.map = options.multiples = False
+        options.scale, options.cells = SCALES[0], HOWS[0]
+        options.axes = options.write_path = ""
+        options.log, options.all = "", options.all or show_all
+        return value_document(
+            context, array, options, name=name, which=which, dtype=dtype, menu=menu, notes=notes
+        )
+
+    title = (Span("Tensor "), Span(f'"{name}"', "bold"), Span(kind))
+    return Views(array, title, context.width, menu, look, make)
 
 
 def _share(ranges: Ranges, array: _Array) -> str:

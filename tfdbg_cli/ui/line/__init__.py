@@ -118,8 +118,11 @@ class LineUI(TextUI):
         """Print lines."""
         rest = iter(lines)
         theme = self._theme
+        depth = self._color_depth or self._output.get_default_color_depth()
+        colours = 16 if depth is ColorDepth.DEPTH_4_BIT else 256
+        encoding = self._output.encoding() or "utf-8"
         while block := list(islice(rest, _BLOCK)):
-            self._write(formatted_lines(block, theme, self._output.encoding() or "utf-8"))
+            self._write(formatted_lines(block, theme, encoding, colours))
 
     def print_title(self, text: str, role: str) -> None:
         """Print ``--- title ---`` in the colour of the kind of stop."""

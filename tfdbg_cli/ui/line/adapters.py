@@ -64,13 +64,16 @@ class ServiceCompleter(Completer):
             )
 
 
-def formatted_lines(lines: Iterable[Line], theme: Theme, encoding: str = "utf-8") -> FormattedText:
+def formatted_lines(
+    lines: Iterable[Line], theme: Theme, encoding: str = "utf-8", colours: int = 256
+) -> FormattedText:
     """Lines as styled text, each with its line feed.
 
     Args:
         lines: of a Document.
         theme: what the roles look like; one without colours leaves those of data out, too.
         encoding: the terminal's.
+        colours: how many it has.
     """
     draws_halves = can_draw_halves(encoding)
     fragments: list[tuple[str, str]] = []
@@ -80,8 +83,9 @@ def formatted_lines(lines: Iterable[Line], theme: Theme, encoding: str = "utf-8"
             style = theme.prompt_toolkit_style(role, link=span.link is not None)
             text = span.text
             if span.ink is not None and theme.colors:
-                style = f"{style} {prompt_toolkit_style(inked(span.ink, draws_halves))}"
-                text = HALF * len(text) if span.ink.halves and draws_halves else text
+                ink, is_halves = inked(span.ink, colours, draws_halves)
+                style = f"{'' if is_halves else style} {prompt_toolkit_style(ink)}"
+                text = HALF * len(text) if is_halves else text
             fragments.append((style, text))
         fragments.append(("", "\n"))
     return FormattedText(fragments)

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from itertools import islice
 
 from tfdbg_cli.commands.reply import Leave, Service, Toast
-from tfdbg_cli.common.documents import Document, Line, line
+from tfdbg_cli.common.documents import Document, Image, Line, line
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.ui.base import CommandQueue
-from tfdbg_cli.ui.notebook.html import to_html
+from tfdbg_cli.ui.notebook.html import image_html, to_html
 from tfdbg_cli.ui.text import TextUI
 
 __all__ = ["NotebookUI", "in_kernel"]
@@ -30,15 +30,23 @@ def in_kernel() -> bool:
 class _View:
     """Lines for IPython's display, in the forms that a front end may ask for."""
 
-    def __init__(self, lines: list[Line], title: str, title_role: str) -> None:
+    def __init__(
+        self, lines: list[Line], title: str, title_role: str, image: Image | None = None
+    ) -> None:
         self._lines, self._title, self._title_role = lines, title, title_role
+        self._image = image
 
     def __repr__(self) -> str:
         title = [f"--- {self._title} ---"] if self._title else []
         return "\n".join([*title, *(made.text for made in self._lines)])
 
     def _repr_html_(self) -> str:
-        return to_html(self._lines, self._title, self._title_role)
+        image = self._image
+        if image is None:
+            return to_html(self._lines, self._title, self._title_role)
+        alt = image.above[0].text if image.above else self._title
+        above = to_html(image.above, self._title, self._title_role)
+        return f"{above}\n{image_html(image.png, alt)}"
 
 
 class NotebookUI(TextUI):
@@ -72,6 +80,10 @@ class NotebookUI(TextUI):
 
     def print_document(self, document: Document, start: int = 0, *, brief: bool = False) -> int:
         """Display lines, as many as a cell's output should hold."""
+        if (image := document.image()) is not None:
+            (title, role), self._title = self._title, ("", "")
+            self._display(_View(list(document), title, role, image))
+            return document.line_count
         lines: list[Line] = []
         size = 0
         limit = _BRIEF if brief else _LONG

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable
 from html import escape
 
 from tfdbg_cli.common.documents import Line, Span
 from tfdbg_cli.ui.inks import css_of
 
-__all__ = ["to_html"]
+__all__ = ["image_html", "to_html"]
 
 # JupyterLab's own colours where they are known, as these follow its theme; else ones that have a
 # contrast of at least 3 to 1 on white and on black.
@@ -46,7 +47,8 @@ def _span(span: Span, prefix: str) -> str:
     style = _STYLES.get(span.role, "")
     text = escape(span.text)
     if span.ink is not None:
-        style = ";".join(filter(None, [style, css_of(span.ink)]))
+        is_alone = span.ink.halves or not style
+        style = css_of(span.ink) if is_alone else f"{style};{css_of(span.ink)}"
         if span.ink.halves:
             text = " " * len(span.text)
     if span.link is not None:
@@ -55,6 +57,13 @@ def _span(span: Span, prefix: str) -> str:
         style = f"{style};{_LINK}" if style else _LINK
         return f'<span style="{style}" title="{escape(prefix + span.link.command)}">{text}</span>'
     return f'<span style="{style}">{text}</span>' if style else text
+
+
+def image_html(png: bytes, alt: str) -> str:
+    """An image that is part of the page. Its pixels are cells, and stay sharp."""
+    data = base64.b64encode(png).decode("ascii")
+    style = "image-rendering:pixelated;max-width:100%"
+    return f'<img alt="{escape(alt)}" style="{style}" src="data:image/png;base64,{data}">'
 
 
 def to_html(

@@ -46,6 +46,7 @@ __all__ = [
     "decode_part",
     "decode_place",
     "decode_reply",
+    "decode_turned",
     "encode_cells",
     "encode_commands",
     "encode_completion",
@@ -135,6 +136,8 @@ def encode_document(document: Document, number: int) -> dict[str, Any]:
         "initial_element": [int(index) for index in document.initial_element or ()],
         "steps": _cut(document.steps),
         "tables": [list(table) for table in document.tables[:_MOST_TABLES]],
+        "turns": sorted(document.turns),
+        "is_paged": type(document).paged is not Document.paged,
         "is_data": document.is_data,
         "count": int(document.line_count),
         # Whether a line may be drawn before all of it is known.
@@ -184,7 +187,11 @@ def encode_completion(completion: Completion) -> dict[str, Any]:
 
 def encode_cells(cells: Sequence[Cell]) -> list[Any]:
     """The cells of a line, as far as lines are sent."""
-    return [[c.start, c.stop, [*map(int, c.indices)]] for c in cells if c.stop <= LONGEST_LINE]
+    return [
+        [c.start, c.stop, [*map(int, c.indices)], None if c.last is None else [*map(int, c.last)]]
+        for c in cells
+        if c.stop <= LONGEST_LINE
+    ]
 
 
 def encode_step(step: ElementStep | None) -> list[Any] | None:
@@ -302,6 +309,8 @@ class Head(NamedTuple):
     initial_element: tuple[int, ...] | None
     steps: str
     tables: tuple[tuple[int, int], ...]
+    turns: frozenset[str]
+    is_paged: bool
     is_data: bool
     line_count: int
     pends: bool
@@ -323,6 +332,8 @@ def decode_head(data: Any) -> Head:
         tuple(integer(index) for index in data["initial_element"]) or None,
         printable(_text(data["steps"])),
         tuple((integer(first), integer(behind)) for first, behind in data["tables"]),
+        frozenset(_text(way) for way in data.get("turns", ())),
+        bool(data.get("is_paged", False)),
         bool(data["is_data"]),
         integer(data["count"]),
         bool(data["pends"]),
@@ -364,7 +375,17 @@ decode_place = _checked(integer)
 @_checked
 def decode_cells(data: Any) -> list[Cell]:
     """What `encode_cells` made."""
-    return [Cell(integer(a), integer(b), _indices(indices)) for a, b, indices in data]
+    return [
+        Cell(integer(a), integer(b), _indices(first), None if last is None else _indices(last))
+        for a, b, first, last in ([*cell, None][:4] for cell in data)
+    ]
+
+
+@_checked
+def decode_turned(data: Any) -> tuple[Any, tuple[int, ...] | None]:
+    """The head of a Document that is seen otherwise, and where the cursor goes."""
+    indices = data["indices"]
+    return data["document"], None if indices is None else _indices(indices)
 
 
 @_checked

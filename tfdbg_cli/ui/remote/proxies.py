@@ -12,7 +12,7 @@ from typing import Any
 
 from tfdbg_cli.commands.reply import CommandInfo, Completion, Leave, Reply, Toast
 from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.common.documents import Cell, Document, ElementStep, Line, line
+from tfdbg_cli.common.documents import Cell, Document, ElementStep, Line, Turned, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.common.settings import Settings
@@ -153,6 +153,7 @@ class RemoteDocument(Document):
         self.initial_line, self.initial_search = head.initial_line, head.initial_search
         self.initial_element = head.initial_element
         self.is_data, self.steps, self._tables = head.is_data, head.steps, head.tables
+        self.turns, self._is_paged = head.turns, head.is_paged
         self._blocks: OrderedDict[int, list[Line]] = OrderedDict()
         # Blocks with placeholders, and until when they are good enough.
         self._until: dict[int, float] = {}
@@ -233,8 +234,8 @@ class RemoteDocument(Document):
         self._blocks.move_to_end(block)
         if is_pending:
             self._until[block] = time.monotonic() + _PENDING_SECONDS
-        else:
-            self._until.pop(block, None)
+        elif self._until.pop(block, None) is not None:
+            self._statuses.clear()  # they may tell of what was pending
         while len(self._blocks) > _MOST_BLOCKS:
             oldest, _ = self._blocks.popitem(last=False)
             self._until.pop(oldest, None)
@@ -339,6 +340,23 @@ class RemoteDocument(Document):
             data = self._ask("resized", width=width)
         except UserError:
             return self
+        return self._other(data)
+
+    def paged(self, rows: int) -> Document:
+        if not self._is_paged:
+            return self
+        try:
+            return self._other(self._ask("paged", rows=max(rows, 1)))
+        except UserError:
+            return self
+
+    def turned(self, way: str, indices: Sequence[int] | None = None) -> Turned:
+        place = None if indices is None else [int(index) for index in indices]
+        data, found = codec.decode_turned(self._ask("turned", way=way, indices=place))
+        return Turned(self._other(data), found)
+
+    def _other(self, data: Any) -> Document:
+        """The Document that the program has sent, which may be this one."""
         is_same = codec.decode_head(data).number == self._number
         return self if is_same else RemoteDocument(self._connection, data)
 

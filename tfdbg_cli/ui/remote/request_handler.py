@@ -95,7 +95,11 @@ class RequestHandler:
             "step": lambda document, indices, direction: codec.encode_step(
                 shelf.get(document).step(indices, direction)
             ),
-            "resized": self._resized,
+            "resized": lambda document, width: self._other(
+                document, lambda shown: shown.resized(width)
+            ),
+            "paged": lambda document, rows: self._other(document, lambda shown: shown.paged(rows)),
+            "turned": self._turned,
             "release": shelf.release,
             "typed": service.history.add,
             "played": service.history.play,
@@ -186,10 +190,21 @@ class RequestHandler:
             return None
         return codec.encode_document(found, self._shelf.add(found))
 
-    def _resized(self, document: int, width: int) -> dict[str, Any]:
+    def _other(self, document: int, make: Callable[[Document], Document]) -> dict[str, Any]:
+        """A Document that is made of another one, or is the same."""
         old = self._shelf.get(document)
-        made = old.resized(width)
+        made = make(old)
         return codec.encode_document(made, document if made is old else self._shelf.add(made))
+
+    def _turned(self, document: int, way: str, indices: tuple[int, ...] | None) -> dict[str, Any]:
+        found = self._shelf.get(document)
+        if way.partition(":")[0] not in found.turns:
+            raise UserError("This screen can't be seen otherwise.")
+        turned = found.turned(way, indices)
+        return {
+            "document": self._other(document, lambda shown: turned.document),
+            "indices": None if turned.indices is None else [*map(int, turned.indices)],
+        }
 
 
 def _compiled(pattern: str, flags: int) -> re.Pattern[str]:

@@ -108,6 +108,8 @@ _REQUESTS: Mapping[str, _Checks] = {
     "element": {"document": _count, "indices": _indices},
     "step": {"document": _count, "indices": _place, "direction": _direction},
     "resized": {"document": _count, "width": _width},
+    "paged": {"document": _count, "rows": _width},
+    "turned": {"document": _count, "way": _text, "indices": _place},
     "release": {"documents": _numbers},
     "typed": {"text": _text},
     "played": {"text": _text},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Iterator
@@ -91,7 +92,7 @@ class View:
         title_role: str,
         size: tuple[int, int] = (80, 20),
     ) -> None:
-        self.document = document
+        self.document = document.paged(size[1])
         self.command = command
         self.title = title
         self.title_role = title_role
@@ -213,20 +214,44 @@ class View:
         A Document that breaks its lines by the width is asked anew; the place is then kept by the
         element indices of the top line if it has any, else by its share of the whole.
         """
+        on = self.cursor.indices if "closer" in self.document.turns else None
         if width != self.width:
             old, count = self.document, self.document.line_count
             first = self.lines(self.top, self.top + 1)
-            self.document = old.resized(width)
+            self.document = old.resized(max(width - 1, 1))  # the last column is the scroll bar's
             if self.document is not old:
                 self._matches = self._counted = None
                 self.cursor.clear()
                 if self.document.line_count != count:
                     self.link = self.match = self.mark = None
                     self.top = self._same_place(first, count)
+        if height != self.height:
+            self.document = self.document.paged(height)
         self.width, self.height = width, height
         self.go_to(self.top)
         if self.document.initial_element is not None:
             self.cursor.show()
+        if on is not None and self.cursor.indices != on:  # it is another map of the same elements
+            with contextlib.suppress(UserError):
+                self.cursor.go_to(on)
+
+    def turn(self, way: str) -> None:
+        """Show the same thing otherwise, see `Document.turned`, with the cursor where it was.
+
+        Raises:
+            UserError: it can't be seen like that.
+        """
+        turned = self.document.turned(way, self.cursor.indices)
+        if turned.document is not self.document:
+            self.document = turned.document.paged(self.height)
+            self._matches = self._counted = self.link = self.match = self.mark = None
+            self.painted = {}
+            self.steps = self.document.steps
+            self.top = self.left = 0
+        self.cursor.clear()
+        if turned.indices is not None:
+            with contextlib.suppress(UserError):  # it isn't in the part that is shown
+                self.cursor.go_to(turned.indices)
 
     def _same_place(self, first: list[Line], count: int) -> int:
         indices = first[0].indices if first else None
@@ -271,10 +296,14 @@ class View:
                 return place
         return None
 
-    def move_cursor(self, rows: int, columns: int) -> None:
-        """Move the cursor by a line or an element; it has the focus then, and no link."""
+    def move_cursor(self, rows: int, columns: int) -> bool:
+        """Move the cursor by a line or an element; it has the focus then, and no link.
+
+        Returns:
+            False if there is nothing that way.
+        """
         self.link = None
-        self.cursor.move(rows, columns)
+        return self.cursor.move(rows, columns)
 
     def move_link(self, step: int) -> bool:
         """Focus the next link (``step`` 1) or the one before (-1).

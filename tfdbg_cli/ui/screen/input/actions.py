@@ -31,6 +31,20 @@ _EDITS = (
     "yank",
 )
 
+# What turns a map, see `Document.turned`.
+_MAP = {
+    **{
+        f"map_{way}": way
+        for way in ("closer", "farther", "whole", "axes", "scale", "cells", "tiles")
+    },
+    **{f"map_{way}": way for way in ("left", "right", "up", "down")},
+    **{
+        f"map_{which}_{what}": f"{which} {what}"
+        for which in ("next", "previous")
+        for what in ("slice", "bad")
+    },
+}
+
 # So far the page keys move in a list.
 _LIST_PAGE = 8
 
@@ -67,6 +81,8 @@ class Actions:
             **self._prompt_actions(),
             **self._page_actions(),
             **self._palette_actions(),
+            "map": lambda: self.turn("picture"),
+            **{name: self._turning(way) for name, way in _MAP.items()},
             "previous_screen": lambda: self._app.move_screen(-1),
             "next_screen": lambda: self._app.move_screen(1),
             "open_menu": self._open_menu,
@@ -245,11 +261,42 @@ class Actions:
             "to_element": self._to_element,
             "leave_element": on_view(lambda view: view.cursor.clear()),
             "open_element": self._open_element,
-            "element_left": on_view(lambda view: view.move_cursor(0, -1)),
-            "element_right": on_view(lambda view: view.move_cursor(0, 1)),
-            "element_up": on_view(lambda view: view.move_cursor(-1, 0)),
-            "element_down": on_view(lambda view: view.move_cursor(1, 0)),
+            "element_left": lambda: self._move_element("left", 0, -1),
+            "element_right": lambda: self._move_element("right", 0, 1),
+            "element_up": lambda: self._move_element("up", -1, 0),
+            "element_down": lambda: self._move_element("down", 1, 0),
         }
+
+    def _move_element(self, way: str, rows: int, columns: int) -> None:
+        """Move the cursor; beyond the edge of a part of a map lies another part."""
+        view = self.state.view
+        if view is None:
+            return
+        is_inside = way not in view.document.turns or view.cursor.stays_on_line(columns)
+        if is_inside and view.move_cursor(rows, columns):
+            return
+        if way in view.document.turns:
+            before = view.document
+            self.turn(way)
+            if view.document is not before:
+                view.cursor.move(rows, columns)
+
+    def _turning(self, way: str) -> Callable[[], None]:
+        return lambda: self.turn(way)
+
+    def turn(self, way: str) -> None:
+        """Show what is on the page otherwise."""
+        view = self.state.view
+        if view is None or way.partition(":")[0] not in view.document.turns:
+            self.state.message = Toast("This page shows no tensor of numbers.", "warning")
+            return
+        try:
+            with self._app.at_work():
+                view.turn(way)
+        except UserError as error:
+            self.state.message = Toast(str(error), "warning")
+        except KeyboardInterrupt:
+            self.state.message = Toast("Cancelled.", "warning")
 
     def _to_element(self) -> None:
         view = self.state.view

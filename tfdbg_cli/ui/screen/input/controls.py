@@ -41,9 +41,12 @@ class Controls:
             return (Where.MENU, Where.ANYWHERE)
         if self.state.page_mode:
             view = self.state.view
-            if view is not None and view.cursor:
-                return (Where.ELEMENT, Where.PAGE, Where.ANYWHERE)
-            return (Where.PAGE, Where.ANYWHERE)
+            places: tuple[Where, ...] = (Where.PAGE, Where.ANYWHERE)
+            if view is not None and "picture" in view.document.turns:
+                places = (Where.TENSOR, *places)
+            if view is not None and "closer" in view.document.turns:
+                places = (Where.MAP, *places)
+            return (Where.ELEMENT, *places) if view is not None and view.cursor else places
         if self.state.prompt.is_searching:
             return (Where.HISTORY, Where.PROMPT, Where.EDIT, Where.ANYWHERE)
         if self.state.clicked:
@@ -183,6 +186,6 @@ class Controls:
         """A button went up."""
         self._pointer.release()
 
-    def wheel(self, lines: int, columns: int, row: int) -> None:
-        """The wheel turned over a row."""
-        self._pointer.wheel(lines, columns, row)
+    def wheel(self, lines: int, columns: int, col: int, row: int) -> None:
+        """The wheel turned over a place."""
+        self._pointer.wheel(lines, columns, col, row)

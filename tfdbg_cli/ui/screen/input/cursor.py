@@ -40,6 +40,8 @@ class ElementCursor:
     def __init__(self, view: _Page) -> None:
         self._view = view
         self._place: tuple[int, int] | None = None
+        # Where a cell is a block of elements: the one that the cursor was put on.
+        self._exact: tuple[int, ...] | None = None
 
     def __bool__(self) -> bool:
         return self.current is not None
@@ -52,6 +54,15 @@ class ElementCursor:
         number, ordinal = self._place
         cells = self._cells(number)
         return (number, cells[ordinal]) if ordinal < len(cells) else None
+
+    @property
+    def indices(self) -> tuple[int, ...] | None:
+        """Those of the element, or ``None``."""
+        found = self.current
+        if found is None:
+            return None
+        is_in = self._exact is not None and found[1].holds(self._exact)
+        return self._exact if is_in else found[1].indices
 
     def span_on(self, number: int) -> tuple[int, int] | None:
         """The characters of a line that it covers."""
@@ -92,7 +103,8 @@ class ElementCursor:
         """Put it on an element of a line; ``False``: the line doesn't show that."""
         wanted = tuple(indices)
         for ordinal, cell in enumerate(self._cells(number)):
-            if cell.indices == wanted:
+            if cell.holds(wanted):
+                self._exact = wanted
                 return self._put(number, ordinal)
         return False
 
@@ -126,8 +138,17 @@ class ElementCursor:
             if 0 <= ordinal + columns < len(cells):
                 return self._put(number, ordinal + columns)
             return self._first(self._lines_from(number, columns), 0 if columns > 0 else -1)
-        middle = cells[ordinal].start + cells[ordinal].stop if ordinal < len(cells) else 0
-        return self._first(self._lines_from(number, rows), None, middle)
+        if ordinal >= len(cells):
+            return self._first(self._lines_from(number, rows), None)
+        here = cells[ordinal]
+        return self._first(self._lines_from(number, rows), None, here.start + here.stop, here)
+
+    def stays_on_line(self, columns: int) -> bool:
+        """Whether so many elements to the side there is one on the same line."""
+        if self._place is None:
+            return True
+        number, ordinal = self._place
+        return 0 <= ordinal + columns < len(self._cells(number))
 
     def _lines_from(self, number: int, direction: int) -> range:
         count = self._view.document.line_count
@@ -135,14 +156,26 @@ class ElementCursor:
             return range(number + 1, min(number + _REACH, count))
         return range(number - 1, max(number - _REACH, -1), -1)
 
-    def _first(self, numbers: range, ordinal: int | None, middle: int = 0) -> bool:
-        """Put it on the first of some lines with elements: one by its number, or the nearest."""
+    def _first(
+        self, numbers: range, ordinal: int | None, middle: int = 0, other: Cell | None = None
+    ) -> bool:
+        """Put it on the first of some lines with elements: one by its number, or the nearest.
+
+        Args:
+            numbers: of the lines.
+            ordinal: of the element on its line; ``None``: the nearest one.
+            middle: twice the column that it is to be near to.
+            other: not this one, which may take several lines.
+        """
         for number in numbers:
             cells = self._cells(number)
             if cells:
                 if ordinal is None:
                     near = [abs(cell.start + cell.stop - middle) for cell in cells]
-                    ordinal = near.index(min(near))
+                    nearest = near.index(min(near))
+                    if other is not None and cells[nearest].indices == other.indices:
+                        continue
+                    return self._put(number, nearest)
                 return self._put(number, ordinal % len(cells))
         return False
 

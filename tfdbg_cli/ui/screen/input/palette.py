@@ -149,7 +149,11 @@ def _entries(state: ScreenState) -> Iterator[PaletteEntry]:
 
 
 def _actions(state: ScreenState) -> Iterator[PaletteEntry]:
-    for where in _ACTION_PLACES:
+    turns = state.view.document.turns if state.view is not None else frozenset()
+    places = [*_ACTION_PLACES]
+    places += [Where.TENSOR] if "picture" in turns else []
+    places += [Where.MAP] if "closer" in turns else []
+    for where in places:
         for row in state.keys.rows:
             if row.where is not where or not row.help or row.action in _NO_ENTRY:
                 continue

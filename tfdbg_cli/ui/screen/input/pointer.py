@@ -22,8 +22,9 @@ class Pointer:
         self._app = app
         self._actions = actions
         self._state = app.state
-        # The row of the thumb that was taken hold of.
+        # The row of the thumb that was taken hold of, or the element of a map.
         self._held: int | None = None
+        self._grabbed: tuple[int, ...] | None = None
 
     def click(self, target: Target | None, col: int, row: int) -> None:
         """The left button went down on a target, the scroll bar, or nothing."""
@@ -58,6 +59,8 @@ class Pointer:
         number = view.line_at(row - first_row)
         if view.top <= number < view.document.line_count:
             self._state.clicked = view.cursor.put_at(number, view.character_at(number, col))
+            if self._state.clicked and "drag" in view.document.turns:
+                self._grabbed = view.cursor.indices
 
     def _click_scroll_bar(self, col: int, row: int) -> None:
         view = self._state.view
@@ -78,6 +81,8 @@ class Pointer:
     def drag(self, col: int, row: int) -> None:
         """The scroll bar follows the mouse."""
         view = self._state.view
+        if self._grabbed is not None and view is not None:
+            self._drag_map(col, row)
         if self._held is None or view is None:
             return
         _, length = thumb(view)
@@ -88,10 +93,22 @@ class Pointer:
 
     def release(self) -> None:
         """A button went up."""
-        self._held = None
+        self._held = self._grabbed = None
 
-    def wheel(self, lines: int, columns: int, row: int) -> None:
-        """The wheel turned over a row: a list there scrolls, else the page."""
+    def _drag_map(self, col: int, row: int) -> None:
+        """The element that was taken hold of stays under the mouse."""
+        grabbed = self._grabbed
+        self._click_element(col, row)
+        view = self._state.view
+        self._grabbed = grabbed
+        now = view.cursor.indices if view is not None else None
+        if now is None or grabbed is None or len(now) != len(grabbed) or now == grabbed:
+            return
+        down, right = ([0, *grabbed][-2] - [0, *now][-2], grabbed[-1] - now[-1])
+        self._actions.turn(f"drag:{down},{right}")
+
+    def wheel(self, lines: int, columns: int, col: int, row: int) -> None:
+        """The wheel turned: a list there scrolls, else the page; a map is zoomed at that place."""
         state, view = self._state, self._state.view
         state.message = None
         first, behind = state.popup
@@ -100,6 +117,12 @@ class Pointer:
                 self._actions.move_in_palette(lines)
             else:
                 state.prompt.skip(1 if lines > 0 else -1)
+        elif view is not None and "closer" in view.document.turns:
+            if lines:
+                self._click_element(col, row)
+                self._actions.turn("closer" if lines < 0 else "farther")
+            if columns:
+                self._actions.turn("right" if columns > 0 else "left")
         elif view is not None:
             if lines:
                 view.scroll(lines)

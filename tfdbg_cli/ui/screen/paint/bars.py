@@ -106,6 +106,8 @@ def status_row(state: ScreenState, width: int) -> Cells:
     while len(left) > 1 and sum(text_width(text) + 3 for text in left) > width:
         if len(left) == 2 and view is not None and left[0] != _percent(view):
             left[0] = _percent(view)  # what the page shows is worth more than the words
+        elif len(left) == 2 and view is not None and view.cursor:
+            left.pop(0)  # of what the cursor is on, the beginning is worth the most
         else:
             left.pop()
     start = " " + " | ".join(left)
@@ -124,6 +126,10 @@ def _right_items(state: ScreenState) -> list[_Item]:
     if state.program_printed:
         text = f"{keys.key_of('show_output', Where.ANYWHERE)}: program output"
         items.append(_Item(text.removeprefix(": "), 4, "show_output"))
+    if state.view is not None and "picture" in state.view.document.turns:
+        key = keys.key_of("map", Where.TENSOR) if state.page_mode else ""
+        text = "numbers" if "closer" in state.view.document.turns else "map"
+        items.append(_Item(f"{key}: {text}" if key else text, -1, "map"))
     if state.page_mode:
         items.append(_Item("PAGE (: leaves)", 3, "to_prompt"))
     if key := keys.key_of("open_palette", Where.ANYWHERE):

@@ -43,8 +43,8 @@ class InputHandler(Protocol):
         """A button went up."""
         ...
 
-    def wheel(self, lines: int, columns: int, row: int) -> None:
-        """The wheel turned over a row."""
+    def wheel(self, lines: int, columns: int, col: int, row: int) -> None:
+        """The wheel turned over a place."""
         ...
 
 
@@ -93,9 +93,9 @@ class ScreenFrame(urwid.Widget):
             elif button in {4, 5}:
                 step = -3 if button == 4 else 3
                 sideways = "shift" in event
-                self._handler.wheel(0 if sideways else step, step if sideways else 0, row)
+                self._handler.wheel(0 if sideways else step, step if sideways else 0, col, row)
             elif button in {6, 7}:
-                self._handler.wheel(0, -3 if button == 6 else 3, row)
+                self._handler.wheel(0, -3 if button == 6 else 3, col, row)
         elif event.endswith("mouse drag") and button == 1:
             self._handler.drag(col, row)
         elif event.endswith("mouse release"):

@@ -43,15 +43,15 @@ def inked_segment(text: str, role: str, ink: Ink, colors: int, unicode: bool) ->
         colors: how many the terminal has.
         unicode: whether it has all characters.
     """
-    attribute = _spec(ink, colors, unicode)
-    if ink.halves and unicode:
+    shown, is_halves = inked(ink, colors, unicode)
+    attribute = _spec(shown, colors)
+    if is_halves:
         text = HALF * len(text)
     return Segment(text, attribute if attribute is not None else role)
 
 
 @functools.lru_cache(1 << 14)
-def _spec(ink: Ink, colors: int, unicode: bool) -> _Spec | None:
-    ink = inked(ink, unicode)
+def _spec(ink: Ink, colors: int) -> _Spec | None:
     if ink.foreground is None and ink.background is None:
         return None
     front, back = _colour(ink.foreground, colors), _colour(ink.background, colors)

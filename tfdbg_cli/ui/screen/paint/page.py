@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import urwid
 
 from tfdbg_cli.common.documents import Line
@@ -87,10 +89,7 @@ def _segments(
             pieces.append(Segment(span.text, name, Target("command", span.link.command)))
     element = view.cursor.span_on(number)
     if element is not None:
-        pieces = [
-            Segment(part, "link-focus" if found else pieces[index].attribute, pieces[index].target)
-            for index, part, found in cut_at([piece.text for piece in pieces], [element])
-        ]
+        pieces = _with_cursor(pieces, made.text, element)
     if view.pattern is None or element is not None:
         return pieces
     text = made.text
@@ -105,3 +104,17 @@ def _segments(
         Segment(part, attribute if found else pieces[index].attribute, pieces[index].target)
         for index, part, found in cut_at([piece.text for piece in pieces], places)
     ]
+
+
+def _with_cursor(pieces: Sequence[Segment], text: str, element: tuple[int, int]) -> list[Segment]:
+    """The segments of a line with the cursor on some of its characters."""
+    made: list[Segment] = []
+    at = 0
+    for index, part, found in cut_at([piece.text for piece in pieces], [element]):
+        behind = at + len(part)
+        if found:  # what pixels stand in place of is written out here
+            made.append(Segment(text[at:behind], "link-focus", pieces[index].target))
+        else:
+            made.append(Segment(part, pieces[index].attribute, pieces[index].target))
+        at = behind
+    return made

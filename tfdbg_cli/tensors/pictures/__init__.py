@@ -1,0 +1,1 @@
+"""Pictures of tensors: slices reduced to cells, scaled, coloured."""
