@@ -108,7 +108,7 @@ class Losses:
             kinds.setdefault((tensor.device, tensor.dtype), []).append(at)
         for places in kinds.values():
             try:
-                with torch.inference_mode(False), unobserved():
+                with unobserved(), torch.inference_mode(False):
                     found = torch.stack([waiting[at][2].reshape(()) for at in places]).tolist()
             except Exception as error:  # the device is lost
                 pass_on(error)

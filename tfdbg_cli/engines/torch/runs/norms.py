@@ -69,12 +69,13 @@ class Norms:
         try:
             if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
                 return  # it would become a part of the graph
-            with torch.inference_mode(False), unobserved():
-                self._take(run, None if multiple is None else multiple[0] / multiple[1])
-            self._runs += 1
-            is_near = all(group.norms.device.type == "cpu" for group in self._waiting)
-            if is_near or self._runs >= _BATCH:
-                self._settle()
+            with unobserved():  # nor is it seen which attributes are read
+                with torch.inference_mode(False):
+                    self._take(run, None if multiple is None else multiple[0] / multiple[1])
+                self._runs += 1
+                is_near = all(group.norms.device.type == "cpu" for group in self._waiting)
+                if is_near or self._runs >= _BATCH:
+                    self._settle()
         except Exception as error:
             pass_on(error)
             self._is_off = True
@@ -112,7 +113,7 @@ class Norms:
         runs: dict[int, tuple[float, dict[str, float]]] = {}
         for group in waiting:
             try:
-                with torch.inference_mode(False), unobserved():
+                with unobserved(), torch.inference_mode(False):
                     found = group.norms.tolist()
                     scale = group.scale.item() if group.scale is not None else 1.0
             except Exception as error:  # the device is lost
