@@ -16,7 +16,8 @@ from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.common.documents import ROLES, LazyDocument, Line, Span
+from tfdbg_cli.commands.table import LazyTable, aligned
+from tfdbg_cli.common.documents import ROLES, LazyDocument, Line, Link, Span
 from tfdbg_cli.common.garbage import collector_paused
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.graph import Graph, Node
@@ -144,6 +145,43 @@ def full_screen():
     ):
         rows += rows_of(what, lambda steps=steps: next(steps), 40)
     return rows
+
+
+def with_a_pane():
+    """A list of ten million rows at 200x60, and beside it a pane of as many lines."""
+    player = Player()
+    player.app.state.service.settings.override("pane", "value")
+
+    def row(number):
+        name = Span(f"scope_{number % 97}/op_{number}:0", "link", Link(f"pt op_{number}:0"))
+        return aligned([[Span(f"[{number}]", "dim")], [name], [Span("1 nan", "nan")]], widths)
+
+    widths = (12, 30, 9)
+    heads = aligned([[Span("t")], [Span("Tensor")], [Span("Health")]], widths)
+    player.app.push(LazyTable(heads, LINES, row), "big")
+    view, pane = player.app.state.view, player.app.state.pane
+    numbers = itertools.count()
+
+    def go_to(number):
+        view.table.put(number * 7_919_993 % LINES + 1)
+        player.draw()
+
+    def step():
+        view.table.move(1)
+        player.draw()
+
+    def jump():
+        go_to(next(numbers) % 8)
+
+    for number in range(8):  # what the pane shows of these is known
+        go_to(number)
+        pane.keep(pane.wanted, LazyDocument(LINES, colored))
+        player.draw()
+    return [
+        *rows_of("redraw, with a pane", player.redraw),
+        *rows_of("a jump of the cursor, and the pane follows", jump),
+        *rows_of("the row below, before the pane follows", step),
+    ]
 
 
 def command_screens(counts):
@@ -316,6 +354,7 @@ def tables(quick):
     return [
         Table("First screens", first_screens()),
         Table(f"{LINES:,} lines of 10 runs at 200x60", full_screen(), ratio=longest),
+        Table(f"{LINES:,} rows and a pane at 200x60", with_a_pane(), ratio=longest),
         Table("The list of commands", palette(), ratio=longest),
         Table(f"Maps at {SIZE[0]}x{SIZE[1]}", maps(), ratio=longest),
         command_screens(COUNTS[:2] if quick else COUNTS),

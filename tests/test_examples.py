@@ -179,3 +179,15 @@ def test_slim_dumps_training_and_evaluation(tmp_path):
     assert plain("debug_slim.py", "--dump_root", tmp_path).status == 0
     assert len(list((tmp_path / "train").iterdir())) >= 4
     assert len(list((tmp_path / "evaluate").iterdir())) == 2
+
+
+def test_two_runs_part_at_the_constant_that_has_changed(tmp_path):
+    kept = ["--batch", "--keep-dumps", *["-c", "run"] * 4, "--dump-root"]
+    for name, options in (("good", []), ("odd", ["--eps", "1e-3"])):
+        program = [EXAMPLES / "compare_runs.py", *options]
+        done = python("-m", "tfdbg_cli", *kept, tmp_path / name, *program)
+        assert done.status == 0, done.err
+    folders = ["--dump-dir", tmp_path / "good", "--against", tmp_path / "odd"]
+    done = python("-m", "tfdbg_cli", "--batch", *folders)
+    assert done.status == 1
+    assert "They part at loss/safe/y:0: it was given differently" in done.out

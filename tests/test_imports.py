@@ -26,7 +26,8 @@ FRAMEWORKS = {
 #: the package itself imports them.
 DUMPS = {"common", "dumps"}
 STEPPING = DUMPS | {"tensors", "filters", "stepping"}
-COMMANDS = STEPPING | {"commands"}
+COMPARING = DUMPS | {"tensors", "filters", "comparing"}
+COMMANDS = STEPPING | COMPARING | {"commands"}
 ENGINES = DUMPS | {"net", "tensors", "stepping", "engines"}
 SESSIONS = COMMANDS | ENGINES | {"ui", "sessions"}
 TRACING = STEPPING | ENGINES | {"sessions", "tracing"}
@@ -37,6 +38,7 @@ MAY_USE = {
     "tensors": DUMPS | {"tensors"},
     "filters": DUMPS | {"tensors", "filters"},
     "stepping": STEPPING,
+    "comparing": COMPARING,
     "commands": COMMANDS,
     "ui": DUMPS | {"net", "tensors", "filters", "commands", "ui"},
     "engines": ENGINES,

@@ -22,7 +22,7 @@ __all__ = ["main"]
 
 _USAGE = """tfdbg [options] SCRIPT [args ...]
        tfdbg [options] -m MODULE [args ...]
-       tfdbg [options] --dump-dir DIR
+       tfdbg [options] --dump-dir DIR [--against DIR]
        tfdbg [options] --grpc ADDRESS
        tfdbg [options] attach [ADDRESS]"""
 
@@ -105,6 +105,12 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
         *add_ui_options(parser),
         add("--engine", metavar="NAME", help="debug only this framework (default: all in use)"),
         add("--dump-dir", metavar="DIR", help="look at dumps of earlier runs; runs no program"),
+        add(
+            "--against",
+            metavar="DIR",
+            help="with --dump-dir: compare with the runs of this folder; with --batch the exit"
+            " status is 1 if they differ",
+        ),
         add(
             "--grpc",
             metavar="ADDRESS",
@@ -281,11 +287,11 @@ def _open_doors(options: argparse.Namespace, debugger: Debugger) -> None:
         debugger.listen(options.listen, wait=not options.no_wait)
 
 
-def _look(directory: str, debugger: Debugger) -> int:
+def _look(directory: str, debugger: Debugger, against: str | None) -> int:
     from tfdbg_cli.sessions.offline.look import look
 
     try:
-        look(directory, debugger)
+        look(directory, debugger, against=against)
     finally:
         debugger.close()
     return int(debugger.queue.failed and debugger.queue.batch)
@@ -334,6 +340,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return WRONG_USE
         if options.dump_dir is not None and wants_program:
             raise UserError("--dump-dir looks at dumps and runs no program.")
+        if options.against is not None and options.dump_dir is None:
+            raise UserError("--against compares dumps: --dump-dir says which.")
         if options.grpc is not None and (wants_program or options.dump_dir is not None):
             raise UserError("--grpc looks at the runs of other programs: it goes alone.")
         _check_names(options)
@@ -347,7 +355,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _check_remote(options, wants_program)
         debugger = _make_debugger(options, wants_program)
         if options.dump_dir is not None:
-            return _look(options.dump_dir, debugger)
+            return _look(options.dump_dir, debugger, options.against)
         if options.grpc is not None:
             return _receive(options.grpc, debugger)
         _open_doors(options, debugger)

@@ -102,3 +102,23 @@ def test_what_is_left_out_is_not_told(tmp_path):
     text = _PROGRAM.format(expression="tf.log(zero) + w / zero")
     out = debugged(tmp_path, text, "run -f has_inf_or_nan -fenn ^Log$")
     assert reason_of(out).startswith("a division by 0 at [1, 2]")
+
+
+def test_what_came_to_nothing_is_named(tmp_path):
+    text = """
+import numpy as np
+from tfdbg_cli.engines import numpy as tf
+
+w = tf.Variable(np.full((2, 2), np.nan, "float32"), name="w")
+x = tf.placeholder(tf.float32, (2, 2), name="x")
+found = tf.argmax(tf.matmul(x, w), 1)
+right = tf.equal(found, tf.constant([0, 1], dtype=tf.int64))
+accuracy = tf.reduce_mean(tf.cast(right, tf.float32), name="accuracy")
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run(accuracy, {x: np.ones((2, 2), "float32")})
+"""
+    out = debugged(tmp_path, text, "run", "run", "why")
+    assert "Nothing went bad of itself" in out
+    assert re.search(r"^The first is w:0  float32 \[2, 2\]  4 nan of 4$", out, re.MULTILINE)
+    assert reason_of(out.replace("Nothing", "It began in ")) == "it came in with the weights (w:0)"

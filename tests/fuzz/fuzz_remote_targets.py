@@ -156,6 +156,8 @@ _REQUESTS = [
     {"do": "matches", "document": 1, "pattern": "x", "flags": 0, "start": 0, "stop": 10},
     {"do": "locate", "document": 1, "indices": [0, 1]},
     {"do": "cells", "document": 1, "line": 3},
+    {"do": "fields", "document": 1, "line": 3},
+    {"do": "table_command", "document": 1, "line": 3, "column": "name", "verb": "sort"},
     {"do": "element", "document": 1, "indices": [1, 0]},
     {"do": "step", "document": 1, "indices": None, "direction": 1},
     {"do": "resized", "document": 1, "width": 40},
@@ -185,6 +187,7 @@ class _Scripted:
         self.released: list[int] = []
         self.history: list[str] = []
         self.is_leaving = False
+        self.looks = 0
         self._left = 200
 
     def call(self, stop: int, name: str, /, **arguments: Any) -> Any:
@@ -199,6 +202,12 @@ class _Scripted:
         pass
 
 
+_PIECES: tuple[Callable[[Any], Any], ...] = (
+    codec.decode_lines,
+    codec.decode_step,
+    codec.decode_cells,
+    codec.decode_fields,
+)
 _REFUSED = (MalformedError, StopOverError, OverError)
 
 
@@ -206,7 +215,7 @@ def _read_answers(data: bytes) -> None:
     """What a program answers, piece by piece and as a whole."""
     answers: list[Any] = list(_messages(data))
     for answer in answers:
-        for read in (codec.decode_lines, codec.decode_step, codec.decode_cells):
+        for read in _PIECES:
             with contextlib.suppress(MalformedError):
                 read(answer.get("a"))
         for read in (codec.decode_hit, codec.decode_hits, codec.decode_commands):
@@ -229,6 +238,8 @@ def _read_answers(data: bytes) -> None:
             lambda: document.element((0, 1)),
             lambda: document.step(None, 1),
             lambda: document.cells(0),
+            lambda: document.fields(0),
+            lambda: shown(document.table_command(0, "name", "sort")),
             lambda: document.resized(50),
             lambda: document.locate((0,)),
         ]

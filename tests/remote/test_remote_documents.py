@@ -28,10 +28,12 @@ from tfdbg_cli.common.documents import (
     Cell,
     Document,
     ElementStep,
+    Field,
     LazyDocument,
     Line,
     MenuItem,
     Span,
+    TableLines,
     TextDocument,
     line,
 )
@@ -70,12 +72,20 @@ class Table(LazyDocument):
     def cells(self, number: int) -> list[Cell]:
         return [Cell(0, 6, (number, 0))]
 
+    def fields(self, number: int) -> list[Field]:
+        return [Field(0, 6, "number", "Number")] if self.table_at(number) else []
+
+    def table_command(self, number: int, column: str, verb: str) -> str:
+        if verb == "sort-down":
+            return f"table {number} -s {column} -r"
+        return super().table_command(number, column, verb)
+
     def element(self, indices: Sequence[int]) -> Document | None:
         return TextDocument([f"element {tuple(indices)}"]) if indices[0] < COUNT else None
 
     @property
-    def tables(self) -> Sequence[tuple[int, int]]:
-        return [(3, 100), (200, COUNT)]
+    def tables(self) -> Sequence[TableLines]:
+        return [TableLines(3, 100), TableLines(200, COUNT, 5)]
 
     def step(self, indices: Sequence[int] | None, direction: int = 1) -> ElementStep | None:
         at = None if indices is None else (2, 3, 5, 7).index(indices[0]) + direction
@@ -265,6 +275,28 @@ def test_the_head_of_a_document(both: Both) -> None:
     assert [theirs.heads(number) for number in (3, 100, 200)] == [None] * 3
     assert theirs.heads(4) == theirs.heads(99) == Table().lines(3, 4)[0]
     assert theirs.heads(COUNT - 1) == Table().lines(200, 201)[0]
+
+
+def test_the_cells_of_a_table_and_its_commands(both: Both) -> None:
+    theirs, ours = both.document("table"), both.ours.table
+    assert theirs.fields(9) == ours.fields(9) == [Field(0, 6, "number", "Number")]
+    assert theirs.fields(0) == theirs.fields(COUNT) == []
+    assert theirs.table_command(9, "number", "sort-down") == "table 9 -s number -r"
+    with pytest.raises(UserError, match="keeps its order"):
+        theirs.table_command(9, "number", "hide")
+    assert theirs.table_at(150) is None
+    assert theirs.table_at(300) == TableLines(200, COUNT, 5)
+
+
+def test_what_a_command_has_changed_is_asked_for_again(both: Both) -> None:
+    theirs, ours = both.document("table"), both.ours.table
+    theirs.lines(0, 10)
+    ours.made.clear()
+    theirs.lines(0, 10)
+    assert not ours.made
+    both.service.run("nothing")  # a command without a screen, as select is one
+    theirs.lines(0, 10)
+    assert 9 in ours.made
 
 
 def test_steps_from_element_to_element(both: Both) -> None:

@@ -45,6 +45,33 @@ def test_commands_may_come_from_a_pipe(job: Start) -> None:
     assert running.ends() == 0
 
 
+def test_the_pane_and_the_keys_of_a_list_on_the_screen(job: Start, screen: Attach) -> None:
+    running = job()
+    shown = screen(running, "--ui", "screen", size=(120, 30))
+    shown.until("run-start")
+    shown.type("run -f has_inf_or_nan\r")
+    shown.until("y:0")
+    shown.type("lt\r")
+    shown.until("4 dumped tensor(s)")
+    shown.type("\x1b[17~")  # F6
+    shown.until("value: pt x:0")
+    shown.until("array([1., 0.]")
+    shown.type("j")
+    shown.until("value: pt y:0")
+    shown.until("-inf")
+    shown.type("]")
+    shown.until("| lt -r")
+    shown.type("gs")
+    shown.until("● z:0")  # what the program selected is seen here
+    shown.type("s")
+    shown.until("2 tensor(s) selected")
+    shown.type(":eval sorted(selected)\r")
+    shown.until("['z/y:0', 'z:0']")
+    shown.type("exit --detach\r")
+    assert shown.ends() == 0
+    assert running.ends() == 0
+
+
 def test_the_whole_hunt_on_the_line(job: Start, screen: Attach) -> None:
     running = job()
     shown = screen(running, "--ui", "line")

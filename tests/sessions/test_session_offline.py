@@ -180,6 +180,30 @@ def test_the_first_bad_run_over_all_runs(many):
     assert "0 dumped tensor(s) passing" in stops[4].first_screen
 
 
+def test_the_list_of_runs_in_another_order(many):
+    commands = (
+        "runs -s health -r",
+        "runs -s number -r --columns health,number!",
+        "runs -f has_inf_or_nan -s number -r",
+    )
+    (stop,) = offline(many, [see(*commands), *commands, "runs -s nothing", "exit"])
+
+    def order(command):
+        rows = stop.texts[command].splitlines()[3:]
+        return [row[row.index("[") + 1 : row.index("]")] for row in rows]
+
+    assert order(commands[0])[:2] == ["4", "2"]
+    assert stop.texts[commands[0]].splitlines()[2].split()[-2:] == ["Health↓", "Fetches"]
+    assert order(commands[1]) == ["4", "3", "2", "1", "0"]
+    assert stop.texts[commands[1]].splitlines()[2].split() == ["↓", "Health"]
+    assert order(commands[2]) == ["4", "2"]
+    document = stop.replies[commands[2]].document
+    written = document.table_command(4, "health", "sort")
+    assert written == "runs -f has_inf_or_nan -s health"
+    assert document.table_command(4, "first", "hide").startswith("runs -f has_inf_or_nan --columns")
+    assert stop.replies["runs -s nothing"].failed
+
+
 def test_the_list_of_bad_runs(many):
     (stop,) = offline(
         many,

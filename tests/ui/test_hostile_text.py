@@ -95,6 +95,8 @@ COMMANDS = {
         "pt missing -w /nowhere/" + "x",
     ],
     "print_feed": [f"pf 'feed{SHOWN}:0'", "pf", "pf fee"],
+    "select": [f"select 'y{SHOWN}:0' plain", "select", "lt --selected", f"select -d 'x{ACTS}'"],
+    "preview": [f"preview 'y{SHOWN}:0'", "preview plain -k graph", f"preview 'x{ACTS}' -k source"],
     "eval": [f"eval '`y{SHOWN}:0` + 1'", f"eval '`x{SHOWN}:0`'", "eval `y`"],
     "node_info": [f"ni -a -d -t 'y{SHOWN}'", f"ni -a -d -t 'x{SHOWN}'", "ni -t plain", "ni y"],
     "list_inputs": ["li -r -t -c plain", "li --to-first-bad plain", f"li --to 'x{SHOWN}' plain"],

@@ -20,10 +20,12 @@ from tfdbg_cli.commands.reply import (
     UiRequest,
 )
 from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.commands.table import LazyTable, aligned
 from tfdbg_cli.common.documents import (
     Document,
     LazyDocument,
     Line,
+    Link,
     MenuItem,
     Span,
     TextDocument,
@@ -157,6 +159,21 @@ class SmallService:
                 title="wide 日本語",
             ),
         )
+
+    def do_list(self, text: str, rest: str) -> Reply:
+        """rows with links"""
+
+        def row(number: int) -> Line:
+            name = f"node_{number}:0"
+            return aligned([[Span(name, "link", Link(f"pt {name}"))]], (20,))
+
+        return Reply(text, LazyTable(aligned([[Span("Node", "heading")]], (20,)), 40, row))
+
+    def do_preview(self, text: str, rest: str) -> Reply:
+        """what a pane shows; of one row it takes long"""
+        if rest.startswith("node_1:0"):
+            self.do_slow(text, "")
+        return Reply(text, TextDocument([f"about {rest}"]))
 
     def do_say(self, text: str, rest: str) -> Reply:
         """a message"""

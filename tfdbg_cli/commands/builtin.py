@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tfdbg_cli.commands import preview
+from tfdbg_cli.commands.compare import command as compare
 from tfdbg_cli.commands.graph import draw, neighbours, node_info, verdict
 from tfdbg_cli.commands.profile import list_profile as profile
 from tfdbg_cli.commands.profile import print_source as profile_source
@@ -12,7 +14,7 @@ from tfdbg_cli.commands.shell import aliases, general, scripts
 from tfdbg_cli.commands.source import print_source as source
 from tfdbg_cli.commands.stepper import moves as stepper
 from tfdbg_cli.commands.stepper import overrides
-from tfdbg_cli.commands.tensors import evaluate, list_tensors, print_feed, print_tensor
+from tfdbg_cli.commands.tensors import evaluate, list_tensors, print_feed, print_tensor, select
 
 __all__ = ["BUILTIN", "make_registry"]
 
@@ -21,14 +23,17 @@ BUILTIN: tuple[Command, ...] = (
     *stepper.COMMANDS,
     *overrides.COMMANDS,
     *list_tensors.COMMANDS,
+    *select.COMMANDS,
     *print_tensor.COMMANDS,
     *print_feed.COMMANDS,
     *evaluate.COMMANDS,
+    *compare.COMMANDS,
     *node_info.COMMANDS,
     *neighbours.COMMANDS,
     *draw.COMMANDS,
     *verdict.COMMANDS,
     *follow.COMMANDS,
+    *preview.COMMANDS,
     *source.COMMANDS,
     *profile.COMMANDS,
     *profile_source.COMMANDS,

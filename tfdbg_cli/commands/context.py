@@ -66,6 +66,7 @@ class Context:
         extra: what plug-ins and sessions keep from command to command of this stop.
         names: results stored by ``eval -o NAME``; kept from stop to stop.
         tracks: the numbers that are followed over runs, where a program runs on.
+        selected: the names of the tensors that `select` has chosen, in their order.
         history: what was typed.
         is_printed: output goes to a pipe or a file, where rows needn't fit on a screen.
         walk: moves through the run, in the stepper.
@@ -84,6 +85,7 @@ class Context:
     extra: dict[str, Any] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)
     tracks: Tracks | None = None
+    selected: dict[str, None] = field(default_factory=dict)
     history: History | None = None
     is_printed: bool = False
     walk: Walk | None = None

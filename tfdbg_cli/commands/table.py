@@ -6,12 +6,44 @@ import functools
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
-from tfdbg_cli.common.documents import Document, Line, Link, Span
+from tfdbg_cli.commands.list_command import ListCommand, Shown
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.common.documents import Document, Field, LazyDocument, Line, Span, TableLines
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.tables import VERBS
 
-__all__ = ["LazyTable", "TableDocument", "aligned", "sorting_link"]
+__all__ = [
+    "LazyTable",
+    "RowsDocument",
+    "TableDocument",
+    "TableRow",
+    "aligned",
+    "fitted",
+    "frozen_width",
+]
+
+# Rows around the cursor whose cells tell how wide a column is to be.
+_NEAR = 100
+
+# What is done alike in all lists.
+_ALWAYS = {"unselect": "select --clear", "selected": "lt --selected"}
 
 
-def aligned(cells: Iterable[Sequence[Span]], widths: Sequence[int], gap: int = 2) -> Line:
+class TableRow(Line):
+    """A line that knows where its cells are.
+
+    Attributes:
+        places: the first character of each cell, and the one behind it.
+    """
+
+    __slots__ = ("places",)
+
+    def __init__(self, spans: Iterable[Span], places: Sequence[tuple[int, int]]) -> None:
+        super().__init__(spans)
+        self.places = places
+
+
+def aligned(cells: Iterable[Sequence[Span]], widths: Sequence[int], gap: int = 2) -> TableRow:
     """Cells at the places of their columns; behind one that is too long, the next ones catch up.
 
     Args:
@@ -20,6 +52,7 @@ def aligned(cells: Iterable[Sequence[Span]], widths: Sequence[int], gap: int = 2
         gap: blanks between two columns.
     """
     spans: list[Span] = []
+    places: list[tuple[int, int]] = []
     place = start = 0
     for cell, width in zip(cells, widths, strict=True):
         length = sum([len(span.text) for span in cell])
@@ -31,8 +64,11 @@ def aligned(cells: Iterable[Sequence[Span]], widths: Sequence[int], gap: int = 2
                 spans.append(_blanks(begin - place))
             spans += cell
             place = begin + length
+            places.append((begin, place))
+        else:
+            places.append((max(start, place), max(start, place)))
         start += abs(width) + gap
-    return Line(spans)
+    return TableRow(spans, places)
 
 
 @functools.lru_cache(256)
@@ -40,17 +76,24 @@ def _blanks(count: int) -> Span:
     return Span(" " * count)
 
 
-def sorting_link(again: str, key: str, sorted_by: str, is_reverse: bool) -> Link:
-    """What a head does: sort the same list by its column, or turn it round.
+def fitted(cell: Sequence[Span], width: int) -> Sequence[Span]:
+    """A cell, or as much of it as there is room for, and a sign that it goes on."""
+    if sum([len(span.text) for span in cell]) <= width:
+        return cell
+    kept: list[Span] = []
+    room = max(width - 1, 0)
+    for span in cell:
+        if not room:
+            break
+        kept.append(span._replace(text=span.text[:room]))
+        room -= len(kept[-1].text)
+    return [*kept, Span("…", "dim")]
 
-    Args:
-        again: the command of the list without its order.
-        key: of the column.
-        sorted_by: of the column that the list is sorted by.
-        is_reverse: it is in descending order.
-    """
-    turn = " -r" if key == sorted_by and not is_reverse else ""
-    return Link(f"{again} -s {key}{turn}")
+
+def frozen_width(shown: Sequence[Shown], widths: Sequence[int], gap: int = 2) -> int:
+    """The characters that the columns take that stay in sight, and the gap behind them."""
+    taken = [abs(w) + gap for each, w in zip(shown, widths, strict=True) if each.is_frozen]
+    return sum(taken)
 
 
 class TableDocument(Document):
@@ -58,10 +101,14 @@ class TableDocument(Document):
 
     Args:
         count: of the rows.
+        written: the list as a command line, for what can be done to it.
+        frozen: the characters at the left that stay in sight.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, written: ListCommand | None = None, frozen: int = 0) -> None:
         self._count = count
+        self._written = written
+        self._frozen = frozen
 
     @abstractmethod
     def head_line(self) -> Line:
@@ -77,20 +124,127 @@ class TableDocument(Document):
         return self._count + 1
 
     @property
-    def tables(self) -> Sequence[tuple[int, int]]:
+    def tables(self) -> Sequence[TableLines]:
         """It is one."""
-        return ((0, self.line_count),)
+        return (TableLines(0, self.line_count, self._frozen),)
 
     def lines(self, start: int, stop: int) -> list[Line]:
         made = self.rows(max(start - 1, 0), max(min(stop - 1, self._count), 0))
         return [self.head_line(), *made] if start <= 0 < stop else made
 
+    def fields(self, number: int) -> list[Field]:
+        """The cells of a row, by the names of the columns."""
+        made = self.lines(number, number + 1)
+        head = self.head_line()
+        if not made or not isinstance(made[0], TableRow) or not isinstance(head, TableRow):
+            return []
+        heads = [head.text[start:stop].rstrip("↑↓") for start, stop in head.places]
+        names = [each.name for each in self._written.shown] if self._written else heads
+        return [Field(*place, *of) for place, *of in zip(made[0].places, names, heads, strict=True)]
+
+    def table_command(self, number: int, column: str, verb: str) -> str:
+        """The command line of the same list, in another order or with other columns."""
+        written = self._written
+        if verb in _ALWAYS:
+            return _ALWAYS[verb]
+        if verb == "select":
+            return self._selecting(number)
+        if written is None or verb not in VERBS:
+            return super().table_command(number, column, verb)
+        if verb in {"sort", "sort-down"}:
+            return written.sorted(column, verb == "sort-down")
+        if verb == "turn":
+            return written.sorted(written.sort_by or written.unsorted, not written.reverse)
+        if verb == "hide":
+            return written.without(column)
+        if verb == "freeze":
+            return written.frozen(column)
+        if verb == "width":
+            return written.as_wide(column, self._longest_cell(number, column))
+        if verb == "filter":
+            return self._filtering(number, column)
+        return self._selecting_like(number, column)
+
+    def _filtering(self, number: int, column: str) -> str:
+        """The rows with the same cell."""
+        assert self._written is not None
+        return self._written.filtered(column, self._cell(number, column))
+
+    def _selecting(self, number: int) -> str:
+        """Select what a row is about; or no longer."""
+        raise UserError("Rows of this list can't be selected.", "lt lists tensors, which can be.")
+
+    def _selecting_like(self, number: int, column: str) -> str:
+        """Select what the rows are about that have the same cell."""
+        return self._selecting(number)
+
+    def _cell(self, number: int, column: str) -> str:
+        """The text of a cell.
+
+        Raises:
+            UserError: there is none.
+        """
+        made = self.lines(number, number + 1)
+        for found in self.fields(number):
+            if found.column == column and found.start < found.stop:
+                return made[0].text[found.start : found.stop]
+        raise UserError("There is nothing in this cell.")
+
+    def _longest_cell(self, number: int, column: str) -> int:
+        """How wide the cells of a column are around a row, and its head."""
+        rows = range(max(number - _NEAR, 1), min(number + _NEAR, self.line_count))
+        return max(
+            found.stop - found.start
+            for at in (0, *rows)
+            for found in self.fields(at)
+            if found.column == column
+        )
+
+
+class RowsDocument(LazyDocument):
+    """Rows without heads, each about one node or tensor, in an order that is their own."""
+
+    @property
+    def tables(self) -> Sequence[TableLines]:
+        """All of it is one."""
+        return (TableLines(-1, self.line_count, has_heads=False),)
+
+    def fields(self, number: int) -> list[Field]:
+        """What the row is about: its first link, or all of it."""
+        at = 0
+        for made in self.lines(number, number + 1):
+            for span in made.spans:
+                if span.link is not None:
+                    return [Field(at, at + len(span.text), "name", "name")]
+                at += len(span.text)
+            return [Field(0, at, "name", "name")]
+        return []
+
+    def table_command(self, number: int, column: str, verb: str) -> str:
+        """Rows can be selected, and left out."""
+        names = [
+            self.lines(number, number + 1)[0].text[found.start : found.stop]
+            for found in self.fields(number)
+        ]
+        if verb == "select" and names:
+            return f"select {quoted(names[0])}"
+        if verb == "filter" and names:
+            return ListCommand("").filtered(column, names[0])
+        return _ALWAYS.get(verb) or super().table_command(number, column, verb)
+
 
 class LazyTable(TableDocument):
     """A table whose rows come from a function of their number."""
 
-    def __init__(self, heads: Line, count: int, make: Callable[[int], Line]) -> None:
-        super().__init__(count)
+    def __init__(
+        self,
+        heads: Line,
+        count: int,
+        make: Callable[[int], Line],
+        written: ListCommand | None = None,
+        frozen: int = 0,
+    ) -> None:
+        super().__init__(count, written, frozen)
         self._heads = heads
         self._make = make
 

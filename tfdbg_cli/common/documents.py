@@ -16,6 +16,7 @@ from typing import NamedTuple
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.lines import ROLES, Cell, ElementStep, Ink, Line, Link, Span, line
 from tfdbg_cli.common.printable import printable, printed
+from tfdbg_cli.common.tables import Field, TableLines
 
 __all__ = [
     "ROLES",
@@ -23,6 +24,7 @@ __all__ = [
     "ChainDocument",
     "Document",
     "ElementStep",
+    "Field",
     "Image",
     "Ink",
     "LazyDocument",
@@ -30,6 +32,7 @@ __all__ = [
     "Link",
     "MenuItem",
     "Span",
+    "TableLines",
     "TextDocument",
     "Turned",
     "line",
@@ -88,6 +91,8 @@ class Document(ABC):
             and the previous match go to instead, see `step`; empty: there are none.
         turns: the ways in which it can be seen otherwise, see `turned`.
         files: what is written to a file whose name ends so, instead of the lines: ``.svg``.
+        is_alarm: what was checked isn't as it should be: commands go on, but where nobody looks the
+            exit status tells it.
         printed: what is printed or written to a file instead, where a screen shows more than
             anybody wants to have on paper; ``None``: the Document itself.
         is_data: the lines are for other programs: where nobody reads along, a UI prints them and
@@ -103,6 +108,7 @@ class Document(ABC):
     steps: str = ""
     turns: frozenset[str] = frozenset()
     is_data: bool = False
+    is_alarm: bool = False
     files: Mapping[str, Callable[[], bytes]] = MappingProxyType({})
     printed: Document | None = None
 
@@ -116,16 +122,40 @@ class Document(ABC):
         self._title = printable(text)
 
     @property
-    def tables(self) -> Sequence[tuple[int, int]]:
-        """The tables: the line of the heads of their columns, and the line behind the last row."""
+    def tables(self) -> Sequence[TableLines]:
+        """The tables, from the top."""
         return ()
+
+    def table_at(self, number: int) -> TableLines | None:
+        """The table that a line is a row of; ``None``: it is none."""
+        for table in self.tables:
+            if table.first < number < table.behind:
+                return table
+        return None
 
     def heads(self, number: int) -> Line | None:
         """The heads above a line of a table, which a screen keeps in sight; ``None``: none."""
-        for first, behind in self.tables:
-            if first < number < behind:
-                return self.lines(first, first + 1)[0]
-        return None
+        found = self.table_at(number)
+        if found is None or not found.has_heads:
+            return None
+        return self.lines(found.first, found.first + 1)[0]
+
+    def fields(self, number: int) -> list[Field]:
+        """The cells of a row of a table, or of its heads, from left to right; empty: it is none."""
+        return []
+
+    def table_command(self, number: int, column: str, verb: str) -> str:
+        """The command line that does something to the list that a row belongs to.
+
+        Args:
+            number: the line of the row.
+            column: the name of the column that is meant.
+            verb: one of `VERBS`.
+
+        Raises:
+            UserError: that can't be done to this list.
+        """
+        raise UserError("This list keeps its order and its columns.", "& shows a part of it.")
 
     @property
     @abstractmethod
@@ -358,10 +388,32 @@ class ChainDocument(Document):
         return made
 
     @property
-    def tables(self) -> Sequence[tuple[int, int]]:
+    def tables(self) -> Sequence[TableLines]:
         """Those of all parts."""
-        parts = zip(self._starts, self.parts, strict=False)
-        return [(at + first, at + last) for at, part in parts for first, last in part.tables]
+        return [
+            table._replace(first=at + table.first, behind=at + table.behind)
+            for at, part in zip(self._starts, self.parts, strict=False)
+            for table in part.tables
+        ]
+
+    def fields(self, number: int) -> list[Field]:
+        """Those of the part that the line is in."""
+        at, part = self._part(number)
+        return part.fields(number - at) if part is not None else []
+
+    def table_command(self, number: int, column: str, verb: str) -> str:
+        """As the part says that the line is in."""
+        at, part = self._part(number)
+        if part is None:
+            return super().table_command(number, column, verb)
+        return part.table_command(number - at, column, verb)
+
+    def _part(self, number: int) -> tuple[int, Document | None]:
+        """The part that a line is in, and its first line."""
+        if not 0 <= number < self.line_count:
+            return 0, None
+        at = bisect_right(self._starts, number) - 1
+        return self._starts[at], self.parts[at]
 
     def find(
         self, pattern: re.Pattern[str], start: int, direction: int = 1, stop: int | None = None
@@ -414,12 +466,8 @@ class ChainDocument(Document):
 
     def cells(self, number: int) -> list[Cell]:
         """Those of the part that the line is in."""
-        if not 0 <= number < self.line_count:
-            return []
-        at = bisect_right(self._starts, number) - 1
-        while self._starts[at + 1] <= number:
-            at += 1
-        return self.parts[at].cells(number - self._starts[at])
+        at, part = self._part(number)
+        return part.cells(number - at) if part is not None else []
 
     def element(self, indices: Sequence[int]) -> Document | None:
         """The first part's that has it."""

@@ -49,6 +49,13 @@ FIELDS = (
         ("auto", "dark", "light", "colorblind", "colorblind-light", "mono"),
     ),
     Field(
+        "pane",
+        "off",
+        str,
+        "Full screen: what of its rows stands beside a list where there are 100 columns (F6).",
+        ("off", "value", "source", "graph"),
+    ),
+    Field(
         "exploding_above",
         1e4,
         to_positive,

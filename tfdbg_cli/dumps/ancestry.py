@@ -105,6 +105,10 @@ class Ancestry:
         self._names: list[str] | None = None
         self._executions = Executions(dump, graph, self._order)
 
+    def place(self, datum: Datum) -> int:
+        """The place of a tensor in the order of the dump."""
+        return self._order.get(id(datum), len(self._order))
+
     def origins(self, start: Datum | str) -> list[Origin]:
         """Where a bad tensor comes from, nearest first.
 

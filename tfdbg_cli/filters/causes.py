@@ -312,11 +312,10 @@ class _Input:
 
     def __init__(self, lineage: TensorLineage, reader: Datum, name: str) -> None:
         self.name = name
-        data = lineage.dump.by_tensor(name)
-        before = [each for each in data if each.timestamp <= reader.timestamp] or data
-        self.value = floats(before[-1]) if before else None
-        if before and self.value is None and before[-1].shape is not None:
-            self.value = _whole_numbers(before[-1])
+        given = lineage.as_given(reader, name)
+        self.value = floats(given) if given is not None else None
+        if given is not None and self.value is None and given.shape is not None:
+            self.value = _whole_numbers(given)
         self.is_sure = self.value is not None or lineage.dump.lists_only_bad
 
 

@@ -94,6 +94,17 @@ class TensorLineage:
         is_sparse = self.dump.lists_only_bad
         return self._bad_inputs(node) if is_sparse else self._ancestry.inputs(datum)
 
+    def as_given(self, datum: Datum, name: str) -> Datum | None:
+        """A tensor as it was when another one was made of it; ``None``: it isn't in the dump."""
+        data = [each for each in self.dump.by_tensor(name) if each is not datum]
+        at = (datum.timestamp, self._place(datum))
+        found = [each for each in data if (each.timestamp, self._place(each)) < at] or data
+        return found[-1] if found else None
+
+    def _place(self, datum: Datum) -> int:
+        """Where it is in the dump: what one call has made has one time."""
+        return self._ancestry.place(datum) if self._ancestry is not None else 0
+
     def _bad_inputs(self, node: Node) -> list[Datum]:
         """The inputs of a node in a dump of bad tensors only: what isn't there is clean."""
         assert self.graph is not None

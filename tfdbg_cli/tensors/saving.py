@@ -8,7 +8,7 @@ import json
 import os
 import struct
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import IO, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from tfdbg_cli.dumps.dtypes import dtype_by_name, encode
 from tfdbg_cli.dumps.proto.wire import encoded
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, widened
 
-__all__ = ["FORMATS", "save_value"]
+__all__ = ["FORMATS", "save_value", "save_values"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -69,21 +69,62 @@ def save_value(value: _Array, path: str, name: str, dtype: str = "") -> tuple[st
         UserError: the format is unknown, it can't hold such an array, or the file can't be
             written.
     """
+    target, extension = _target(path)
+    stored = value if dtype_kind(value.dtype) != "string" else _fixed_width(value, extension)
+
+    def write(file: IO[bytes]) -> None:
+        FORMATS[extension](file, stored, name, dtype or dtype_name(value.dtype))
+
+    return target, _written(path, target, write, value.nbytes)
+
+
+def save_values(values: Iterable[tuple[str, _Array]], path: str) -> tuple[str, int]:
+    """Save several arrays in one .npz file, each under its name; asked for one after the other.
+
+    Returns:
+        The path that was written, and its size in bytes.
+
+    Raises:
+        UserError: the path names another format, or see `save_value`.
+    """
+    target, extension = _target(path)
+    if extension != ".npz":
+        raise UserError("Several tensors are saved in one .npz file.", "Write for example: x.npz")
+
+    def write(file: IO[bytes]) -> None:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for name, value in values:
+                is_text = dtype_kind(value.dtype) == "string"
+                stored = _fixed_width(value, extension) if is_text else value
+                _write_entry(archive, name, stored)
+
+    return target, _written(path, target, write, 0)
+
+
+def _target(path: str) -> tuple[str, str]:
+    """Where to, and the extension that names the format."""
     target = os.path.expanduser(path)
     if target.endswith(("/", os.sep)) or os.path.isdir(target):
         raise UserError(f"{path} is a folder.", "Add the name of a file.")
-    extension = os.path.splitext(target)[1].lower()
-    write = FORMATS.get(extension or ".npy")
-    if write is None:
+    extension = os.path.splitext(target)[1].lower() or ".npy"
+    if extension not in FORMATS:
         raise UserError(
             f"{path} has no extension that says how to save it.",
             f"Use one of {', '.join(FORMATS)}; a name without any is saved as .npy.",
         )
-    stored = value if dtype_kind(value.dtype) != "string" else _fixed_width(value, extension)
+    return target, extension
+
+
+def _written(path: str, target: str, write: Callable[[IO[bytes]], None], nbytes: int) -> int:
+    """Have a file written whole or not at all.
+
+    Returns:
+        Its size; of what is no regular file that of the value.
+    """
     try:
         with replacing(target) as file:
-            write(file, stored, name, dtype or dtype_name(value.dtype))
-            size = file.tell() if file.seekable() else value.nbytes
+            write(file)
+            return file.tell() if file.seekable() else nbytes
     except OSError as error:
         raise UserError(
             f"{path} can't be written: {error.strerror or error}.",
@@ -91,7 +132,6 @@ def save_value(value: _Array, path: str, name: str, dtype: str = "") -> tuple[st
         ) from None
     except ValueError as error:  # a NUL, or what no file name can be
         raise UserError(f'"{path}" is no path: {error}.') from None
-    return target, size
 
 
 def _fixed_width(value: _Array, extension: str) -> _Array:
@@ -149,10 +189,12 @@ def _write_npy(file: IO[bytes], value: _Array, name: str, dtype: str) -> None:
 
 
 def _write_npz(file: IO[bytes], value: _Array, name: str, dtype: str) -> None:
-    with (
-        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
-        archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as entry,
-    ):
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        _write_entry(archive, name, value)
+
+
+def _write_entry(archive: zipfile.ZipFile, name: str, value: _Array) -> None:
+    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as entry:
         _write_array(entry, value)
 
 

@@ -78,6 +78,8 @@ class CommandQueue:
         Returns:
             The Reply, with a message that also says what was dropped.
         """
+        if reply.document is not None and reply.document.is_alarm:
+            self.failed = True
         if reply.failed:
             assert reply.message is not None
             dropped = self.abandon()

@@ -118,7 +118,7 @@ class KeyTable:
             lines.append(line())
         lines += [
             line(("Mouse", "heading")),
-            line("  Click links, the menu, the arrows, the status line and the scroll bar."),
+            line("  Click links, rows, the menu, the arrows, the status line and the scroll bar."),
             line("  The wheel scrolls what is under the pointer; a map it brings closer, or away."),
             line("  Dragging moves a map that doesn't show all."),
             line(

@@ -18,6 +18,7 @@ class Where(Enum):
     HISTORY = "In the search of former commands (Ctrl-R leads there)"
     PROMPT = "At the prompt"
     ELEMENT = "On an element (c, a click, @ or a match leads there)"
+    TABLE = "On a row of a table (c or a click leads there)"
     MAP = "On a map, a tensor's picture (v on the page, or pt --map)"
     TENSOR = "On the page of a tensor"
     PAGE = "On the page (Esc leads there, : or i back to the prompt)"
@@ -99,6 +100,37 @@ KEYS: tuple[Key, ...] = (
         ("c|esc", "leave_element", "back to the page"),
     ),
     *_table(
+        Where.TABLE,
+        ("j|down|ctrl n", "row_down", "the row below"),
+        ("k|up|ctrl p", "row_up", "the row above"),
+        ("h|left", "column_left", "the column to the left"),
+        ("l|right", "column_right", "the column to the right"),
+        ("0|^", "first_column", "the first column"),
+        ("$", "last_column", "the last column"),
+        ("g|home|<", "first_row", "the first row"),
+        ("G|end|>", "last_row", "the last row"),
+        ("enter", "open_row", "open the link of the cell, or of the row"),
+        ("[", "sort_up", "sort by this column, the smallest first"),
+        ("]", "sort_down", "sort by this column, the largest first"),
+        ("r", "turn_round", "the other order"),
+        (
+            "D|E|F|H|O|P|R|S|T",
+            "sort_by_letter",
+            "sort by the next column with this letter; again: the other order",
+        ),
+        ("-", "hide_column", "hide this column"),
+        ("_", "widen_column", "make this column as wide as its cells; again: as it was"),
+        ("!", "freeze_column", "keep this column in sight, at the left; again: no longer"),
+        ("=", "filter_cell", "only the rows with the same cell"),
+        (" |s|t", "select_row", "select this row for pt --selected and eval, or no longer"),
+        (",", "select_like", "select all rows with the same cell"),
+        ('"', "only_selected", "only what is selected"),
+        ("U", "select_none", "select nothing"),
+        ("J", "pane_down", "the pane beside the list: down"),
+        ("K", "pane_up", "the pane beside the list: up"),
+        ("c|esc", "leave_table", "back to the page"),
+    ),
+    *_table(
         Where.MAP,
         ("+|=|z", "map_closer", "closer, about the cursor; the wheel, too"),
         ("-|Z", "map_farther", "from farther away"),
@@ -122,7 +154,11 @@ KEYS: tuple[Key, ...] = (
     ),
     *_table(
         Where.PAGE,
-        ("c", "to_element", "the cursor on an element: its exact value is in the status line"),
+        (
+            "c",
+            "to_element",
+            "the cursor on an element: its exact value is in the status line; or on a row",
+        ),
         ("j|down|ctrl n", "line_down", "a line down"),
         ("k|up|ctrl p", "line_up", "a line up"),
         (" |f|ctrl f", "page_down", "a page down"),
@@ -205,6 +241,7 @@ KEYS: tuple[Key, ...] = (
         ("f2", "show_details", "details of the last error"),
         ("f3", "show_output", "what the program printed behind the screen"),
         ("f5", "command: cont", "in the stepper: go on to a breakpoint or the end (cont)"),
+        ("f6", "next_pane", "beside a list: value, source or graph of its row, or nothing"),
         ("f7", "command: step -b", "in the stepper: undo the last step (step -b)"),
         ("f8", "command: step", "in the stepper: the next node (step)"),
         ("f10", "open_menu", "to the menu"),

@@ -44,6 +44,8 @@ UI_ROLES = (
     "toast-error",
     "question",
     "link-focus",
+    "table-row",
+    "table-cell",
     "match-current",
     "mark",
     "scrollbar",

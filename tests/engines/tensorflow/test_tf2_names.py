@@ -82,6 +82,38 @@ step(tf.ones(2))
     assert {"w/read", "net/bias/read"} <= {*names}
 
 
+def test_variables_of_ops_that_python_executes_and_of_a_model_that_nobody_holds(both: Both):
+    path = both.write(
+        """
+class Net(tf.Module):
+    def __init__(self):
+        super().__init__(name="net")
+        self.bias = tf.Variable(3.0, name="bias")
+        self.steps = tf.Variable(0.0)
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.float32)])
+    def __call__(self, x):
+        return x + self.bias
+
+net = Net()
+for _ in range(2):
+    with tf.GradientTape() as tape:
+        loss = net.bias * net.steps
+    net.bias.assign_sub(tape.gradient(loss, net.bias))
+    net.steps.assign_add(1.0)
+import tempfile
+folder = tempfile.mkdtemp()
+tf.saved_model.save(net, folder, signatures=net.__call__)
+serve = tf.saved_model.load(folder).signatures["serving_default"]
+serve(x=tf.constant(1.0))
+""",
+    )
+    shown = both.debugged(path, "run -n", "run", "lt", "run -t 9").out
+    assert {"bias/read", "Variable/read"} <= {*listed(shown)}
+    done = both.debugged(path, "run -n", "run -n", "run", "lt", "run -t 9")
+    assert "bias/read" in listed(done.out), done.out
+
+
 def test_what_an_op_is_given_has_the_name_of_its_argument(both: Both):
     path = both.write(
         """

@@ -134,6 +134,37 @@ PROGRAMS = {
             tell([each.numpy() for each in train(tf.constant([x, 1.0])).values])
         """,
     ),
+    "two replicas that run eagerly": (
+        "replica_1/Log",
+        """
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        tf.config.set_logical_device_configuration(
+            cpu, [tf.config.LogicalDeviceConfiguration()] * 2
+        )
+        strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+        with strategy.scope():
+            w = tf.Variable([1.0, 2.0])
+
+        @tf.function
+        def scaled(x):
+            return x * 2.0
+
+        def step(x):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.math.log(w * scaled(x)))  # BAD
+            gradient = tape.gradient(loss, w)
+            replica = tf.distribute.get_replica_context()
+            w.assign_add(replica.all_reduce("sum", gradient) * -0.1)
+            return loss
+
+        for second in (1.0, 2.0, 0.0):
+            x = strategy.experimental_distribute_values_from_function(
+                lambda at: tf.constant([(1.0, second)[at.replica_id_in_sync_group], 1.0])
+            )
+            tell([each.numpy() for each in strategy.run(step, (x,)).values])
+            tell([each.numpy() for each in strategy.run(lambda x: x + 1.0, (x,)).values])
+        """,
+    ),
     "the condition of a loop": (
         "while/Log",
         """
@@ -423,3 +454,55 @@ def test_the_fit_of_the_second_keras(both, name):
     assert ": fit ---" in done.out
     runs = both.debugged(both.write(text), *("run",) * 9).out
     assert "inference run #1: predict" in runs
+
+
+@pytest.mark.parametrize("state", ["", "v.assign_add(y)"], ids=["computed again", "held"])
+def test_the_inputs_of_an_iteration_are_its_own(both, state):
+    text = f"""
+        v = tf.Variable(0.0)
+
+        @tf.function
+        def f(x):
+            for _ in tf.range(5):
+                y = tf.math.log(x * 2.0)
+                {state}
+                x -= 1.0
+            return x, y
+
+        tell([each.numpy() for each in f(tf.constant(2.0))])
+    """
+    done = both.same(both.write(text), "run -f origin_of_nonfinite")
+    assert "It began in [Log] while/Log:0 (dump 2)" in done.out, done.out
+    assert "Why:   the logarithm of 0" in done.out
+    assert "From:  [Mul] while/mul:0 (dump 2)  float32 []  clean  min 0, max 0" in done.out
+
+
+XLA_ALONE = """
+    v = tf.Variable(1.0)
+
+    @tf.function(jit_compile=True)
+    def f(x):
+        y = tf.reduce_sum(x * 3e38)  # BAD
+        v.assign_add(1.0)
+        return tf.nn.relu(y) + 1.0
+
+    # Summed one after another they overflow, and in lanes they don't.
+    x = np.tile(np.repeat({values}, 16), 4).astype("f4")
+    for scale in (0.0, 1.0):
+        tell(f(tf.constant(x * scale)).numpy(), v.numpy())
+"""
+
+
+def test_what_only_xla_makes_bad_is_shown(both):
+    path = both.write(XLA_ALONE.format(values="[0.1, -0.1]"))
+    if "inf" not in both.alone(path).out:
+        pytest.skip("this XLA sums in lanes")
+    done = both.finds(XLA_ALONE.format(values="[0.1, -0.1]"), "Sum", ("run_info",))
+    assert "by XLA, without which nothing is bad" in done.out
+
+
+def test_a_sum_that_overflows_where_nothing_is_bad_is_nothing(both):
+    text = XLA_ALONE.format(values="[0.9, 0.0]").replace("x * 3e38", "tf.minimum(x * 3e38, 1.0)")
+    done = both.same(both.write(text), "run -f has_inf_or_nan")
+    assert "without an answer" not in done.out, done.out
+    assert "no tensor passed has_inf_or_nan" in done.err

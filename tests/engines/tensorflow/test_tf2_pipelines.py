@@ -133,6 +133,53 @@ def test_data_that_are_bad_from_the_beginning(both):
     assert 'began with, "pipeline/TensorSliceDataset:0"' in done.out
 
 
+REPLICAS = """
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+"""
+SHARED_OUT = {
+    "a function for each batch": """
+    @tf.function
+    def step(batch):
+        return strategy.run(lambda each: tf.reduce_mean(each * w), (batch,))
+
+    for batch in strategy.experimental_distribute_dataset(data):
+        tell([each.numpy() for each in step(batch).values])
+    """,
+    "a function that takes the batch": """
+    @tf.function
+    def step(iterator):
+        return strategy.run(lambda each: tf.reduce_mean(each * w), (next(iterator),))
+
+    iterator = iter(strategy.experimental_distribute_dataset(data))
+    for _ in range(5):
+        tell([each.numpy() for each in step(iterator).values])
+    """,
+    "ops that are executed by themselves": """
+    for batch in strategy.experimental_distribute_dataset(data):
+        made = strategy.run(lambda each: tf.reduce_mean(each * w), (batch,))
+        tell([each.numpy() for each in made.values])
+    """,
+    "Keras": """
+    import keras
+    keras.utils.set_random_seed(3)
+    with strategy.scope():
+        model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse", jit_compile=False)
+    model.fit(data.map(lambda x: (x, x[:, :1])), verbose=0)
+    tell(model.predict(data, verbose=0).ravel())
+    """,
+}
+
+
+@pytest.mark.parametrize("use", SHARED_OUT)
+def test_batches_that_a_strategy_shares_out(both, use):
+    needs_keras_3(SHARED_OUT[use])
+    done = both.finds(REPLICAS + PIPELINE.format(order="") + SHARED_OUT[use], NODE)
+    assert "Computed again, the first bad batch of it is made by prepared" in done.out
+
+
 def test_arrays_that_keras_is_given(both):
     text = """
         import keras

@@ -242,6 +242,24 @@ for _ in range(3):
     assert "can't be timed" not in done.out
 
 
+def test_the_condition_of_a_loop_is_timed_under_its_names(both):  # noqa: F811
+    path = both.write("""
+@tf.function
+def f(x):
+    while tf.reduce_sum(tf.tanh(x)) > 1.0:  # TIMED
+        x *= 0.1
+    return x
+
+
+for _ in range(3):
+    tell(tf.reduce_sum(f(tf.ones([2048, 64]))).numpy())
+""")
+    done = both.same(path, "run -n", "run -p", "lp", "run", "run")
+    lines = path.read_text().splitlines()
+    line = next(at for at, each in enumerate(lines, 1) if "# TIMED" in each)
+    assert re.search(rf"while/Tanh +Tanh.*us.*program.py:{line}\(f\)", done.out), done.out
+
+
 def test_a_program_that_profiles_itself_goes_on_doing_so(both):  # noqa: F811
     path = both.write("""
 import tempfile

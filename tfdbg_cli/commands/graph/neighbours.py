@@ -14,10 +14,10 @@ from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.table import RowsDocument
 from tfdbg_cli.commands.units import node_menu
 from tfdbg_cli.common.documents import (
     ChainDocument,
-    LazyDocument,
     Line,
     Link,
     Span,
@@ -182,7 +182,7 @@ def _neighbours(
     if len(walk.cuts) and recursive:
         legend.append(line("  ...: there is more beyond the depth limit."))
     return ChainDocument(
-        [TextDocument(head), LazyDocument(tree.count, tree.line), TextDocument(legend)],
+        [TextDocument(head), RowsDocument(tree.count, tree.line), TextDocument(legend)],
         menu=node_menu(context.need_dump(), name, "list_outputs" if outputs else "list_inputs"),
     )
 

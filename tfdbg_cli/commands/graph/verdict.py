@@ -139,13 +139,12 @@ class _Verdict:
         names = list(dict.fromkeys(self._node.inputs)) if self._node is not None else []
         head = "From:  "
         for name in names[:_MOST_INPUTS]:
-            data = [each for each in self._dump.by_tensor(name) if each is not self._begin]
-            before = [each for each in data if each.timestamp <= self._begin.timestamp] or data
+            given = TensorLineage.of(self._dump).as_given(self._begin, name)
             maker = self._graph.nodes.get(node_name_of(name))
             op_type = Span(f"[{maker.op_type if maker is not None else '?'}] ", "op_type")
-            if before:
-                between = self._health.range(before[-1])
-                words = [self._health.name(before[-1]), Span("  "), *self._health.words(before[-1])]
+            if given is not None:
+                between = self._health.range(given)
+                words = [self._health.name(given), Span("  "), *self._health.words(given)]
                 words += [Span(f"  {between}")] if between else []
             else:
                 is_clean = self._dump.lists_only_bad
@@ -244,6 +243,20 @@ _MEANT = (
 )
 
 
+def _first_of_all(dump: Dump) -> Iterator[Line]:
+    """The first tensor that is bad though nothing came of it, if it is so out of clean inputs."""
+    bad = (each for each in dump.maybe_nonfinite(dump.data()) if began_here(dump, each))
+    begin = next(bad, None)
+    if begin is None:
+        return
+    health = TensorHealth(TensorFacts(dump))
+    cause = cause_of(TensorLineage.of(dump), begin)
+    yield line("The first is ", health.name(begin), "  ", *health.words(begin))
+    if cause is not None:
+        yield line(("Why:   ", "bold"), (cause.text, "info"))
+        yield line("       ", cause.advice)
+
+
 def _why(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     without = arguments.filter_exclude_node_names
@@ -252,7 +265,7 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
         context.extra["loss is told"] = True
         lines = verdict(dump, begin, context.width)
     elif next(iter(dump.iter_find(has_inf_or_nan)), None) is not None:
-        lines = [line((_MEANT, "info"))]
+        lines = [line((_MEANT, "info")), *_first_of_all(dump)]
     else:
         lines = [line(("No tensor of this run holds a nan or an infinity.", "success"))]
     if not arguments.tensor_filter:

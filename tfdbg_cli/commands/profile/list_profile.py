@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.commands.context import PROFILE_MODES, Context
 from tfdbg_cli.commands.graph.phases import PHASES, Phase, phases_of
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
+from tfdbg_cli.commands.list_command import ListCommand, Shown, chosen_columns, order_arguments
 from tfdbg_cli.commands.profile.filters import (
     DEVICE_ARGUMENT,
     NODE_ARGUMENT,
@@ -16,13 +17,12 @@ from tfdbg_cli.commands.profile.filters import (
     TIME_UNIT_ARGUMENT,
     Selected,
     filters_of,
-    options_text,
     select,
 )
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.commands.table import LazyTable, aligned, sorting_link
+from tfdbg_cli.commands.table import LazyTable, aligned, fitted, frozen_width
 from tfdbg_cli.commands.tensors.intervals import parse_time_interval, time_text
 from tfdbg_cli.common.documents import (
     ChainDocument,
@@ -81,31 +81,55 @@ class _Table:
             self._number(f"Exec Time ({unit})", "exec_time", self._totals[1]),
             ("Filename:Lineno(function)", "line", 0),
         )
-        self._order = list(range(len(self._columns)))
+        keys = [column[1] for column in self._columns]
+        shown = chosen_columns(arguments.columns, keys)
         taken = sum(abs(column[2]) + 2 for column in self._columns)
-        if taken > width and self._columns[0][2] > _LONG_NAME:
-            self._order = [3, 4, 1, 0, 2, 5]  # the times come first, the names push only the rest
+        if not arguments.columns and taken > width and self._columns[0][2] > _LONG_NAME:
+            # The times come first, the names push only the rest.
+            shown = tuple(Shown(keys[at]) for at in (3, 4, 1, 0, 2, 5))
+        self._order = [keys.index(each.name) for each in shown]
+        options = {flag: value for flag, value, _ in filters_of(arguments)}
+        self._written = ListCommand(
+            "lp",
+            options | {"--time_unit": "" if unit == "us" else unit},
+            shown=shown,
+            chosen=arguments.columns,
+            sort_by=arguments.sort_by,
+            reverse=arguments.reverse,
+            unsorted="start_time",
+            sorts=tuple(_SORT_KEYS),
+            filters={"node": "-n", "op_type": "-t"},
+            flag="--columns",
+        )
+        self._widths = [self._width(each) for each in shown]
+        self._frozen = frozen_width(shown, self._widths)
         key = _SORT_KEYS[arguments.sort_by]
         entries.sort(key=key, reverse=arguments.reverse)
+
+    def _width(self, shown: Shown) -> int:
+        width = next(width for _, key, width in self._columns if key == shown.name)
+        if shown.width:
+            return -shown.width if width < 0 else shown.width
+        if self._written.arrow(shown.name) and width:
+            width += 1 if width > 0 else -1
+        # What comes last may be as long as it is, unless it has to stay in sight.
+        return width or (_LONG_NAME if shown.is_frozen else 0)
 
     @staticmethod
     def _number(head: str, key: str, widest: str) -> tuple[str, str, int]:
         return head, key, -max(len(head), len(widest))
 
-    def _line(self, cells: list[Span]) -> Line:
-        widths = [self._columns[at][2] for at in self._order]
-        return aligned([[cells[at]] for at in self._order], widths)
+    def _line(self, cells: Sequence[Sequence[Span]]) -> Line:
+        shown = zip(self._order, self._widths, self._written.shown, strict=True)
+        fitting = [
+            fitted(cells[at], abs(width)) if each.width or each.is_frozen else cells[at]
+            for at, width, each in shown
+        ]
+        return aligned(fitting, self._widths)
 
     def heads(self) -> Line:
         """The heads: each sorts the same list by its column, or turns it round."""
-        given = self._arguments
-        again = f"lp{options_text(given)}"
-        return self._line(
-            [
-                Span(head, "heading", sorting_link(again, key, given.sort_by, given.reverse))
-                for head, key, _ in self._columns
-            ]
-        )
+        return self._line([self._written.head(key, head) for head, key, _ in self._columns])
 
     def row(self, number: int) -> Line:
         """One execution of an op."""
@@ -113,12 +137,12 @@ class _Table:
         unit = self._unit
         return self._line(
             [
-                self._node(entry.node),
-                Span(_type_text(entry), "op_type"),
-                Span(time_text(entry.start, unit), "dim"),
-                Span(time_text(entry.op_time, unit), "number"),
-                Span(time_text(entry.exec_time, unit), "number"),
-                self._place(entry),
+                [self._node(entry.node)],
+                [Span(_type_text(entry), "op_type")],
+                [Span(time_text(entry.start, unit), "dim")],
+                [Span(time_text(entry.op_time, unit), "number")],
+                [Span(time_text(entry.exec_time, unit), "number")],
+                [self._place(entry)],
             ]
         )
 
@@ -140,15 +164,19 @@ class _Table:
                 parts.append(f"{flag} {quoted(value)}")
         return Span(str(place), "link", Link(" ".join(parts)))
 
+    def document(self) -> Document:
+        """The table."""
+        return LazyTable(self.heads(), len(self._entries), self.row, self._written, self._frozen)
+
     def total(self) -> Line:
         """The sums of what is listed."""
         op_time, exec_time = self._totals
         return self._line(
             [
-                Span(_TOTAL, "bold"),
-                *(Span(""), Span("")),
-                *(Span(op_time, "bold"), Span(exec_time, "bold")),
-                Span(""),
+                [Span(_TOTAL, "bold")],
+                *([], []),
+                *([Span(op_time, "bold")], [Span(exec_time, "bold")]),
+                [],
             ]
         )
 
@@ -235,7 +263,7 @@ def _list_profile(context: Context, arguments: argparse.Namespace) -> Result:
             parts.append(TextDocument([*head, line(("No op execution passes.", "dim"))]))
             continue
         table = _Table(dump, one, arguments, context.width)
-        parts += [TextDocument(head), LazyTable(table.heads(), len(one.entries), table.row)]
+        parts += [TextDocument(head), table.document()]
         parts.append(TextDocument([line(), table.total()]))
     return ChainDocument(
         parts,
@@ -278,14 +306,7 @@ LIST_PROFILE = Command(
             "INTERVAL",
             kind=parse_time_interval,
         ),
-        Argument(
-            ("-s", "--sort_by"),
-            "the column to sort by",
-            "KEY",
-            default="start_time",
-            choices=tuple(_SORT_KEYS),
-        ),
-        Argument(("-r", "--reverse"), "in descending order"),
+        *order_arguments(tuple(_SORT_KEYS), "start_time"),
         TIME_UNIT_ARGUMENT,
         JSON_ARGUMENT,
     ),
@@ -293,6 +314,7 @@ LIST_PROFILE = Command(
     examples=(
         ("lp", "every op, the first one on top"),
         ("lp -s exec_time -r", "the slowest first"),
+        ("lp --columns exec_time,node:30,line", "these columns, the node in 30 characters"),
         ("lp -t MatMul -e >100us", "matrix products that took more than 0.1 ms"),
         ("lp -f train.py --min_lineno 40 --max_lineno 60", "what lines 40 to 59 made"),
         ("lp --time_unit ms -o [1ms,10ms)", "in milliseconds"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from tfdbg_cli.commands.context import DUMP_MODES, TENSOR_MODES, Context, compile_regex, need_graph
 from tfdbg_cli.commands.graph.phases import PHASES, Phase, phases_of
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
+from tfdbg_cli.commands.list_command import ListCommand, chosen_columns, order_arguments
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
@@ -18,7 +19,7 @@ from tfdbg_cli.commands.source.index import (
     source_files,
 )
 from tfdbg_cli.commands.source.listing import SourceListing
-from tfdbg_cli.commands.table import LazyTable, aligned
+from tfdbg_cli.commands.table import LazyTable, aligned, fitted, frozen_width
 from tfdbg_cli.common.documents import (
     ChainDocument,
     Document,
@@ -59,34 +60,82 @@ class _Counts:
         tensors = sum(self._tensors.get(name, 0) for name in entry.nodes)
         return tensors, sum(self._dumps.get(name, 0) for name in entry.nodes)
 
+    def of_column(self, entry: SourceFile, column: str) -> str | int:
+        """What a column says of a file."""
+        if column == "path":
+            return entry.path
+        if column == "nodes":
+            return len(entry.nodes)
+        phase = next((phase for phase in self.phases if phase.name == column), None)
+        if phase is not None:
+            return self.of_phase(entry, phase)
+        return self.of(entry)[column == "dumps"]
+
     def of_phase(self, entry: SourceFile, phase: Phase) -> int:
         """Nodes of one phase."""
         return sum(self._phases.get(name) is phase for name in entry.nodes)
 
 
-def _table(dump: Dump, files: list[SourceFile], counts: _Counts, role: str) -> Document:
+#: The columns of the list; which of the last ones there are depends on the run.
+_COLUMNS = ("path", "nodes", "tensors", "dumps", *(phase.name for phase in PHASES))
+
+
+def _table(
+    dump: Dump, files: list[SourceFile], counts: _Counts, role: str, arguments: argparse.Namespace
+) -> Document:
     if not files:
         return TextDocument([line(("  [No files.]", "dim"))])
     phases = counts.phases
     # Where there are phases each tensor has one dump.
-    ends = {f"#({phase.name})": -len(phase.name) - 3 for phase in phases}
-    heads = {"Source file path": 16, "#(nodes)": -8, "#(tensors)": -10}
-    heads |= ends or {"#(tensor dumps)": -14}
-    _, *others = heads.values()
-    widths = [max(16, *(len(entry.path) for entry in files)), *others]
+    ends = {phase.name: f"#({phase.name})" for phase in phases} or {"dumps": "#(tensor dumps)"}
+    heads = {"path": "Source file path", "nodes": "#(nodes)", "tensors": "#(tensors)", **ends}
+    shown = chosen_columns(arguments.columns, [*heads])
+    written = ListCommand(
+        "ls",
+        {"-p": arguments.path_filter, "-n": arguments.node_name_filter},
+        shown=shown,
+        chosen=arguments.columns,
+        sort_by=arguments.sort_by,
+        reverse=arguments.reverse,
+        unsorted="path",
+        sorts=tuple(heads),
+        filters={"path": "-p"},
+        flag="--columns",
+    )
+    usual = {key: -len(head + written.arrow(key)) for key, head in heads.items()}
+    usual["dumps"] = -14
+    usual["path"] = max(len(heads["path"]), *(len(entry.path) for entry in files))
+    widths = [
+        (each.width if usual[each.name] > 0 else -each.width) or usual[each.name] for each in shown
+    ]
+
+    def cells(made: dict[str, list[Span]]) -> Line:
+        row = [
+            fitted(made[each.name], abs(width)) if each.width else made[each.name]
+            for each, width in zip(shown, widths, strict=True)
+        ]
+        return aligned(row, widths)
 
     def row(at: int) -> Line:
         entry = files[at]
-        tensors, dumps = counts.of(entry)
         has_source = dump.sources().lines(entry.path) is not None
         link = Link(f"ps {quoted(entry.path)} -b {entry.first_line}") if has_source else None
-        shares = [counts.of_phase(entry, each) for each in phases] or [dumps]
-        numbers = [[Span(str(count))] for count in (len(entry.nodes), tensors, *shares)]
-        name = Span(entry.path, role if link is None else (role or "link"), link)
-        return aligned([[name], *numbers], widths)
+        made = {key: [Span(str(counts.of_column(entry, key)))] for key in heads}
+        made["path"] = [Span(entry.path, role if link is None else (role or "link"), link)]
+        return cells(made)
 
-    head = aligned([[Span(text, "heading")] for text in heads], widths)
-    return LazyTable(head, len(files), row)
+    head = cells({key: written.head(key, text) for key, text in heads.items()})
+    return LazyTable(head, len(files), row, written, frozen_width(shown, widths))
+
+
+def _sorted(
+    files: list[SourceFile], counts: _Counts, arguments: argparse.Namespace
+) -> list[SourceFile]:
+    """The files in the order that is asked for; without any in that of their nodes."""
+    key = arguments.sort_by
+    if key == "path" and not arguments.reverse:
+        return files
+    return sorted(files, key=lambda e: counts.of_column(e, key), reverse=arguments.reverse)
 
 
 def _filtered(
@@ -116,8 +165,9 @@ def _list_source(context: Context, arguments: argparse.Namespace) -> Result:
     head = [line(("List of source files that created nodes in this run", "bold"))]
     files = _filtered(dump, arguments, head)
     counts = _Counts(dump)
-    own = [entry for entry in files.values() if not is_library_path(entry.path)]
-    library = [entry for entry in files.values() if is_library_path(entry.path)]
+    listed = _sorted(list(files.values()), counts, arguments)
+    own = [entry for entry in listed if not is_library_path(entry.path)]
+    library = [entry for entry in listed if is_library_path(entry.path)]
     if arguments.json:
         entries = [*own, *library]
 
@@ -142,9 +192,9 @@ def _list_source(context: Context, arguments: argparse.Namespace) -> Result:
     return ChainDocument(
         [
             TextDocument([*head, line(), line(("Your file(s):", "heading"))]),
-            _table(dump, own, counts, ""),
+            _table(dump, own, counts, "", arguments),
             TextDocument([line(), line(("Library file(s):", "heading"))]),
-            _table(dump, library, counts, "dim"),
+            _table(dump, library, counts, "dim", arguments),
         ]
     )
 
@@ -218,12 +268,14 @@ LIST_SOURCE = Command(
             default="",
             complete=completers.node_patterns,
         ),
+        *order_arguments(_COLUMNS, "path"),
         JSON_ARGUMENT,
     ),
     modes=DUMP_MODES,
     examples=(
         ("ls", "your files first, then the library's"),
         ("ls -p model", "by any part of the path"),
+        ("ls -s tensors -r", "those that made the most tensors first"),
         ("ls -n ^hidden/", "only what made the nodes of a scope"),
         ("ls -n ^gradients/", "PyTorch: the files of the forward ops that have gradients"),
     ),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.list_command import Shown, read_shown
 from tfdbg_cli.commands.reply import Candidate
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import Facts, TensorFacts
@@ -342,23 +344,20 @@ def column(name: str) -> Column:
     return found
 
 
-def columns(text: str) -> tuple[Column, ...]:
+def columns(text: str) -> tuple[Shown, ...]:
     """The columns of ``-o``: names with commas between. The tensor's name comes last if not named.
 
     Raises:
         UserError: there is no such column, or none at all.
     """
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
+    found = read_shown(text, lambda name: column(name).name)
+    if not found:
         raise UserError("-o: no column is named.", "Write for example: lt -o time,health,mean")
-    return _distinct([*map(column, names), _BY_NAME["name"]])
+    has_name = any(each.name == "name" for each in found)
+    return found if has_name else (*found, Shown("name"))
 
 
-def _distinct(chosen: Iterable[Column]) -> tuple[Column, ...]:
-    return tuple(dict.fromkeys(chosen))
-
-
-def default_columns(width: int, longest: int = 0, sort_by: str = "time") -> tuple[Column, ...]:
+def default_columns(width: int, longest: int = 0, sort_by: str = "time") -> tuple[Shown, ...]:
     """As many columns as fit beside the names.
 
     Args:
@@ -373,7 +372,7 @@ def default_columns(width: int, longest: int = 0, sort_by: str = "time") -> tupl
         taken = sum(_BY_NAME[name].width + 1 for name in names) + _HEALTH_GROWS
         if taken + min(longest, _NAME_ROOM) <= width:
             break
-    return tuple(_BY_NAME[name] for name in (*names, "name"))
+    return tuple(map(Shown, (*names, "name")))
 
 
 def complete_column(context: Context, typed: str) -> Iterable[Candidate]:
@@ -388,7 +387,8 @@ def complete_column(context: Context, typed: str) -> Iterable[Candidate]:
 def complete_columns(context: Context, typed: str) -> Iterable[Candidate]:
     """The last of several columns with commas between; those that are there aren't offered."""
     head, comma, last = typed.rpartition(",")
-    given = {_BY_NAME[name] for name in head.split(",") if name in _BY_NAME}
+    names = (re.split("[:!]", name)[0] for name in head.split(","))
+    given = {_BY_NAME[name] for name in names if name in _BY_NAME}
     return [
         Candidate(f"{head}{comma}{c.name}", c.summary)
         for c in COLUMNS

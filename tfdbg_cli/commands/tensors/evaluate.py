@@ -109,7 +109,8 @@ EVAL = Command(
         "device may be short, like /device:CPU:0; the execution counts from 0, from the end where "
         "it is negative. Backticks inside Python strings are literal.\n\n"
         "Names: np, stored results, and the run's fetches and feeds by name, with or without :0: "
-        "fetches['loss'], feeds['x:0']. They are read when they are used.\n\n"
+        "fetches['loss'], feeds['x:0']; selected has what select has chosen, by name. They are "
+        "read when they are used.\n\n"
         "The expression is run by Python as it is: it can do what your program can do."
     ),
 )

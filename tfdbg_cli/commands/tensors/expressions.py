@@ -21,7 +21,7 @@ from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 __all__ = ["RESERVED", "check_name", "evaluate", "select"]
 
 #: Names that have a meaning in every expression.
-RESERVED = ("np", "numpy", "fetches", "feeds", "newaxis", "_")
+RESERVED = ("np", "numpy", "fetches", "feeds", "selected", "newaxis", "_")
 
 
 class _UnknownName(UserError, KeyError):
@@ -103,6 +103,19 @@ class Fetches(_RunValues):
         return self._context.dump.value(found[-1])
 
 
+class Selected(_RunValues):
+    """What `select` has chosen; the last of the dumps of a tensor."""
+
+    _kind = "selected"
+
+    def _names(self) -> Iterable[str]:
+        return self._context.selected
+
+    def _read(self, name: str) -> Any:
+        dump = self._context.need_dump()
+        return dump.value(dump.tensor(name)[-1])
+
+
 def check_name(name: str) -> None:
     """Whether a result can have this name.
 
@@ -124,14 +137,15 @@ def _namespace(context: Context) -> dict[str, Any]:
         "newaxis": None,
         "fetches": Fetches(context),
         "feeds": Feeds(context),
+        "selected": Selected(context),
     }
 
 
 def evaluate(context: Context, text: str, execution: int | None = None) -> Any:
     """The value of an expression.
 
-    Its names are ``np``, ``fetches``, ``feeds``, what ``eval -o`` has stored, Python's built-in
-    functions, and references in backticks (see `references`). Python runs it as
+    Its names are ``np``, ``fetches``, ``feeds``, ``selected``, what ``eval -o`` has stored,
+    Python's built-in functions, and references in backticks (see `references`). Python runs it as
     it is. Warnings are not shown.
 
     Args:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
+from tfdbg_cli.commands.list_command import ListCommand
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
@@ -27,7 +28,7 @@ from tfdbg_cli.common.errors import DumpError, UserError, one_line
 from tfdbg_cli.dumps.dump import Datum, Dump, bound, is_only_nonfinite
 from tfdbg_cli.filters.origins import left_out
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "LIST_TENSORS", "passing"]
 
 # A dump with hundreds of damaged files must not push its good tensors off the screen.
 _WARNINGS = 6
@@ -47,7 +48,19 @@ class _Selection(NamedTuple):
     failures: list[str]
 
 
-def _select(context: Context, arguments: argparse.Namespace) -> _Selection:
+def _without_views(
+    context: Context, arguments: argparse.Namespace
+) -> tuple[Sequence[Datum], Sequence[Datum]]:
+    """The tensors, and those that are listed where nothing else is asked for."""
+    dump = context.need_dump()
+    data = dump.data()
+    if arguments.selected:
+        chosen = [datum for datum in data if datum.tensor_name in context.selected]
+        return chosen, chosen
+    return data, data if arguments.views else dump.tables().without_views()
+
+
+def passing(context: Context, arguments: argparse.Namespace) -> _Selection:
     """The tensors that pass every filter."""
     dump = context.need_dump()
     if arguments.filter_exclude_node_names and not arguments.tensor_filter:
@@ -59,8 +72,7 @@ def _select(context: Context, arguments: argparse.Namespace) -> _Selection:
     predicate = None
     if arguments.tensor_filter:
         predicate = context.filters.predicate(arguments.tensor_filter)
-    data = dump.data()
-    seen = data if arguments.views else dump.tables().without_views()
+    data, seen = _without_views(context, arguments)
     hidden = len(data) - len(seen)
     failures: list[str] = []
 
@@ -122,20 +134,23 @@ def _sort(facts: TensorFacts, found: Sequence[Datum], name: str, reverse: bool) 
     return [datum for _, datum in known] + [datum for key, datum in keys if key is None]
 
 
-def _again(arguments: argparse.Namespace) -> str:
-    """This list as a command without its order, for the links that sort it anew."""
-    parts = ["lt"]
-    for flag, value in (
-        ("-f", arguments.tensor_filter),
-        ("-fenn", arguments.filter_exclude_node_names),
-        ("-n", arguments.node_name_filter),
-        ("-t", arguments.op_type_filter),
-        ("--dtype", arguments.dtype),
-        ("-o", arguments.columns),
-    ):
-        if value:
-            parts += [flag, quoted(value)]
-    return " ".join(parts + ["--views"] * arguments.views)
+def _written(arguments: argparse.Namespace) -> ListCommand:
+    """This list as a command line."""
+    return ListCommand(
+        "lt",
+        {
+            "-f": arguments.tensor_filter,
+            "-fenn": arguments.filter_exclude_node_names,
+            "-n": arguments.node_name_filter,
+            "-t": arguments.op_type_filter,
+            "--dtype": arguments.dtype,
+        },
+        ("--views",) * arguments.views + ("--selected",) * arguments.selected,
+        chosen=arguments.columns,
+        sort_by=column(arguments.sort_by).name,
+        reverse=arguments.reverse,
+        unsorted="time",
+    )
 
 
 def _header(dump: Dump, arguments: argparse.Namespace, selection: _Selection) -> list[Line]:
@@ -145,7 +160,7 @@ def _header(dump: Dump, arguments: argparse.Namespace, selection: _Selection) ->
     failures = selection.failures
     if selection.hidden and not arguments.tensor_filter:
         views = "1 view" if selection.hidden == 1 else f"{selection.hidden} views"
-        again = f"{_again(arguments)} --views"
+        again = f"{_written(arguments).again} --views"
         header[0] = line((header[0].text, "bold"), " ", (f"({views} hidden)", "dim", again))
     for what, regex in (
         ("Op type", arguments.op_type_filter),
@@ -219,7 +234,7 @@ def _list_tensors(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     sort_by = column(arguments.sort_by).name
     facts = TensorFacts(dump)
-    selection = _select(context, arguments)
+    selection = passing(context, arguments)
     found = _sort(facts, selection.found, sort_by, arguments.reverse)
     # Says what is wrong with them.
     chosen = columns(arguments.columns) if arguments.columns else ()
@@ -232,10 +247,8 @@ def _list_tensors(context: Context, arguments: argparse.Namespace) -> Result:
         facts,
         found,
         max(context.width, WIDE - 1) if context.is_printed else context.width,
-        chosen=arguments.columns,
-        again=_again(arguments),
-        sort_by=sort_by,
-        reverse=arguments.reverse,
+        written=_written(arguments),
+        selected=context.selected,
     )
     header = [*context.take_notes(), *_header(dump, arguments, selection), line()]
     return ChainDocument(
@@ -254,7 +267,9 @@ _DETAILS = "\n".join(
         *(f"  {item.name:<8} {item.summary}" for item in COLUMNS),
         "",
         "min, max and mean are shown on screens of 120 columns and more, or with -o.",
-        "The tensor's name comes last unless -o places it.",
+        "The tensor's name comes last unless -o places it. Behind a column's name, :20 says how "
+        "wide it",
+        "is, and ! that it comes first and stays in sight while the others scroll sideways.",
         "",
         "Health, min, max, mean and histograms are computed while you look: … is still to come,",
         "? can't be read, - is what a tensor of this type doesn't have.",
@@ -324,6 +339,7 @@ LIST_TENSORS = Command(
             complete=complete_column,
         ),
         Argument(("-r", "--reverse"), "in descending order"),
+        Argument(("--selected",), "only those that select has chosen"),
         Argument(("--views",), "PyTorch: also what shares the elements of another tensor"),
         JSON_ARGUMENT,
     ),
@@ -334,6 +350,10 @@ LIST_TENSORS = Command(
         ("lt -n hidden -t MatMul", "regexes match anywhere in the name"),
         ("lt -s size -r", "the largest first"),
         ("lt -s health -r -o health,min,max", "those with the most bad elements first"),
+        (
+            "lt -o name!,time,op_type:24,health",
+            "the name first and in sight, op types in 24 columns",
+        ),
         ("lt -o hist,min,max", "how the elements of each are distributed, as small histograms"),
         ("lt -n ^gradients/ -o phase,module,health", "PyTorch: by phase and module"),
         ("lt --dtype ^float16 --json", "for other programs"),

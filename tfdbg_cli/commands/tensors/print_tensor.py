@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
 
 from tfdbg_cli.commands.context import TENSOR_MODES, Context
 from tfdbg_cli.commands.registry import Argument, Command, Result
@@ -17,14 +20,18 @@ from tfdbg_cli.commands.tensors.values import (
     value_arguments,
     value_document,
 )
-from tfdbg_cli.commands.units import node_menu
-from tfdbg_cli.common.documents import Document, Line, TextDocument, line
+from tfdbg_cli.commands.units import bytes_text, node_menu
+from tfdbg_cli.common.documents import ChainDocument, Document, Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
-from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto
 from tfdbg_cli.dumps.elements import parse_tensor_name, parse_watch_key
+from tfdbg_cli.tensors.saving import save_values
 from tfdbg_cli.tensors.slicing import split_slice
 
 __all__ = ["COMMANDS"]
+
+# So many of the selected tensors are printed.
+_MOST_SHOWN = 20
 
 
 def _of_watch_key(dump: Dump, name: str) -> list[Datum]:
@@ -92,7 +99,43 @@ def _choose_dump(
     return TextDocument(lines, menu=node_menu(dump, data[0].node_name, "print_tensor"))
 
 
+def _print_selected(context: Context, arguments: argparse.Namespace) -> Document:
+    """The values of what is selected, the first ones in full; or all of them into one file."""
+    dump = context.need_dump()
+    names = list(context.selected)
+    if not names:
+        raise UserError("No tensor is selected.", "select NAME does, or Space in a table.")
+    last = {name: dump.tensor(name)[-1] for name in names}
+    if arguments.write_path:
+        arrays = ((name, _array(dump.value(datum), name)) for name, datum in last.items())
+        target, size = save_values(arrays, arguments.write_path)
+        text = f"Saved {len(names)} value(s) to: {target} ({bytes_text(size, 'B')})"
+        return TextDocument([line((text, "success"))])
+    parts: list[Document] = [TextDocument([line((f"{len(names)} selected tensor(s):", "bold"))])]
+    for name in names[:_MOST_SHOWN]:
+        value = dump.value(last[name])
+        shown = value_document(context, value, arguments, name=name, dtype=last[name].dtype)
+        parts += [TextDocument([line()]), shown]
+    if len(names) > _MOST_SHOWN:
+        text = f"and {len(names) - _MOST_SHOWN} more: "
+        more = line((text, "dim"), ("lt --selected", "link", "lt --selected"))
+        parts.append(TextDocument([line(), more]))
+    return ChainDocument(parts)
+
+
+def _array(value: Any, name: str) -> np.ndarray[Any, Any]:
+    if isinstance(value, InconvertibleTensorProto):
+        raise UserError(f'"{name}" holds no array that could be saved.', f"select -d {name}")
+    return np.asarray(value)
+
+
 def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
+    if arguments.selected:
+        if arguments.tensor_name:
+            raise UserError("pt takes a tensor, or --selected.", "select adds to what is selected.")
+        return _print_selected(context, arguments)
+    if not arguments.tensor_name:
+        raise UserError("print_tensor: TENSOR[SLICE] is required, or --selected.", "lt lists them.")
     dump, names = context.need_dump(), context.names
     name, slicing = split_slice(
         arguments.tensor_name,
@@ -142,8 +185,10 @@ PRINT_TENSOR = Command(
             ("tensor_name",),
             "node:slot, with a slice if you like: hidden/Relu:0[0:5, -1]",
             "TENSOR[SLICE]",
+            nargs="?",
             complete=completers.tensors,
         ),
+        Argument(("--selected",), "instead: what select has chosen; -w saves all in one .npz"),
         *value_arguments("which dump of a tensor that was dumped several times, from 0; -1: last"),
     ),
     modes=TENSOR_MODES,
@@ -165,6 +210,7 @@ PRINT_TENSOR = Command(
         ("pt loop/body:0 -n 3", "the fourth of several dumps"),
         ("pt loss", "PyTorch: by the name of the program's variable"),
         ("pt hidden/Relu:0 -w relu.npy", "and save it"),
+        ("pt --selected -w values.npz", "save all that select has chosen, each under its name"),
     ),
     details=(
         "A slice holds numbers, start:stop:step, ..., newaxis and lists of numbers, as in NumPy. "

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
-from tfdbg_cli.commands.table import TableDocument, aligned, sorting_link
+from tfdbg_cli.commands.list_command import ListCommand
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.table import TableDocument, aligned, fitted, frozen_width
 from tfdbg_cli.commands.tensors.columns import (
+    COLUMNS,
     STATISTICS,
     WIDE,
     Column,
     columns,
     default_columns,
 )
+from tfdbg_cli.commands.tensors.columns import column as column_of
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.common.documents import Document, Line, Span
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.tensors.histogram import Histogram
 from tfdbg_cli.tensors.measurements import Background, Histograms
@@ -38,6 +44,9 @@ _SAMPLE = 1000
 _KEPT = 128
 
 _Row = Sequence[Sequence[Span]]
+
+# Stands before the names of tensors that are selected.
+_SELECTED = Span("● ", "highlight")
 
 # How wide columns may grow when rows need it.
 _WIDEST = {"size": 9, "op_type": 24, "dtype": 15, "shape": 20, "health": 16, "name": 60}
@@ -62,10 +71,8 @@ class TensorTable(TableDocument):
         facts: where the rows look up what they show.
         found: the tensors, in the order of the rows.
         width: of the screen; the default columns depend on it.
-        chosen: the columns of ``-o``; empty: the default ones.
-        again: the command of this list without its order, for the links of the heads.
-        sort_by: the name of the column that the list is sorted by.
-        reverse: whether it is in descending order.
+        written: the list as a command line; which columns it shows is not in it yet.
+        selected: the names of the tensors that are marked; may change.
     """
 
     def __init__(
@@ -74,30 +81,30 @@ class TensorTable(TableDocument):
         found: Sequence[Datum],
         width: int,
         *,
-        chosen: str = "",
-        again: str = "lt",
-        sort_by: str = "time",
-        reverse: bool = False,
+        written: ListCommand,
+        selected: Collection[str] = (),
     ) -> None:
-        super().__init__(len(found))
         self._facts = facts
         self._found = found
         self._width = width
-        self._chosen = chosen
-        self._again = again
-        self._sort_by = sort_by
-        self._reverse = reverse
-        if chosen:
-            self._columns = columns(chosen)
+        self._selected = selected
+        if written.chosen:
+            shown = columns(written.chosen)
         else:
-            self._columns = default_columns(width, self._longest(), sort_by)
+            shown = default_columns(width, self._longest(), written.sort_by)
+        self._columns = [column_of(each.name) for each in shown]
+        # What was asked to be so wide, or stays in sight, doesn't grow.
+        self._fixed = [each.width > 0 or each.is_frozen for each in shown]
+        self._list = replace(written, shown=shown, sorts=[each.name for each in COLUMNS])
         needs = [STATISTICS[column.name] for column in self._columns if column.name in STATISTICS]
         self._has_statistics, self._has_numbers = bool(needs), any(needs)
         self._has_histograms = any(column.name == "hist" for column in self._columns)
         measures = Histograms(facts.measurements) if self._has_histograms else facts.measurements
         self._background = Background(measures)
         self._widths = self._layout()
+        super().__init__(len(found), self._list, frozen_width(shown, self._widths, 1))
         self._kept: dict[int, Line] = {}
+        self._marked: set[int] = set()
         self._waiting: set[int] = set()
 
     def _sample(self) -> Sequence[Datum]:
@@ -110,17 +117,24 @@ class TensorTable(TableDocument):
         """How wide each column is; those of names as in a sample, within bounds."""
         sample = self._sample()
         widths = []
-        for column in self._columns:
+        for column, shown in zip(self._columns, self._list.shown, strict=True):
+            if shown.width:
+                widths.append(shown.width)
+                continue
             is_wide = self._width >= WIDE and column.wide
             width = max(
-                column.wide if is_wide else column.width, len(column.head + self._arrow(column))
+                column.wide if is_wide else column.width,
+                len(column.head + self._list.arrow(column.name)),
             )
+            if shown.is_frozen:
+                width = max(width, _WIDEST.get(column.name, 0) if column.name != "name" else 0)
             if column.name == "time" and self._found:
                 last = self._facts.dump.data()[-1]
                 width = max(width, len(f"[{self._facts.milliseconds(last):.3f}]"))
             elif column.name in _NAMES and column is not self._columns[-1]:
                 longest = max((len(column.key(self._facts, d)) for d in sample), default=0)
-                share = 2 * _NAMES[column.name] if self._chosen else _NAMES[column.name]
+                share = 2 * _NAMES[column.name] if self._list.chosen else _NAMES[column.name]
+                share = min(share, 0.5) if shown.is_frozen else share
                 width = max(width, min(longest, int(self._width * share)))
             widths.append(width)
         return widths
@@ -132,9 +146,13 @@ class TensorTable(TableDocument):
         made: dict[int, _Row] = {}
         unknown: dict[int, Datum] = {}
         for number in range(start, stop):
+            datum = self._found[number]
+            is_marked = bool(self._selected) and datum.tensor_name in self._selected
+            if is_marked is not (number in self._marked):
+                self._kept.pop(number, None)
+                self._marked ^= {number}
             if number in self._kept and number not in self._waiting:
                 continue
-            datum = self._found[number]
             statistics, histogram = self._known(datum)
             if statistics is None or (histogram is None and self._has_histograms):
                 is_first = number not in self._waiting and time.perf_counter() < deadline
@@ -145,7 +163,12 @@ class TensorTable(TableDocument):
                     if number in self._kept:
                         continue
             facts = self._facts.facts(datum, statistics, histogram)
-            made[number] = [column.cell(facts) for column in self._columns]
+            made[number] = [
+                (_SELECTED, *column.cell(facts))
+                if is_marked and column.name == "name"
+                else column.cell(facts)
+                for column in self._columns
+            ]
         self._waiting.difference_update(made)
         if unknown:
             self._waiting.update(unknown)
@@ -154,11 +177,17 @@ class TensorTable(TableDocument):
             self._kept.clear()  # they were made too narrow
             if len(made) < stop - start:
                 return self.rows(start, stop)
-        lines = {number: aligned(row, self._widths, 1) for number, row in made.items()}
+        lines = {number: self._aligned(row) for number, row in made.items()}
         found = [lines.get(number) or self._kept[number] for number in range(start, stop)]
         if len(lines) <= _KEPT:
             self._kept |= lines
         return found
+
+    def _aligned(self, row: _Row) -> Line:
+        if any(self._fixed):
+            cells = zip(row, self._widths, self._fixed, strict=True)
+            row = [fitted(cell, width) if is_fixed else cell for cell, width, is_fixed in cells]
+        return aligned(row, self._widths, 1)
 
     def _widen(self, rows: Sequence[_Row]) -> bool:
         """Give columns the room that these rows need, within bounds; none shrinks again.
@@ -168,6 +197,8 @@ class TensorTable(TableDocument):
         """
         before = [*self._widths]
         for at, column in enumerate(self._columns[:-1]):
+            if self._fixed[at]:
+                continue
             limit = _WIDEST.get(column.name, column.width)
             widest = max((sum(len(span.text) for span in row[at]) for row in rows), default=0)
             self._widths[at] = max(self._widths[at], min(widest, limit))
@@ -232,26 +263,66 @@ class TensorTable(TableDocument):
             self._facts,
             self._found,
             width,
-            chosen=self._chosen,
-            again=self._again,
-            sort_by=self._sort_by,
-            reverse=self._reverse,
+            written=self._list,
+            selected=self._selected,
         )
 
     def head_line(self) -> Line:
         """The heads, which sort."""
-        return aligned([self._head(column) for column in self._columns], self._widths, 1)
+        return self._aligned([self._list.head(each.name, each.head) for each in self._columns])
 
-    def _head(self, column: Column) -> list[Span]:
-        link = sorting_link(self._again, column.name, self._sort_by, self._reverse)
-        spans = [Span(column.head, "heading", link)]
-        return [*spans, Span(arrow, "heading", link)] if (arrow := self._arrow(column)) else spans
+    def table_command(self, number: int, column: str, verb: str) -> str:
+        """As any table's; rows are tensors, which can be selected."""
+        if verb == "hide" and column == "name":
+            raise UserError("The name stays.", "! keeps it in sight, -o names the columns.")
+        if verb == "selected":
+            return replace(self._list, switches=(*self._list.switches, "--selected")).text
+        return super().table_command(number, column, verb)
 
-    def _arrow(self, column: Column) -> str:
-        """Stands behind the head that the list is sorted by, if not in the order of time."""
-        if column.name != self._sort_by or (column.name == "time" and not self._reverse):
-            return ""
-        return "↓" if self._reverse else "↑"
+    def _row_datum(self, number: int) -> Datum:
+        if not 0 < number < self.line_count:
+            raise UserError("This line is no row.")
+        return self._found[number - 1]
+
+    def _selecting(self, number: int) -> str:
+        name = self._row_datum(number).tensor_name
+        return f"select {'-d ' if name in self._selected else ''}{quoted(name)}"
+
+    def _selecting_like(self, number: int, column: str) -> str:
+        flag, value = self._like(number, column)
+        if not flag:
+            raise UserError(
+                f'Tensors can\'t be selected by "{column}".', "= shows only these rows."
+            )
+        return f"select {flag} {quoted(value)}"
+
+    def _filtering(self, number: int, column: str) -> str:
+        flag, value = self._like(number, column)
+        if not flag or (flag == "-f" and self._list.options.get("-f")):
+            return super()._filtering(number, column)
+        return replace(self._list, options={**self._list.options, flag: value}).text
+
+    def _like(self, number: int, column: str) -> tuple[str, str]:
+        """The option that chooses the rows with the same cell, and its value; empty: none does."""
+        datum = self._row_datum(number)
+        if column == "name":
+            return "-n", f"^{re.escape(datum.node_name)}$"
+        if column == "op_type":
+            return "-t", f"^{re.escape(self._facts.op_type(datum))}$"
+        if column == "dtype" and _dtype(datum):
+            return "--dtype", f"^{re.escape(_dtype(datum))}$"
+        if column == "health":
+            found, _ = self._known(datum)
+            if found is not None and found.health is not None and found.health.bad:
+                return "-f", "has_inf_or_nan"
+        return "", ""
+
+
+def _dtype(datum: Datum) -> str:
+    try:
+        return datum.dtype
+    except Exception:  # a damaged one
+        return ""
 
 
 def _is_small(datum: Datum) -> bool:

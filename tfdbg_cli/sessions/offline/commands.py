@@ -6,8 +6,10 @@ import argparse
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tfdbg_cli.commands.compare.command import OtherRun, compare_command
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
+from tfdbg_cli.commands.list_command import order_arguments
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Candidate, Leave, Toast
 from tfdbg_cli.commands.shell import completers
@@ -16,7 +18,7 @@ from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.sessions.offline.search import RunFilter, Search
 from tfdbg_cli.sessions.offline.survey import Survey, SurveyedRun
-from tfdbg_cli.sessions.offline.table import RunTable, run_record
+from tfdbg_cli.sessions.offline.table import RUN_COLUMNS, RunTable, run_record, sorted_runs
 
 __all__ = ["Opened", "run_commands"]
 
@@ -39,11 +41,13 @@ class Opened:
         run: which one.
         dump: its tensors.
         wanted: the filter that its first screen is to show the tensors of, if there is one.
+        first: the command of its first screen; empty: the usual one.
     """
 
     run: SurveyedRun
     dump: Dump
     wanted: RunFilter | None = None
+    first: str = ""
 
 
 class _Folder:
@@ -61,28 +65,29 @@ class _Folder:
             return self.use(context, argparse.Namespace(where=arguments.number, **_rest(arguments)))
         wanted = self._wanted(arguments)
         if wanted is not None:
-            return self._list_found(wanted, arguments.json)
-        runs = self._survey.runs
+            return self._list_found(wanted, arguments)
+        runs = sorted_runs(self._survey, self._survey.runs, arguments)
         if arguments.json:
             return json_document(len(runs), lambda at: run_record(self._survey, runs[at]))
         root = self._survey.root
         # A long list opens where the open run is.
         head = TextDocument([line((f"{len(runs)} run(s) in {root}:", "bold")), line()])
-        start = max(self._survey.current - 5, 0)
+        start = max([run.number for run in runs].index(self._survey.current) - 5, 0)
         return ChainDocument(
-            [head, RunTable(self._survey, runs)],
+            [head, RunTable(self._survey, runs, arguments)],
             title="runs",
             menu=self._menu(context),
             initial_line=start + head.line_count if start else 0,
         )
 
-    def _list_found(self, wanted: RunFilter, as_json: bool) -> Result:
+    def _list_found(self, wanted: RunFilter, arguments: argparse.Namespace) -> Result:
         self._search.check(wanted)
         runs = self._survey.runs
         all_found = [self._search.in_run(run, wanted) for run in runs]
         hits = [run for run in runs if all_found[run.number].tensor]
+        hits = [*sorted_runs(self._survey, hits, arguments)]
         found = [all_found[run.number] for run in hits]
-        if as_json:
+        if arguments.json:
             return json_document(
                 len(hits), lambda at: run_record(self._survey, hits[at], found[at])
             )
@@ -95,7 +100,7 @@ class _Folder:
             lines.append(line((f"Warning: {what}: {failed[0].label} {why}", "warning")))
         if not hits:
             return TextDocument(lines, title="runs")
-        table = RunTable(self._survey, hits, wanted, found)
+        table = RunTable(self._survey, hits, arguments, wanted, found)
         return ChainDocument([TextDocument([*lines, line()]), table], title="runs")
 
     def _menu(self, context: Context) -> tuple[MenuItem, ...]:
@@ -158,6 +163,16 @@ class _Folder:
             raise UserError(f"There is no run {'after' if word == 'next' else 'before'} this one.")
         return candidates[0]
 
+    def other(self, where: str) -> OtherRun:
+        """A run to compare with, by number or by word.
+
+        Raises:
+            UserError: there is none, or it can't be opened.
+        """
+        run = self._sought(where, None) if where in _WORDS else self._numbered(where)
+        assert run is not None
+        return OtherRun(self._survey.open(run), f"run {run.label}")
+
     @staticmethod
     def _wanted(arguments: argparse.Namespace) -> RunFilter | None:
         if not arguments.tensor_filter:
@@ -212,6 +227,7 @@ def run_commands(survey: Survey, search: Search) -> tuple[Command, ...]:
         )
 
     return (
+        compare_command(folder.other, frozenset({"offline"})),
         Command(
             "runs",
             (),
@@ -229,12 +245,14 @@ def run_commands(survey: Survey, search: Search) -> tuple[Command, ...]:
                 ),
                 filter_argument("only runs with a tensor that passes, and the first such tensor"),
                 exclude,
+                *order_arguments(RUN_COLUMNS, "number"),
                 JSON_ARGUMENT,
             ),
             modes=_MODES,
             examples=(
                 ("runs", "all runs: when, of what, how many tensors, how many with nan or inf"),
                 ("runs -f has_inf_or_nan", "only the bad ones, with the first bad tensor of each"),
+                ("runs -s health -r", "those with the most bad tensors first"),
                 ("runs --json", "for other programs"),
             ),
             details="Health is what a run folder has counted; for the original's directories it is"

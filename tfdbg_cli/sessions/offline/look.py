@@ -17,6 +17,7 @@ from tfdbg_cli.dumps.open import find_ranks, find_runs, open_dump, rank_runs
 from tfdbg_cli.dumps.profile import is_profile_only
 from tfdbg_cli.dumps.remote_files import fetched
 from tfdbg_cli.sessions.debugger.debugger import Debugger
+from tfdbg_cli.sessions.offline.against import first_apart
 from tfdbg_cli.sessions.offline.commands import Opened, run_commands
 from tfdbg_cli.sessions.offline.search import Search
 from tfdbg_cli.sessions.offline.survey import Survey
@@ -27,7 +28,13 @@ __all__ = ["look"]
 _NAMED = 3
 
 
-def look(path: str | os.PathLike[str], debugger: Debugger, *, validate: bool = True) -> None:
+def look(
+    path: str | os.PathLike[str],
+    debugger: Debugger,
+    *,
+    validate: bool = True,
+    against: str | None = None,
+) -> None:
     """Show the runs of a dump folder until the user leaves.
 
     Args:
@@ -35,13 +42,22 @@ def look(path: str | os.PathLike[str], debugger: Debugger, *, validate: bool = T
             which the last one that can be opened is shown first; it may be an address.
         debugger: UI, filters and settings.
         validate: whether dumps in the original's format are compared with their graphs.
+        against: a folder of runs: the first run that differs from the one of its name there is
+            opened, and compared with it.
 
     Raises:
         UserError: there is no dump.
     """
     survey = _survey(fetched(path), validate)
     registry = CommandRegistry([*BUILTIN, *run_commands(survey, Search(survey, debugger.filters))])
-    opened = _open_last(survey, debugger)
+    if against is None:
+        opened = _open_last(survey, debugger)
+    else:
+        opened, notes = first_apart(survey, against)
+        for text in notes:
+            debugger.note(text)
+        if debugger.queue.batch:
+            debugger.queue.insert([opened.first])
     while True:
         survey.current = opened.run.number
         try:
@@ -110,6 +126,8 @@ def _stop(opened: Opened, survey: Survey, registry: CommandRegistry, debugger: D
     initial, role = "lp" if is_profile else "lt", "offline"
     if opened.wanted is not None and not is_profile:
         initial, role = f"lt {opened.wanted.options}", "error"
+    elif opened.first:
+        initial = opened.first
     what = f"{'profile of ' * is_profile}{describe_run(context)}"
     return debugger.stop(
         context,

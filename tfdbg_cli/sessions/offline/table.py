@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfdbg_cli.commands.table import TableDocument, aligned
+from tfdbg_cli.commands.list_command import ListCommand, Shown, chosen_columns
+from tfdbg_cli.commands.table import TableDocument, aligned, fitted, frozen_width
 from tfdbg_cli.common.documents import Line, Link, Span
 from tfdbg_cli.sessions.offline.search import FoundRun, RunFilter
 from tfdbg_cli.sessions.offline.survey import RunFacts, Survey, SurveyedRun
 
-__all__ = ["RunTable", "run_record"]
+__all__ = ["RUN_COLUMNS", "RunTable", "run_record", "sorted_runs"]
+
+#: The columns; that of ranks and that of what a filter found are not always there.
+RUN_COLUMNS = ("number", "time", "rank", "run", "tensors", "health", "first", "fetches")
 
 _PLACEHOLDER = "…"
 
@@ -27,6 +32,7 @@ class RunTable(TableDocument):
     Args:
         survey: all runs.
         runs: those to list.
+        order: the columns and the order that are asked for (see `order_arguments`).
         wanted: the filter that chose them, if one did.
         found: what it found in each of them.
     """
@@ -35,10 +41,10 @@ class RunTable(TableDocument):
         self,
         survey: Survey,
         runs: Sequence[SurveyedRun],
+        order: argparse.Namespace,
         wanted: RunFilter | None = None,
         found: Sequence[FoundRun] = (),
     ) -> None:
-        super().__init__(len(runs))
         self._survey = survey
         self._runs = runs
         self._wanted = wanted
@@ -47,17 +53,43 @@ class RunTable(TableDocument):
         self._number_width = max((len(run.label) for run in runs), default=3)
         widest = max((len(_tensor(each)) for each in found), default=0)
         #: The heads and widths of the columns; a negative one is that of numbers.
-        self._columns = (
-            ("", self._number_width + 2),
-            ("Time", 19),
-            *((("Rank", 4),) if survey.has_ranks else ()),
-            ("Run", -5),
-            ("Tensors", -7),
-            ("Health", 8),
-            *(((_FIRST, min(max(widest, len(_FIRST)), 40)),) if wanted is not None else ()),
-            ("Fetches", 0),
+        columns = {
+            "number": ("", self._number_width + 2),
+            "time": ("Time", 19),
+            **({"rank": ("Rank", 4)} if survey.has_ranks else {}),
+            "run": ("Run", -5),
+            "tensors": ("Tensors", -7),
+            "health": ("Health", 8),
+            **({"first": (_FIRST, min(max(widest, len(_FIRST)), 40))} if wanted else {}),
+            "fetches": ("Fetches", 0),
+        }
+        self._heads = {name: head for name, (head, _) in columns.items()}
+        written = ListCommand(
+            "runs",
+            {} if wanted is None else {"-f": wanted.name, "-fenn": wanted.exclude},
+            shown=chosen_columns(order.columns, [*columns]),
+            chosen=order.columns,
+            sort_by=order.sort_by,
+            reverse=order.reverse,
+            unsorted="number",
+            sorts=RUN_COLUMNS,
+            flag="--columns",
         )
-        self._widths = [width for _, width in self._columns]
+        self._shown = written.shown
+        self._widths = [self._width(each, columns[each.name][1]) for each in self._shown]
+        super().__init__(len(runs), written, frozen_width(self._shown, self._widths))
+        self._order = written
+
+    @staticmethod
+    def _width(shown: Shown, usual: int) -> int:
+        return (-shown.width if usual < 0 else shown.width) or usual or 20 * shown.is_frozen
+
+    def _line(self, cells: Mapping[str, Sequence[Span]]) -> Line:
+        row = []
+        for each, width in zip(self._shown, self._widths, strict=True):
+            cell = cells[each.name]
+            row.append(fitted(cell, abs(width)) if each.width or each.is_frozen else cell)
+        return aligned(row, self._widths)
 
     def rows(self, start: int, stop: int) -> list[Line]:
         """The rows ``start`` to ``stop - 1``; what isn't known is asked for, not waited for."""
@@ -84,7 +116,8 @@ class RunTable(TableDocument):
 
     def head_line(self) -> Line:
         """The heads of the columns."""
-        return aligned([[Span(head, "heading")] for head, _ in self._columns], self._widths)
+        heads = self._heads.items()
+        return self._line({name: self._order.head(name, text) for name, text in heads})
 
     def _row(self, at: int, run: SurveyedRun, facts: RunFacts | None) -> Line:
         is_open = run.number == self._survey.current
@@ -97,21 +130,47 @@ class RunTable(TableDocument):
         when = _time_text(facts.time) if facts.time else blank or "-"
         call = f"#{facts.call_count}" if facts.call_count else blank or "-"
         count = (blank or str(facts.tensors)) if not facts.is_lost else "?"
-        cells = [
-            [
+        cells: dict[str, Sequence[Span]] = {
+            "number": [
                 Span("> " if is_open else "  ", "bold"),
                 Span(" " * (self._number_width - len(run.label))),
                 Span(run.label, "link", Link(link)),
             ],
-            [Span(when, "dim")],
-            *([[Span(run.ranks)]] if self._survey.has_ranks else []),
-            [Span(call)],
-            [Span(count)],
-            _health(facts),
-        ]
+            "time": [Span(when, "dim")],
+            "rank": [Span(run.ranks)],
+            "run": [Span(call)],
+            "tensors": [Span(count)],
+            "health": _health(facts),
+            "fetches": _about(run, facts),
+        }
         if self._wanted is not None:
-            cells.append([Span(_tensor(self._found[at]), "link", Link(link))])
-        return aligned([*cells, _about(run, facts)], self._widths)
+            cells["first"] = [Span(_tensor(self._found[at]), "link", Link(link))]
+        return self._line(cells)
+
+
+def sorted_runs(
+    survey: Survey, runs: Sequence[SurveyedRun], order: argparse.Namespace
+) -> Sequence[SurveyedRun]:
+    """The runs in the order that is asked for; what a column doesn't know comes last."""
+    key = order.sort_by
+    if key in ("number", "first"):
+        return runs[::-1] if order.reverse else runs
+    keys = {run.number: _sort_key(run, survey.facts(run), key) for run in runs}
+    known = [run for run in runs if keys[run.number] is not None]
+    known.sort(key=lambda run: keys[run.number], reverse=order.reverse)
+    return [*known, *(run for run in runs if keys[run.number] is None)]
+
+
+def _sort_key(run: SurveyedRun, facts: RunFacts, column: str) -> Any:
+    found = {
+        "time": facts.time or None,
+        "rank": run.ranks,
+        "run": facts.call_count or None,
+        "tensors": facts.tensors,
+        "health": facts.bad,
+        "fetches": ", ".join(facts.fetches),
+    }
+    return found[column]
 
 
 def run_record(survey: Survey, run: SurveyedRun, found: FoundRun | None = None) -> dict[str, Any]:

@@ -25,11 +25,13 @@ from tfdbg_cli.common.documents import (
     Cell,
     Document,
     ElementStep,
+    Field,
     Ink,
     Line,
     Link,
     MenuItem,
     Span,
+    TableLines,
 )
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.net.wire import MalformedError
@@ -38,8 +40,10 @@ __all__ = [
     "LONGEST_LINE",
     "Head",
     "decode_cells",
+    "decode_command",
     "decode_commands",
     "decode_completion",
+    "decode_fields",
     "decode_head",
     "decode_hit",
     "decode_lines",
@@ -51,6 +55,7 @@ __all__ = [
     "encode_commands",
     "encode_completion",
     "encode_document",
+    "encode_fields",
     "encode_lines",
     "encode_reply",
     "integer",
@@ -194,6 +199,11 @@ def encode_cells(cells: Sequence[Cell]) -> list[Any]:
     ]
 
 
+def encode_fields(fields: Sequence[Field]) -> list[Any]:
+    """The fields of a line, as far as lines are sent."""
+    return [[*found[:2], *map(_cut, found[2:])] for found in fields if found.stop <= LONGEST_LINE]
+
+
 def encode_step(step: ElementStep | None) -> list[Any] | None:
     """A step from element to element."""
     if step is None:
@@ -308,7 +318,7 @@ class Head(NamedTuple):
     initial_search: str
     initial_element: tuple[int, ...] | None
     steps: str
-    tables: tuple[tuple[int, int], ...]
+    tables: tuple[TableLines, ...]
     turns: frozenset[str]
     is_paged: bool
     is_data: bool
@@ -331,7 +341,7 @@ def decode_head(data: Any) -> Head:
         _text(data["initial_search"]),
         tuple(integer(index) for index in data["initial_element"]) or None,
         printable(_text(data["steps"])),
-        tuple((integer(first), integer(behind)) for first, behind in data["tables"]),
+        tuple(_decode_table(*table) for table in data["tables"]),
         frozenset(_text(way) for way in data.get("turns", ())),
         bool(data.get("is_paged", False)),
         bool(data["is_data"]),
@@ -386,6 +396,27 @@ def decode_turned(data: Any) -> tuple[Any, tuple[int, ...] | None]:
     """The head of a Document that is seen otherwise, and where the cursor goes."""
     indices = data["indices"]
     return data["document"], None if indices is None else _indices(indices)
+
+
+def _decode_table(first: Any, behind: Any, frozen: Any, has_heads: Any) -> TableLines:
+    if integer(frozen) < 0:
+        raise ValueError("a negative number")
+    return TableLines(integer(first), integer(behind), frozen, bool(has_heads))
+
+
+@_checked
+def decode_fields(data: Any) -> list[Field]:
+    """What `encode_fields` made."""
+    return [
+        Field(integer(a), integer(b), printable(_text(column)), printable(_text(head)))
+        for a, b, column, head in data
+    ]
+
+
+@_checked
+def decode_command(data: Any) -> str:
+    """A command line."""
+    return printable(_text(data))
 
 
 @_checked

@@ -103,6 +103,8 @@ class Connection:
         self._asked = 0.0
         #: Documents that nobody has any more; the program is told at the next occasion.
         self.released: deque[int] = deque()
+        #: Rises when a command may have changed how lines look that are here already.
+        self.looks = 0
         self.history: list[str] = []
         self.is_leaving = False
         self.on_parted: Callable[[], None] = lambda: None

@@ -12,7 +12,16 @@ from typing import Any
 
 from tfdbg_cli.commands.reply import CommandInfo, Completion, Leave, Reply, Toast
 from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.common.documents import Cell, Document, ElementStep, Line, Turned, line
+from tfdbg_cli.common.documents import (
+    Cell,
+    Document,
+    ElementStep,
+    Field,
+    Line,
+    TableLines,
+    Turned,
+    line,
+)
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.common.settings import Settings
@@ -91,6 +100,8 @@ class RemoteService:
             for name, value in dict(data["settings"]).items():
                 if isinstance(value, str | int):
                     self.settings.override(str(name), value)
+            if data["document"] is None:
+                self._connection.looks += 1
             return _with_document(reply, self._connection, data["document"])
         except UserError as error:
             return Reply(text, message=Toast(str(error), "error"))
@@ -159,6 +170,8 @@ class RemoteDocument(Document):
         self._until: dict[int, float] = {}
         self._statuses: dict[tuple[int, int], str] = {}
         self._cells: dict[int, list[Cell]] = {}
+        self._fields: dict[int, list[Field]] = {}
+        self._looks = connection.looks
         self._searched: _Searched | None = None
         weakref.finalize(self, connection.released.append, self._number).atexit = False
 
@@ -174,7 +187,7 @@ class RemoteDocument(Document):
             raise UserError("The program runs on already.") from None
 
     @property
-    def tables(self) -> Sequence[tuple[int, int]]:
+    def tables(self) -> Sequence[TableLines]:
         """Where the program has tables."""
         return self._tables
 
@@ -189,6 +202,10 @@ class RemoteDocument(Document):
         """
         start, stop = max(start, 0), min(stop, self._count)
         made: list[Line] = []
+        if self._looks != self._connection.looks:  # a command has changed what they show
+            self._looks = self._connection.looks
+            self._blocks.clear()
+            self._fields.clear()
         for block in range(start // _BLOCK, -(-stop // _BLOCK)) if start < stop else ():
             first = block * _BLOCK
             if not self._has(block):
@@ -230,6 +247,8 @@ class RemoteDocument(Document):
                 self._keep(number, lines, is_pending)
 
     def _keep(self, block: int, lines: list[Line], is_pending: bool) -> None:
+        if self._blocks.get(block) != lines:
+            self._fields.clear()  # columns may have grown
         self._blocks[block] = lines
         self._blocks.move_to_end(block)
         if is_pending:
@@ -313,6 +332,23 @@ class RemoteDocument(Document):
             except UserError:
                 return []
         return self._cells[number]
+
+    def fields(self, number: int) -> list[Field]:
+        """Asked for once, until the line is."""
+        if not 0 <= number < self._count:
+            return []
+        if number not in self._fields:
+            if len(self._fields) >= _MOST_CELLS:
+                self._fields.clear()
+            try:
+                self._fields[number] = codec.decode_fields(self._ask("fields", line=number))
+            except UserError:
+                return []
+        return self._fields[number]
+
+    def table_command(self, number: int, column: str, verb: str) -> str:
+        answer = self._ask("table_command", line=max(number, 0), column=column, verb=verb)
+        return codec.decode_command(answer)
 
     def element(self, indices: Sequence[int]) -> Document | None:
         """All about one element."""

@@ -91,6 +91,10 @@ class RequestHandler:
             "matches": self._matches,
             "locate": lambda document, indices: shelf.get(document).locate(indices),
             "cells": lambda document, line: codec.encode_cells(shelf.get(document).cells(line)),
+            "fields": lambda document, line: codec.encode_fields(shelf.get(document).fields(line)),
+            "table_command": lambda document, line, column, verb: shelf.get(document).table_command(
+                line, column, verb
+            ),
             "element": self._element,
             "step": lambda document, indices, direction: codec.encode_step(
                 shelf.get(document).step(indices, direction)

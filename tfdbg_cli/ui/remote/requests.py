@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from tfdbg_cli.common.tables import VERBS
 from tfdbg_cli.net.wire import MalformedError
 from tfdbg_cli.ui.remote.codec import integer
 
@@ -57,6 +58,12 @@ def _direction(data: Any) -> int:
     return integer(data)
 
 
+def _verb(data: Any) -> str:
+    if data not in VERBS:
+        raise ValueError("nothing that can be done to a list")
+    return str(data)
+
+
 def _indices(data: Any) -> tuple[int, ...]:
     if not isinstance(data, list) or len(data) > _MOST_INDICES:
         raise ValueError("no indices")
@@ -105,6 +112,8 @@ _REQUESTS: Mapping[str, _Checks] = {
     },
     "locate": {"document": _count, "indices": _indices},
     "cells": {"document": _count, "line": _count},
+    "fields": {"document": _count, "line": _count},
+    "table_command": {"document": _count, "line": _count, "column": _text, "verb": _verb},
     "element": {"document": _count, "indices": _indices},
     "step": {"document": _count, "indices": _place, "direction": _direction},
     "resized": {"document": _count, "width": _width},

@@ -21,6 +21,7 @@ from tfdbg_cli.ui.screen.input.commander import Commander
 from tfdbg_cli.ui.screen.input.controls import Controls
 from tfdbg_cli.ui.screen.jobs import FilteredDocument, compiled, matching_steps
 from tfdbg_cli.ui.screen.paint.frame import ScreenFrame
+from tfdbg_cli.ui.screen.panes import PaneWork
 from tfdbg_cli.ui.screen.stack import ViewStack
 from tfdbg_cli.ui.screen.state import ScreenState, areas_for
 from tfdbg_cli.ui.screen.terminal.outside import clipboard_sequence, edited, pager_command, to_tmux
@@ -85,6 +86,7 @@ class App(Commander):
         self._colors: Any = 1
         self._was_pending = self._redraws = False
         self._work = Work(self.state, self.at_work)
+        self._panes = PaneWork(self.state, self.at_work)
 
     # -- running
 
@@ -122,7 +124,7 @@ class App(Commander):
             screen=screen,
             handle_mouse=self.state.mouse,
         )
-        self._loop = self._work.loop = loop
+        self._loop = self._work.loop = self._panes.loop = loop
         self._terminal = terminal
         self.set_theme(theme)
         loop.event_loop.alarm(0, terminal.started)
@@ -139,7 +141,7 @@ class App(Commander):
         try:
             loop.run()
         finally:
-            self._loop = self._work.loop = self._terminal = None
+            self._loop = self._work.loop = self._panes.loop = self._terminal = None
             terminal.on_signal = before
             loop.remove_watch_pipe(wake)
             os.close(wake)
@@ -163,7 +165,9 @@ class App(Commander):
     def _drawn(self) -> None:
         """If something drawn was still computed, draw again soon; else leave the line alone."""
         loop, view = self._loop, self.state.view
-        pending = view is not None and view.document.pending
+        self._panes.drawn()
+        views = (view, self.state.pane.view if self.state.pane.columns else None)
+        pending = any(each is not None and each.document.pending for each in views)
         if loop is not None and not self._redraws and (pending or self._was_pending):
             self._redraws = True  # urwid itself draws after every alarm
             loop.event_loop.alarm(_REFRESH_SECONDS, self._redrawn)
@@ -248,6 +252,7 @@ class App(Commander):
         self.state.message, self.state.details = Toast("Processing…"), ()
         self.state.question = self.state.menu_at = self.state.palette = None
         self._work.drop()
+        self.state.pane.forget()
         if self._loop is not None:
             self._loop.draw_screen()
         try:
@@ -311,6 +316,8 @@ class App(Commander):
         if document.initial_element is not None:
             with contextlib.suppress(UserError):
                 view.cursor.go_to(document.initial_element)
+        elif self.state.pane.is_on:
+            view.table.begin()
         if document.steps:
             view.steps = document.steps
             self.search("", 1)

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdbg_cli.common.documents import Cell, Document, ElementStep, Line
+from tfdbg_cli.common.documents import Cell, Document, ElementStep, Field, Line, TableLines
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.tables import ORDERINGS
 
 __all__ = ["FilteredDocument", "Hit", "Slices", "compiled", "find_steps", "matching_steps"]
 
@@ -133,6 +134,26 @@ class FilteredDocument(Document):
     def heads(self, number: int) -> Line | None:
         """The heads that the whole has above that line."""
         return self.whole.heads(self.number(number))
+
+    @property
+    def tables(self) -> Sequence[TableLines]:
+        """Those of the whole, as far as their rows are shown."""
+        places = [
+            table._replace(first=self.place(table.first + 1) - 1, behind=self.place(table.behind))
+            for table in self.whole.tables
+        ]
+        return [table for table in places if table.behind > table.first + 1]
+
+    def fields(self, number: int) -> list[Field]:
+        """Those of that line of the whole."""
+        return self.whole.fields(self.number(number)) if 0 <= number < self.line_count else []
+
+    def table_command(self, number: int, column: str, verb: str) -> str:
+        """As the whole says; the list that comes of it is filtered as this one."""
+        command = self.whole.table_command(self.number(number), column, verb)
+        if verb in ORDERINGS:
+            command += f"; &{self._what}"
+        return command
 
     def number(self, at: int) -> int:
         """The number in the whole Document of a line of this one."""

@@ -33,7 +33,11 @@ class KeptDocument(TextDocument):
         made = [*self._above, *lines, *([_note(below, "below")] if below > 0 else [])]
         super().__init__(made, whole.title, whole.menu, whole.title_role)
         self._first = first
-        self._heads = [(*table, whole.lines(table[0], table[0] + 1)) for table in whole.tables]
+        self._heads = [
+            (table.first, table.behind, [found])
+            for table in whole.tables
+            if (found := whole.heads(table.first + 1)) is not None
+        ]
         if not self._heads and (heads := whole.heads(first)):  # above all lines of it
             self._heads = [(-1, count, [heads])]
 

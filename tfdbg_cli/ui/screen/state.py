@@ -9,6 +9,7 @@ from tfdbg_cli.commands.reply import Question, Service, Toast
 from tfdbg_cli.ui.bindings import KeyTable
 from tfdbg_cli.ui.screen.input.editor import Prompt
 from tfdbg_cli.ui.screen.input.palette import Palette
+from tfdbg_cli.ui.screen.panes import Pane
 from tfdbg_cli.ui.screen.stack import ViewStack
 from tfdbg_cli.ui.screen.view import View
 
@@ -69,6 +70,8 @@ class ScreenState:
             another key is pressed.
         menu_at: which entry of the menu has the focus, if any.
         program_printed: whether there is output of the program to look at.
+        last_key: when the last key was pressed (`time.monotonic`).
+        pane: what stands beside lists.
         colors: how many colours the terminal has; 1: none, or they are off.
         popup: the rows that a list covered when the screen was painted, ``(first, behind)``.
     """
@@ -91,6 +94,12 @@ class ScreenState:
     program_printed: bool = False
     colors: int = 1
     popup: tuple[int, int] = (0, 0)
+    last_key: float = 0.0
+    pane: Pane = field(init=False)
+
+    def __post_init__(self) -> None:
+        """The pane looks at all of it."""
+        self.pane = Pane(self)
 
     @property
     def view(self) -> View | None:

@@ -14,6 +14,7 @@ import urwid
 from tfdbg_cli.common.documents import Document, ElementStep, Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.ui.screen.input.cursor import ElementCursor
+from tfdbg_cli.ui.screen.input.table import TableCursor
 from tfdbg_cli.ui.screen.jobs import FilteredDocument, Hit, find_steps
 from tfdbg_cli.ui.screen.kept import KeptDocument, keep
 from tfdbg_cli.ui.screen.paint.cells import Cells, text_width
@@ -106,6 +107,7 @@ class View:
         self.match: int | None = None
         self.mark: int | None = None
         self.cursor = ElementCursor(self)
+        self.table = TableCursor(self)
         self.stop = 0
         self.painted: dict[int, tuple[tuple[object, ...], Line, Cells]] = {}
         self._matches: list[int] | None = None
@@ -126,6 +128,13 @@ class View:
             return self.document.heads(self.top if top is None else top)
         except Exception:  # a damaged dump: the page says so
             return None
+
+    def frozen(self, number: int) -> int:
+        """The columns at the left of a line of a table that don't scroll sideways."""
+        for table in self.document.tables:
+            if table.first <= number < table.behind:
+                return min(table.frozen, self.width // 2)
+        return 0
 
     @property
     def rows(self) -> int:
@@ -170,18 +179,22 @@ class View:
         self.show(number)
         text = self.lines(number, number + 1)[0].text
         start = text_width(text[:first])
-        self._show_columns(start, start + text_width(text[first:behind]))
+        self._show_columns(number, start, start + text_width(text[first:behind]))
 
     def character_at(self, number: int, column: int) -> int:
         """The character of a line that a column of the page shows."""
         text = self.lines(number, number + 1)[0].text
-        return int(urwid.calc_text_pos(text, 0, len(text), self.left + column)[0])
+        column += self.left if column >= self.frozen(number) else 0
+        return int(urwid.calc_text_pos(text, 0, len(text), column)[0])
 
-    def _show_columns(self, first: int, behind: int) -> None:
+    def _show_columns(self, number: int, first: int, behind: int) -> None:
+        frozen = self.frozen(number)
         if behind <= self.width - 1:
             self.left = 0
-        elif first < self.left or behind > self.left + self.width - 1:
-            self.left = max(first - self.width // 3, 0)
+        elif behind > frozen and not (
+            self.left + frozen <= first and behind <= self.left + self.width - 1
+        ):
+            self.left = max(first - max(self.width // 3, frozen), 0)
 
     def lines(self, start: int, stop: int) -> list[Line]:
         """Lines of the Document; one that says why, if it can't make them."""
@@ -329,7 +342,7 @@ class View:
         before = "".join(span.text for span in made.spans[: place.first_span])
         inside = "".join(s.text for s in made.spans[place.first_span : place.last_span + 1])
         first = text_width(before)
-        self._show_columns(first, first + text_width(inside))
+        self._show_columns(place.line, first, first + text_width(inside))
         return True
 
     def _link_beyond(self, step: int) -> LinkPlace | None:
@@ -385,12 +398,14 @@ class View:
             return None
         self.match = hit.line
         self.show(hit.line)
+        if self.table:
+            self.table.put(hit.line)
         text = self.lines(hit.line, hit.line + 1)[0].text
         places = list(islice(self.pattern.finditer(text), _MOST_PLACES))
         if places:
             place = places[0 if direction > 0 else -1]
             first = text_width(text[: place.start()])
-            self._show_columns(first, first + text_width(place[0]))
+            self._show_columns(hit.line, first, first + text_width(place[0]))
             self.cursor.put_at(hit.line, place.start())
         matches = self._count()
         if matches is None or hit.line not in matches:
@@ -428,6 +443,7 @@ class View:
         self.document = document
         self._matches = self._counted = self.link = self.match = self.mark = None
         self.cursor.clear()
+        self.table.clear()
         self.go_to(document.place(at) if isinstance(document, FilteredDocument) else at)
 
     def let_go(self, until: float) -> None:

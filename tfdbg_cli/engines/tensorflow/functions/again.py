@@ -23,6 +23,9 @@ from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
 __all__ = ["make_again", "make_before", "why_not"]
 
 
+_XLA = "_Xla"
+
+
 def why_not(body: FunctionBody) -> str:
     """Why a function's values can't be computed again; empty: they can."""
     for node in body.nodes:
@@ -47,7 +50,9 @@ class _Pure(NamedTuple):
     kinds: Sequence[int]
 
 
-def make_again(body: FunctionBody, find: Callable[[str], Any], room: int) -> Twin:
+def make_again(
+    body: FunctionBody, find: Callable[[str], Any], room: int, by_xla: bool = False
+) -> Twin:
     """A function of its arguments and of what its stateful nodes gave, in their order.
 
     It gives everything in it.
@@ -56,8 +61,10 @@ def make_again(body: FunctionBody, find: Callable[[str], Any], room: int) -> Twi
         body: of a function of which `why_not` says nothing.
         find: gives the ``FunctionDef`` of a name.
         room: how many bytes the iterations of a loop may take.
+        by_xla: XLA compiles what it compiles of the function; it gives nothing in loops and
+            branches then.
     """
-    maker = _Maker()
+    maker = _Maker(by_xla)
     pure = maker.make(body)
 
     def find_made(name: str) -> Any:
@@ -152,7 +159,8 @@ def _set_inputs(made: Any, inputs: Sequence[str]) -> None:
 class _Maker:
     """Makes functions without state of those that have some."""
 
-    def __init__(self) -> None:
+    def __init__(self, by_xla: bool) -> None:
+        self._by_xla = by_xla
         self.made: dict[str, Any] = {}
         self.originals: dict[str, FunctionBody] = {}
         self._pure: dict[str, _Pure] = {}
@@ -163,11 +171,16 @@ class _Maker:
             self._pure[body.name] = self._make(body)
         return self._pure[body.name]
 
+    def _compiles(self, attribute: str) -> bool:
+        return self._by_xla and attribute.startswith(_XLA)
+
     def _make(self, body: FunctionBody) -> _Pure:
         definition = function_pb2.FunctionDef()
         definition.signature.CopyFrom(body.definition.signature)
-        definition.signature.name = f"{body.name}{MARK}again"
+        definition.signature.name = f"{body.name}{MARK}again{'_by_xla' * self._by_xla}"
         definition.signature.is_stateful = False
+        for name in filter(self._compiles, body.definition.attr):
+            definition.attr[name].CopyFrom(body.definition.attr[name])
         del definition.signature.control_output[:]
         self.originals[definition.signature.name] = body
         renamed: dict[str, str] = {}
@@ -185,8 +198,9 @@ class _Maker:
                 continue
             made = definition.node_def.add()
             made.CopyFrom(node.definition)
-            for name in [each for each in made.attr if each.startswith("_Xla")]:
-                del made.attr[name]
+            for name in [each for each in made.attr if each.startswith(_XLA)]:
+                if not self._compiles(name):
+                    del made.attr[name]
             inputs = [item for item in made.input if not item.startswith("^")]
             if node.kind == Kind.CALL:
                 ((_, called),) = node.inner.items()

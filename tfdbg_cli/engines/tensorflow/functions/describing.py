@@ -20,6 +20,7 @@ from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
 from tfdbg_cli.engines.tensorflow.functions.pipelines.described import Described, explain
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
+from tfdbg_cli.engines.tensorflow.functions.replicas import scope_of_replica
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import Held
 from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
 
@@ -37,10 +38,12 @@ class Event:
         outputs: tensors.
         stack: where.
         timestamp: when.
+        scope: what names of the replica begin with in whose thread it was.
     """
 
     def __init__(self, inputs: Sequence[Any], stack: Stack, timestamp: int) -> None:
         self.inputs, self.stack, self.timestamp = inputs, stack, timestamp
+        self.scope = scope_of_replica()
         self.outputs: Sequence[Any] = ()
 
 
@@ -58,6 +61,12 @@ class Call(Event):
     known: KnownFunction
     added: Sequence[Any] = ()
     failed = ""
+    by_xla = False  # shown is what XLA computes when it computes it again
+
+    @property
+    def is_of_xla(self) -> bool:
+        """Whether XLA computes it, and its values are computed again."""
+        return self.known.is_compiled and not self.known.holds
 
     def news(self) -> set[int]:
         """The numbers of what is bad and wasn't before without anything that was waited for."""
@@ -136,10 +145,11 @@ class Describing:
         return self._nodes, self._data, self._names
 
     def _op(self, op: Op) -> None:
-        base = op.name
+        plain = op.name.removeprefix(GRADIENT)
+        base = op.scope + plain.removeprefix(op.scope)
         phase = {}
-        if base.startswith(GRADIENT):
-            base, phase = "gradients/" + base.removeprefix(GRADIENT), {"_phase": "backward"}
+        if plain != op.name:
+            base, phase = f"gradients/{base}", {"_phase": "backward"}
         handle = self._variables.get(id(op.inputs[0]), "") if op.inputs else ""
         if op.op_type == "ReadVariableOp" and handle:
             base = f"{handle}/read"
@@ -186,7 +196,7 @@ class Describing:
             self._numbering,
             self._written,
             call.stack.frames,
-            self._keras.op_name,
+            lambda graph, name: call.scope + self._keras.op_name(graph, name),
         )
         self._nodes += inlined.nodes
         for tensor, name in zip(call.outputs, inlined.returns, strict=False):
@@ -195,7 +205,7 @@ class Describing:
         if not self._has_values:
             pass
         elif not call.failed:
-            found = call.known.values(call.inputs, call.added)
+            found = call.known.values(call.inputs, call.added, call.by_xla)
         else:
             found = call.known.values_before(call.inputs, call.failed)
         lacks: dict[tuple[Path, str], Held] = {}

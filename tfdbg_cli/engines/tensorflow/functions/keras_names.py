@@ -28,6 +28,8 @@ class KerasNames:
         self._scopes: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
         self._owners: weakref.WeakSet[Any] = weakref.WeakSet()
         self._is_seen = False
+        # Identity of a handle -> it, and what its variable is called.
+        self._handles: dict[int, tuple[weakref.ref[Any], str]] = {}
 
     def see(self, patches: PatchSet) -> None:
         """Look at the scopes from now on, if Keras is there."""
@@ -62,6 +64,17 @@ class KerasNames:
         except Exception as error:  # it keeps TensorFlow's name
             pass_on(error)
 
+    def see_variable(self, variable: Any) -> None:
+        """Remember what a variable is called, for as long as its handle is there."""
+        try:
+            handle = variable.handle
+            key = id(handle)
+            name = str(variable.name).partition(":")[0]
+            gone = weakref.ref(handle, lambda _: self._handles.pop(key, None))
+            self._handles[key] = gone, name
+        except Exception as error:  # it has TensorFlow's name
+            pass_on(error)
+
     def op_name(self, graph: Any, name: str) -> str:
         """What to call an op of a graph: with layers as they are called, wherever they are used."""
         scopes = self._scopes.get(graph) if graph is not None else None
@@ -75,9 +88,9 @@ class KerasNames:
         """Identities of the handles of variables, and what they are called.
 
         Args:
-            function: whose variables are wanted besides those of Keras.
+            function: whose variables are wanted by the names that it has for them.
         """
-        found: dict[int, str] = {}
+        found = {key: name for key, (_, name) in list(self._handles.items())}
         try:
             own = getattr(getattr(function, "graph", None), "variables", ())
         except AssertionError:  # the program has let go of one, of a loaded model for example

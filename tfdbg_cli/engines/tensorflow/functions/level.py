@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from tensorflow.python.framework import errors
 
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -35,6 +36,7 @@ from tfdbg_cli.engines.tensorflow.functions.ops import (
     used,
 )
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
+from tfdbg_cli.engines.tensorflow.functions.replicas import is_replica
 
 __all__ = ["ValuesLevel", "failing_node"]
 
@@ -78,9 +80,10 @@ class ValuesLevel(CaptureLevel):
         self._made: tuple[list[Node], list[Datum], dict[int, str]] | None = None
         self.gap = ""
         self.stepped: MemoryDump | None = None  # of a run that somebody has stepped through
-        self.dump = self._dump = MemoryDump(
-            lambda: Graph(self._described()[0]), make=lambda: self._described()[1]
-        )
+        self.dump = self._dump = self._make_dump()
+
+    def _make_dump(self) -> MemoryDump:
+        return MemoryDump(lambda: Graph(self._described()[0]), make=lambda: self._described()[1])
 
     def start(self) -> None:
         if self._deafen is None:
@@ -118,7 +121,7 @@ class ValuesLevel(CaptureLevel):
         outputs: Sequence[Any],
     ) -> None:
         """An op was executed by itself."""
-        if threading.get_ident() != self._thread:
+        if threading.get_ident() != self._thread and not is_replica():
             return
         event = Op(list(inputs), self._stack(), self._clock.now())
         self._name(event.inputs)
@@ -237,16 +240,22 @@ class ValuesLevel(CaptureLevel):
                 for tensor in op.outputs
             )
             capture.filter_passed = is_bad and self._is_hit()
+            unclear = [call for call, news in calls if news and call.is_of_xla]
+            if unclear and not capture.filter_passed:
+                found = self._is_hit_by_xla(unclear)
+                capture.dump, capture.filter_passed = self._dump, found is True
+                if found is False:  # sums of what is finite may be infinite
+                    unclear = [call for call in unclear if call.known.has_steps]
             ops = len(self._events) - len(calls)
             parts = [f"{len(calls)} call(s)"] if calls else []
             parts += [f"{ops} op(s)"] if ops or not calls else []
             capture.progress_text = f"none in {' and '.join(parts)}"
             if not capture.filter_passed:
                 for call, news in calls:
-                    if news and call.known.is_compiled and not call.known.holds:
+                    if call in unclear:
                         capture.gap = (
                             f"{call.known.body.title}, which XLA compiles, made a nan or an "
-                            "infinity that isn't there when values are computed again without XLA"
+                            "infinity that isn't there when values are computed again"
                         )
                     call.known.excused |= news
                 capture.dump, capture.make_dump = None, lambda: self._dump
@@ -258,6 +267,26 @@ class ValuesLevel(CaptureLevel):
         exclude = re.compile(self.watch.exclude) if self.watch.exclude else None
         return bool(self._dump.find(self.watch.predicate, 1, exclude, lambda *_: None))
 
+    def _is_hit_by_xla(self, calls: Sequence[Call]) -> bool | None:
+        """Whether it does so with what XLA makes of calls when it computes them again.
+
+        ``None``: it can't.
+        """
+        before, found = self._made, None
+        self._dump, self._made = self._make_dump(), None
+        try:
+            for call in calls:
+                call.by_xla = True
+            found = self._is_hit()
+        except Exception as error:  # XLA can't, with all that is to be given
+            pass_on(error)
+        if not found:
+            for call in calls:
+                call.by_xla = False
+            self._dump, self._made = self._make_dump(), before
+        self.dump = self._dump
+        return found
+
     def details(self) -> list[tuple[str, str]]:
         """Where the values of traced functions come from."""
         calls = [event for event in self._events if isinstance(event, Call)]
@@ -265,7 +294,9 @@ class ValuesLevel(CaptureLevel):
         texts = [f"of {title} held, as {why}" for title, why in held.items()]
         if any(not call.known.holds for call in calls):
             texts.insert(0, "computed again from what each call was given")
-        if any(call.known.is_compiled for call in calls if not call.known.holds):
+        if any(call.by_xla for call in calls):
+            texts[0] += ", by XLA, without which nothing is bad; none in loops and branches"
+        elif any(call.is_of_xla for call in calls):
             texts[0] += ", without XLA"
         return [("Values", text) for text in texts]
 

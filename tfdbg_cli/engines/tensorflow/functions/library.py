@@ -10,7 +10,12 @@ from typing import Any
 from tensorflow.python.eager import context
 
 from tfdbg_cli.engines.tensorflow.functions.again import make_again, make_before, why_not
-from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, FunctionBody, read_body
+from tfdbg_cli.engines.tensorflow.functions.bodies import (
+    BodyNode,
+    FunctionBody,
+    Kind,
+    read_body,
+)
 from tfdbg_cli.engines.tensorflow.functions.effects import has_state
 from tfdbg_cli.engines.tensorflow.functions.private import call_by_name
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Layout
@@ -37,6 +42,7 @@ class KnownFunction:
         is_training: it computes gradients.
         writes: it writes to variables.
         has_streams: it draws random numbers whose state is in the ops.
+        has_steps: it has loops or branches.
         is_compiled: XLA compiles some of it.
         only_reads: it may be computed twice.
         holds: why its twin gives all there is; empty: what is plain can be computed again.
@@ -55,13 +61,14 @@ class KnownFunction:
         )
         self.has_streams = any("seed2" in node.definition.attr for node in nodes)
         self.holds = why_not(body)
+        self.has_steps = any(node.kind and node.kind != Kind.CALL for node in nodes)
         self.is_compiled = body.is_compiled or any(
             inner.is_compiled for node in nodes for inner in node.inner.values()
         )
         self.excused: set[int] = set()
         self._room = room
         self._twin: Twin | None = None
-        self._again: Twin | None = None
+        self._again: dict[bool, Twin] = {}
 
     def twin(self) -> Twin:
         """What is called in its place."""
@@ -72,13 +79,14 @@ class KnownFunction:
         return self._twin
 
     def values(
-        self, arguments: Sequence[Any], added: Sequence[Any]
+        self, arguments: Sequence[Any], added: Sequence[Any], by_xla: bool = False
     ) -> tuple[Layout, Sequence[Any]]:
         """All tensors of a call.
 
         Args:
             arguments: of the call.
             added: what the twin has given besides.
+            by_xla: as XLA computes them, where they are computed again.
 
         Returns:
             Where they are among the results, and the results.
@@ -86,10 +94,11 @@ class KnownFunction:
         twin = self.twin()
         if self.holds:
             return twin.layout, added
-        if self._again is None:
-            self._again = make_again(self.body, find_function, self._room())
-            _add(self._again)
-        again = self._again
+        if by_xla not in self._again:
+            made_again = make_again(self.body, find_function, self._room(), by_xla)
+            _add(made_again)
+            self._again[by_xla] = made_again
+        again = self._again[by_xla]
         given = [*arguments, *added[:-1]]
         plain = len(self.body.definition.signature.output_arg)
         with context.eager_mode():
@@ -113,7 +122,7 @@ class KnownFunction:
 
     def forget(self) -> None:
         """Let go of what was made known to the runtime."""
-        for twin in filter(None, (self._twin, self._again)):
+        for twin in (*([self._twin] if self._twin is not None else []), *self._again.values()):
             _remove(twin)
 
 

@@ -16,6 +16,10 @@ __all__ = ["MOST_AHEAD", "MOST_BYTES_AHEAD", "listen", "size_of", "used"]
 MOST_AHEAD, MOST_BYTES_AHEAD = 20_000, 1 << 28
 
 
+# What gives a batch that may be none.
+_BATCHES = frozenset({"IteratorGetNextAsOptional"})
+
+
 class _Event(Protocol):
     inputs: Sequence[Any]
     outputs: Sequence[Any]
@@ -40,7 +44,7 @@ def used(events: Sequence[E], begins_at: int) -> list[E]:
         id(tensor): at
         for at, event in enumerate(events[:begins_at])
         for tensor in event.outputs
-        if holdable(tensor.dtype)
+        if holdable(tensor.dtype) or getattr(event, "op_type", "") in _BATCHES
     }
     found: set[int] = set()
     pending = [tensor for event in events[begins_at:] for tensor in event.inputs]

@@ -20,11 +20,14 @@ from tfdbg_cli.engines.tensorflow.functions.private import (
     dataset_class,
     graph_class,
     iterator_class,
+    multi_iterator_class,
     strategy_class,
     tape_class,
     tensors_of,
+    unread_class,
+    variable_class,
 )
-from tfdbg_cli.engines.tensorflow.functions.runs import INFERENCE, FunctionRuns
+from tfdbg_cli.engines.tensorflow.functions.runs import FunctionRuns
 
 __all__ = ["FunctionPatches"]
 
@@ -70,6 +73,10 @@ class FunctionPatches:
             patches.replace(strategy_class, "run", self._each_replica)
             if hasattr(iterator_class, CREATE_ITERATOR):
                 patches.replace(iterator_class, CREATE_ITERATOR, self._iterator_made)
+            if multi_iterator_class is not None:
+                patches.replace(multi_iterator_class, "__init__", self._shared_out)
+            if variable_class is not None and unread_class is not None:
+                patches.replace(variable_class, "__init__", self._variable_made)
             if dataset_class is not None:
                 patches.replace(dataset_class, "__init__", self._dataset_made)
         self._is_on = True
@@ -146,13 +153,13 @@ class FunctionPatches:
         runs = self._runs
 
         @functools.wraps(original)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            title = runs.inferring()
-            if not title:
-                return original(*args, **kwargs)
+        def run(strategy: Any, fn: Any, *args: Any, **kwargs: Any) -> Any:
+            kind, title = runs.replicated(strategy, fn)
+            if not kind:
+                return original(strategy, fn, *args, **kwargs)
             try:
-                with runs.stretch(INFERENCE, title):
-                    return original(*args, **kwargs)
+                with runs.stretch(kind, title), runs.replicas():
+                    return original(strategy, fn, *args, **kwargs)
             except Exception as error:
                 show_program_only(error)
                 raise
@@ -169,6 +176,18 @@ class FunctionPatches:
 
         return _as_framework(create)
 
+    def _shared_out(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        iterators = self._runs.iterators
+
+        @functools.wraps(original)
+        def share(iterator: Any, dataset: Any = None, *args: Any, **kwargs: Any) -> Any:
+            made = original(iterator, dataset, *args, **kwargs)
+            if dataset is not None:
+                iterators.add_shared(iterator, dataset)
+            return made
+
+        return _as_framework(share)
+
     def _dataset_made(self, original: Callable[..., Any]) -> Callable[..., Any]:
         iterators = self._runs.iterators
 
@@ -176,6 +195,17 @@ class FunctionPatches:
         def make(dataset: Any, *args: Any, **kwargs: Any) -> Any:
             iterators.add_dataset(dataset)
             return original(dataset, *args, **kwargs)
+
+        return _as_framework(make)
+
+    def _variable_made(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        names = self._names
+
+        @functools.wraps(original)
+        def make(variable: Any, *args: Any, **kwargs: Any) -> None:
+            original(variable, *args, **kwargs)
+            if not isinstance(variable, unread_class):
+                names.see_variable(variable)
 
         return _as_framework(make)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import inspect
 from collections.abc import Callable, Sequence
@@ -28,16 +29,20 @@ __all__ = [
     "iterator_class",
     "joined_cluster",
     "mark_trace",
+    "multi_iterator_class",
     "options_in",
     "outputs_of",
     "profiler_session",
     "read_optional",
+    "replica_classes",
     "reword",
     "stop_recording",
     "strategy_class",
     "tape_class",
     "tensors_of",
     "trace_of",
+    "unread_class",
+    "variable_class",
     "variable_kind",
 ]
 
@@ -69,9 +74,17 @@ tape_class: Any = NAMES.require("tensorflow.python.eager.backprop:GradientTape")
 graph_class: Any = NAMES.require("tensorflow.python.framework.func_graph:FuncGraph")
 #: Runs a function for each of its replicas.
 strategy_class: Any = NAMES.require("tensorflow.python.distribute.distribute_lib:StrategyBase")
+_NAMED = "shown with the names of their variables"
+_VARIABLES = "tensorflow.python.ops.resource_variable_ops"
+#: What all variables are, and what stands for one that was written to.
+variable_class: Any = NAMES.need(_NAMED, f"{_VARIABLES}:BaseResourceVariable")
+unread_class: Any = NAMES.need(_NAMED, f"{_VARIABLES}:_UnreadVariable")
 _BACK = "led back to what has made their input"
 #: What goes through a dataset, and a dataset.
 iterator_class: Any = NAMES.need(_BACK, "tensorflow.python.data.ops.iterator_ops:OwnedIterator")
+multi_iterator_class: Any = NAMES.need(
+    _BACK, "tensorflow.python.data.ops.multi_device_iterator_ops:OwnedMultiDeviceIterator"
+)
 dataset_class: Any = NAMES.need(_BACK, "tensorflow.python.data.ops.dataset_ops:DatasetV2")
 NAMES.require("tensorflow.python.framework.op_callbacks:add_op_callback")
 NAMES.require("tensorflow.python.framework.op_callbacks:remove_op_callback")
@@ -130,6 +143,20 @@ _traced = (
 def is_traced(function: Any) -> bool:
     """Whether a function is traced, so that a call of it is one of its graph and nothing else."""
     return isinstance(function, tuple(filter(None, _traced)))
+
+
+@functools.cache
+def replica_classes() -> tuple[Any, Any]:
+    """What strategies do that have a thread for each replica, and such a thread.
+
+    To be called when TensorFlow has been imported; ``None``: there is none.
+    """
+    ability = "seen in the replicas of a strategy that runs eagerly"
+    where = "tensorflow.python.distribute"
+    return (
+        NAMES.need(ability, f"{where}.mirrored_strategy:MirroredExtended"),
+        NAMES.need(ability, f"{where}.mirrored_run:_MirroredReplicaThread"),
+    )
 
 
 def variable_kind(handle: Any) -> tuple[Any, Any] | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -32,6 +33,11 @@ from tfdbg_cli.engines.tensorflow.functions.losses import Losses
 from tfdbg_cli.engines.tensorflow.functions.ops import listen
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.private import NAMES, call_twin, function_name, reword
+from tfdbg_cli.engines.tensorflow.functions.replicas import (
+    goes_into_threads,
+    is_replica,
+    records_gradients,
+)
 from tfdbg_cli.engines.tensorflow.functions.stepping.prompted import PromptedRun, Trap, stepper_of
 from tfdbg_cli.engines.tensorflow.functions.timing.level import TimedLevel
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
@@ -102,6 +108,7 @@ class FunctionRuns(RunLife[OpenRun]):
         self._unknown: dict[int, Any] = {}  # functions without a twin
         self._trap: Trap | None = None
         self._losses = Losses(program.tracks, self.look_away)
+        self._are_replicas = False  # at work, in threads of theirs
 
     def begin(self) -> None:
         # What TensorFlow computes while it is being imported finds it half set up.
@@ -130,6 +137,8 @@ class FunctionRuns(RunLife[OpenRun]):
         if self._calling.is_on or not _is_eager():
             return original(function)
         known = self._know(function)
+        if self._are_replicas and known is not None and is_replica():
+            return self._watched(function, known, arguments, original)
         trap = self._trap
         if trap is not None and trap.is_here() and known is not None:
             return self._trapped(trap, function, known, arguments, original)
@@ -235,11 +244,43 @@ class FunctionRuns(RunLife[OpenRun]):
         method = _keras_method()
         if method not in _INFERRING:
             return ""
+        self._close_applied()
+        return method
+
+    def replicated(self, strategy: Any, function: Any) -> tuple[str, str]:
+        """The kind and title of the run that begins as a strategy is given something to run.
+
+        They are empty where none begins by that.
+        """
+        if title := self.inferring():
+            return INFERENCE, title
+        if not _is_eager() or self.is_idle() or not self.is_here():
+            return "", ""
+        if self._calling.is_on or not goes_into_threads(strategy, function):
+            return "", ""
+        method = _keras_method()
+        trains = bool(method) or records_gradients(function)
+        self._close_applied()
+        return (
+            TRAINING if trains else INFERENCE,
+            method or getattr(function, "__name__", "") or type(function).__name__,
+        )
+
+    def _close_applied(self) -> None:
+        """Another run begins: one whose update was made by hand is over."""
         run = self._run
         if run is not None and run.kind == TRAINING and self._gradients and not self._tapes:
             self.close_run()
         self.looks_ahead = True
-        return method
+
+    @contextlib.contextmanager
+    def replicas(self) -> Iterator[None]:
+        """Replicas are at work; what they do belongs to the run that is open."""
+        self._are_replicas, before = self._run is not None and self.is_here(), self._are_replicas
+        try:
+            yield
+        finally:
+            self._are_replicas = before
 
     def _is_over(self, known: KnownFunction) -> bool:
         """Whether a call comes after the update of a training run that was made by hand."""
@@ -361,7 +402,8 @@ class FunctionRuns(RunLife[OpenRun]):
         """
         if self._run is not None and self._run.kind == TRAINING and _is_eager() and self.is_here():
             self._losses.target(target, self._run.description.number)
-        watcher = self.watcher if self.is_here() else None
+        is_here = self.is_here() or (self._are_replicas and is_replica())
+        watcher = self.watcher if is_here else None
         if watcher is not None:
             watcher.enter_phase("backward")
         return watcher

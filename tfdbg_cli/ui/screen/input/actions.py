@@ -11,6 +11,7 @@ from tfdbg_cli.ui.bindings import COMMAND
 from tfdbg_cli.ui.screen.input.commander import Commander
 from tfdbg_cli.ui.screen.input.editor import LineEditor, Recalled
 from tfdbg_cli.ui.screen.input.palette import palette_of
+from tfdbg_cli.ui.screen.input.table_actions import TableActions
 from tfdbg_cli.ui.screen.view import View
 
 __all__ = ["Actions"]
@@ -60,6 +61,7 @@ class Actions:
         self._app = app
         self.state = app.state
         self._came_from_page = False
+        self._rows = TableActions(app)
         self._table = self._make_table()
 
     @property
@@ -67,8 +69,14 @@ class Actions:
         """All actions."""
         return frozenset(self._table)
 
-    def do(self, action: str) -> None:
-        """Do an action, or run the command line behind ``command:``."""
+    def do(self, action: str, key: str = "") -> None:
+        """Do an action, or run the command line behind ``command:``.
+
+        Args:
+            action: its name.
+            key: that was pressed for it.
+        """
+        self._rows.key = key
         if action.startswith(COMMAND):
             self._app.follow(action.removeprefix(COMMAND).strip())
         else:
@@ -83,6 +91,7 @@ class Actions:
             **self._palette_actions(),
             "map": lambda: self.turn("picture"),
             **{name: self._turning(way) for name, way in _MAP.items()},
+            **self._rows.table,
             "previous_screen": lambda: self._app.move_screen(-1),
             "next_screen": lambda: self._app.move_screen(1),
             "open_menu": self._open_menu,
@@ -300,8 +309,9 @@ class Actions:
 
     def _to_element(self) -> None:
         view = self.state.view
-        if view is None or not view.cursor.begin():
-            self.state.message = Toast("This page shows no elements of a tensor.", "warning")
+        if view is None or not (view.cursor.begin() or view.table.begin()):
+            text = "This page shows no elements of a tensor and no rows of a table."
+            self.state.message = Toast(text, "warning")
 
     def _zoom(self, caption: str) -> None:
         """Do what an entry of the menu of a curve says."""

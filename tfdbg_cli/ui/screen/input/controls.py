@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from tfdbg_cli.commands.reply import Toast
 from tfdbg_cli.ui.keys import Where, key_name
 from tfdbg_cli.ui.screen.input.actions import Actions
@@ -46,20 +48,28 @@ class Controls:
                 places = (Where.TENSOR, *places)
             if view is not None and "closer" in view.document.turns:
                 places = (Where.MAP, *places)
-            return (Where.ELEMENT, *places) if view is not None and view.cursor else places
+            if view is not None and view.cursor:
+                return (Where.ELEMENT, *places)
+            return (Where.TABLE, *places) if view is not None and view.table else places
         if self.state.prompt.is_searching:
             return (Where.HISTORY, Where.PROMPT, Where.EDIT, Where.ANYWHERE)
         if self.state.clicked:
-            return (Where.ELEMENT,)
+            return (self._clicked_place,)
         if not self.state.prompt.line.text:
             return (Where.EMPTY, Where.PROMPT, Where.EDIT, Where.ANYWHERE)
         if self.state.prompt.completion is not None:
             return (Where.CANDIDATES, Where.PROMPT, Where.EDIT, Where.ANYWHERE)
         return (Where.PROMPT, Where.EDIT, Where.ANYWHERE)
 
+    @property
+    def _clicked_place(self) -> Where:
+        view = self.state.view
+        return Where.TABLE if view is not None and view.table else Where.ELEMENT
+
     def key(self, name: str) -> None:
         """A key was pressed: paste, question, table, text, in this order."""
         state = self.state
+        state.last_key = time.monotonic()
         if name in {"begin paste", "end paste"} or self._pasted is not None:
             self._paste_key(name)
             return
@@ -81,7 +91,9 @@ class Controls:
             self.key("esc")
             self.key(name.removeprefix("meta "))
         elif action is not None:
-            self._actions.do(action)
+            self._actions.do(action, name)
+            if state.view is not None:
+                state.view.table.follow()
         elif len(name) == 1 and name.isprintable():
             self._letter(name)
         elif state.palette is not None:
@@ -98,11 +110,12 @@ class Controls:
         state = self.state
         if len(name) == 1 or state.prompt.line.text:
             return False
-        if state.view is None or not state.view.cursor:
+        if state.view is None or not (state.view.cursor or state.view.table):
             return False
         if not state.clicked and state.view.document.initial_element is None:
             return False
-        return state.keys.find(name, (Where.ELEMENT,)) not in {None, "leave_element"}
+        action = state.keys.find(name, (self._clicked_place,))
+        return action not in {None, "leave_element", "leave_table"}
 
     def _letter(self, name: str) -> None:
         """A letter that is no key."""

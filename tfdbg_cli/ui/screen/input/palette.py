@@ -24,7 +24,7 @@ _RECENT = 500
 
 # What is done to a line, or in a list, is no use from another list.
 _ACTION_PLACES = (Where.ANYWHERE, Where.PAGE, Where.EMPTY)
-_NO_ENTRY = frozenset({"nothing", "open_palette", "to_prompt", "cancel"})
+_NO_ENTRY = frozenset({"nothing", "open_palette", "to_prompt", "cancel", "sort_by_letter"})
 
 _LINES = frozenset({"menu", "link", "history"})
 
@@ -153,6 +153,7 @@ def _actions(state: ScreenState) -> Iterator[PaletteEntry]:
     places = [*_ACTION_PLACES]
     places += [Where.TENSOR] if "picture" in turns else []
     places += [Where.MAP] if "closer" in turns else []
+    places += [Where.TABLE] if state.view is not None and state.view.document.tables else []
     for where in places:
         for row in state.keys.rows:
             if row.where is not where or not row.help or row.action in _NO_ENTRY:

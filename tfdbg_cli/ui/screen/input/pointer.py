@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tfdbg_cli.ui.screen.input.actions import Actions
 from tfdbg_cli.ui.screen.input.commander import Commander
 from tfdbg_cli.ui.screen.paint.cells import Target
 from tfdbg_cli.ui.screen.paint.page import thumb
+from tfdbg_cli.ui.screen.view import View
 
 __all__ = ["Pointer"]
+
+
+class _Held(NamedTuple):
+    """The thumb of a scroll bar that was taken hold of: whose, the top row, and which of it."""
+
+    view: View
+    first_row: int
+    row: int
 
 
 class Pointer:
@@ -22,8 +33,8 @@ class Pointer:
         self._app = app
         self._actions = actions
         self._state = app.state
-        # The row of the thumb that was taken hold of, or the element of a map.
-        self._held: int | None = None
+        self._held: _Held | None = None
+        # The element of a map that was taken hold of.
         self._grabbed: tuple[int, ...] | None = None
 
     def click(self, target: Target | None, col: int, row: int) -> None:
@@ -51,45 +62,58 @@ class Pointer:
             state.prompt.choose(int(target.value))
             state.prompt.touch()
 
+    def _page_at(self, col: int) -> tuple[View | None, int, int]:
+        """What a column of the page belongs to, the list or its pane; where that begins."""
+        view, pane = self._state.view, self._state.pane
+        first = self._state.size[0] - pane.columns
+        if pane.columns and col > first:
+            return pane.view, first + 1, 1  # below its title
+        return view, 0, 0
+
     def _click_element(self, col: int, row: int) -> None:
-        view = self._state.view
+        view, first_column, _ = self._page_at(col)
         first_row, behind = self._state.areas.page
-        if view is None or not first_row <= row < behind or col >= self._state.size[0] - 1:
+        if view is None or first_column or not first_row <= row < behind or col >= view.width - 1:
             return
         number = view.line_at(row - first_row)
         if view.top <= number < view.document.line_count:
-            self._state.clicked = view.cursor.put_at(number, view.character_at(number, col))
+            at = view.character_at(number, col)
+            self._state.clicked = view.cursor.put_at(number, at) or view.table.put_at(number, at)
             if self._state.clicked and "drag" in view.document.turns:
                 self._grabbed = view.cursor.indices
 
     def _click_scroll_bar(self, col: int, row: int) -> None:
-        view = self._state.view
+        view, first_column, below = self._page_at(col)
         first_row, behind = self._state.areas.page
-        if view is None or col != self._state.size[0] - 1 or not first_row <= row < behind:
+        first_row += below
+        if view is None or col != first_column + view.width - 1 or not first_row <= row < behind:
             return
         first, length = thumb(view)
         row -= first_row
         if not length:
             return
         if row < first:
-            self._actions.do("page_up")
+            view.scroll(-max(view.rows - 1, 1))
         elif row >= first + length:
-            self._actions.do("page_down")
+            view.scroll(max(view.rows - 1, 1))
         else:
-            self._held = row - first
+            self._held = _Held(view, first_row, row - first)
+            return
+        view.table.follow()
 
     def drag(self, col: int, row: int) -> None:
         """The scroll bar follows the mouse."""
-        view = self._state.view
-        if self._grabbed is not None and view is not None:
+        if self._grabbed is not None:
             self._drag_map(col, row)
-        if self._held is None or view is None:
+        if self._held is None:
             return
+        view, first_row, at = self._held
         _, length = thumb(view)
         room = view.height - length
         if length and room:
-            share = (row - self._state.areas.page[0] - self._held) / room
+            share = (row - first_row - at) / room
             view.go_to(round(min(max(share, 0.0), 1.0) * view.last_top))
+            view.table.follow()
 
     def release(self) -> None:
         """A button went up."""
@@ -108,8 +132,9 @@ class Pointer:
         self._actions.turn(f"drag:{down},{right}")
 
     def wheel(self, lines: int, columns: int, col: int, row: int) -> None:
-        """The wheel turned: a list there scrolls, else the page; a map is zoomed at that place."""
-        state, view = self._state, self._state.view
+        """The wheel turned: a list there scrolls, or the page or its pane; a map is zoomed."""
+        state = self._state
+        view, _, _ = self._page_at(col)
         state.message = None
         first, behind = state.popup
         if lines and first <= row < behind and (state.palette or state.prompt.completion):
@@ -117,7 +142,7 @@ class Pointer:
                 self._actions.move_in_palette(lines)
             else:
                 state.prompt.skip(1 if lines > 0 else -1)
-        elif view is not None and "closer" in view.document.turns:
+        elif view is not None and view is self._state.view and "closer" in view.document.turns:
             if lines:
                 self._click_element(col, row)
                 self._actions.turn("closer" if lines < 0 else "farther")
@@ -128,3 +153,4 @@ class Pointer:
                 view.scroll(lines)
             if columns:
                 view.scroll_sideways(4 * columns)
+            view.table.follow()

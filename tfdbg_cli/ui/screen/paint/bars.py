@@ -93,7 +93,7 @@ def status_row(state: ScreenState, width: int) -> Cells:
     if view is not None:
         count = view.document.line_count
         left.append(f"Scroll (PgUp/PgDn): {_percent(view)}" if width >= 44 else _percent(view))
-        if (status := view.cursor.text()) or (status := view.status()):
+        if status := view.cursor.text() or view.table.text() or view.status():
             left.append(status)
         if count:
             left.append(f"{view.top + 1}-{view.bottom}/{count}")
@@ -130,7 +130,9 @@ def _right_items(state: ScreenState) -> list[_Item]:
         key = keys.key_of("map", Where.TENSOR) if state.page_mode else ""
         text = "numbers" if "closer" in state.view.document.turns else "map"
         items.append(_Item(f"{key}: {text}" if key else text, -1, "map"))
-    if state.page_mode:
+    if state.page_mode and state.view is not None and state.view.table:
+        items.append(_Item("TABLE (c leaves)", 3, "leave_table"))
+    elif state.page_mode:
         items.append(_Item("PAGE (: leaves)", 3, "to_prompt"))
     if key := keys.key_of("open_palette", Where.ANYWHERE):
         items.append(_Item(f"{key}: find", 0, "open_palette"))

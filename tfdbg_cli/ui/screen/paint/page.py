@@ -20,6 +20,12 @@ _LONG_LINE = 10_000
 _GOES_ON = Segment(">", "dim")
 _NOTHING = Line()
 
+# What shows that its line is marked.
+_MARKED = frozenset({"", "dim", "source"})
+
+# What keeps its look on the row that the cursor is on.
+_STAY = frozenset({"nan", "inf", "error", "warning", "highlight"})
+
 
 def thumb(view: View) -> tuple[int, int]:
     """First row and length of the scroll bar's thumb; length 0: everything is visible."""
@@ -57,11 +63,13 @@ def page_rows(view: View, colors: int = 1) -> list[Cells]:
         link = focused if focused is not None and focused.line == number else None
         # All that a row depends on. One that is as it was on the page before is painted already.
         state = (number == view.mark, link, view.cursor.span_on(number), number == view.match)
-        looks = (encoding, colors, view.left, view.width, view.pattern, state)
+        cell = view.table.span_on(number)
+        looks = (encoding, colors, view.left, view.width, view.pattern, state, cell)
         painted = before.get(number)
         if painted is None or painted[:2] != (looks, made):
             segments = _segments(view, made, number, link, colors)
-            cells = clip(segments, view.left, view.width - 1, marker=_GOES_ON)
+            fill = "text" if cell is None else "table-row"
+            cells = _clipped(segments, view, view.frozen(number) if view.left else 0, fill)
             painted = (looks, made, cells)
         view.painted[number] = painted
         cells = painted[2]
@@ -70,18 +78,37 @@ def page_rows(view: View, colors: int = 1) -> list[Cells]:
     return rows
 
 
+def _on_row(attribute: str | urwid.AttrSpec) -> str | urwid.AttrSpec:
+    """The look of a piece of the row that the cursor is on; what is bad, or drawn, stays."""
+    if not isinstance(attribute, str) or attribute.partition("+")[0] in _STAY:
+        return attribute
+    return "table-row"
+
+
+def _clipped(segments: list[Segment], view: View, frozen: int, fill: str) -> Cells:
+    """A row as far as it is scrolled sideways, behind what doesn't scroll."""
+    width = view.width - 1 - frozen
+    cells = clip(segments, view.left + frozen, width, fill, marker=_GOES_ON)
+    if not frozen:
+        return cells
+    left = clip(segments, 0, frozen, fill)
+    targets = [(first + frozen, behind + frozen, target) for first, behind, target in cells.targets]
+    return Cells(left.data + cells.data, left.runs + cells.runs, left.targets + targets, cells.more)
+
+
 def _segments(
     view: View, made: Line, number: int, focused: LinkPlace | None, colors: int
 ) -> list[Segment]:
     """The segments of one line: roles, links, the focused link, what the search found."""
-    plain = "mark" if number == view.mark else "text"
+    is_marked = number == view.mark
     unicode = is_utf8(urwid.util.get_encoding())
     pieces: list[Segment] = []
     for index, span in enumerate(made.spans):
         if span.ink is not None and colors > 1 and span.link is None:
-            pieces.append(inked_segment(span.text, span.role or plain, span.ink, colors, unicode))
+            pieces.append(inked_segment(span.text, span.role or "text", span.ink, colors, unicode))
         elif span.link is None:
-            pieces.append(Segment(span.text, span.role or plain))
+            look = "mark" if is_marked and span.role in _MARKED else span.role or "text"
+            pieces.append(Segment(span.text, look))
         elif focused is not None and focused.first_span <= index <= focused.last_span:
             pieces.append(Segment(span.text, "link-focus", Target("command", span.link.command)))
         else:
@@ -90,6 +117,16 @@ def _segments(
     element = view.cursor.span_on(number)
     if element is not None:
         pieces = _with_cursor(pieces, made.text, element)
+    cell = view.table.span_on(number)
+    if cell is not None:
+        pieces = [
+            Segment(
+                part,
+                "table-cell" if found else _on_row(pieces[index].attribute),
+                pieces[index].target,
+            )
+            for index, part, found in cut_at([piece.text for piece in pieces], [cell])
+        ]
     if view.pattern is None or element is not None:
         return pieces
     text = made.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tfdbg_cli.ui.keys import Where
 from tfdbg_cli.ui.screen.paint import bars, popups
+from tfdbg_cli.ui.screen.paint.beside import beside
 from tfdbg_cli.ui.screen.paint.cells import Cells, clip
 from tfdbg_cli.ui.screen.paint.page import page_rows
 from tfdbg_cli.ui.screen.state import ScreenState
@@ -27,8 +28,9 @@ def paint(state: ScreenState) -> tuple[list[Cells], tuple[int, int] | None]:
     if areas.menu[0] < areas.menu[1] and view is not None:
         rows.append(bars.menu_row(view.document.menu, state.menu_at, cols))
     if view is not None:
-        view.resize(cols, areas.page_height)
-        rows += page_rows(view, state.colors)
+        view.resize(cols - state.pane.lay_out(view, cols, areas.page_height), areas.page_height)
+        page = page_rows(view, state.colors)
+        rows += beside(page, view, state) if state.pane.columns else page
     else:
         rows += [clip((), 0, cols)] * areas.page_height
     if areas.status[0] < areas.status[1]:

@@ -16,6 +16,7 @@ from tfdbg_cli.engines.tensorflow.functions.pipelines.private import (
     handle_of,
     inputs_of,
     iterator_handle,
+    shares_of,
 )
 
 __all__ = ["Iterators", "place_of", "stage_of", "stages"]
@@ -28,11 +29,16 @@ class Iterators:
 
     def __init__(self) -> None:
         self._known: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._shared: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._datasets: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def add(self, iterator: Any) -> None:
         """The program has made one."""
         self._known.add(iterator)
+
+    def add_shared(self, iterator: Any, dataset: Any) -> None:
+        """The program has made one that hands the elements of a dataset out to devices."""
+        self._shared[iterator] = dataset
 
     def add_dataset(self, dataset: Any) -> None:
         """The program has made a dataset."""
@@ -44,6 +50,9 @@ class Iterators:
         Args:
             handle: the tensor that the runtime knows the iterator or the dataset by.
         """
+        for iterator, dataset in list(self._shared.items()):
+            if any(iterator_handle(each) is handle for each in shares_of(iterator)):
+                return dataset
         for iterator in list(self._known):
             if iterator_handle(iterator) is handle:
                 return dataset_of(iterator)

@@ -14,6 +14,7 @@ __all__ = [
     "handle_of",
     "inputs_of",
     "iterator_handle",
+    "shares_of",
 ]
 
 
@@ -40,6 +41,11 @@ def handle_of(dataset: Any) -> Any:
 def iterator_handle(iterator: Any) -> Any:
     """The tensor by which the runtime knows an iterator."""
     return iterator._iterator_resource
+
+
+def shares_of(iterator: Any) -> list[Any]:
+    """The iterators of the devices that one hands its elements out to."""
+    return list(getattr(iterator, "_device_iterators", ()))
 
 
 def dataset_of(iterator: Any) -> Any:

@@ -37,7 +37,9 @@ PATIENCE = 5.0
 # Steps that hand elements on; those of the second kind maybe in another order, or from another
 # place on.
 _HANDING_ON = frozenset({"prefetch", "options", "model", "repeat", "cache", "assert_cardinality"})
-_REORDERING = frozenset({"shuffle", "rebatch", "shard", "skip", "take"})
+_REORDERING = frozenset(
+    {"auto_shard", "legacy_rebatch", "rebatch", "restructured", "shard", "shuffle", "skip", "take"}
+)
 # Those that something comes from, the same each time.
 _SOURCES = frozenset(
     {

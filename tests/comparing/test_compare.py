@@ -1,0 +1,190 @@
+"""``compare`` and ``--against`` on kept runs of the NumPy engine."""
+
+import subprocess
+import sys
+
+import pytest
+from planted_kit import Planted
+
+_PROGRAM = """
+import sys
+import numpy as np
+from tfdbg_cli.engines import numpy as tf
+
+variant = sys.argv[1]
+rng = np.random.RandomState(1 if variant == "seed" else 0)
+
+def weights(*shape):
+    return rng.randn(*shape).astype("float32")
+
+x = tf.placeholder(tf.float32, (8, 4), name="x")
+first, second = weights(4, 16), weights(16, 3)
+if variant == "transposed":
+    second[:3] = second[:3].T.copy()
+w1 = tf.Variable(first, name="w1")
+w2 = tf.Variable(second, name="w2")
+with tf.name_scope("tower" if variant == "renamed" else "net"):
+    hidden = tf.nn.relu(tf.matmul(x, w1, name="first"), name="hidden")
+    if variant == "factor":
+        hidden = tf.multiply(hidden, 1.001, name="scaled")
+    elif variant == "inserted":
+        hidden = tf.identity(tf.multiply(hidden, 1.0, name="scaled"), name="more")
+    else:
+        hidden = tf.multiply(hidden, 1.0, name="scaled")
+    logits = tf.matmul(hidden, w2, name="logits")
+    loss = tf.reduce_mean(tf.square(logits), name="loss")
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    for number in range(2):
+        fed = np.random.RandomState(number).randn(8, 4).astype("float32")
+        if variant == "nan" and number == 1:
+            fed[0, 0] = np.nan
+        session.run(loss, {x: fed})
+"""
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("planted")
+    program = folder / "program.py"
+    program.write_text(_PROGRAM)
+
+    def run(*arguments):
+        done = subprocess.run(
+            [sys.executable, "-m", "tfdbg_cli", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    made = Planted(run, program, folder)
+    made.run = run
+    return made
+
+
+@pytest.mark.parametrize(
+    ("variant", "where"),
+    [
+        # The first run makes the variables.
+        ("seed", "it was given differently: nothing in the run computes it."),
+        ("transposed", "it was given differently: nothing in the run computes it."),
+        ("factor", "it was given differently: nothing in the run computes it."),
+        ("nan", "it was given differently: nothing in the run computes it."),
+        ("renamed", ""),
+        ("inserted", ""),
+    ],
+)
+def test_runs_part_where_they_were_made_to(planted, variant, where):
+    name, _, said = planted.parted(variant).partition(": ")
+    assert said == where
+    names = {"seed": "w1/initial_value:0", "transposed": "w2/initial_value:0"}
+    names |= {"factor": "net/scaled/y:0", "nan": "x:0"}
+    assert name == names.get(variant, "")
+
+
+def test_variables_of_an_earlier_run(planted):
+    first = planted.compared("seed")[0]
+    assert first["said"] == "it was different at the start of this run"
+
+
+def test_a_folder_is_equal_to_itself(planted):
+    assert planted.compared("none") == []
+    _, out, _ = planted.run(
+        *("--batch", "--dump-dir", str(planted.kept("none"))),
+        *("-c", f"compare {planted.kept('none')} -a"),
+    )
+    assert "All pairs are equal in every bit." in out
+
+
+def test_renamed_tensors_are_matched_by_what_they_are_computed_from(planted):
+    status, out, _ = planted.run(
+        *("--batch", "--dump-dir", str(planted.kept("none"))),
+        *("-c", f"compare {planted.kept('renamed')} -a --json"),
+    )
+    assert status == 0
+    assert '"tensor": "net/logits:0", "counterpart": "tower/logits:0"' in out
+    assert '"matched_by": "neighbours"' in out
+
+
+def test_a_map_says_what_is_called_how(planted, tmp_path):
+    names = tmp_path / "names"
+    names.write_text("# the tower was a net\nnet/(.*) -> tower/\\1\n")
+    _, out, _ = planted.run(
+        *("--batch", "--dump-dir", str(planted.kept("none"))),
+        *("-c", f"compare {planted.kept('renamed')} -a --json --map {names}"),
+    )
+    assert '"matched_by": "map"' in out
+    assert '"matched_by": "neighbours"' not in out
+
+
+def test_a_wider_bar_lets_more_pass(planted, tmp_path):
+    assert planted.compared("factor")
+    assert planted.compared("factor", "--rtol", "0.01") == []
+    assert planted.compared("factor", "--bar", "cosine:0.9") == []
+    rules = tmp_path / "rules"
+    rules.write_text(".* float32 rtol=0.01  # everything\n")
+    assert planted.compared("factor", "--rules", str(rules)) == []
+
+
+def test_one_tensor_in_both_runs(planted):
+    _, out, _ = planted.run(
+        *("--batch", "--dump-dir", str(planted.kept("none"))),
+        *("-c", f"compare {planted.kept('factor')} net/scaled"),
+    )
+    assert "its inputs differ already; matched by name" in out
+    assert "The elements that are farthest apart:" in out
+    assert "Line in A: " in out
+    assert 'hidden = tf.multiply(hidden, 1.001, name="scaled")' in out
+
+
+def test_runs_of_the_open_folder(planted):
+    status, out, _ = planted.run(
+        *("--batch", "--dump-dir", str(planted.kept("none")), "-c", "compare -r prev"),
+    )
+    assert status == 1
+    assert "They part at x:0: it was given differently" in out
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("compare", "compare: with which run?"),
+        ("compare /no/such", "/no/such"),
+        ("compare -r 17", "There is no run 17."),
+        ("compare {none} nothing:0", 'Neither run has dumped a tensor "nothing:0".'),
+        ("compare {none} --bar sine", '--bar: there is no bar "sine".'),
+        ("compare {none} --rules {rules}", "rules:1: "),
+        ("compare {none} --map {rules}", "there is no -> between two names"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(planted, tmp_path, command, message):
+    rules = tmp_path / "rules"
+    rules.write_text("MatMul\n")
+    text = command.format(none=planted.kept("none"), rules=rules)
+    status, _, err = planted.run("--batch", "--dump-dir", str(planted.kept("none")), "-c", text)
+    assert status == 1
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_folders_without_a_common_run(planted, tmp_path):
+    good = planted.kept("none")
+    (tmp_path / "empty").mkdir()
+    status, _, err = planted.run("--batch", "--dump-dir", str(good), "--against", str(tmp_path))
+    assert status == 2
+    assert "holds no dump" in err
+    status, _, err = planted.run("--against", str(good))
+    assert status == 2
+    assert "--dump-dir" in err
+
+
+def test_at_a_stop_of_a_living_program(planted):
+    program = planted.kept("none").parent / "program.py"
+    status, out, _ = planted.run(
+        *("--batch", "-c", "run", "-c", "run", "-c", f"compare {planted.kept('nan')}/run_000002"),
+        *(str(program), "none"),
+    )
+    assert status == 0
+    assert "All pairs are equal in every bit." in out

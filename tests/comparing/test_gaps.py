@@ -1,0 +1,109 @@
+"""How far arrays are apart, against numbers computed element by element."""
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from tfdbg_cli.comparing.gaps import beyond, difference, gap, largest, ulps
+
+_FLOATS = st.sampled_from([np.float16, np.float32, np.float64])
+
+
+@st.composite
+def pairs(draw):
+    dtype = draw(_FLOATS)
+    shape = draw(npst.array_shapes(max_dims=2, max_side=5))
+    elements = npst.from_dtype(np.dtype(dtype))
+    first = draw(npst.arrays(dtype, shape, elements=elements))
+    second = first.copy()
+    for place in draw(st.lists(st.integers(0, first.size - 1), max_size=4)):
+        second.reshape(-1)[place] = draw(elements)
+    return first, second
+
+
+@given(pairs())
+def test_a_gap_is_what_elements_one_by_one_tell(pair):
+    first, second = pair
+    found = gap(first, second)
+    apart, is_bad = 0.0, False
+    for one, other in zip(first.reshape(-1), second.reshape(-1), strict=True):
+        if math.isfinite(one) and math.isfinite(other):
+            with np.errstate(all="ignore"):
+                apart = max(apart, float(abs(one - other)))
+        elif not (one == other or (math.isnan(one) and math.isnan(other))):
+            is_bad = True
+    assert (found.max_abs, found.is_bad) == (apart, is_bad)
+    assert found.is_equal == (not apart and not is_bad)
+    assert bool(largest(first, second, 3)) == (not found.is_equal)
+    assert bool(beyond(first, second, 0.0)) == (not found.is_equal)
+
+
+@given(pairs())
+def test_a_difference_counts_elements_and_signs(pair):
+    first, second = pair
+    found = difference(first, second)
+    same = [
+        one == other or (math.isnan(one) and math.isnan(other))
+        for one, other in zip(first.reshape(-1), second.reshape(-1), strict=True)
+    ]
+    assert found.differing == same.count(False)
+    flips = [
+        (one < 0 < other) or (other < 0 < one)
+        for one, other in zip(first.reshape(-1), second.reshape(-1), strict=True)
+    ]
+    assert found.flips == flips.count(True)
+    assert found.cosine is None or -1 <= found.cosine <= 1
+
+
+@given(_FLOATS, st.data())
+def test_ulps_are_steps_to_the_next_number(dtype, data):
+    start = dtype(data.draw(st.floats(-100, 100, width=16)))
+    count = data.draw(st.integers(0, 20))
+    there = start
+    for _ in range(count):
+        there = np.nextafter(there, dtype(np.inf))
+    # From the lower zero to the upper one is no step.
+    crossed = start < 0 <= there
+    found = ulps(np.array([start]), np.array([there]))
+    assert int(found[0]) in ({count, count - 1} if crossed else {count})
+
+
+def test_the_coarser_dtype_counts():
+    one = np.array([1.0, 2.0], np.float32)
+    other = one.astype(ml_dtypes.bfloat16) * ml_dtypes.bfloat16(1.0078125)
+    assert ulps(one, other).tolist() == [1, 1]
+    assert difference(one, other).max_ulps == 1
+    assert gap(one, other).max_abs == pytest.approx(0.015625)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "problem"),
+    [
+        (np.ones(3), np.ones(4), "the shapes differ: [3] and [4]"),
+        (np.array(["a"]), np.ones(1), "string and float64"),
+        (np.ones(2), None, "not both are arrays"),
+    ],
+)
+def test_what_cannot_be_compared_says_why(one, other, problem):
+    assert gap(one, other).problem == problem
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differing"),
+    [
+        (np.array([True, False, True]), np.array([True, True, True]), 1),
+        (np.array([1, 2**62]), np.array([1, 2**62]), 0),
+        (np.array(["a", "b"], object), np.array(["a", "c"], object), 1),
+        (np.array([1 + 2j]), np.array([1 + 2j]), 0),
+        (np.zeros((0, 3)), np.zeros((0, 3)), 0),
+        (np.array([0.0]), np.array([-0.0]), 0),
+    ],
+)
+def test_elements_of_other_kinds(one, other, differing):
+    found = gap(one, other)
+    assert (found.differing, found.is_equal) == (differing, not differing)

@@ -1,0 +1,1 @@
+"""``compare``: where two runs part."""

@@ -1,0 +1,299 @@
+"""``compare``: the tensors of this run beside those of another one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tfdbg_cli.commands.compare.screens import PairScreen, record, sentence, table
+from tfdbg_cli.commands.context import TENSOR_MODES, Context
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
+from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.reply import Candidate
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.program_names import resolve_program_name
+from tfdbg_cli.common.documents import ChainDocument, Document, Line, TextDocument, line
+from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.comparing.alignment import align, read_map
+from tfdbg_cli.comparing.bars import Bars, read_rules
+from tfdbg_cli.comparing.comparison import Comparison, Row
+from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.open import list_runs, open_dump
+
+__all__ = ["COMMANDS", "OtherRun", "compare_command"]
+
+_KEPT = "comparison"
+
+
+class OtherRun(NamedTuple):
+    """The run that this one is compared with.
+
+    Attributes:
+        dump: its tensors.
+        name: what it is called.
+    """
+
+    dump: Dump
+    name: str
+
+
+def _compare(context: Context, arguments: argparse.Namespace, open_run: _Opener | None) -> Result:
+    dump = context.need_dump()
+    comparison, other = _comparison(context, dump, arguments, open_run)
+    again = _again(arguments)
+    names = ("this run", other.name)
+    if arguments.tensor is not None:
+        return PairScreen(comparison, _row(context, comparison, arguments.tensor), names).document()
+    rows = list(comparison.rows())
+    beyond = [row for row in rows if row.is_beyond]
+    shown = rows if arguments.all else beyond
+    if arguments.json:
+        return _marked(
+            json_document(len(shown), lambda at: record(comparison, shown[at])), rows, ""
+        )
+    head = TextDocument([*context.take_notes(), *_head(comparison, rows, beyond, other), line()])
+    parts: list[Document] = [head, table(comparison, shown, again)] if shown else [head]
+    return _marked(ChainDocument(parts), rows, other.name)
+
+
+def _marked(document: Document, rows: list[Row], name: str) -> Document:
+    pairs = [row for row in rows if row.is_pair]
+    document.is_alarm = not pairs or any(row.is_beyond for row in pairs)
+    document.title_role = "error" if document.is_alarm else ""
+    if name:
+        document.title = f"compare: this run (A) and {name} (B)"
+    return document
+
+
+def _comparison(
+    context: Context, dump: Dump, arguments: argparse.Namespace, open_run: _Opener | None
+) -> tuple[Comparison, OtherRun]:
+    """The comparison that was asked for, which is kept for as long as this stop shows this dump."""
+    asked = (
+        id(dump),
+        arguments.folder,
+        arguments.run,
+        arguments.map,
+        arguments.rules,
+        arguments.rtol,
+        arguments.atol,
+        arguments.bar,
+    )
+    kept = context.extra.get(_KEPT)
+    if kept is not None and kept[0] == asked:
+        comparison, other = kept[1:]
+        return comparison, other
+    bars = _bars(arguments)
+    renamed = read_map(arguments.map) if arguments.map else ()
+    other = _other(dump, arguments, open_run)
+    comparison = Comparison(dump, other.dump, align(dump, other.dump, renamed), bars)
+    if kept is not None:
+        kept[2].dump.close()
+    context.extra[_KEPT] = asked, comparison, other
+    return comparison, other
+
+
+def _bars(arguments: argparse.Namespace) -> Bars:
+    cosine = None
+    if arguments.bar:
+        name, _, least = arguments.bar.partition(":")
+        if name != "cosine":
+            raise UserError(f'--bar: there is no bar "{name}".', "Use cosine or cosine:0.999.")
+        try:
+            cosine = float(least) if least else 0.999
+        except ValueError:
+            raise UserError(f'--bar: "{least}" is no number.') from None
+    rules = read_rules(arguments.rules) if arguments.rules else ()
+    return Bars(arguments.rtol, arguments.atol or 0.0, cosine, rules)
+
+
+def _other(dump: Dump, arguments: argparse.Namespace, open_run: _Opener | None) -> OtherRun:
+    if arguments.run is not None:
+        if open_run is None:
+            raise UserError(
+                "compare -r works where the runs of a folder are open (--dump-dir).",
+                "compare DIR takes the folder of the other run.",
+            )
+        if arguments.folder is not None and arguments.tensor is None:
+            arguments.tensor, arguments.folder = arguments.folder, None
+        return open_run(arguments.run)
+    if arguments.folder is None:
+        raise UserError(
+            "compare: with which run?", "compare DIR takes the folder of a run that was kept."
+        )
+    path, info = arguments.folder, dump.run_info()
+    if info is not None:
+        # Of a folder of runs the one of the same number.
+        alike = [each for each in list_runs(path) if each.name == f"run_{info.call_count:06d}"]
+        path = alike[0] if alike else path
+    return OtherRun(open_dump(path), str(path))
+
+
+def _bars_like(context: Context, typed: str) -> list[Candidate]:
+    bars = ("cosine:0.999", "cosine:0.99")
+    return [Candidate(bar) for bar in bars if bar.startswith(typed)]
+
+
+def _row(context: Context, comparison: Comparison, name: str) -> Row:
+    name = resolve_program_name(context, name)
+    names = [name] if ":" in name else [f"{name}:0", name]
+    for each in names:
+        found = comparison.row_of(each)
+        if found is not None:
+            return found
+    known = [row.datum.tensor_name for row in comparison.rows()]
+    raise UserError(
+        f'Neither run has dumped a tensor "{name}".',
+        did_you_mean(names[0], known) or "lt lists those of this run.",
+    )
+
+
+def _again(arguments: argparse.Namespace) -> str:
+    """The comparison as a command, to which the name of a tensor can be added."""
+    parts = ["compare"]
+    for flag, value in (
+        ("--map", arguments.map),
+        ("--rules", arguments.rules),
+        ("--rtol", arguments.rtol),
+        ("--atol", arguments.atol),
+        ("--bar", arguments.bar),
+        ("-r", arguments.run),
+    ):
+        if value is not None and value != "":
+            parts += [flag, quoted(str(value))]
+    return " ".join([*parts, quoted(arguments.folder)] if arguments.folder is not None else parts)
+
+
+def _head(
+    comparison: Comparison, rows: list[Row], beyond: list[Row], other: OtherRun
+) -> list[Line]:
+    pairs = [row for row in rows if row.is_pair]
+    apart = [row for row in beyond if row.is_pair]
+    alone = len(beyond) - len(apart)
+    made = [
+        line(
+            ("A ", "bold"),
+            "is this run, ",
+            ("B ", "bold"),
+            f"is {other.name}: {len(pairs)} pair(s) of tensors, ",
+            (f"{len(apart)} beyond the bar", "error" if apart else "success"),
+            *([f", {alone} that only one of them has"] if alone else []),
+            ".",
+        )
+    ]
+    matched: dict[str, int] = {}
+    for row in pairs:
+        matched[row.pair.matched_by] = matched.get(row.pair.matched_by, 0) + 1
+    if set(matched) - {"name"}:
+        texts = ", ".join(f"{count} by {how}" for how, count in matched.items())
+        made.append(line((f"Matched: {texts}.", "dim")))
+    made += [line((f"Warning: {text}", "warning")) for text in other.dump.warnings[:3]]
+    unequal = comparison.first_unequal
+    if not pairs:
+        made.append(line(("No tensor of one run is one of the other.", "warning")))
+    elif unequal is None:
+        made.append(line(("All pairs are equal in every bit.", "success")))
+    elif not apart or unequal is not apart[0]:
+        made.append(
+            line(
+                "The first that isn't equal in every bit: ",
+                (unequal.datum.tensor_name, "bold"),
+                f", apart by {unequal.gap.max_abs:.3g}; {unequal.bar.limit:.3g} is allowed.",
+            )
+        )
+    if apart:
+        name, said = apart[0].datum.tensor_name, sentence(apart[0])
+        made.append(line(("They part at ", "bold"), (name, "bold"), f": {said}."))
+    return made
+
+
+_Opener = Callable[[str], OtherRun]
+
+
+def compare_command(
+    open_run: _Opener | None = None, modes: frozenset[str] = TENSOR_MODES
+) -> Command:
+    """``compare``.
+
+    Args:
+        open_run: opens another run of the folder that is open, by what `use` calls it; ``None``:
+            there is no such folder.
+        modes: in which it exists.
+    """
+
+    def run(context: Context, arguments: argparse.Namespace) -> Result:
+        return _compare(context, arguments, open_run)
+
+    return Command(
+        "compare",
+        (),
+        "tensors",
+        "Compare the tensors of this run with those of another one: where the two part.",
+        run,
+        (
+            Argument(
+                ("folder",), "a run that was kept", "DIR", nargs="?", complete=completers.files
+            ),
+            Argument(
+                ("tensor",),
+                "show this one in both runs, side by side",
+                "TENSOR",
+                nargs="?",
+                complete=completers.tensors,
+            ),
+            Argument(("-r", "--run"), "another run of the open folder, as use takes it", "K"),
+            Argument(("-a", "--all"), "also those that are within the bar"),
+            Argument(
+                ("--rtol",),
+                "allowed, relative to the largest element; default: by the dtype and the op",
+                "N",
+                kind=float,
+            ),
+            Argument(("--atol",), "allowed besides", "N", kind=float),
+            Argument(
+                ("--bar",),
+                "judge by the cosine of the angle alone: cosine:0.999",
+                "BAR",
+                default="",
+                complete=_bars_like,
+            ),
+            Argument(
+                ("--rules",),
+                "what is allowed of some ops: lines like MatMul float16 rtol=1e-2",
+                "FILE",
+                default="",
+                complete=completers.files,
+            ),
+            Argument(
+                ("--map",),
+                r"names that differ: lines like layer(\d+)/(.*) -> block\1/\2",
+                "FILE",
+                default="",
+                complete=completers.files,
+            ),
+            JSON_ARGUMENT,
+        ),
+        modes=modes,
+        examples=(
+            ("compare /tmp/good/run_000001", "where this run parts from that one"),
+            ("compare /tmp/good/run_000001 loss:0", "one tensor in both, side by side"),
+            ("compare -r 3", "with run 3 of the folder that is open"),
+            ("compare DIR --rtol 1e-2", "fp32 beside bf16: what is far apart even so"),
+        ),
+        details="\n".join(
+            [
+                "Tensors belong together that have one name, or (told in the column By) were",
+                "computed by the same kind of op from tensors that do, or stand between such ones.",
+                "Without --rtol some roundings of the coarser dtype are allowed, times the root of",
+                "how many numbers are added up; fewer where the inputs are equal in every bit.",
+                "Whole numbers and booleans are equal or not. Of relu, dropout, masks and the like",
+                "one element in a hundred may flip where the inputs differ.",
+                "With --batch the exit status is 1 where something is beyond the bar.",
+            ]
+        ),
+    )
+
+
+COMMANDS = (compare_command(modes=TENSOR_MODES - {"offline"}),)

@@ -1,0 +1,351 @@
+"""What ``compare`` shows: a list of what is beyond the bar, and two tensors side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.table import LazyTable, aligned
+from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.common.documents import Line, Link, Span, TextDocument, line
+from tfdbg_cli.common.errors import DumpError, one_line
+from tfdbg_cli.comparing.comparison import (
+    AT_START,
+    GIVEN,
+    INPUTS_DIFFER,
+    MADE_HERE,
+    ONLY_FIRST,
+    ONLY_SECOND,
+    OTHER_INPUTS,
+    Comparison,
+    Row,
+)
+from tfdbg_cli.comparing.gaps import Difference, difference, largest
+from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.sources import own_frame
+from tfdbg_cli.tensors.statistics import Health
+
+__all__ = ["PairScreen", "record", "sentence", "table"]
+
+_ROLES = {
+    MADE_HERE: "error",
+    AT_START: "error",
+    GIVEN: "error",
+    OTHER_INPUTS: "error",
+    INPUTS_DIFFER: "warning",
+    ONLY_FIRST: "info",
+    ONLY_SECOND: "info",
+}
+_SENTENCES = {
+    MADE_HERE: "made here: its inputs agree",
+    INPUTS_DIFFER: "its inputs differ already",
+    AT_START: "it was different at the start of this run",
+    GIVEN: "it was given differently: nothing in the run computes it",
+    ONLY_FIRST: "only the first run has it",
+    ONLY_SECOND: "only the second run has it",
+}
+_HEADS = (
+    ("Why", 13),
+    ("max abs", -9),
+    ("max rel", -9),
+    ("ULPs", -8),
+    ("cosine", -9),
+    ("differ", -7),
+    ("flips", -6),
+    ("Health", 14),
+    ("Op type", 14),
+    ("By", 10),
+    ("Tensor name", 20),
+)
+_MOST_ELEMENTS = 20
+_MANY = 1_000_000
+_HUGE = 1 << 60
+
+
+def sentence(row: Row) -> str:
+    """What is said of a row that is beyond the bar."""
+    if row.said == OTHER_INPUTS:
+        return f"made here: only one of the runs computes it from {', '.join(row.others[:3])}"
+    return _SENTENCES.get(row.said, "within the bar" if row.pair.second is not None else "")
+
+
+def _read(comparison: Comparison, row: Row) -> Difference | None:
+    """The numbers of a pair; ``None`` where there are none."""
+    first, second = row.pair.first, row.pair.second
+    if first is None or second is None or row.gap.problem:
+        return None
+    try:
+        one = np.asarray(comparison.first.value(first))
+        other = np.asarray(comparison.second.value(second))
+        return None if one.dtype.kind in "OSUTV" else difference(one, other)
+    except (DumpError, OSError, ValueError, TypeError):
+        return None
+
+
+def _number(value: float) -> str:
+    return "0" if not value else f"{value:.3g}"
+
+
+def _ulps(count: int | None) -> str:
+    if count is None:
+        return "-"
+    if count > _HUGE:
+        return "many"
+    return str(count) if count < _MANY else f"{count:.2g}"
+
+
+def _share(found: Difference) -> str:
+    if not found.differing or not found.total:
+        return "0"
+    share = found.differing / found.total
+    return "all" if found.differing == found.total else f"{share:.1%}" if share > 5e-4 else "<0.1%"
+
+
+def _cosine(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.6f}" if value < 1 - 1e-6 else "1" if value == 1 else f"1-{1 - value:.0e}"
+
+
+def _health(dump: Dump, datum: Datum | None) -> Health | None:
+    return TensorHealth(TensorFacts(dump)).of(datum) if datum is not None else None
+
+
+def _health_words(first: Health | None, second: Health | None) -> tuple[str, str]:
+    bad, other = (health.bad if health is not None else 0 for health in (first, second))
+    if not bad and not other:
+        return "ok", "success"
+    return f"{bad or 'ok'} | {other or 'ok'} bad", "nan"
+
+
+def _how(row: Row) -> str:
+    return row.pair.matched_by if row.pair.matched_by != "name" else ""
+
+
+def table(comparison: Comparison, rows: Sequence[Row], again: str) -> LazyTable:
+    """The rows, whose numbers are computed as they are looked at.
+
+    Args:
+        comparison: of the two runs.
+        rows: what to show.
+        again: the command of the comparison, to which the name of a tensor is added.
+    """
+    has_how = any(map(_how, rows))
+    widths = [0 if head == "By" and not has_how else width for head, width in _HEADS]
+    heads = [
+        [Span(head.rjust(-width) if width < 0 else head, "heading")] if width else []
+        for (head, _), width in zip(_HEADS, widths, strict=True)
+    ]
+
+    def make(number: int) -> Line:
+        row = rows[number]
+        found = _read(comparison, row)
+        health, role = _health_words(
+            _health(comparison.first, row.pair.first), _health(comparison.second, row.pair.second)
+        )
+        dump = comparison.first if row.pair.first is not None else comparison.second
+        texts = (
+            [Span(text) for text in _numbers(found)]
+            if found is not None
+            else [Span(""), Span(""), Span(""), Span(""), Span(""), Span("")]
+        )
+        name = row.datum.tensor_name
+        cells = [
+            [Span(row.said or "within", _ROLES.get(row.said, "dim"))],
+            *([span] if span.text else [] for span in texts),
+            [Span(health, role)] if not row.gap.problem else [],
+            [Span(dump.op_type(row.datum.node_name), "op_type")],
+            [Span(_how(row), "dim")] if _how(row) else [],
+            [Span(name, "link", Link(f"{again} {quoted(name)}")), *_problem(row)],
+        ]
+        return aligned(cells, widths, gap=1)
+
+    return LazyTable(aligned(heads, widths, gap=1), len(rows), make)
+
+
+def _problem(row: Row) -> list[Span]:
+    if row.gap.problem:
+        return [Span(f"  {row.gap.problem}", "warning")]
+    first, second = row.pair.first, row.pair.second
+    if first is not None and second is not None and first.tensor_name != second.tensor_name:
+        return [Span(f"  = {second.tensor_name}", "dim")]
+    return []
+
+
+def _numbers(found: Difference) -> list[str]:
+    return [
+        _number(found.max_abs),
+        _number(found.max_rel),
+        _ulps(found.max_ulps),
+        _cosine(found.cosine),
+        _share(found),
+        str(found.flips or 0),
+    ]
+
+
+def record(comparison: Comparison, row: Row) -> Mapping[str, Any]:
+    """A row for ``--json``."""
+    found = _read(comparison, row)
+    numbers = found._asdict() if found is not None else dict.fromkeys(Difference._fields)
+    first, second = row.pair.first, row.pair.second
+    healths = [
+        None if health is None else health._asdict()
+        for health in (_health(comparison.first, first), _health(comparison.second, second))
+    ]
+    return {
+        "tensor": first.tensor_name if first is not None else None,
+        "counterpart": second.tensor_name if second is not None else None,
+        "execution": row.datum.execution,
+        "matched_by": row.pair.matched_by or None,
+        "beyond": row.is_beyond,
+        "said": sentence(row) if row.is_beyond else None,
+        "allowed": row.bar.limit,
+        **numbers,
+        "health": healths[0],
+        "counterpart_health": healths[1],
+        "problem": row.gap.problem or None,
+    }
+
+
+class PairScreen:
+    """Two tensors that belong together, side by side.
+
+    Args:
+        comparison: of the two runs.
+        row: the pair.
+        names: what the runs are called.
+    """
+
+    def __init__(self, comparison: Comparison, row: Row, names: tuple[str, str]) -> None:
+        self._comparison, self._row, self._names = comparison, row, names
+
+    def document(self) -> TextDocument:
+        """All of it."""
+        return TextDocument([*self._sides(), *self._verdict(), *self._elements(), *self._places()])
+
+    def _each(self) -> Iterator[tuple[str, str, Dump, Datum | None]]:
+        dumps = self._comparison.first, self._comparison.second
+        yield from zip("AB", self._names, dumps, self._row.pair[:2], strict=True)
+
+    def _sides(self) -> Iterator[Line]:
+        for letter, name, dump, datum in self._each():
+            yield line((f"{letter}  ", "bold"), (name, "dim"))
+            if datum is None:
+                yield line("   it isn't there")
+                continue
+            health = TensorHealth(TensorFacts(dump))
+            link = health.link(datum) if letter == "A" else None
+            shown = Span(datum.tensor_name, "link" if link else "bold", link)
+            op_type = dump.op_type(datum.node_name) or "?"
+            between = health.range(datum)
+            yield line(
+                "   ",
+                (f"[{op_type}] ", "op_type"),
+                shown,
+                "  ",
+                *health.words(datum),
+                *([f"  {between}"] if between else []),
+            )
+        yield line()
+
+    def _verdict(self) -> Iterator[Line]:
+        row = self._row
+        role = _ROLES.get(row.said, "success") if row.is_beyond else "success"
+        said = sentence(row)
+        if row.pair.second is not None and row.pair.first is not None:
+            said += f"; matched by {row.pair.matched_by}"
+        yield line((said, role))
+        if row.gap.problem:
+            yield line((row.gap.problem, "warning"))
+            return
+        found = _read(self._comparison, row)
+        if found is None:
+            return
+        for name, value in zip(
+            ("max abs", "max rel", "ULPs", "cosine", "differ", "flips"),
+            _numbers(found),
+            strict=True,
+        ):
+            more = ""
+            if name == "max abs":
+                more = f"  {_number(row.bar.limit)} is allowed"
+            elif name == "differ":
+                more = f"  {found.differing} of {found.total} elements"
+            yield line(f"  {name:<8}", (value, "number"), (more, "dim"))
+
+    def _elements(self) -> Iterator[Line]:
+        first, second = self._row.pair.first, self._row.pair.second
+        if first is None or second is None or self._row.gap.problem:
+            return
+        try:
+            one = np.asarray(self._comparison.first.value(first))
+            other = np.asarray(self._comparison.second.value(second))
+        except (DumpError, OSError) as error:
+            yield line((one_line(error), "warning"))
+            return
+        places = largest(one, other, _MOST_ELEMENTS)
+        if not places:
+            return
+        yield line()
+        yield line(("The elements that are farthest apart:", "heading"))
+        rows = [_element(one, other, place) for place in places]
+        widths = [
+            max(map(len, column)) for column in zip(*rows, ("", "A", "B", "B - A"), strict=True)
+        ]
+        yield _cells(("", "A", "B", "B - A"), widths, "heading")
+        for place, texts in zip(places, rows, strict=True):
+            link = Link(f"pt {quoted(first.tensor_name)}[{', '.join(map(str, place))}]")
+            yield _cells(texts, widths, "", link if place else None)
+
+    def _places(self) -> Iterator[Line]:
+        for letter, _, dump, datum in self._each():
+            graph = dump.graph()
+            node = graph.nodes.get(datum.node_name) if graph is not None and datum else None
+            frame = own_frame(node.frames or ()) if node is not None else None
+            if frame is None:
+                continue
+            lines = dump.sources().lines(frame.file)
+            text = (
+                lines[frame.line - 1].strip() if lines and frame.line <= len(lines) else frame.text
+            )
+            is_first = letter == "A" and lines is not None
+            link = Link(f"ps {quoted(frame.file)} -b {frame.line}") if is_first else None
+            yield line()
+            yield line(
+                (f"Line in {letter}: ", "bold"),
+                Span(f"{frame.file}:{frame.line}", "link" if link else "", link),
+            )
+            yield line("    ", (text or "", "source"))
+
+
+def _element(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], place: Any) -> tuple[str, ...]:
+    left, right = one[place], other[place]
+    apart = ""
+    if one.dtype.kind not in "OSUT":
+        with np.errstate(all="ignore"):
+            wide: Callable[[Any], Any] = complex if one.dtype.kind == "c" else float
+            apart = f"{wide(right) - wide(left):.6g}"
+    return str(list(place)), _text(left), _text(right), apart
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, np.generic) and value.dtype.kind not in "biuSUT":
+        return f"{complex(value):.9g}" if value.dtype.kind == "c" else f"{float(value):.9g}"
+    return str(value)
+
+
+def _cells(
+    texts: Sequence[str], widths: Sequence[int], role: str, link: Link | None = None
+) -> Line:
+    spans = [Span("  ")]
+    for number, (text, width) in enumerate(zip(texts, widths, strict=True)):
+        if number == 0:
+            blanks = " " * (width - len(text))
+            spans += [Span(text, "link" if link else role, link), Span(blanks)]
+        else:
+            spans.append(Span(f"  {text:>{width}}", role))
+    return Line(spans)

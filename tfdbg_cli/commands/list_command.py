@@ -1,0 +1,210 @@
+"""A list as a command line: its filters, order and columns, and the same list in another way."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.registry import Argument
+from tfdbg_cli.commands.reply import Candidate
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.common.documents import Link, Span
+from tfdbg_cli.common.errors import UserError, did_you_mean
+
+__all__ = ["ListCommand", "Shown", "chosen_columns", "order_arguments", "read_shown"]
+
+_SHOWN = re.compile(r"(?P<name>[^:!]*)(?P<before>!?)(:(?P<width>\d+))?(?P<frozen>!?)")
+_NAME = re.compile("[^:!]*")
+_WIDEST = 1000
+
+
+class Shown(NamedTuple):
+    """A column as it is asked for: ``name``, ``name:20`` so wide, ``name!`` first and in sight."""
+
+    name: str
+    width: int = 0
+    is_frozen: bool = False
+
+    def __str__(self) -> str:
+        width = f":{self.width}" if self.width else ""
+        return f"{self.name}{width}{'!' * self.is_frozen}"
+
+
+def read_shown(text: str, full_name: Callable[[str], str]) -> tuple[Shown, ...]:
+    """The columns of an option, with commas between; those that stay in sight come first.
+
+    Args:
+        text: the value of the option.
+        full_name: the name of a column by what it is called; raises a `UserError` if it is none.
+
+    Returns:
+        Each once; empty: none is named.
+    """
+    found: dict[str, Shown] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        match = _SHOWN.fullmatch(part)
+        name = full_name(match["name"].strip() if match is not None else part)
+        assert match is not None  # no name has a colon
+        width = min(int((match["width"] or "0")[:9]), _WIDEST)
+        found.setdefault(name, Shown(name, width, bool(match["before"] or match["frozen"])))
+    return tuple(sorted(found.values(), key=lambda shown: not shown.is_frozen))
+
+
+def chosen_columns(text: str, keys: Sequence[str]) -> tuple[Shown, ...]:
+    """The columns of ``--columns``; all of them where it isn't given.
+
+    Raises:
+        UserError: there is no such column.
+    """
+
+    def check(name: str) -> str:
+        if name not in keys:
+            hint = did_you_mean(name, keys) or f"There are {', '.join(keys)}."
+            raise UserError(f'There is no column "{name}".', hint)
+        return name
+
+    return read_shown(text, check) or tuple(map(Shown, keys))
+
+
+def order_arguments(keys: Sequence[str], default: str) -> tuple[Argument, ...]:
+    """The options of a list for its order and its columns.
+
+    Args:
+        keys: the columns.
+        default: which of them it is sorted by.
+    """
+    return (
+        Argument(
+            ("--columns",),
+            f"what to show: {keys[0]}!,{keys[1]}:20 (! comes first and stays in sight, 20 wide)",
+            "COLUMNS",
+            default="",
+            complete=functools.partial(_complete, tuple(keys)),
+        ),
+        Argument(("-s", "--sort_by"), "the column to sort by", "KEY", default, choices=tuple(keys)),
+        Argument(("-r", "--reverse"), "in descending order"),
+    )
+
+
+def _complete(keys: tuple[str, ...], context: Context, typed: str) -> Iterable[Candidate]:
+    """The last of several columns with commas between; those that are there aren't offered."""
+    head, comma, last = typed.rpartition(",")
+    given = {_NAME.match(part)[0] for part in head.split(",")}  # type: ignore[index]
+    fitting = [key for key in keys if key.startswith(last) and key not in given]
+    return [Candidate(f"{head}{comma}{key}") for key in fitting]
+
+
+@dataclass(frozen=True)
+class ListCommand:
+    """The command line of a list, in parts.
+
+    Attributes:
+        name: of the command.
+        options: flag -> value, but those of order and columns; empty ones aren't written.
+        switches: flags without a value.
+        shown: the columns on the screen.
+        chosen: the columns as they were asked for; empty: they weren't.
+        sort_by: the column that it is sorted by.
+        reverse: in descending order.
+        unsorted: the column whose order needs no option.
+        sorts: the columns that it can be sorted by.
+        filters: column -> the flag that takes a regular expression for it.
+        flag: the option of the columns.
+    """
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    switches: tuple[str, ...] = ()
+    shown: tuple[Shown, ...] = ()
+    chosen: str = ""
+    sort_by: str = ""
+    reverse: bool = False
+    unsorted: str = ""
+    sorts: Collection[str] = ()
+    filters: Mapping[str, str] = field(default_factory=dict)
+    flag: str = "-o"
+
+    @property
+    def again(self) -> str:
+        """The list without its order."""
+        parts = [self.name]
+        for flag, value in self.options.items():
+            parts += [flag, quoted(value)] if value else []
+        parts += [self.flag, quoted(self.chosen)] if self.chosen else []
+        return " ".join([*parts, *self.switches])
+
+    @property
+    def text(self) -> str:
+        """The whole command line."""
+        is_sorted = self.sort_by and self.sort_by != self.unsorted
+        return self.again + f" -s {self.sort_by}" * bool(is_sorted) + " -r" * self.reverse
+
+    def arrow(self, column: str) -> str:
+        """Stands behind the head that the list is sorted by, if that was asked for."""
+        if column != self.sort_by or (column == self.unsorted and not self.reverse):
+            return ""
+        return "↓" if self.reverse else "↑"
+
+    def head(self, column: str, text: str) -> list[Span]:
+        """The head of a column: it sorts, and says whether the list is sorted by it."""
+        link, arrow = self.sorting_link(column), self.arrow(column)
+        spans = [Span(text, "heading", link)]
+        return [*spans, Span(arrow, "heading", link)] if arrow else spans
+
+    def sorting_link(self, column: str) -> Link | None:
+        """What a head does: sort the same list by its column, or turn it round."""
+        if column not in self.sorts:
+            return None
+        turn = " -r" if column == self.sort_by and not self.reverse else ""
+        return Link(f"{self.again} -s {column}{turn}")
+
+    def sorted(self, column: str, reverse: bool) -> str:
+        """The list sorted by a column.
+
+        Raises:
+            UserError: it can't be.
+        """
+        if column not in self.sorts:
+            keys = ", ".join(self.sorts)
+            hint = f"It can be by {keys}." if keys else "& shows a part of it."
+            raise UserError(f'This list can\'t be sorted by "{column}".', hint)
+        return replace(self, sort_by=column, reverse=reverse).text
+
+    def _showing(self, shown: Sequence[Shown]) -> str:
+        if not shown:
+            raise UserError("A list needs a column.")
+        frozen_first = sorted(shown, key=lambda each: not each.is_frozen)
+        return replace(self, chosen=",".join(map(str, frozen_first))).text
+
+    def without(self, column: str) -> str:
+        """The list without a column."""
+        return self._showing([each for each in self.shown if each.name != column])
+
+    def as_wide(self, column: str, width: int) -> str:
+        """The list with a column that is so wide; or as wide as ever, if it was given a width."""
+        return self._showing(
+            [
+                each._replace(width=0 if each.width else width) if each.name == column else each
+                for each in self.shown
+            ]
+        )
+
+    def frozen(self, column: str) -> str:
+        """The list with a column that comes first and stays in sight; or no longer does."""
+        return self._showing(
+            [
+                each._replace(is_frozen=not each.is_frozen) if each.name == column else each
+                for each in self.shown
+            ]
+        )
+
+    def filtered(self, column: str, cell: str) -> str:
+        """Only the rows with such a cell."""
+        flag = self.filters.get(column)
+        if flag is None:
+            return rf"&(^|\s){re.escape(cell)}(\s|$)"
+        return replace(self, options={**self.options, flag: f"^{re.escape(cell)}$"}).text

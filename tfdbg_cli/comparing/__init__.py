@@ -1,0 +1,1 @@
+"""Two runs beside each other: which of their tensors belong together, and where they part."""

@@ -1,0 +1,203 @@
+"""Which tensor of one run is which of another: by name, by neighbours, by order."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.dumps.datum import Datum
+from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.graph import node_name_of
+
+__all__ = ["Pair", "align", "read_map"]
+
+#: What pairs are matched by.
+NAME, MAP, NEIGHBOURS, ORDER = "name", "map", "neighbours", "order"
+
+
+class Pair(NamedTuple):
+    """Two tensors that belong together, or one that is alone.
+
+    Attributes:
+        first, second: of the first and of the second run; one of them may be ``None``.
+        matched_by: ``name``, ``map``, ``neighbours`` (what they were computed from belongs
+            together, op type and shape are the same) or ``order`` (op type and shape are the same
+            between others that belong together); empty for one that is alone.
+    """
+
+    first: Datum | None
+    second: Datum | None
+    matched_by: str = ""
+
+
+class _Side:
+    """The tensors of one run.
+
+    Attributes:
+        devices: those that they were computed on.
+        by_device: whether tensors of several devices are told apart.
+    """
+
+    def __init__(self, dump: Dump) -> None:
+        self.dump = dump
+        self.data = [datum for datum in dump.data() if not datum.is_view]
+        graph = dump.graph()
+        self._nodes = graph.nodes if graph is not None else {}
+        self.devices = {datum.device_name for datum in self.data}
+        self.by_device = False
+
+    def key(self, datum: Datum, node_name: str = "") -> tuple[str, int, str, int, str]:
+        """What makes a tensor unique in its run."""
+        name = node_name or datum.node_name
+        device = datum.device_name if self.by_device else ""
+        return name, datum.output_slot, datum.debug_op, datum.execution, device
+
+    def kind(self, datum: Datum) -> tuple[str, int, tuple[int, ...] | None]:
+        """What two tensors must have in common to be the same under other names."""
+        return self.dump.op_type(datum.node_name), datum.output_slot, _shape(datum)
+
+    def inputs(self, datum: Datum) -> Sequence[str]:
+        """The nodes that it was computed from."""
+        node = self._nodes.get(datum.node_name)
+        return [node_name_of(name) for name in node.inputs] if node is not None else ()
+
+
+def _shape(datum: Datum) -> tuple[int, ...] | None:
+    try:
+        return datum.shape
+    except Exception:  # it is damaged: the comparison says so
+        return None
+
+
+def align(
+    first: Dump, second: Dump, renamed: Sequence[tuple[re.Pattern[str], str]] = ()
+) -> list[Pair]:
+    """The tensors of two runs, each with its counterpart, in the order of the first run.
+
+    Those that only the second has stand behind the pair of the tensor before them.
+
+    Args:
+        first, second: views are left out.
+        renamed: regexes for whole names of nodes of the first run, and what they are called in
+            the second, as `re.Match.expand` takes it.
+    """
+    one, other = _Side(first), _Side(second)
+    # Each rank's tensors with its own, but one rank with another, too.
+    one.by_device = other.by_device = one.devices == other.devices
+    taken: dict[int, tuple[Datum, str]] = {}
+    left = {other.key(datum): datum for datum in other.data}
+    for datum in one.data:
+        name, how = _renamed(datum.node_name, renamed)
+        found = left.pop(one.key(datum, name), None)
+        if found is not None:
+            taken[id(datum)] = found, how
+    if left and len(taken) < len(one.data):
+        _match_by_neighbours(one, other, taken, left)
+    if left and len(taken) < len(one.data):
+        _match_by_order(one, other, taken, left)
+    return _in_order(one, other, taken, {id(datum) for datum in left.values()})
+
+
+def _renamed(name: str, renamed: Iterable[tuple[re.Pattern[str], str]]) -> tuple[str, str]:
+    for pattern, text in renamed:
+        match = pattern.fullmatch(name)
+        if match is not None:
+            return match.expand(text), MAP
+    return name, NAME
+
+
+_Taken = dict[int, tuple[Datum, str]]
+_Left = dict[tuple[str, int, str, int, str], Datum]
+
+
+def _match_by_neighbours(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
+    """Match what was computed from the same by the same kind of op, in the order of time."""
+    nodes = {
+        datum.node_name: found.node_name
+        for datum in one.data
+        if (pair := taken.get(id(datum))) is not None
+        for found in pair[:1]
+    }
+    waiting: dict[tuple[object, ...], list[Datum]] = defaultdict(list)
+    for datum in left.values():
+        waiting[(other.kind(datum), *other.inputs(datum))].append(datum)
+    for datum in one.data:
+        if id(datum) in taken:
+            continue
+        inputs = one.inputs(datum)
+        if not inputs or not all(name in nodes for name in inputs):
+            continue
+        candidates = waiting.get((one.kind(datum), *(nodes[name] for name in inputs)))
+        if not candidates:
+            continue
+        found = candidates.pop(0)
+        taken[id(datum)] = found, NEIGHBOURS
+        nodes[datum.node_name] = found.node_name
+        left.pop(other.key(found), None)
+
+
+def _match_by_order(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
+    """Match the rest by kind, in the order in which both runs have them."""
+    rest = [datum for datum in one.data if id(datum) not in taken]
+    others = [datum for datum in other.data if other.key(datum) in left]
+    matcher = difflib.SequenceMatcher(
+        None, list(map(one.kind, rest)), list(map(other.kind, others)), autojunk=False
+    )
+    for block in matcher.get_matching_blocks():
+        for offset in range(block.size):
+            found = others[block.b + offset]
+            taken[id(rest[block.a + offset])] = found, ORDER
+            left.pop(other.key(found), None)
+
+
+def _in_order(one: _Side, other: _Side, taken: _Taken, alone: set[int]) -> list[Pair]:
+    behind: dict[int, list[Datum]] = defaultdict(list)
+    last = 0
+    for datum in other.data:
+        if id(datum) in alone:
+            behind[last].append(datum)
+        else:
+            last = id(datum)
+    made = [Pair(None, datum) for datum in behind[0]]
+    for datum in one.data:
+        found = taken.get(id(datum))
+        if found is None:
+            made.append(Pair(datum, None))
+            continue
+        made.append(Pair(datum, *found))
+        made += [Pair(None, each) for each in behind[id(found[0])]]
+    return made
+
+
+def read_map(path: str) -> list[tuple[re.Pattern[str], str]]:
+    r"""What a file says about names: a regex and a name a line, with ``->`` between them.
+
+    ``encoder\.(\d+)/(.*) -> enc_\1/\2``; what follows a ``#`` at the start of a line is a comment.
+
+    Raises:
+        UserError: the file can't be read, or a line says something else.
+    """
+    try:
+        lines = Path(path).expanduser().read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        raise UserError(f"{path}: {one_line(error)}") from None
+    found = []
+    for number, text in enumerate(lines, 1):
+        if not text.strip() or text.lstrip().startswith("#"):
+            continue
+        pattern, arrow, name = (part.strip() for part in text.partition("->"))
+        try:
+            if not (pattern and arrow and name):
+                raise ValueError("there is no -> between two names")
+            found.append((re.compile(pattern), name))
+        except (ValueError, re.error) as error:
+            raise UserError(
+                f"{path}:{number}: {one_line(error)}",
+                r"A line reads: layer(\d+)/(.*) -> block\1/\2",
+            ) from None
+    return found

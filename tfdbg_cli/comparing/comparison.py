@@ -1,0 +1,250 @@
+"""Where two runs part: each tensor of the first beside its counterpart, in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfdbg_cli.common.errors import DumpError, one_line
+from tfdbg_cli.common.traits import op_roles
+from tfdbg_cli.comparing.alignment import Pair
+from tfdbg_cli.comparing.bars import Bar, Bars
+from tfdbg_cli.comparing.gaps import Gap, beyond, difference, gap
+from tfdbg_cli.dumps.datum import Datum
+from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.graph import Node, node_name_of
+
+__all__ = [
+    "AT_START",
+    "GIVEN",
+    "INPUTS_DIFFER",
+    "MADE_HERE",
+    "ONLY_FIRST",
+    "ONLY_SECOND",
+    "OTHER_INPUTS",
+    "Comparison",
+    "Row",
+]
+
+#: What is said of a row.
+MADE_HERE = "made here"
+INPUTS_DIFFER = "inputs differ"
+OTHER_INPUTS = "other inputs"
+AT_START = "at the start"
+GIVEN = "given"
+ONLY_FIRST, ONLY_SECOND = "only in A", "only in B"
+
+# How far the tensors of a node are apart: all the same, bit for bit; within the bar; beyond it.
+_SAME, _NEAR, _APART = range(3)
+
+
+class Row(NamedTuple):
+    """One pair, judged.
+
+    Attributes:
+        pair: the tensors.
+        gap: how far they are apart; of one that is alone nothing.
+        bar: what was allowed.
+        is_beyond: whether that is too far, or one is alone.
+        said: one of the constants of this module, where it is beyond; else empty.
+        others: the tensors it was computed from that only one of the runs has.
+    """
+
+    pair: Pair
+    gap: Gap
+    bar: Bar
+    is_beyond: bool
+    said: str = ""
+    others: Sequence[str] = ()
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether both runs have it."""
+        return self.pair.first is not None and self.pair.second is not None
+
+    @property
+    def datum(self) -> Datum:
+        """The tensor of the first run, or the one that there is."""
+        found = self.pair.first or self.pair.second
+        assert found is not None
+        return found
+
+
+class Comparison:
+    """Two runs, compared tensor by tensor as somebody asks.
+
+    Args:
+        first, second: the runs.
+        pairs: their tensors.
+        bars: how far two may be apart.
+
+    Attributes:
+        first_unequal: the first row whose tensors aren't the same in every bit, if one was seen.
+    """
+
+    def __init__(
+        self, first: Dump, second: Dump, pairs: Sequence[Pair], bars: Bars | None = None
+    ) -> None:
+        self.first, self.second, self.pairs = first, second, pairs
+        self._bars = bars or Bars()
+        self._nodes, self._second_nodes = (
+            graph.nodes if graph is not None else {} for graph in (first.graph(), second.graph())
+        )
+        # What only one of the runs has.
+        self._alone = {
+            pair.first.tensor_name for pair in pairs if pair.first and pair.second is None
+        }
+        self._second_alone = {
+            pair.second.tensor_name for pair in pairs if pair.second and pair.first is None
+        }
+        self._states: dict[str, int] = {}
+        self.first_unequal: Row | None = None
+        self._rows: list[Row] = []
+        info = first.run_info()
+        roles = op_roles(info.engine if info is not None else "")
+        self._memory = roles.weights | roles.reading | roles.buffers
+
+    def rows(self) -> Iterator[Row]:
+        """All pairs in order, judged one by one."""
+        at = 0
+        while at < len(self.pairs):
+            if at == len(self._rows):
+                self._rows.append(self._judged(self.pairs[at]))
+            yield self._rows[at]
+            at += 1
+
+    def beyond(self) -> list[Row]:
+        """Those that are too far apart, and those that are alone."""
+        return [row for row in self.rows() if row.is_beyond]
+
+    def first_apart(self) -> Row | None:
+        """The first pair that is too far apart; nothing behind it is read."""
+        return next((row for row in self.rows() if row.is_beyond and row.is_pair), None)
+
+    def row_of(self, tensor_name: str) -> Row | None:
+        """The first row beyond the bar with a tensor of this name, else the last one with it."""
+        found = None
+        for row in self.rows():
+            names = [each.tensor_name for each in row.pair[:2] if each is not None]
+            if tensor_name in names:
+                if row.is_beyond:
+                    return row
+                found = row
+        return found
+
+    def _judged(self, pair: Pair) -> Row:
+        first, second = pair.first, pair.second
+        if first is None or second is None:
+            said = ONLY_FIRST if second is None else ONLY_SECOND
+            return Row(pair, Gap(), Bar(0.0, 0.0), True, said)
+        node = self._nodes.get(first.node_name)
+        given = self._given(node)
+        try:
+            one, other = self.first.value(first), self.second.value(second)
+            found = gap(one, other)
+        except (DumpError, OSError, ValueError) as error:
+            one = other = None
+            found = Gap(problem=one_line(error))
+        op_type = self.first.op_type(first.node_name)
+        is_same_op = op_type == self.second.op_type(second.node_name)
+        bar = self._bars.bar(
+            found,
+            (_dtype(first), _dtype(second)),
+            op_type,
+            self._added(first, node),
+            same_inputs=given == _SAME and is_same_op,
+        )
+        is_beyond = self._is_beyond(found, bar, one, other)
+        self._note(first.node_name, _SAME if found.is_equal else _APART if is_beyond else _NEAR)
+        said, others = "", self._others(first, second) if is_beyond else ()
+        if is_beyond:
+            made = OTHER_INPUTS if others else MADE_HERE
+            made = INPUTS_DIFFER if given == _APART else made
+            given_so = AT_START if op_type in self._memory else GIVEN
+            said = given_so if given is None else made
+        row = Row(pair, found, bar, is_beyond, said, others)
+        if not found.is_equal and self.first_unequal is None:
+            self.first_unequal = row
+        return row
+
+    def _others(self, first: Datum, second: Datum) -> list[str]:
+        found = []
+        for datum, nodes, alone in (
+            (first, self._nodes, self._alone),
+            (second, self._second_nodes, self._second_alone),
+        ):
+            node = nodes.get(datum.node_name)
+            found += [name for name in (node.inputs if node is not None else ()) if name in alone]
+        return found
+
+    def _is_beyond(self, found: Gap, bar: Bar, one: Any, other: Any) -> bool:
+        if found.is_equal:
+            return False
+        if found.problem:
+            return True
+        least = self._bars.cosine
+        if least is not None:
+            from_angle = _cosine(one, other)
+            return from_angle is None or from_angle < least
+        if not found.is_bad and found.max_abs <= bar.limit and found.max_abs:
+            return False
+        if not bar.share:
+            return True
+        return beyond(np.asarray(one), np.asarray(other), bar.limit) > bar.share * found.total
+
+    def _note(self, node_name: str, state: int) -> None:
+        self._states[node_name] = max(self._states.get(node_name, _SAME), state)
+
+    def _given(self, node: Node | None) -> int | None:
+        """How far the inputs of a node are apart; ``None``: it has none."""
+        if node is None or not node.inputs or node.op_type in self._memory:
+            return None
+        return max(self._state(node_name_of(name)) for name in node.inputs)
+
+    def _state(self, name: str) -> int:
+        """How far a node's tensors are apart; of one that has none, what it was computed from."""
+        known = self._states.get(name)
+        if known is not None:
+            return known
+        waiting, seen, worst = [name], {name}, _SAME
+        while waiting:
+            node = self._nodes.get(waiting.pop())
+            for each in map(node_name_of, node.inputs) if node is not None else ():
+                state = self._states.get(each)
+                if state is not None:
+                    worst = max(worst, state)
+                elif each not in seen:
+                    seen.add(each)
+                    waiting.append(each)
+        # What comes later may yet be told of a node that isn't known by now.
+        return worst
+
+    def _added(self, datum: Datum, node: Node | None) -> int:
+        """How many numbers were added up for one element: as many as the inputs have for each."""
+        if node is None:
+            return 1
+        sizes = []
+        for name in node.inputs:
+            data = self.first.by_tensor(name)
+            shape = data[-1].shape if data else None
+            sizes.append(prod(shape) if shape is not None else 1)
+        made = prod(datum.shape or ()) or 1
+        if len(sizes) < 2:
+            return max(max(sizes, default=1) // made, 1)
+        # A product of matrices of n x k and k x m numbers adds k for each of n x m.
+        largest, second = sorted(sizes)[-2:][::-1]
+        return max(int((largest * second / made) ** 0.5), largest // made, 1)
+
+
+def _cosine(one: Any, other: Any) -> float | None:
+    return difference(np.asarray(one), np.asarray(other)).cosine
+
+
+def _dtype(datum: Datum) -> str:
+    try:
+        return datum.dtype
+    except Exception:  # it is damaged: the gap says so
+        return ""

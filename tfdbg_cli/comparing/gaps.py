@@ -1,0 +1,287 @@
+"""How far the elements of two arrays are apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfdbg_cli.dumps.dtypes import LAYOUTS, blocks, name_of
+from tfdbg_cli.tensors.numeric import dtype_kind, widened
+
+__all__ = ["Difference", "Gap", "beyond", "difference", "epsilon", "gap", "largest", "ulps"]
+
+_Array = np.ndarray[Any, Any]
+
+# Elements that are looked at together: they, and what is computed of them, stay in a core's cache.
+_PIECE = 1 << 16
+
+
+class Gap(NamedTuple):
+    """How far two arrays are apart, as far as it takes to judge them.
+
+    Attributes:
+        total: elements of the first one.
+        is_equal: all elements are equal, nan to nan as well.
+        max_abs: the largest absolute difference of two finite elements.
+        scale: the largest absolute value among the finite elements of the first one.
+        differing: how many elements differ; for floating point numbers, how many are there at
+            most: they are counted only where they have to be.
+        is_bad: an element is finite in one of them and not in the other, or not in the same way.
+        problem: why they can't be compared element by element; empty: they can.
+    """
+
+    total: int = 0
+    is_equal: bool = False
+    max_abs: float = 0.0
+    scale: float = 0.0
+    differing: int = 0
+    is_bad: bool = False
+    problem: str = ""
+
+
+class Difference(NamedTuple):
+    """All that is told of two arrays.
+
+    Attributes:
+        differing, total: how many elements differ, and how many there are.
+        max_abs, max_rel: the largest absolute difference, and the largest relative to the element
+            of the first one, of finite elements.
+        max_ulps: the largest number of floating point numbers between two elements, in the
+            coarser of the two dtypes; ``None``: they are no such numbers.
+        cosine: of the angle between them; ``None``: one is 0 everywhere, or not finite.
+        flips: elements of which the sign differs, zeros aside.
+    """
+
+    differing: int
+    total: int
+    max_abs: float
+    max_rel: float
+    max_ulps: int | None
+    cosine: float | None
+    flips: int
+
+
+def epsilon(dtype: str) -> float:
+    """The distance of 1 to the next number of a dtype; 0 where there are only whole numbers."""
+    if dtype in LAYOUTS:
+        return 2.0 ** -LAYOUTS[dtype].mantissa
+    return {"float32": 2.0**-23, "complex64": 2.0**-23}.get(
+        dtype,
+        2.0**-52 if dtype in ("float64", "complex128") or dtype.startswith("longdouble") else 0.0,
+    )
+
+
+def gap(first: Any, second: Any) -> Gap:
+    """How far two values of a dump are apart.
+
+    Args:
+        first, second: arrays, or what a dump has instead of one.
+    """
+    if not isinstance(first, np.ndarray | np.generic) or not isinstance(
+        second, np.ndarray | np.generic
+    ):
+        is_equal = str(first) == str(second)
+        return Gap(is_equal=is_equal, problem="" if is_equal else "not both are arrays")
+    one, other = np.asarray(first), np.asarray(second)
+    if one.shape != other.shape:
+        shapes = f"{list(one.shape)} and {list(other.shape)}"
+        return Gap(one.size, problem=f"the shapes differ: {shapes}")
+    kinds = {dtype_kind(one.dtype), dtype_kind(other.dtype)}
+    if len(kinds) > 1 and kinds & {"string", "other"}:
+        return Gap(one.size, problem=f"{name_of(one.dtype)} and {name_of(other.dtype)}")
+    if one.dtype == other.dtype and _same_bytes(one, other):
+        return Gap(one.size, True)
+    with np.errstate(all="ignore"):
+        if not kinds <= {"float", "complex"}:
+            return _exact_gap(one, other)
+        return _float_gap(one, other)
+
+
+def _same_bytes(one: _Array, other: _Array) -> bool:
+    """Whether two arrays of one dtype are equal bit for bit; ``False``: they may be equal yet."""
+    if one.dtype.hasobject or not (one.flags.c_contiguous and other.flags.c_contiguous):
+        return False
+    if not one.nbytes:
+        return True
+    pieces = [each.reshape(-1).view(np.uint8) for each in (one, other)]
+    step = _PIECE * 4
+    for at in range(0, one.nbytes, step):
+        left, right = (piece[at : at + step] for piece in pieces)
+        if len(left) % 8 == 0:
+            left, right = left.view(np.uint64), right.view(np.uint64)
+        if not (left == right).all():
+            return False
+    return True
+
+
+def _exact_gap(one: _Array, other: _Array) -> Gap:
+    """Whole numbers, booleans, strings: an element is the same, or it isn't."""
+    differing, most, scale = 0, 0.0, 0.0
+    is_number = dtype_kind(one.dtype) != "string"
+    for left, right in _pairs(one, other):
+        unequal = left != right
+        count = int(np.count_nonzero(unequal))
+        differing += count
+        if is_number:
+            scale = max(scale, float(np.abs(left.astype(np.float64)).max(initial=0)))
+        if count and is_number:
+            apart = left[unequal].astype(np.float64) - right[unequal].astype(np.float64)
+            most = max(most, float(np.abs(apart).max()))
+    return Gap(one.size, not differing, most, scale, differing)
+
+
+def _float_gap(one: _Array, other: _Array) -> Gap:
+    most, scale, differing, is_bad = 0.0, 0.0, 0, False
+    room: _Array = np.empty(0)
+    for left, right in _pairs(one, other):
+        if room.size < left.size:
+            room = np.empty(left.size, np.result_type(left, right))
+        apart = np.subtract(left, right, out=room[: left.size])
+        if apart.dtype.kind == "f":
+            largest_gap = float(max(apart.max(), -apart.min()))
+            largest_here = float(max(left.max(), -left.min()))
+        else:
+            largest_gap, largest_here = float(np.abs(apart).max()), float(np.abs(left).max())
+        if math.isfinite(largest_gap) and math.isfinite(largest_here):  # so all elements are
+            differing += left.size if largest_gap else 0
+            most, scale = max(most, largest_gap), max(scale, largest_here)
+            continue
+        apart = np.abs(apart)
+        both = np.isfinite(left) & np.isfinite(right)
+        same = both | _same(left, right)
+        if not same.all():
+            is_bad = True
+            differing += int(np.count_nonzero(~same))
+        if both.any():
+            here = float(apart[both].max())
+            differing += int(np.count_nonzero(apart[both])) if here else 0
+            # The difference of two finite numbers may be beyond what the dtype can hold.
+            most = max(most, here)
+            scale = max(scale, float(np.abs(left[both]).max()))
+    is_equal = not most and not is_bad
+    return Gap(one.size, is_equal, most, scale, 0 if is_equal else differing, is_bad)
+
+
+def _same(left: _Array, right: _Array) -> _Array:
+    """Where two arrays of numbers are equal, nan to nan as well."""
+    equal: _Array = left == right
+    return equal if equal.all() else equal | (np.isnan(left) & np.isnan(right))
+
+
+def _pairs(one: _Array, other: _Array) -> Iterator[tuple[_Array, _Array]]:
+    """Both in pieces, in dtypes that NumPy can compute with."""
+    for left, right in zip(blocks(one, _PIECE), blocks(other, _PIECE), strict=True):
+        if left.size:
+            yield widened(left), widened(right)
+
+
+def beyond(first: _Array, second: _Array, limit: float) -> int:
+    """How many elements are farther apart than a limit, or bad in one array only."""
+    count = 0
+    with np.errstate(all="ignore"):
+        for left, right in _pairs(first, second):
+            near = (
+                np.abs(left.astype(np.float64) - right) <= limit
+                if left.dtype.kind in "bui"
+                else (np.abs(left - right) <= limit)
+            )
+            same = near | _same(left, right)
+            count += left.size - int(np.count_nonzero(same))
+    return count
+
+
+def difference(first: _Array, second: _Array) -> Difference:
+    """All that is told of two arrays of one shape, of numbers or booleans."""
+    differing = flips = 0
+    most = relative = 0.0
+    farthest: int | None = None
+    products = lengths = others = 0.0
+    with np.errstate(all="ignore"):
+        for raw, raw_other in zip(blocks(first, _PIECE), blocks(second, _PIECE), strict=True):
+            if not raw.size:
+                continue
+            left, right = _wide(raw), _wide(raw_other)
+            same = _same(left, right)
+            differing += left.size - int(np.count_nonzero(same))
+            both = np.isfinite(left) & np.isfinite(right)
+            apart = np.abs(left - right)
+            most = max(most, float(apart.max(initial=0, where=both)))
+            size = np.abs(left)
+            ratio = np.divide(apart, size, out=np.zeros_like(apart), where=both & (size > 0))
+            relative = max(relative, float(ratio.max()))
+            products += float((left * right.conj()).real.sum())
+            lengths += float((size * size).sum())
+            others += float((np.abs(right) ** 2).sum())
+            if left.dtype.kind != "c":
+                flips += int(np.count_nonzero((left < 0) & (right > 0) | (left > 0) & (right < 0)))
+            found = ulps(raw, raw_other)
+            if found is not None:
+                at = int(np.where(both, found, 0).max())
+                farthest = at if farthest is None else max(farthest, at)
+    length = math.sqrt(lengths) * math.sqrt(others)
+    cosine = products / length if length and math.isfinite(length) else None
+    if cosine is not None:
+        cosine = min(max(cosine, -1.0), 1.0)
+    return Difference(differing, first.size, most, relative, farthest, cosine, flips)
+
+
+def _wide(values: _Array) -> _Array:
+    """The same numbers with room for their differences and squares."""
+    plain = widened(values)
+    return plain.astype(np.complex128 if plain.dtype.kind == "c" else np.float64)
+
+
+def ulps(one: _Array, other: _Array) -> _Array | None:
+    """How many numbers of the coarser dtype lie between each two elements.
+
+    Returns:
+        int64; ``None``: they aren't floating point numbers of 8 bytes or less.
+    """
+    if dtype_kind(one.dtype) != "float" or dtype_kind(other.dtype) != "float":
+        return None
+    names = [name_of(one.dtype), name_of(other.dtype)]
+    coarser = one.dtype if epsilon(names[0]) >= epsilon(names[1]) else other.dtype
+    if coarser.itemsize > 8:
+        return None
+    places = []
+    for each in (one, other):
+        codes = each.astype(coarser).view(f"i{coarser.itemsize}").astype(np.int64)
+        # Negative numbers count down from zero.
+        bits = 8 * coarser.itemsize
+        lowest = -(1 << (bits - 1))
+        places.append(np.where(codes < 0, np.int64(lowest) - codes, codes))
+    apart = places[0] - places[1]
+    # Between the ends of float64 there are more than an int64 counts.
+    is_beyond = (places[0] >= 0) != (places[1] >= 0)
+    far = np.abs(places[0].astype(np.float64)) + np.abs(places[1].astype(np.float64))
+    most = np.iinfo(np.int64).max
+    return np.where(is_beyond & (far >= 2.0**63), most, np.abs(apart))
+
+
+def largest(first: _Array, second: _Array, count: int) -> list[tuple[int, ...]]:
+    """The indices of the elements that are farthest apart, those that are bad in one only first.
+
+    Args:
+        first, second: of one shape.
+        count: how many at most.
+    """
+    if first.dtype.hasobject or dtype_kind(first.dtype) in ("string", "other"):
+        apart = (first != second).astype(np.float64)
+    else:
+        with np.errstate(all="ignore"):
+            left, right = _wide(first), _wide(second)
+            same = _same(left, right)
+            apart = np.where(same, 0.0, np.abs(left - right))
+            apart = np.where(np.isfinite(apart), apart, np.inf)
+    flat = apart.reshape(-1)
+    found = np.argsort(-flat, kind="stable")[:count] if flat.size <= 1 << 20 else _top(flat, count)
+    chosen = [int(at) for at in found if flat[at] > 0]
+    return [tuple(int(i) for i in np.unravel_index(at, first.shape)) for at in chosen]
+
+
+def _top(flat: _Array, count: int) -> _Array:
+    found = np.argpartition(flat, -count)[-count:]
+    return found[np.argsort(-flat[found], kind="stable")]
