@@ -147,6 +147,7 @@ def test_no_device_is_waited_for_until_somebody_looks(ask):
 def test_numbers_of_expressions_in_runs_that_are_debugged_and_others(ask, tmp_path):
     files = [tmp_path / f"{name}.csv" for name in ("weight", "grad", "out", "back")]
     told = ask(
+        "config set level auto",  # settings stay from test to test
         "track np.linalg.norm(`0.weight:0`) --as weight",
         "track `0.weight.grad`.sum() --as grad",
         "track `2/addmm:0`.max() --as out",
