@@ -31,6 +31,7 @@ BENCHMARKS = {
     "tracing": "Tracing a language model",
     "reading": "Readers",
     "screens": "Screens",
+    "histograms": "Histograms and source",
     "checksums": "Checksums of run folders",
     "dumping": "Dumping many runs",
 }

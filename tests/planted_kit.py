@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Planted"]
+__all__ = ["Planted", "launched"]
+
+
+def launched(*arguments: str) -> tuple[int, str, str]:
+    """``python -m tfdbg_cli ARGUMENTS``: status, output, errors."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tfdbg_cli", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    return done.returncode, done.stdout, done.stderr
 
 
 class Planted:
@@ -27,14 +41,14 @@ class Planted:
         folder: Path,
         runs: int = 3,
     ) -> None:
-        self._run, self._program, self._folder, self._runs = run, program, folder, runs
+        self.run, self._program, self._folder, self._runs = run, program, folder, runs
 
     def kept(self, variant: str) -> Path:
         """The folder with the runs of a variant."""
         folder = self._folder / variant
         if not folder.exists():
             commands = ["-c", "run"] * (self._runs + 1)
-            status, _, err = self._run(
+            status, _, err = self.run(
                 *("--batch", "--keep-dumps", "--dump-root", str(folder), *commands),
                 *(str(self._program), variant),
             )
@@ -43,7 +57,7 @@ class Planted:
 
     def compared(self, variant: str, *options: str) -> list[dict[str, Any]]:
         """The records of a comparison of the last runs, those beyond the bar."""
-        status, out, err = self._run(
+        status, out, err = self.run(
             *("--batch", "--dump-dir", str(self.kept("none"))),
             *("-c", " ".join(["compare", str(self.kept(variant)), "--json", *options])),
         )
@@ -53,7 +67,7 @@ class Planted:
 
     def parted(self, variant: str) -> str:
         """What the first run that differs says of where it parts; empty: none does."""
-        status, out, err = self._run(
+        status, out, err = self.run(
             *("--batch", "--dump-dir", str(self.kept("none"))),
             *("--against", str(self.kept(variant))),
         )

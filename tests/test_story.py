@@ -115,7 +115,9 @@ def test_the_source_names_the_node_under_its_line(story):
     _, shown, _ = story
     lines = shown[f"source: {EXAMPLE}"]
     at = next(n for n, text in enumerate(lines) if text.split()[:1] == [f"L{LOG_LINE}"])
-    assert lines[at].endswith("diff = -(y_ * tf.log(y))")
+    text, _, bad = lines[at].partition("  ◀ ")
+    assert text.endswith("diff = -(y_ * tf.log(y))")
+    assert bad.startswith("cross_entropy/Log:0 ") and "-inf" in bad
     assert "cross_entropy/Log" in [text.strip() for text in lines[at + 1 : at + 8]]
 
 

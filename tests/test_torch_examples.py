@@ -95,7 +95,12 @@ def test_the_repaired_transformer_learns_on():
 def test_the_scores_of_the_attention_overflow():
     bmm = "layers.0.attention/bmm"
     printed, shown = debug(
-        ["run -t 10 -f origin_of_nonfinite", f"ni -t {bmm}", f"pt -s {bmm}:0"],
+        [
+            "run -t 10 -f origin_of_nonfinite",
+            f"ni -t {bmm}",
+            f"pt -s {bmm}:0",
+            "ps debug_transformer.py --fold",
+        ],
         *("debug_transformer.py", "--steps", STEPS),
     )
     assert first_tensor(shown["why -f origin_of_nonfinite"]) == f"{bmm}:0"
@@ -109,3 +114,7 @@ def test_the_scores_of_the_attention_overflow():
     lines = shown[f"pt -s {bmm}:0"]
     assert "  dtype: float16" in lines
     assert "inf" in lines[lines.index("Numeric summary:") + 1]
+    number = line_of("debug_transformer.py", "scores = q @ k")
+    found = next(rows for name, rows in shown.items() if name.startswith("source: "))
+    row = next(text for text in found if text.startswith(f"L{number} "))
+    assert f"◀ {bmm}:0 " in row and "▸" in row

@@ -21,6 +21,7 @@ VALUES = {
     "bad": (BAD, " nan -inf +inf"),
     "bfloat16": (NORMAL.astype(ml_dtypes.bfloat16), ""),
     "bool": (NORMAL > 1, "█▂"),
+    "bool_constant": (np.zeros(4, bool), "= False"),
     "complex": (NORMAL + 1j, ""),
     "constant": (np.zeros(5), "= 0"),
     "denormal": (np.array([5e-324, 0]), "█" + 14 * " " + "█"),

@@ -1,10 +1,7 @@
 """``compare`` and ``--against`` on kept runs of the NumPy engine."""
 
-import subprocess
-import sys
-
 import pytest
-from planted_kit import Planted
+from planted_kit import Planted, launched
 
 _PROGRAM = """
 import sys
@@ -49,19 +46,7 @@ def planted(tmp_path_factory):
     program = folder / "program.py"
     program.write_text(_PROGRAM)
 
-    def run(*arguments):
-        done = subprocess.run(
-            [sys.executable, "-m", "tfdbg_cli", *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        return done.returncode, done.stdout, done.stderr
-
-    made = Planted(run, program, folder)
-    made.run = run
-    return made
+    return Planted(launched, program, folder)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ class Table(LazyDocument):
     def __init__(self) -> None:
         super().__init__(COUNT, self._row, "a table", [MenuItem("more", "lt", False)], "error", 7)
         self.initial_search, self.steps = "7", "prime row"
-        self.is_data = True
+        self.is_data, self.kind = True, "source"
         self.made: set[int] = set()
 
     def _row(self, number: int) -> Line:
@@ -267,6 +267,7 @@ def test_the_head_of_a_document(both: Both) -> None:
         "initial_search",
         "is_data",
         "steps",
+        "kind",
     ):
         assert getattr(theirs, name) == getattr(ours, name)
     assert theirs.line_count == COUNT

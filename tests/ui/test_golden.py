@@ -139,7 +139,8 @@ def check(name: str, text: str) -> None:
 def settled(screen: Player, keys: list[Input]) -> Iterator[list[Input]]:
     """Press keys, and wait until all that is shown is measured, however busy the machine is."""
     yield keys
-    while re.search(r" … +\S+:0", "\n".join(screen.page)) or "Filtering" in screen.text:
+    unknown = re.compile(r" … +\S+:0|^L7 .*Log\"\) *█?$", re.M)
+    while unknown.search("\n".join(screen.page)) or "Filtering" in screen.text:
         yield []
 
 

@@ -88,13 +88,16 @@ class Document(ABC):
             the previous match work from the first moment; empty: none.
         initial_element: where a screen puts its cursor at once; ``None``: nowhere.
         steps: what one of the elements is called, e.g. ``bad element``, that the keys for the next
-            and the previous match go to instead, see `step`; empty: there are none.
+            and the previous match go to instead, see `step`; empty: there are none. With an
+            `initial_search` the UI goes to the first of them at once.
         turns: the ways in which it can be seen otherwise, see `turned`.
         files: what is written to a file whose name ends so, instead of the lines: ``.svg``.
         is_alarm: what was checked isn't as it should be: commands go on, but where nobody looks the
             exit status tells it.
         printed: what is printed or written to a file instead, where a screen shows more than
             anybody wants to have on paper; ``None``: the Document itself.
+        kind: ``source`` for the lines of a program, on which there are keys of their own; else
+            empty.
         is_data: the lines are for other programs: where nobody reads along, a UI prints them and
             nothing else.
     """
@@ -106,6 +109,7 @@ class Document(ABC):
     initial_search: str = ""
     initial_element: tuple[int, ...] | None = None
     steps: str = ""
+    kind: str = ""
     turns: frozenset[str] = frozenset()
     is_data: bool = False
     is_alarm: bool = False
@@ -501,6 +505,7 @@ class ChainDocument(Document):
             return self
         made = ChainDocument(parts, self.title, self.menu, self.title_role, self.initial_line)
         made.initial_search, made.steps = self.initial_search, self.steps
+        made.kind = self.kind
         return made
 
 

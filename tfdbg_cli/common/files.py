@@ -7,9 +7,12 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO
 
-__all__ = ["replacing"]
+from tfdbg_cli.common.errors import UserError, one_line
+
+__all__ = ["lines_of", "replacing"]
 
 
 @contextlib.contextmanager
@@ -40,3 +43,15 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def lines_of(path: str) -> list[str]:
+    """The lines of a file that somebody has named.
+
+    Raises:
+        UserError: it can't be read.
+    """
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        raise UserError(f"{path}: {one_line(error)}") from None

@@ -31,6 +31,10 @@ ROLES = (
     "op_type",
     "number",
     "string",
+    "keyword",  # of source: keywords
+    "comment",  # comments
+    "definition",  # names of functions and classes where they are defined
+    "builtin",  # what is built in, and decorators
     "source",  # the user's own source line
     "logo",
 )

@@ -6,10 +6,10 @@ import difflib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.files import lines_of
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import node_name_of
@@ -182,12 +182,8 @@ def read_map(path: str) -> list[tuple[re.Pattern[str], str]]:
     Raises:
         UserError: the file can't be read, or a line says something else.
     """
-    try:
-        lines = Path(path).expanduser().read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeError) as error:
-        raise UserError(f"{path}: {one_line(error)}") from None
     found = []
-    for number, text in enumerate(lines, 1):
+    for number, text in enumerate(lines_of(path), 1):
         if not text.strip() or text.lstrip().startswith("#"):
             continue
         pattern, arrow, name = (part.strip() for part in text.partition("->"))

@@ -6,10 +6,10 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.files import lines_of
 from tfdbg_cli.comparing.gaps import Gap, epsilon
 
 __all__ = ["Bar", "Bars", "Rule", "read_rules"]
@@ -112,12 +112,8 @@ def read_rules(path: str) -> list[Rule]:
     Raises:
         UserError: the file can't be read, or a line says something else.
     """
-    try:
-        lines = Path(path).expanduser().read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeError) as error:
-        raise UserError(f"{path}: {one_line(error)}") from None
     rules = []
-    for number, text in enumerate(lines, 1):
+    for number, text in enumerate(lines_of(path), 1):
         words = text.split("#", 1)[0].split()
         if not words:
             continue

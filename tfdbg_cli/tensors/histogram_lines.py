@@ -5,29 +5,35 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tfdbg_cli.common.documents import Line, Span
+from tfdbg_cli.common.documents import Ink, Line, Span
 from tfdbg_cli.tensors.histogram import Histogram
 
 __all__ = ["histogram_lines"]
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _ROWS, _FEW_ROWS = 8, 5
-# On narrower screens there are fewer rows, too.
-_NARROW = 60
+# Narrower screens are lower, too: on 80x24 all of a summary is in sight with so few rows.
+_NARROW = 100
 # More bars say no more.
 _MOST_BARS = 120
 # Of few bars none is wider.
 _WIDEST_BAR = 8
 
-# As `Histogram.bad` has them, in the order in which they are shown.
-_BAD = ((1, "-inf", "inf"), (0, "nan", "nan"), (2, "+inf", "inf"))
+# Places in `Histogram.bad` in the order in which they are shown: what they are, the role of words
+# on them, and the colour of their bars, which can be seen on black and on white. A role may turn
+# colours round, and a bar into a hole.
+_BAD = (
+    (1, "-inf", "inf", Ink(0x0087AF)),
+    (0, "nan", "nan", Ink(0xE0303A)),
+    (2, "+inf", "inf", Ink(0xC030C0)),
+)
 
 
 class _Bar:
     """What stands for one kind of bad elements, beside the histogram."""
 
-    def __init__(self, label: str, role: str, count: int) -> None:
-        self.label, self.role = label, role
+    def __init__(self, label: str, role: str, ink: Ink, count: int) -> None:
+        self.label, self.role, self.ink = label, role, ink
         self.count, self.text = count, _short(count)
         self.width = max(len(label), len(self.text), 4)
 
@@ -43,7 +49,9 @@ def histogram_lines(found: Histogram, width: int, *, log_counts: bool = False) -
         width: columns that may be used.
         log_counts: whether bars grow with the logarithm of their counts.
     """
-    beside = [_Bar(label, role, found.bad[at]) for at, label, role in _BAD if found.bad[at]]
+    beside = [
+        _Bar(label, role, ink, found.bad[at]) for at, label, role, ink in _BAD if found.bad[at]
+    ]
     if len(found.edges) < 2 or found.edges[0] == found.edges[-1]:
         return _without_axis(found, beside)
     rows = _ROWS if width >= _NARROW else _FEW_ROWS
@@ -70,7 +78,7 @@ def histogram_lines(found: Histogram, width: int, *, log_counts: bool = False) -
         for bar in beside:
             height = min(_height(bar.count, top, rows, log_counts), 8 * rows)
             block = _block(height, rows - 1 - row) * 3
-            spans += [Span("  "), Span(f"{block:>{bar.width}}", bar.role if block.strip() else "")]
+            spans += [Span("  "), Span(f"{block:>{bar.width}}", ink=bar.ink)]
         made.append(_stripped(spans))
     return [*made, *_axis(merged, left, columns, beside)]
 
@@ -135,7 +143,7 @@ def _stripped(spans: list[Span]) -> Line:
         kept.pop()
     if kept:
         last = kept[-1]
-        kept[-1] = Span(last.text.rstrip(), last.role, last.link)
+        kept[-1] = last._replace(text=last.text.rstrip())
     return Line(kept)
 
 

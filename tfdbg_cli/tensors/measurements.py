@@ -21,7 +21,7 @@ from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.tensors.histogram import Histogram, histogram_of
 from tfdbg_cli.tensors.statistics import Health, Statistics, holds_nonfinite, measure
 
-__all__ = ["Background", "Histograms", "Measurements", "Measures", "halt"]
+__all__ = ["Background", "Histograms", "Itself", "Measurements", "Measures", "halt"]
 
 _Item = TypeVar("_Item")
 _Measured_contra = TypeVar("_Measured_contra", contravariant=True)
@@ -168,6 +168,22 @@ class Measures(Protocol[_Measured_contra]):
         ...
 
 
+class Works(Protocol):
+    """Something that has work for a thread."""
+
+    def work(self, check: Callable[[], object], /) -> None:
+        """Do it. Raises nothing but what ``check`` raises, and goes on from there later."""
+        ...
+
+
+class Itself:
+    """Measures what does it itself, and refers to nothing: neither it nor its tensors are kept."""
+
+    def measure(self, item: Works, check: Callable[[], object]) -> None:
+        """Let it; see `Measures`."""
+        item.work(check)
+
+
 class Background(Generic[_Item]):
     """A thread that measures the tensors somebody waits for, the latest wish first.
 
@@ -182,6 +198,7 @@ class Background(Generic[_Item]):
         self._measurements = measurements
         self._lock = threading.Lock()
         self._wanted: dict[int, _Item] = {}  # the next one is the last
+        self._has_news = False
         self._until = 0.0
         self._thread: threading.Thread | None = None
 
@@ -197,17 +214,28 @@ class Background(Generic[_Item]):
 
     @property
     def is_pending(self) -> bool:
-        """Whether some tensor that was asked for isn't measured yet."""
+        """Whether some tensor that was asked for isn't measured yet, or was since this was asked.
+
+        A screen that was drawn before the last of them was measured is thus drawn once more.
+        """
         with self._lock:
             if self._wanted:
                 self._renew()
-            return bool(self._wanted)
+            has_news, self._has_news = self._has_news, False
+            return bool(self._wanted) or has_news
 
     def drop(self, data: Sequence[_Item]) -> None:
         """Tensors that aren't needed any more."""
         with self._lock:
             for datum in data:
                 self._wanted.pop(id(datum), None)
+            self._has_news = self._has_news and bool(self._wanted)
+
+    def _finish(self, datum: _Item) -> None:
+        """The thread has measured a tensor."""
+        with self._lock:
+            if self._wanted.pop(id(datum), None) is not None:
+                self._has_news = True
 
     def _renew(self) -> None:
         self._until = time.monotonic() + _LEASE_SECONDS
@@ -291,4 +319,4 @@ def _measure_wanted(
         return
     owner = reference()
     if owner is not None:
-        owner.drop([datum])
+        owner._finish(datum)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfdbg_cli.common.documents import Document, Line, TextDocument, line
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.tensors.measurements import Background
+from tfdbg_cli.tensors.measurements import Background, Itself
 from tfdbg_cli.tensors.summary import Summary, summarize, summary_lines
 
 __all__ = ["SummaryDocument", "summary_document"]
@@ -43,7 +43,8 @@ def summary_document(
         is_brief: whether it takes one line only.
     """
     options = {"log_counts": log_counts, "choices": choices, "is_brief": is_brief}
-    return SummaryDocument(_Summing(array, is_log), width, options)
+    work = _Summing(array, is_log)
+    return SummaryDocument(work, Background(Itself()), width, options)
 
 
 class _Summing:
@@ -56,14 +57,13 @@ class _Summing:
         self.summary: Summary | None = None
         self.error = ""
         self.first_look: Summary | None = None
-        self.background = Background(self)
         if array.size <= _AT_ONCE:
-            self.measure(self, lambda: None)
+            self.work(lambda: None)
         else:
             self.first_look = summarize(_some_of(array), is_log=is_log)
 
-    def measure(self, item: _Summing, check: Callable[[], object]) -> None:
-        """Make the summary; see `tfdbg_cli.tensors.measurements.Measures`."""
+    def work(self, check: Callable[[], object]) -> None:
+        """Make the summary."""
         if self._array is None:
             return
         try:
@@ -97,12 +97,20 @@ class SummaryDocument(Document):
 
     Args:
         work: what makes the summary.
+        background: where it does.
         width: columns that the histogram may take.
         options: of `summary_lines`.
     """
 
-    def __init__(self, work: _Summing, width: int, options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        work: _Summing,
+        background: Background[_Summing],
+        width: int,
+        options: dict[str, Any],
+    ) -> None:
         self._work = work
+        self._background = background
         self._width = width
         self._options = options
         self._text: TextDocument | None = None
@@ -126,7 +134,7 @@ class SummaryDocument(Document):
 
     def lines(self, start: int, stop: int) -> list[Line]:
         if not self._work.is_done:
-            self._work.background.want([self._work])
+            self._background.want([self._work])
             return self._padded(self._lines())[max(start, 0) : max(stop, 0)]
         if self._text is None:
             self._text = TextDocument(self._padded(self._lines()))
@@ -139,15 +147,15 @@ class SummaryDocument(Document):
     @property
     def pending(self) -> bool:
         """Whether the rest of a large array is still read; asking keeps it coming."""
-        return not self._work.is_done and self._work.background.is_pending
+        return self._background.is_pending
 
     def settle(self, start: int, stop: int) -> None:
         """Read the rest."""
-        self._work.measure(self._work, lambda: None)
-        self._work.background.drop([self._work])
+        self._work.work(lambda: None)
+        self._background.drop([self._work])
 
     def resized(self, width: int) -> Document:
         """The same with a histogram for another width."""
         if width == self._width:
             return self
-        return SummaryDocument(self._work, width, self._options)
+        return SummaryDocument(self._work, self._background, width, self._options)

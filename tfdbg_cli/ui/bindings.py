@@ -19,7 +19,7 @@ _PLACES = {where.name.lower(): where for where in Where}
 
 # Where a key that is bound without a place is taken from the table. The lists keep theirs, so that
 # there is a way out of them.
-_EVERYWHERE = (Where.EMPTY, Where.PROMPT, Where.PAGE, Where.EDIT, Where.ANYWHERE)
+_EVERYWHERE = (Where.EMPTY, Where.PROMPT, Where.SOURCE, Where.PAGE, Where.EDIT, Where.ANYWHERE)
 
 # Where a single letter is a letter.
 _TYPED = frozenset({Where.PROMPT, Where.CANDIDATES, Where.PALETTE, Where.EDIT, Where.ANYWHERE})
@@ -48,7 +48,6 @@ class KeyTable:
 
     Attributes:
         warnings: what is wrong with the bindings that are not used, a line each.
-        prefixes: keys that wait for another one.
     """
 
     def __init__(self, bindings: Mapping[str, str] | None = None) -> None:
@@ -66,10 +65,7 @@ class KeyTable:
             for where in binding.places:
                 self._table.pop((where, binding.name), None)
             self._table[binding.places[-1], binding.name] = binding.action
-        names = {name for _, name in self._table}
-        self.prefixes = frozenset(
-            name.rpartition(" ctrl ")[0] for name in names if name.count("ctrl ") > 1
-        )
+        self._prefixes = {(where, _first_of(name)) for where, name in self._table}
         self._rows = tuple(self._group())
 
     def find(self, name: str, places: Iterable[Where]) -> str | None:
@@ -79,6 +75,15 @@ class KeyTable:
             if action is not None:
                 return action
         return None
+
+    def is_prefix(self, name: str, places: Iterable[Where]) -> bool:
+        """Whether a key waits for another one, in the first of the places that knows it."""
+        for where in places:
+            if (where, name) in self._prefixes:
+                return True
+            if (where, name) in self._table:
+                return False
+        return False
 
     @property
     def rows(self) -> tuple[Key, ...]:
@@ -135,6 +140,13 @@ class KeyTable:
         return TextDocument(lines, title="Keys")
 
 
+def _first_of(name: str) -> str:
+    """The first of two keys after each other; empty: it is one."""
+    if len(name) == 3 and name[0] in "[]":
+        return name[0]
+    return name.rpartition(" ctrl ")[0] if name.count("ctrl ") > 1 else ""
+
+
 def _names(row: Key) -> str:
     return " ".join(map(key_name, row.keys))
 
@@ -167,9 +179,9 @@ def _read_binding(key: str, action: str) -> _Binding | str:
     name = read_key(text)
     if name is None:
         return f'Key "{key}": "{text}" is no key. Write for example ctrl t, Alt-X, F5, PgDn.'
-    if len(name) == 1:
+    if len(name) == 1 or _first_of(name) in {"[", "]"}:
         if text is key:
-            places = (Where.PAGE,)
+            places = (Where.SOURCE, Where.PAGE)
         elif places[-1] in _TYPED:
             return f'Key "{key}": "{name}" could not be typed any more. Use page: {text}.'
     if action.startswith(COMMAND) and action.removeprefix(COMMAND).strip():

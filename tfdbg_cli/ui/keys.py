@@ -18,6 +18,7 @@ class Where(Enum):
     HISTORY = "In the search of former commands (Ctrl-R leads there)"
     PROMPT = "At the prompt"
     ELEMENT = "On an element (c, a click, @ or a match leads there)"
+    SOURCE = "On the page of a source file (ps)"
     TABLE = "On a row of a table (c or a click leads there)"
     MAP = "On a map, a tensor's picture (v on the page, or pt --map)"
     TENSOR = "On the page of a tensor"
@@ -98,6 +99,14 @@ KEYS: tuple[Key, ...] = (
         ("k|up", "element_up", "the element above"),
         ("enter", "open_element", "all about the element"),
         ("c|esc", "leave_element", "back to the page"),
+    ),
+    *_table(
+        Where.SOURCE,
+        ("] b", "next_bad", "the next line of which an op made a nan or an infinity"),
+        ("[ b", "previous_bad", "the bad line before"),
+        ("z", "fold", "fold or unfold the names under the lines"),
+        ("] ]", "next_screen", "the screen after"),
+        ("[ [", "previous_screen", "the screen before"),
     ),
     *_table(
         Where.TABLE,
@@ -279,12 +288,17 @@ _NAMED = frozenset(
     | {f"f{number}" for number in range(1, 21)}
 )
 
+# Two keys of which the first is a bracket.
+_BRACKETED = re.compile(r"([\[\]]) ?(\S)")
+
 _MODIFIED = re.compile(r"((?:(?:shift|meta|ctrl) )*)(.+)", re.DOTALL)
 _PREFIX = re.compile(r"(shift|control|ctrl|option|alt|meta|[csm])[-+ ](?=.)", re.IGNORECASE)
 
 
 def key_name(name: str) -> str:
     """What people call a key."""
+    if (match := _BRACKETED.fullmatch(name)) is not None:
+        return match[1] + match[2]
     if " ctrl " in name:
         return " ".join(key_name(part) for part in re.split(r" (?=ctrl )", name))
     match = _MODIFIED.fullmatch(name)
@@ -303,13 +317,15 @@ def read_key(text: str) -> str | None:
 
     Understood are urwid's own names (``ctrl x``, ``meta b``, ``page up``), those of the help page
     (``Ctrl-X``, ``Alt-B``, ``PgUp``), Emacs's (``C-x``, ``M-b``) and two keys after each other that
-    begin with Ctrl (``Ctrl-X Ctrl-E``).
+    begin with Ctrl (``Ctrl-X Ctrl-E``), or the first of which is a bracket (``]b``).
 
     Returns:
         ``None`` if that is no key.
     """
     if len(text) == 1:
         return text if text.isprintable() else None
+    if (match := _BRACKETED.fullmatch(text)) is not None:
+        return f"{match[1]} {match[2]}" if text.isprintable() else None
     parts = [
         _read_one(part)
         for part in re.split(r"\s+(?=(?:ctrl|control|c)[-+ ])", text.strip(), flags=re.I)

@@ -1,10 +1,7 @@
 """Sessions of TensorFlow, and steps of TensorFlow 2, that part at a known op."""
 
-import subprocess
-import sys
-
 import pytest
-from planted_kit import Planted
+from planted_kit import Planted, launched
 
 _SESSION = """
 import sys
@@ -66,17 +63,7 @@ def planted(request, tmp_path_factory):
     program = folder / "program.py"
     program.write_text(request.param)
 
-    def run(*arguments):
-        done = subprocess.run(
-            [sys.executable, "-m", "tfdbg_cli", *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-        return done.returncode, done.stdout, done.stderr
-
-    return Planted(run, program, folder)
+    return Planted(launched, program, folder)
 
 
 @pytest.mark.parametrize("planted", [_SESSION], indirect=True, ids=["session"])

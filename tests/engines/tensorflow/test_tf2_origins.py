@@ -4,6 +4,7 @@ Each program is planted with a mistake in the line that ends with ``# BAD``.
 """
 
 import importlib.util
+import re
 
 import pytest
 from tf2_kit import IS_2_12, needs_keras_3
@@ -475,6 +476,26 @@ def test_the_inputs_of_an_iteration_are_its_own(both, state):
     assert "It began in [Log] while/Log:0 (dump 2)" in done.out, done.out
     assert "Why:   the logarithm of 0" in done.out
     assert "From:  [Mul] while/mul:0 (dump 2)  float32 []  clean  min 0, max 0" in done.out
+
+
+@pytest.mark.parametrize("state", ["", "v.assign_add(x)"], ids=["computed again", "held"])
+def test_what_goes_round_in_a_loop_is_there_in_each_iteration(both, state):
+    text = f"""
+        v = tf.Variable(0.0)
+
+        @tf.function
+        def f(x):
+            while tf.math.log(x) > -100.0:
+                x -= 1.0
+                {state}
+            return tf.nn.relu(x)
+
+        tell(f(tf.constant(3.0)).numpy())
+    """
+    done = both.same(both.write(text), "run -f origin_of_nonfinite")
+    assert "It began in [Log] while/Log:0 (dump 3)" in done.out, done.out
+    assert "Why:   the logarithm of 0" in done.out
+    assert re.search(r"From:  \[_Arg\] \S+:0 \(dump 3\)  float32 \[\]  clean  min 0", done.out)
 
 
 XLA_ALONE = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tfdbg_cli.commands.context import PROFILE_MODES, Context
@@ -23,6 +23,8 @@ from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.source.index import SourceFile, resolve_source, source_files
+from tfdbg_cli.commands.source.line_health import in_time
+from tfdbg_cli.commands.source.syntax import Syntax, syntax_of
 from tfdbg_cli.commands.tensors.intervals import time_text
 from tfdbg_cli.common.documents import ChainDocument, LazyDocument, Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError
@@ -86,6 +88,29 @@ def _bar(cost: float, most: float) -> str:
     return f"[{'|' * ticks:<{_BAR}}]"
 
 
+class _Costs(LazyDocument):
+    """The lines of a file with their costs and colours."""
+
+    def __init__(self, count: int, make: Callable[[int], Line], syntax: Syntax) -> None:
+        super().__init__(count, make)
+        self._syntax = syntax
+
+    def lines(self, start: int, stop: int) -> list[Line]:
+        """The lines ``start`` to ``stop - 1``, as coloured as they can be at once."""
+        if start < stop:
+            self._syntax.want(min(stop, self.line_count), in_time())
+        return super().lines(start, stop)
+
+    @property
+    def pending(self) -> bool:
+        """Whether some line has its colours not yet."""
+        return self._syntax.pending
+
+    def settle(self, start: int, stop: int) -> None:
+        """Find out the colours of some lines."""
+        self._syntax.settle(min(stop, self.line_count))
+
+
 def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     costs_of = _costs(select(dump.profile() or Profile(), arguments), arguments.cost_type)
@@ -99,6 +124,7 @@ def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
     time_width = max(len(arguments.cost_type), len(time_text(most, unit)))
     count_width = max(len("(#execs)"), *(len(cost.counts) for cost in costs.values()), 0)
     number_width = max(len(f"L{len(text)}"), len("lineno"))
+    syntax = syntax_of(dump.sources(), path)
     again = f"lp -f {quoted(f'^{re.escape(path)}$')}"
     options = options_text(arguments)
 
@@ -106,10 +132,9 @@ def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
         number = at + 1
         cost = costs.get(number)
         label = (f"{f'L{number}':<{number_width}} ", "dim")
-        # A form feed moves a printer's paper; on a screen it would be a control character.
-        source = text[at].replace("\f", " ")
+        source = syntax.spans(number, "" if cost is None else "source")
         if cost is None:
-            return line(" " * (_BAR + 2 + time_width + count_width + 6), label, source)
+            return line(" " * (_BAR + 2 + time_width + count_width + 6), label, *source)
         lines = f" --min_lineno {number} --max_lineno {number + 1}"
         return line(
             (_bar(cost.time, most), "highlight" if cost.time == most else ""),
@@ -118,7 +143,7 @@ def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
             (cost.counts, "link", again + lines + options),
             " " * (count_width - len(cost.counts) + 2),
             label,
-            (source, "source"),
+            *source,
         )
 
     blank = " " * (_BAR + 4)
@@ -134,7 +159,7 @@ def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
     notes += [line((head, "heading")) for head in heads]
     last = min(arguments.init_line, len(text))
     return ChainDocument(
-        [TextDocument(notes), LazyDocument(len(text), row)],
+        [TextDocument(notes), _Costs(len(text), row, syntax)],
         title=f"profile of {path}",
         initial_line=len(notes) + last - 1 if last > 1 else 0,
     )

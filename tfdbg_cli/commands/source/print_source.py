@@ -18,18 +18,20 @@ from tfdbg_cli.commands.source.index import (
     resolve_source,
     source_files,
 )
-from tfdbg_cli.commands.source.listing import SourceListing
+from tfdbg_cli.commands.source.listing import Shown, SourceListing
+from tfdbg_cli.commands.source.syntax import syntax_of
 from tfdbg_cli.commands.table import LazyTable, aligned, fitted, frozen_width
 from tfdbg_cli.common.documents import (
     ChainDocument,
     Document,
-    LazyDocument,
     Line,
     Link,
+    MenuItem,
     Span,
     TextDocument,
     line,
 )
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.sources import is_library_path
@@ -228,21 +230,43 @@ def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
     path = resolve_source(dump, files, arguments.source_file_path)
     entry = files.get(path)
     text, notes = _text_of(dump, path, entry)
-    listing = SourceListing(
-        dump,
+    shown = Shown(
         path,
-        entry,
-        text,
-        tensors=arguments.tensors,
-        limit=arguments.max_elements_per_line,
+        arguments.tensors,
+        arguments.max_elements_per_line,
+        arguments.fold or bool(arguments.open),
+        _line_numbers(arguments.open),
     )
+    sources = dump.sources()
+    syntax = syntax_of(sources, path) if sources.lines(path) is not None else None
+    listing = SourceListing(dump, shown, entry, text, syntax)
     initial = 0
     if arguments.line_begin > 1 and arguments.line_begin in text:
         initial = len(notes) + listing.place(arguments.line_begin)
-    parts: list[Document] = [TextDocument(notes), LazyDocument(len(listing), listing.row)]
-    if entry is not None:
-        parts.append(TextDocument([line(), listing.legend()]))
-    return ChainDocument(parts, title=f"source: {path}", initial_line=initial)
+    parts: list[Document] = [TextDocument(notes), listing]
+    if entry is None:
+        return ChainDocument(parts, title=f"source: {path}", initial_line=initial)
+    parts.append(TextDocument([line(), *listing.legend()]))
+    other = shown.command(is_folded=not shown.is_folded, limit=Shown.limit)
+    fold = MenuItem("unfold" if shown.is_folded else "fold", other)
+    tensors = MenuItem("tensors", shown.command(tensors=True), enabled=not shown.tensors)
+    nodes = MenuItem("nodes", shown.command(tensors=False), enabled=shown.tensors)
+    menu = (fold, nodes, tensors, MenuItem("list_source", "ls"))
+    document = ChainDocument(parts, f"source: {path}", menu, initial_line=initial)
+    document.steps, document.kind = "bad line", "source"
+    return document
+
+
+def _line_numbers(text: str) -> frozenset[int]:
+    """The lines of ``--open``.
+
+    Raises:
+        UserError: they are none.
+    """
+    try:
+        return frozenset(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise UserError(f'--open: "{text}" is no line number.', "Write --open 12,40.") from None
 
 
 _count = positive("number")
@@ -302,18 +326,26 @@ PRINT_SOURCE = Command(
             default=10,
             kind=_count,
         ),
+        Argument(("--fold",), "no names under the lines; how many there are is a link to them"),
+        Argument(
+            ("--open",), "with --fold: lines that have them, with commas between", "N", default=""
+        ),
         Argument(("-b", "--line_begin"), "scroll to this line", "N", default=1, kind=_count),
     ),
     modes=TENSOR_MODES,
     examples=(
         ("ps debug_mnist.py", "the file with its nodes"),
         ("ps -t -b 40 train.py", "with its tensors, line 40 on top"),
+        ("ps train.py --fold", "the lines alone, with how many ops each made"),
     ),
     details="Lines of which this run computed a node are marked with *, lines that only created "
     "nodes with -. After a training step of PyTorch the marks are F (forward), B (backward) and O "
     "(optimizer), and the names are grouped so: gradients stand at the line of their forward op. "
-    "The text is the one that ran, as far as it was seen before it was edited; "
-    "otherwise a note says so.",
+    "A mark in the colour of nan or inf says that an op of the line made some; behind the line is "
+    "a link to the first such op. On the page, ]b and [b go to the next and the previous bad line, "
+    "z folds and unfolds the names.\n\n"
+    "With Pygments installed the text has syntax colours. It is the one that ran, as far as it was "
+    "seen before it was edited; otherwise a note says so.",
 )
 
 COMMANDS = (LIST_SOURCE, PRINT_SOURCE)

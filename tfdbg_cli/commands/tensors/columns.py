@@ -140,8 +140,8 @@ def _hist(row: Facts) -> tuple[Span, ...]:
         return (Span("-", "dim"),)
     text = bars(found.counts)
     if len(found.counts) == 1:  # all numbers are equal: which says more than a bar
-        value = found.edges[0]
-        text = f"= {value if isinstance(value, int) else f'{value + 0.0:.4g}'}"
+        value = row.statistics.minimum if row.statistics is not None else found.edges[0]
+        text = f"= {value + 0.0:.4g}" if isinstance(value, float) else f"= {value}"
     spans = [Span(text.ljust(_BARS) if any(found.bad) else text, "number")]
     for count, (label, role) in zip(found.bad, _BAD, strict=True):
         spans += [Span(" "), Span(label, role)] if count else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -166,7 +167,8 @@ class Views:
         self._source = Source(array)
         self._name, self._width, self._menu, self._look = name, width, menu, look
         self._make = make
-        self.shown: Document | None = None
+        # The numbers know how they are drawn: a circle would keep the array until it is collected.
+        self._shown: Callable[[], Document | None] = lambda: None
 
     @property
     def can_be_drawn(self) -> bool:
@@ -197,11 +199,15 @@ class Views:
 
     def numbers(self, at: tuple[int, ...] | None = None) -> Document:
         """The numbers; all of them, if an element is among those that would be left out."""
-        if self.shown is None:
-            self.shown = self._make(False)
+        shown = self._shown() or self._make(False)
         if at is not None:
             try:
-                self.shown.locate(at)
+                shown.locate(at)
             except UserError:
-                self.shown = self._make(True)
-        return self.shown
+                shown = self._make(True)
+        self.show(shown)
+        return shown
+
+    def show(self, numbers: Document) -> None:
+        """These are the numbers, as long as somebody has them."""
+        self._shown = weakref.ref(numbers)

@@ -244,19 +244,19 @@ def value_document(
         head.append(TextDocument([*lines, line()]))
     is_all = bool(arguments.all)
     body = _body(context, array, arguments, ranges, bad, show_all=is_all or bad is not None)
+    if arguments.write_path:
+        # Last: what is refused for another reason writes nothing.
+        target, size = save_value(array, arguments.write_path, key or name, dtype)
+        text = f"Saved value to: {target} ({bytes_text(size, 'B')})"
+        head.insert(1, TextDocument([line((text, "success")), line()]))
     printed = None
     if bad is not None and not is_all:
         # Only on a screen can one step through all elements without reading them.
         shown = _body(context, array, arguments, ranges, bad, show_all=False)
         printed = ChainDocument([*head, *shown])
         printed.steps = "bad element"
-    if arguments.write_path:
-        # Last: what is refused for another reason writes nothing.
-        target, size = save_value(array, arguments.write_path, key or name, dtype)
-        text = f"Saved value to: {target} ({bytes_text(size, 'B')})"
-        head.insert(1, TextDocument([line((text, "success")), line()]))
     document = ValueDocument([*head, *body], menu, views)
-    views.shown = document
+    views.show(document)
     if bad is not None:
         document.initial_search, document.steps = BAD_PATTERN, "bad element"
         document.printed = printed

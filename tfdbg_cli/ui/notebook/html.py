@@ -35,6 +35,10 @@ _STYLES = {
     "op_type": _BLUE,
     "number": _GREEN,
     "string": _ORANGE,
+    "keyword": _BLUE,
+    "comment": "opacity:.65;font-style:italic",
+    "definition": _BOLD,
+    "builtin": _GREEN,
     "source": _BOLD,
     "logo": f"{_BLUE};{_BOLD}",
 }

@@ -140,6 +140,7 @@ def encode_document(document: Document, number: int) -> dict[str, Any]:
         "initial_search": _cut(document.initial_search),
         "initial_element": [int(index) for index in document.initial_element or ()],
         "steps": _cut(document.steps),
+        "kind": _cut(document.kind),
         "tables": [list(table) for table in document.tables[:_MOST_TABLES]],
         "turns": sorted(document.turns),
         "is_paged": type(document).paged is not Document.paged,
@@ -318,6 +319,7 @@ class Head(NamedTuple):
     initial_search: str
     initial_element: tuple[int, ...] | None
     steps: str
+    kind: str
     tables: tuple[TableLines, ...]
     turns: frozenset[str]
     is_paged: bool
@@ -341,6 +343,7 @@ def decode_head(data: Any) -> Head:
         _text(data["initial_search"]),
         tuple(integer(index) for index in data["initial_element"]) or None,
         printable(_text(data["steps"])),
+        _text(data["kind"]),
         tuple(_decode_table(*table) for table in data["tables"]),
         frozenset(_text(way) for way in data.get("turns", ())),
         bool(data.get("is_paged", False)),

@@ -164,6 +164,7 @@ class RemoteDocument(Document):
         self.initial_line, self.initial_search = head.initial_line, head.initial_search
         self.initial_element = head.initial_element
         self.is_data, self.steps, self._tables = head.is_data, head.steps, head.tables
+        self.kind = head.kind
         self.turns, self._is_paged = head.turns, head.is_paged
         self._blocks: OrderedDict[int, list[Line]] = OrderedDict()
         # Blocks with placeholders, and until when they are good enough.

@@ -313,13 +313,13 @@ class App(Commander):
         else:
             self.state.views.push(view)
         self.state.menu_at = None
+        view.steps = document.steps
         if document.initial_element is not None:
             with contextlib.suppress(UserError):
                 view.cursor.go_to(document.initial_element)
         elif self.state.pane.is_on:
             view.table.begin()
-        if document.steps:
-            view.steps = document.steps
+        if document.steps and document.initial_search:
             self.search("", 1)
         elif document.initial_search:
             with contextlib.suppress(UserError):

@@ -123,6 +123,7 @@ class FilteredDocument(Document):
     ) -> None:
         self.whole = whole
         self.title, self.title_role, self.menu = whole.title, whole.title_role, whole.menu
+        self.steps, self.kind = whole.steps, whole.kind
         self._numbers = numbers
         self._what = what
 

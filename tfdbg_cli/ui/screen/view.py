@@ -415,13 +415,17 @@ class View:
     def step(self, direction: int) -> ElementStep:
         """Go to the next (1) or previous (-1) of the elements that the Document is about.
 
-        From the cursor, if it is on an element, else from the last one that this has gone to.
+        From the cursor, if it is on an element, else from the last one that this has gone to; where
+        they are lines, from that one if it is visible, else from the page.
 
         Raises:
             UserError: they are no longer there, or the next one isn't shown.
         """
         here = self.cursor.current
-        found = self.document.step(here[1].indices if here else self._stepped, direction)
+        start = here[1].indices if here else self._stepped
+        if self.document.kind and (self.match is None or not self.top <= self.match < self.bottom):
+            start = self._first_indices(direction)
+        found = self.document.step(start, direction)
         if found is None:
             text = f"No {self.steps} can be found here any more."
             raise UserError(text, "Its tensor was let go with its run.")
@@ -432,8 +436,20 @@ class View:
             raise UserError(f"{place} isn't shown.", "& alone shows all lines.")
         self.match = found.line
         self.show(found.line)
-        self.cursor.put(found.line, found.indices)
+        if not self.cursor.put(found.line, found.indices):
+            self.mark = found.line
+            links = self.links(found.line, found.line + 1)
+            self.link = (found.line, links[0].ordinal) if links else self.link
         return found
+
+    def _first_indices(self, direction: int) -> tuple[int, ...] | None:
+        """The indices of the first or last visible line that has any; ``None``: of the ends."""
+        if self.top == 0 if direction > 0 else self.top == self.last_top:
+            return None
+        made = self.lines(self.top, self.bottom)
+        found = (each.indices for each in (made if direction > 0 else reversed(made)))
+        first = next((each for each in found if each is not None), None)
+        return None if first is None else first[0]
 
     def narrow(self, document: Document) -> None:
         """Show a part of the Document, or the whole again, at the line that is on top now."""

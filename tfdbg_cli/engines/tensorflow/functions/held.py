@@ -10,9 +10,10 @@ from tensorflow.python.framework import dtypes, tensor_util
 from tensorflow.python.ops import gen_list_ops
 
 from tfdbg_cli.dumps.datum import InconvertibleTensorProto
+from tfdbg_cli.engines.tensorflow.bodies.inlined import ARGUMENT
 from tfdbg_cli.engines.tensorflow.capture.values import base_dtype_name, holdable, plain
 from tfdbg_cli.engines.tensorflow.functions.bodies import Kind
-from tfdbg_cli.engines.tensorflow.functions.inlined import Path
+from tfdbg_cli.engines.tensorflow.functions.inlined import Path, argument_key
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import NUMBERS, Held
 
@@ -145,7 +146,9 @@ def _body(
     get: _Get,
     arguments: dict[int, HeldTensor] | dict[int, HeldValue],
     lacks: Lacks | None,
+    ends: dict[int, HeldValue] | None = None,
 ) -> Iterator[Seen]:
+    """The tensors of a body; ``ends`` gets what it returns, as far as that is known."""
     values: _Values = {("", at): value for at, value in arguments.items()}
     for item in layout.items:
         node = item.node
@@ -163,6 +166,9 @@ def _body(
                 values["", node.stands_for + slot] = made
             if node.kind != Kind.CALL or not item.inner:
                 yield Seen(path, node.name, node.op, slot, made, False)
+    if ends is not None:
+        returns = enumerate(layout.body.returns)
+        ends.update((at, values[source]) for at, source in returns if source in values)
 
 
 def _inside(
@@ -197,7 +203,9 @@ def _inside(
             there = Held(0, int(length), False)
         if lacks is not None and (there.first or there.is_cut):
             lacks(path, node.name, there)
+        inside = (*path, (node.name, "body"))
         kept = _unchanged(inner, arguments, node.loop.states if node.loop is not None else None)
+        current = kept if there.first or node.loop is not None else arguments
         for iteration in range(there.length + 1):
 
             def item_of(at: int, iteration: int = iteration) -> HeldValue:
@@ -209,10 +217,15 @@ def _inside(
                 return item_of(before + at, iteration)
 
             is_over = iteration == there.length
+            for at, value in current.items() if not (is_over and there.is_cut) else ():
+                if at not in kept:
+                    yield Seen(inside, argument_key(at), ARGUMENT, 0, value, True)
             if condition is not None and not (is_over and there.is_cut):
-                yield from _body(condition, (*path, (node.name, "cond")), tested, kept, lacks)
+                yield from _body(condition, (*path, (node.name, "cond")), tested, current, lacks)
             if not is_over:
-                yield from _body(inner, (*path, (node.name, "body")), item_of, kept, lacks)
+                ends: dict[int, HeldValue] = {}
+                yield from _body(inner, inside, item_of, current, lacks, ends)
+                current = {**ends, **kept} if node.loop is None else kept
 
 
 def _unchanged(

@@ -19,7 +19,7 @@ from tfdbg_cli.engines.tensorflow.graph import attributes_of
 from tfdbg_cli.engines.tensorflow.private import function_of
 from tfdbg_cli.engines.tensorflow.stacks import frames_of
 
-__all__ = ["Inlined", "Path", "through"]
+__all__ = ["Inlined", "Path", "argument_key", "through"]
 
 #: The calls that lead to a body: each the name of the node that calls and the step into it.
 Path = tuple[tuple[str, str], ...]
@@ -154,7 +154,9 @@ class Inlined:
         for node in self.nodes[before:]:  # what one iteration writes the next one reads
             more = self._written.read(node.op_type, node.inputs)
             node.inputs = tuple(dict.fromkeys((*node.inputs, *more)))
+        inside = self.names[(*place.path, (item.node.name, "body"))]
         for at, name in comes_round:
+            inside[argument_key(at)] = name
             inputs = [each for each in (given[at], ends[at]) if each]
             self.nodes.append(Node(name, ARGUMENT, inputs))
         returns = [[given[at], ends[at]] for at in range(min(len(ends), len(given), states))]
@@ -245,6 +247,11 @@ class Inlined:
             self._operations[body.name] = operations_of(body.definition, place.graph)
         op = self._operations[body.name].get(node.name)
         return (frames_of(op) if op is not None else None) or self._call_frames()
+
+
+def argument_key(at: int) -> str:
+    """What stands for an argument of a loop's body among the names of its nodes."""
+    return f":{at}"
 
 
 def through(body: FunctionBody, source: tuple[str, int]) -> tuple[str, int]:

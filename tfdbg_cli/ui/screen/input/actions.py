@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from tfdbg_cli.commands.reply import Toast
@@ -260,6 +261,9 @@ class Actions:
             "scroll_home": on_view(lambda view: view.scroll_sideways(-view.left)),
             "search_next": lambda: self._search_again(1),
             "search_previous": lambda: self._search_again(-1),
+            "next_bad": lambda: self._step_bad(1),
+            "previous_bad": lambda: self._step_bad(-1),
+            "fold": self._fold,
             "next_link": lambda: self._move_link(1),
             "previous_link": lambda: self._move_link(-1),
             "follow_link": self._follow_link,
@@ -353,6 +357,31 @@ class Actions:
             self.state.message = Toast(str(error), "error")
         except KeyboardInterrupt:
             self.state.message = Toast("Cancelled.", "warning")
+
+    def _step_bad(self, direction: int) -> None:
+        """As the next match, whatever was searched for."""
+        view = self.state.view
+        if view is None or not view.document.steps:
+            self.state.message = Toast("This page shows no bad elements or lines.", "warning")
+            return
+        view.steps = view.document.steps
+        self._search_again(direction)
+
+    def _fold(self) -> None:
+        """Open the menu's other view of a source file, at the line that is on top."""
+        view = self.state.view
+        items = view.document.menu if view is not None else ()
+        found = next((item for item in items if item.caption in {"fold", "unfold"}), None)
+        if view is None or found is None:
+            self.state.message = Toast("There is nothing to fold on this page.", "warning")
+            return
+        visible = (made.indices for made in view.visible())
+        place = next((indices[0] for indices in visible if indices is not None), None)
+        self._app.follow(found.command)
+        other = self.state.view
+        if other is not None and other is not view and place is not None:
+            with contextlib.suppress(UserError):
+                other.go_to(other.document.locate(place))
 
     def _move_link(self, step: int) -> None:
         view = self.state.view

@@ -50,6 +50,8 @@ class Controls:
                 places = (Where.MAP, *places)
             if view is not None and view.cursor:
                 return (Where.ELEMENT, *places)
+            if view is not None and view.document.kind == "source":
+                places = (Where.SOURCE, *places)
             return (Where.TABLE, *places) if view is not None and view.table else places
         if self.state.prompt.is_searching:
             return (Where.HISTORY, Where.PROMPT, Where.EDIT, Where.ANYWHERE)
@@ -79,14 +81,17 @@ class Controls:
         if name in {"esc", "ctrl c"} and self._app.cancel_work():
             return
         state.last_message, state.message = state.message or state.last_message, None
-        name, self._prefix = self._prefix + name, ""
-        if name in state.keys.prefixes:
+        prefix, self._prefix = self._prefix, ""
+        if prefix and name == "esc":
+            return
+        name = prefix + name
+        if state.keys.is_prefix(name, self._places()):
             self._prefix = name + " "
             state.message = Toast(f"{key_name(name)} …")
             return
         state.clicked = self._moves_clicked(name)
         action = state.keys.find(name, self._places())
-        if action is None and name.startswith("meta ") and not self._prefix:
+        if action is None and name.startswith("meta ") and not prefix:
             # Esc and a key in quick succession come as one.
             self.key("esc")
             self.key(name.removeprefix("meta "))
@@ -94,6 +99,8 @@ class Controls:
             self._actions.do(action, name)
             if state.view is not None:
                 state.view.table.follow()
+        elif prefix:
+            state.message = Toast(f"{key_name(name)} does nothing here. F1: keys.")
         elif len(name) == 1 and name.isprintable():
             self._letter(name)
         elif state.palette is not None:

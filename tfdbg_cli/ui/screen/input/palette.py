@@ -154,6 +154,8 @@ def _actions(state: ScreenState) -> Iterator[PaletteEntry]:
     places += [Where.TENSOR] if "picture" in turns else []
     places += [Where.MAP] if "closer" in turns else []
     places += [Where.TABLE] if state.view is not None and state.view.document.tables else []
+    is_source = state.view is not None and state.view.document.kind == "source"
+    places += [Where.SOURCE] if is_source else []
     for where in places:
         for row in state.keys.rows:
             if row.where is not where or not row.help or row.action in _NO_ENTRY:
