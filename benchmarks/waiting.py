@@ -22,6 +22,7 @@ class Session(BaseDebugWrapperSession):
 
     is_debugging = True
     seen = 0
+    tracks = None
 
     def on_session_init(self, request):
         return OnSessionInitResponse(OnSessionInitAction.PROCEED)
@@ -42,11 +43,14 @@ class Session(BaseDebugWrapperSession):
 
 
 @contextlib.contextmanager
-def waiting(engine, is_debugging=True, **settings):
-    """A program's runs under the debugger, with these settings: `run -f`, or unwatched."""
+def waiting(engine, is_debugging=True, tracks=None, **settings):
+    """A program's runs under the debugger, with these settings: `run -f`, or unwatched.
+
+    Numbers over runs go to ``tracks``, if there are any.
+    """
     engine.configure({**DEFAULTS, **settings}.__getitem__)
     session = Session(engine.program())
-    session.is_debugging = is_debugging
+    session.is_debugging, session.tracks = is_debugging, tracks
     undo = engine.install(lambda program: session)
     try:
         yield

@@ -128,6 +128,13 @@ WAYS = {
         typed=("run", "run", "run -f never", "exit --detach"),
         is_apart=True,
     ),
+    "track": Way(
+        (
+            *("--batch", "-c", "track --norms", "-c", "track `Relu`.mean()"),
+            *("-c", "track `relu`.mean()", "-c", "run -t 3", "-c", "run -t 100000"),
+        ),
+        is_apart=True,
+    ),
     "listen": Way(("--listen", "unix:{address}"), listens=True),
 }
 

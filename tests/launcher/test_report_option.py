@@ -49,6 +49,14 @@ def test_each_hit_has_a_page(runner, program):
     assert not list((runner.folder / "elsewhere").iterdir())
 
 
+def test_a_page_has_the_numbers_that_were_followed(runner, program):
+    commands = ["-c", 'track "np.nanmax(`y:0`)" --as largest', *HIT, *HIT]
+    runner.python("-m", "tfdbg_cli", "--batch", "--report", "nan.html", *commands, program)
+    page = read_report((runner.folder / "nan-2.html").read_text())
+    assert "largest" in page.headings
+    assert page.tags.count("polyline") >= 1
+
+
 def test_a_run_that_fails_has_a_page(runner):
     text = "tf.Session().run(tf.check_numerics(tf.log(tf.constant(0.0)), 'bad'))\n"
     program = runner.write("fails.py", f"from tfdbg_cli.engines import numpy as tf\n{text}")

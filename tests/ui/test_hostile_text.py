@@ -22,6 +22,7 @@ from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_folder.dump import write_run_folder
+from tfdbg_cli.dumps.series.tracks import Series, Tracks
 from tfdbg_cli.dumps.sources import Frame, Sources
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 
@@ -58,7 +59,9 @@ def hostile_dump() -> MemoryDump:
         error=RunError("Error" + ACTS, "message" + ACTS, names[1], path, 2),
         details=[("Label" + ACTS, "text" + ACTS)],
         outputs={"loss" + ACTS: names[1] + ":0"},
+        tracks=Tracks([Series("series" + ACTS, "`x`" + ACTS)]),
     )
+    info.tracks["series" + ACTS].add(1, 2.0)
     sources = Sources({path: f"import x\ny = f(x)  # {ACTS}\n"}, live=False)
     dump = MemoryDump(graph, sources, info)
     for turn, name in enumerate(names):
@@ -103,6 +106,8 @@ COMMANDS = {
     "list_outputs": [f"lo -r -t -c 'x{SHOWN}'"],
     "list_source": ["ls", "ls -p nothing", "ls -n y"],
     "print_source": [f"ps '/home/user/{SHOWN}.py'", f"ps '/home/user/{SHOWN}.py' -n", "ps nothing"],
+    "track": ["track", f"track '{ACTS}'", f"track -d '{ACTS}'"],
+    "plot": ["plot", f"plot '{ACTS}'", f"plot --save '/nowhere/{ACTS}.svg'"],
     "history": ["history"],
     "source": ["source 'nothing" + ACTS + "'"],
     "save": ["save '/nowhere/" + ACTS + "'"],

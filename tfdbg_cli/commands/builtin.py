@@ -10,6 +10,7 @@ from tfdbg_cli.commands.profile import print_source as profile_source
 from tfdbg_cli.commands.registry import Command, CommandRegistry
 from tfdbg_cli.commands.report import report
 from tfdbg_cli.commands.run import control as run
+from tfdbg_cli.commands.series import follow
 from tfdbg_cli.commands.shell import aliases, general, scripts
 from tfdbg_cli.commands.source import print_source as source
 from tfdbg_cli.commands.stepper import moves as stepper
@@ -33,6 +34,7 @@ BUILTIN: tuple[Command, ...] = (
     *draw.COMMANDS,
     *verdict.COMMANDS,
     *report.COMMANDS,
+    *follow.COMMANDS,
     *preview.COMMANDS,
     *source.COMMANDS,
     *profile.COMMANDS,

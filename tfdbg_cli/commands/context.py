@@ -9,12 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tfdbg_cli.commands.series.loss_line import loss_lines
 from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.documents import Line, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import Dump, RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.stepping.walk import Walk
 
@@ -63,6 +65,7 @@ class Context:
         is_first_stop: whether nothing was shown before.
         extra: what plug-ins and sessions keep from command to command of this stop.
         names: results stored by ``eval -o NAME``; kept from stop to stop.
+        tracks: the numbers that are followed over runs, where a program runs on.
         selected: the names of the tensors that `select` has chosen, in their order.
         history: what was typed.
         is_printed: output goes to a pipe or a file, where rows needn't fit on a screen.
@@ -81,6 +84,7 @@ class Context:
     is_first_stop: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)
+    tracks: Tracks | None = None
     selected: dict[str, None] = field(default_factory=dict)
     history: History | None = None
     is_printed: bool = False
@@ -106,8 +110,16 @@ class Context:
         self.dump = dump
 
     def take_notes(self) -> list[Line]:
-        """What the session has to say at this stop, one warning a line; said once."""
-        return [line((text, "warning")) for text in self.extra.pop("notes", ())]
+        """What is to be said at this stop, once: warnings of the session, a line each, the loss."""
+        notes = [line((text, "warning")) for text in self.extra.pop("notes", ())]
+        return [*notes, *self.take_loss()] if self.mode == "run-end" else notes
+
+    def take_loss(self) -> list[Line]:
+        """The loss of the runs up to this one, if it is known; said once."""
+        if self.extra.setdefault("loss is told", False):
+            return []
+        self.extra["loss is told"] = True
+        return loss_lines(self.tracks or self.run_info.tracks, self.width)
 
     def need_dump(self) -> Dump:
         """The dump.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tfdbg_cli.common.errors import message_of
+from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.dumps.sources import own_place
 
 __all__ = ["RunError", "RunInfo", "late_error"]
@@ -58,6 +59,7 @@ class RunInfo:
             a model, a loss, a gradient), or because the program just still has them at its end.
             ``None``: that isn't known; the tensors that no op has read are taken for it.
         program: what the program was, see `program_facts`; empty: nobody has asked.
+        tracks: the numbers that were followed over the runs up to this one.
     """
 
     call_count: int = 0
@@ -74,6 +76,7 @@ class RunInfo:
     number: int = 0
     results: Mapping[str, bool] | None = None
     program: Sequence[tuple[str, str]] = ()
+    tracks: Tracks | None = None
     can_profile: bool = True
     can_step: bool = True
 

@@ -185,7 +185,7 @@ with FlopCounterMode(display=False) as counter:
     model(torch.ones(4, 3)).sum().backward()
 print(counter.get_total_flops(), {str(k): v for k, v in counter.get_flop_counts()["Global"].items()})
 
-#%% profiler # differs in never nonfinite keep pty listen: under any dispatch mode PyTorch's profiler counts ops twice
+#%% profiler # differs in never nonfinite keep pty track listen: under any dispatch mode PyTorch's profiler counts ops twice
 import os
 os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # it says when it begins
 from torch.profiler import ProfilerActivity, profile
@@ -441,7 +441,7 @@ def helper(m):
     return m(torch.ones(1))
 show(helper(nn.Sequential(Look(), Look())))
 
-#%% traceback_of_the_program # differs in batch never nonfinite detach keep pty listen: a traceback that the program prints has frames of the debugger
+#%% traceback_of_the_program # differs in batch never nonfinite detach keep pty track listen: a traceback that the program prints has frames of the debugger
 import traceback
 class Bad(nn.Module):
     def forward(self, x):

@@ -11,6 +11,7 @@ from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
 from tfdbg_cli.commands.graph.node_origin import forward_of
 from tfdbg_cli.commands.graph.phases import phase_of
 from tfdbg_cli.commands.registry import Command, Result
+from tfdbg_cli.commands.series.loss_line import loss_lines
 from tfdbg_cli.commands.shell.parsing import quoted, tokenize
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
@@ -33,15 +34,18 @@ _MOST_STEPS = 20_000
 _MOST_ENDS = 3
 
 
-def verdict(dump: Dump, begin: Datum) -> list[Line]:
+def verdict(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
     """What is to be said of a tensor in which something bad began.
 
     Args:
         dump: whose tensor it is.
         begin: the tensor.
+        width: columns that a line may fill.
     """
     made = _Verdict(dump, begin)
-    return [*made.head(), *made.reason(), *made.place(), *made.inputs(), *made.aftermath()]
+    info = dump.run_info()
+    loss = loss_lines(info.tracks, width) if info is not None else []
+    return [*made.head(), *made.reason(), *made.place(), *made.inputs(), *made.aftermath(), *loss]
 
 
 def first_origin(dump: Dump, exclude: re.Pattern[str] | None = None) -> Datum | None:
@@ -258,7 +262,8 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
     without = arguments.filter_exclude_node_names
     begin = first_origin(dump, compile_regex(without, "-fenn") if without else None)
     if begin is not None:
-        lines = verdict(dump, begin)
+        context.extra["loss is told"] = True
+        lines = verdict(dump, begin, context.width)
     elif next(iter(dump.iter_find(has_inf_or_nan)), None) is not None:
         lines = [line((_MEANT, "info")), *_first_of_all(dump)]
     else:

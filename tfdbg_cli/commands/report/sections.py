@@ -260,7 +260,7 @@ def _way_out(context: Context, dump: Dump, datum: Datum) -> tuple[Sequence[str],
 
 
 def _curves(context: Context) -> Markup | None:
-    tracks: Any = getattr(context.run_info, "tracks", None)
+    tracks = context.run_info.tracks
     if not tracks:
         return None
     tracks.settle()

@@ -52,7 +52,10 @@ def error_document(context: Context) -> TextDocument:
     lines += _places(dump, error, node)
     lines += [line(), line("Details:")]
     lines += [line(f"  {text}") for text in error.message.splitlines() or [""]]
-    lines += _what_went_bad(dump) if dump is not None else []
+    bad = _what_went_bad(dump, context.width) if dump is not None else []
+    context.extra["loss is told"] = bool(bad) or context.extra.get("loss is told", False)
+    loss = context.take_loss()
+    lines += bad or ([line(), *loss] if loss else [])
     return TextDocument(
         lines,
         title=f"An error occurred: {error.type_name}",
@@ -61,12 +64,12 @@ def error_document(context: Context) -> TextDocument:
     )
 
 
-def _what_went_bad(dump: Dump) -> list[Line]:
+def _what_went_bad(dump: Dump, width: int) -> list[Line]:
     """The verdict on a nan or an infinity that began before the error; empty: there is none."""
     if sum(datum.dump_size_bytes or 0 for datum in dump.data()) > _MOST_BYTES:
         return []  # why looks for it
     begin = first_origin(dump)
-    return [line(), *verdict(dump, begin)] if begin is not None else []
+    return [line(), *verdict(dump, begin, width)] if begin is not None else []
 
 
 def _ways(context: Context, error: RunError, node: Node | None, lister: str) -> list[Line]:

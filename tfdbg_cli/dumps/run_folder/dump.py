@@ -48,6 +48,8 @@ from tfdbg_cli.dumps.run_folder.writer import (
     RunFolderWriter,
     write_run_folder,
 )
+from tfdbg_cli.dumps.series.stored import SERIES_FILE, read_tracks
+from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.dumps.sources import Frame, Sources
 from tfdbg_cli.dumps.tables import LazyData, Tables
 
@@ -402,6 +404,7 @@ class RunFolderDump(Dump):
             results=found.table("results", lambda is_one: isinstance(is_one, bool))
             if "results" in found
             else None,
+            tracks=self._tracks,
             error=RunError(
                 error.text("type"),
                 error.text("message"),
@@ -412,6 +415,18 @@ class RunFolderDump(Dump):
             )
             if error is not None
             else None,
+        )
+
+    @functools.cached_property
+    def _tracks(self) -> Tracks | None:
+        if not os.path.lexists(self._path(SERIES_FILE)):
+            return None
+        path = self._path(SERIES_FILE)
+        return read_tracks(
+            Fields(
+                self._read_json(SERIES_FILE),
+                lambda name: self._report(f"{path} is damaged: some {name} are left out."),
+            )
         )
 
     def profile(self) -> Profile | None:

@@ -27,6 +27,8 @@ from tfdbg_cli.dumps.run_folder.profile_file import PROFILE_FILE, profile_lines
 from tfdbg_cli.dumps.run_folder.safetensors_part import PartWriter, raw_bytes, storage_of
 from tfdbg_cli.dumps.run_folder.strings_part import encode_strings
 from tfdbg_cli.dumps.run_folder.view_places import ViewPlaces
+from tfdbg_cli.dumps.series.stored import SERIES_FILE, written_tracks
+from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.dumps.sources import Frame, Sources, is_library_path
 from tfdbg_cli.dumps.tfdbg_dir.writer import check_new_folder
 
@@ -366,6 +368,14 @@ class RunFolderWriter:
         """
         self._write(PROFILE_FILE, profile_lines(profile))
 
+    def add_tracks(self, tracks: Tracks) -> None:
+        """Write the numbers over the runs up to this one.
+
+        Raises:
+            UserError: the disk is full or can't be written to.
+        """
+        self._write(SERIES_FILE, [written_tracks(tracks)])
+
     def finish(self, run_info: RunInfo | None = None, warnings: Iterable[str] = ()) -> None:
         """Write what is left and ``run.json``. The writer is of no use after it.
 
@@ -488,4 +498,7 @@ def write_run_folder(dump: Dump, path: str | os.PathLike[str], limit: int | None
     profile = dump.profile()
     if profile is not None:
         writer.add_profile(profile)
+    info = dump.run_info()
+    if info is not None and info.tracks:
+        writer.add_tracks(info.tracks)
     writer.finish(dump.run_info(), dump.warnings)

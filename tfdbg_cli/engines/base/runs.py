@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tfdbg_cli.dumps.dump import Predicate, RunError, RunInfo
+from tfdbg_cli.dumps.dump import Dump, Predicate, RunError, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.series.tracks import Tracks
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.base.stepped import SteppedRun
@@ -164,6 +165,21 @@ class RunHost(Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether nobody wants to know of runs now: the engine may keep out of the way."""
+
+    @property
+    def tracks(self) -> Tracks | None:
+        """Where numbers over runs go, the loss of each, say; ``None``: nobody wants any."""
+
+    def followed(self) -> frozenset[str]:
+        """The nodes whose values are asked for at the end of each run, debugged or not."""
+
+    def follow(self, number: int, dump: Dump) -> None:
+        """The values of a run that is over.
+
+        Args:
+            number: of the run.
+            dump: has those of the nodes that `followed` names, as far as they are known.
+        """
 
     def expected_watch(self) -> Watch | None:
         """What the next run will be watched for; ``None``: it isn't known that it will be.

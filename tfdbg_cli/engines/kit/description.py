@@ -155,6 +155,7 @@ class OpenRun:
         prompted: lets somebody step through it; ``None``: nobody does.
         is_call: it is a call that somebody else makes step by step, and ends with that.
         thread: that it is on.
+        is_followed: nobody debugs it: its watcher only sees values that are followed.
     """
 
     def __init__(self, kind: str, closes_on: str, description: RunDescription) -> None:
@@ -169,6 +170,7 @@ class OpenRun:
         self.cut_short = ""
         self.prompted: Driven | None = None
         self.is_call = False
+        self.is_followed = False
         self.thread = threading.get_ident()
 
 

@@ -114,6 +114,10 @@ class CaptureLevel:
         self.seconds = time.perf_counter() - self._began
         return Capture(None, self.dump, error)
 
+    def seen(self) -> MemoryDump | None:
+        """The values that were held, after `finish`; ``None``: none were, at this level."""
+        return self.dump
+
     def close(self) -> None:
         """The run was told of: nobody makes a dump of it any more."""
 

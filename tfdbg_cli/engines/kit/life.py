@@ -26,8 +26,10 @@ from tfdbg_cli.dumps.sources import user_frame
 from tfdbg_cli.engines.base import Capture, ProgramRun, RunAction, RunHandle, RunHost, Watch
 from tfdbg_cli.engines.kit.contain import contain, contained
 from tfdbg_cli.engines.kit.description import Driven, OpenRun, RunDescription, Surveyed
-from tfdbg_cli.engines.kit.levels import CaptureLevel
-from tfdbg_cli.engines.kit.policy import CapturePolicy
+from tfdbg_cli.engines.kit.followed import followed_values
+from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
+from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
+from tfdbg_cli.engines.kit.watch_matcher import watch_of
 
 __all__ = ["BLOCK", "RunLife"]
 
@@ -103,6 +105,15 @@ class RunLife(ABC, Generic[R]):
         """Let somebody step through the run that begins."""
         return None
 
+    def follower(self, nodes: frozenset[str]) -> CaptureLevel | None:
+        """What sees the values of some nodes in a run that nobody debugs; ``None``: nothing can."""
+        watch = watch_of(nodes)
+        return self.policy.make(FULL, watch, RunCosts()) if watch is not None else None
+
+    def standing(self, node: str) -> Callable[[], Any] | None:
+        """Reads what no op makes, a parameter, say; ``None``: there is none so called."""
+        return None
+
     def closing(self, run: R) -> None:
         """A run is about to be closed, whoever looks at it."""
 
@@ -145,10 +156,18 @@ class RunLife(ABC, Generic[R]):
             )
         self._run, run.handle = run, handle
         run.is_late = ahead is None
+        nodes = frozenset(each for each in host.followed() if self.standing(each) is None)
+        self.policy.holds = bool(nodes)
         if handle.action == RunAction.NON_DEBUG_RUN:
             description.forget()
             if ahead is not None:
                 ahead.discard()
+            follower = self.follower(nodes) if nodes else None
+            if follower is not None:
+                contain(follower, self.give_up)
+                run.watcher, run.is_followed = follower, True
+                follower.begin_run()
+                follower.start()
             return
         watch = handle.watch
         is_prompted = handle.action == RunAction.INVOKE_STEPPER
@@ -201,6 +220,10 @@ class RunLife(ABC, Generic[R]):
                 if run.prompted is not None:
                     run.prompted.end(error)
                 capture = watcher.finish(error)
+            self._follow(host, run, capture)
+            if run.is_followed:
+                capture = Capture(None, None, error)
+            elif watcher is not None:
                 self.policy.ended(watcher, run.kind)
                 if capture.dump is not None or error is not None:
                     self._describe(run, watcher, capture.dump, frame, output)
@@ -222,6 +245,13 @@ class RunLife(ABC, Generic[R]):
                 self._last = None
         self.look_ahead(host)
         self.policy.settle()
+
+    def _follow(self, host: RunHost, run: R, capture: Capture) -> None:
+        """Tell the values that are followed of a run that is over."""
+        nodes = host.followed() if capture.error is None else ()
+        if nodes:
+            values = followed_values(nodes, self.standing, run, capture.dump)
+            host.follow(run.description.number, values)
 
     def _describe(
         self,

@@ -64,10 +64,14 @@ class CapturePolicy(ABC):
 
     Args:
         setting: the value of a setting by its name.
+
+    Attributes:
+        holds: values are asked for whatever comes of the run: with ``auto`` everything is held.
     """
 
     def __init__(self, setting: Callable[[str], Any]) -> None:
         self.setting = setting
+        self.holds = False
         self._costs: dict[str, RunCosts] = {}
         self._last_kind = ""
 
@@ -163,6 +167,8 @@ class CapturePolicy(ABC):
     def _affordable(self, kind: str, costs: RunCosts) -> str:
         """The closest level that costs no more than allowed; or the next one to be measured."""
         overhead = self.setting("overhead")
+        if self.holds:
+            return FULL
         if overhead <= 1:
             return MODULES
         if overhead == math.inf or self.obstacle(kind, costs):

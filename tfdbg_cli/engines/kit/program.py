@@ -10,6 +10,7 @@ from tfdbg_cli.common.errors import message_of, one_line
 from tfdbg_cli.common.settings import FIELDS
 from tfdbg_cli.common.traits import EngineTraits
 from tfdbg_cli.dumps.dump import RunError
+from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.dumps.sources import own_place
 from tfdbg_cli.engines.base import HostOf, ProgramAdapter, RunHost
 from tfdbg_cli.engines.kit.life import RunLife
@@ -123,6 +124,10 @@ class Program:
         """Who is asked at each run; ``None``: nobody debugs."""
         self._asked = self._hosts[-1](self) if self._hosts else None
         return self._asked
+
+    def tracks(self) -> Tracks | None:
+        """Where numbers over runs go; ``None``: nobody wants any."""
+        return self._asked.tracks if self._asked is not None else None
 
     def is_idle(self) -> bool:
         """Whether nobody debugs at the moment, so that runs aren't even counted."""

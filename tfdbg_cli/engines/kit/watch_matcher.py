@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from tfdbg_cli.engines.base import Watch
 
-__all__ = ["WatchMatcher"]
+__all__ = ["WatchMatcher", "watch_of"]
+
+
+def watch_of(nodes: Collection[str]) -> Watch | None:
+    """What watches just these nodes; ``None``: there are none."""
+    pattern = "|".join(map(re.escape, sorted(nodes)))
+    return Watch(node_name=f"^(?:{pattern})$") if nodes else None
 
 
 class WatchMatcher:

@@ -163,6 +163,20 @@ unwrapped: Callable[[torch.Tensor], torch.Tensor | None] = _get(
 is_functional: Callable[[torch.Tensor], bool] = getattr(
     torch, "_is_functional_tensor", lambda tensor: False
 )
+_foreach_norm: Callable[..., Any] | None = getattr(torch, "_foreach_norm", None)
+
+
+def norms_of(tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    """The norms of tensors of one dtype and device, which a device computes in one go."""
+    dtype = torch.promote_types(tensors[0].dtype, torch.float32)  # of float16 they overflow
+    if _foreach_norm is not None and tensors[0].device.type in ("cpu", "cuda"):
+        with contextlib.suppress(TypeError, RuntimeError):
+            made: Sequence[torch.Tensor] = _foreach_norm(tensors, 2, dtype=dtype)
+            return made
+    # Other devices may wait for what they have no kernel for.
+    return [(each := tensor.to(dtype)).mul(each).sum().sqrt() for tensor in tensors]
+
+
 #: The ``__torch_dispatch__`` of classes that have theirs turned off; ``None``: nobody knows.
 disabled_dispatch: Any = _get("_disabled_torch_dispatch_impl", None)
 

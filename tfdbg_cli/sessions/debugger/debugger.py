@@ -24,6 +24,7 @@ from tfdbg_cli.common.program_signals import pass_on, with_program_signals
 from tfdbg_cli.common.settings import Settings, default_config_path
 from tfdbg_cli.common.streams import Streams, tell, tell_failure
 from tfdbg_cli.common.temporary import sweep
+from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines import registry  # noqa: F401 (it makes their settings known)
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 from tfdbg_cli.net.tokens import remove_dead_tickets
@@ -120,6 +121,8 @@ class Debugger:
         )
         #: What `eval -o` stored.
         self.names: dict[str, Any] = {}
+        #: Numbers over runs.
+        self.tracks = Tracks()
         self.stops = 0
         self.run_count = 0
         self.session_count = 0

@@ -31,6 +31,7 @@ from tfdbg_cli.engines.base import (
     Watch,
 )
 from tfdbg_cli.engines.interface import with_interface
+from tfdbg_cli.engines.kit.watch_matcher import watch_of
 from tfdbg_cli.engines.registry import engine_for
 from tfdbg_cli.sessions.compat.instr_loop import (
     OnInstrEndRequest,
@@ -178,6 +179,9 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
         """Called in the remote instruction loop, with what came of the instruction."""
         return OnInstrEndResponse()
 
+    def note_run(self, call: RunCall, capture: Capture) -> None:
+        """Note numbers of a run of a session that is over; it is `followed` what was watched."""
+
     @property
     def run_call_count(self) -> int:
         """How many runs were asked for, including those that went by undebugged."""
@@ -288,6 +292,9 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
             response = self._begin(request)
             if response.action != OnRunStartAction.INVOKE_STEPPER:
                 action, capture = self._perform(response, call)
+                self.note_run(call, capture)
+                if action == OnRunStartAction.NON_DEBUG_RUN and capture.error is None:
+                    capture.dump = None
                 break
             stepped = self._step_through(call, request)
             if isinstance(stepped, Capture):
@@ -311,6 +318,9 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
         """Do it; the action that was performed and what came of it."""
         action = response.action
         if action == OnRunStartAction.NON_DEBUG_RUN:
+            watch = watch_of(self.followed())
+            if watch is not None:
+                return action, call.debug(watch)
             if call.plain is not None:
                 return action, call.plain()
             value, error = self._plainly(call.run)

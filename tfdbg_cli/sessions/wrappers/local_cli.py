@@ -18,11 +18,13 @@ from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, RunInfo, is_only_nonfin
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.remote_files import is_remote
+from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines.base import Capture, KnowsSeed, RunCall, Watch
 from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.debugger.storage import check_dump_root
 from tfdbg_cli.sessions.ranks.interface import Agreement, SingleRank, Verdict
+from tfdbg_cli.sessions.wrappers.following import Following
 from tfdbg_cli.sessions.wrappers.framework import (
     BaseDebugWrapperSession,
     OnRunEndRequest,
@@ -91,6 +93,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         self.debugger = debugger
         self._last_dump: Dump | None = None
         self._rank_run = ""  # what the ranks call the run that was started last
+        self._following = Following(debugger.tracks, self._followed_run)
         #: Which session of the program this is; 0: wrapped by hand.
         self.number = 0
         super().__init__(
@@ -165,6 +168,11 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         """Whether nothing is asked for that a run could lead to a stop by."""
         debugger = self.debugger
         return (debugger.is_off or debugger.is_detached) and type(debugger.ranks) is SingleRank
+
+    @property
+    def tracks(self) -> Tracks:
+        """Those of all sessions."""
+        return self.debugger.tracks
 
     def expected_watch(self) -> Watch | None:
         """What the next run will be watched for, if it is known now that it will be.
@@ -290,6 +298,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
                 _add_details(dump, debugger.ranks.details())
             if dump is not None and (run_info := dump.run_info()) is not None:
                 run_info.program = [*program_facts(), *self._seed()]
+            self._mark(dump, is_bad=failed or is_passing)
             # Only what somebody is going to look at is ever written.
             if isinstance(dump, MemoryDump):
                 dump, note = debugger.store.bound(dump)
@@ -316,6 +325,30 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         """What random numbers began with, where the engine can tell."""
         seed = self._adapter.seed() if isinstance(self._adapter, KnowsSeed) else None
         return [] if seed is None else [("Seed", seed)]
+
+    def _mark(self, dump: Dump | None, *, is_bad: bool) -> None:
+        """Note the stop among the numbers over runs, which the dump knows from now on."""
+        info = dump.run_info() if dump is not None else None
+        tracks = self.debugger.tracks
+        if info is not None:
+            tracks.mark(info.number or info.call_count, is_bad=is_bad)
+            info.tracks = tracks
+
+    def followed(self) -> frozenset[str]:
+        """What the expressions of ``track`` name."""
+        return frozenset() if self.debugger.is_detached else self._following.nodes()
+
+    def follow(self, number: int, dump: Dump) -> None:
+        """Note what is asked for by ``track`` of a run of a program."""
+        self._following.evaluate(self._context("run-end", RunInfo(), dump), number)
+
+    def note_run(self, call: RunCall, capture: Capture) -> None:
+        """Note the loss of a session's run, and what is asked for by ``track``."""
+        if not self.debugger.is_detached:
+            self._following.note(call, capture, self.run_call_count)
+
+    def _followed_run(self, dump: Dump | None, call: RunCall) -> Context:
+        return self._context("run-end", RunInfo(fetches=call.fetches, feeds=call.feeds), dump)
 
     def _first_screen(
         self, choice: RunChoice | None, dump: Dump | None, request: OnRunEndRequest
@@ -451,6 +484,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             info,
             dump,
             names=debugger.names,
+            tracks=debugger.tracks,
         )
 
     def _forget(self) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.dumps.dump import Dump, RunInfo
+from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines.base import Adapter, Capture, ProgramAdapter, ProgramRun, SteppedRun, Watch
 from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
 from tfdbg_cli.sessions.wrappers.open_run import NOT_STEPPED, NOT_TIMED, OpenRun
@@ -51,6 +52,18 @@ class ProgramHost(ABC):
     def is_idle(self) -> bool:
         """Whether nobody wants to know of runs at the moment: engines may keep out of the way."""
         return False
+
+    @property
+    def tracks(self) -> Tracks | None:
+        """Where numbers over runs go; ``None``: nobody wants any."""
+        return None
+
+    def followed(self) -> frozenset[str]:
+        """The nodes whose values are asked for at the end of each run."""
+        return frozenset()
+
+    def follow(self, number: int, dump: Dump) -> None:
+        """The values of a run that is over."""
 
     def expected_watch(self) -> Watch | None:
         """What the next run will be watched for, if it is known now that it will be."""

@@ -189,6 +189,10 @@ class ValuesLevel(CaptureLevel):
     def _stack(self) -> Stack:
         return take(call_frame(sys._getframe(2)), None, None)
 
+    def seen(self) -> MemoryDump:
+        """Everything."""
+        return self._dump
+
     @property
     def has_calls(self) -> bool:
         """Whether traced functions were called."""

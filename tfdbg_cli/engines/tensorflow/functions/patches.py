@@ -134,7 +134,8 @@ class FunctionPatches:
     def _gradient(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def gradient(*args: Any, **kwargs: Any) -> Any:
-            watcher = self._runs.gradient_begins()
+            target = args[1] if len(args) > 1 else kwargs.get("target")
+            watcher = self._runs.gradient_begins(target)
             try:
                 made = original(*args, **kwargs)
             except BaseException as error:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tensorflow.python.eager import context, execute
 from tensorflow.python.framework import dtypes, errors, tensor_shape, versions
+from tensorflow.python.ops import gen_optional_ops
 from tensorflow.python.profiler.trace import Trace
 from tensorflow.python.util import function_utils
 
@@ -29,7 +30,10 @@ __all__ = [
     "joined_cluster",
     "mark_trace",
     "multi_iterator_class",
+    "options_in",
+    "outputs_of",
     "profiler_session",
+    "read_optional",
     "replica_classes",
     "reword",
     "stop_recording",
@@ -262,6 +266,29 @@ def call_twin(
         reword(error, plain_text)
         raise
     return (results if _is_modern else split(results)), added
+
+
+def outputs_of(function: Any) -> Any:
+    """What a function returns, in words: a mapping by names, or something else; ``None``: unknown.
+
+    What TensorFlow says of it has no public name.
+    """
+    made = getattr(getattr(function, "function_type", None), "output", None)
+    return getattr(made, "mapping", made)
+
+
+def options_in(outputs: Any) -> Any:
+    """What is in an optional that a function returns; ``None``: it returns none."""
+    return getattr(outputs, "_element_spec", None)
+
+
+def read_optional(held: Any, specs: Sequence[Any]) -> Sequence[Any]:
+    """The tensors in an optional."""
+    with context.eager_mode():
+        made: Sequence[Any] = gen_optional_ops.optional_get_value(
+            held, [spec.dtype for spec in specs], [spec.shape for spec in specs]
+        )
+    return made
 
 
 def reword(error: Any, plain_text: Callable[[str], str]) -> None:

@@ -29,6 +29,7 @@ from tfdbg_cli.engines.tensorflow.functions.bodies import plain_text
 from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
+from tfdbg_cli.engines.tensorflow.functions.losses import Losses
 from tfdbg_cli.engines.tensorflow.functions.ops import listen
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.private import NAMES, call_twin, function_name, reword
@@ -106,6 +107,7 @@ class FunctionRuns(RunLife[OpenRun]):
         self.looks_ahead = True
         self._unknown: dict[int, Any] = {}  # functions without a twin
         self._trap: Trap | None = None
+        self._losses = Losses(program.tracks, self.look_away)
         self._are_replicas = False  # at work, in threads of theirs
 
     def begin(self) -> None:
@@ -151,9 +153,13 @@ class FunctionRuns(RunLife[OpenRun]):
         # What Keras does between two steps is used by none of them.
         self.looks_ahead = title not in _KERAS_METHODS
         with self.stretch(kind, title, _inputs(known, arguments)):
-            prompted = self._run.prompted if self._run is not None else None
+            run = self._run
+            prompted = run.prompted if run is not None else None
             if not isinstance(prompted, PromptedRun):
-                return self._watched(function, known, arguments, original)
+                results = self._watched(function, known, arguments, original)
+                if run is not None and kind == TRAINING:
+                    self._losses.returned(function, known, results or (), run.description.number)
+                return results
             return prompted.call(
                 arguments,
                 lambda: self._watched(function, known, arguments, original),
@@ -388,8 +394,14 @@ class FunctionRuns(RunLife[OpenRun]):
         if error is not None and not self._tapes:
             self.fail(error)
 
-    def gradient_begins(self) -> CaptureLevel | None:
-        """A tape begins to compute gradients; what looks at that, which is to leave the phase."""
+    def gradient_begins(self, target: Any) -> CaptureLevel | None:
+        """A tape begins to compute gradients; what looks at that, which is to leave the phase.
+
+        Args:
+            target: of what.
+        """
+        if self._run is not None and self._run.kind == TRAINING and _is_eager() and self.is_here():
+            self._losses.target(target, self._run.description.number)
         is_here = self.is_here() or (self._are_replicas and is_replica())
         watcher = self.watcher if is_here else None
         if watcher is not None:

@@ -282,6 +282,10 @@ class FullLevel(RecordingLevel):
             make_dump=later,
         )
 
+    def seen(self) -> MemoryDump | None:
+        """All but a step that went unseen."""
+        return self.recorder.dump()
+
     def so_far(self) -> Verdicts[OpRecord] | None:
         """The checks of all that is there by now; ``None``: there are none."""
         checks, given = self._checks, self.recorder.ops.given

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.life import RunLife
 from tfdbg_cli.engines.kit.sites import call_site, user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
-from tfdbg_cli.engines.torch.private import NAMES, STEPPED, is_tracing, quiet
+from tfdbg_cli.engines.torch.private import NAMES, STEPPED, is_tracing, quiet, unobserved
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel, RecordingLevel
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 from tfdbg_cli.engines.torch.record.run_recorder import Names
@@ -31,6 +31,8 @@ from tfdbg_cli.engines.torch.runs.forwards import Forwards
 from tfdbg_cli.engines.torch.runs.patches import Optimizers, Visitor
 from tfdbg_cli.engines.torch.runs.updates_by_hand import Update
 from tfdbg_cli.engines.torch.stepping.prompted import PromptedRun
+from tfdbg_cli.engines.torch.stepping.scopes import ScopedLevel
+from tfdbg_cli.engines.torch.values.arrays import to_numpy
 from tfdbg_cli.stepping.coroutine import Coroutine
 
 if TYPE_CHECKING:
@@ -116,6 +118,26 @@ class Lifecycle(RunLife[TorchRun]):
         """Clocks in place of values."""
         return TimingLevel(watch, self.names)
 
+    def follower(self, nodes: frozenset[str]) -> CaptureLevel | None:
+        """What sees forward ops sees nothing else than the calls of their modules."""
+        if any(node.startswith(("gradients/", "optimizer/", "input/")) for node in nodes):
+            return super().follower(nodes)
+        scopes = {node[: node.rfind("/") + 1] for node in nodes}
+        return ScopedLevel(self.names, frozenset(scopes), None)
+
+    def standing(self, node: str) -> Callable[[], Any] | None:
+        """A parameter or a buffer, or with ``.grad`` behind its name what ``backward`` left."""
+        name = node.removesuffix(".grad")
+        found = (tensor for tensor, leaf in self.names.tensors() if leaf.name == name)
+        tensor = next(found, None)
+
+        def read() -> Any:
+            with unobserved():
+                wanted = tensor if name == node or tensor is None else tensor.grad
+                return None if wanted is None else to_numpy(wanted.detach())
+
+        return None if tensor is None else read
+
     def drive(self, watcher: CaptureLevel, handle: RunHandle) -> Driven | None:
         """The program waits at each op."""
         if not isinstance(watcher, FullLevel):
@@ -193,7 +215,8 @@ class Lifecycle(RunLife[TorchRun]):
     def _await_update(self, run: TorchRun, frame: FrameType | None, update: Update) -> None:
         """A gradient run goes on until the update is over that the program makes by itself."""
         watcher = run.watcher
-        if not isinstance(watcher, RecordingLevel) or run.prompted is not None or run.is_call:
+        is_other = run.prompted is not None or run.is_call or run.is_followed
+        if not isinstance(watcher, RecordingLevel) or is_other:
             self.close_run(frame=frame)
             return
         run.closes_on = "U"

@@ -168,6 +168,7 @@ class Patches:
             scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
             if scaler is not None:
                 self._replace(scaler, "step", self._step)
+                self._replace(scaler, "scale", self._scale)
         if not self._forks and hasattr(os, "register_at_fork"):
             self._forks = True
             os.register_at_fork(after_in_child=self._runs.abandon)
@@ -316,6 +317,17 @@ class Patches:
             return around(original, self, args, kwargs)
 
         return step
+
+    def _scale(self, original: Any) -> Any:
+        runs = self._runs
+
+        def scale(self: Any, outputs: Any) -> Any:
+            product = original(self, outputs)
+            if not _is_compiling() and not runs.is_idle():
+                runs.losses.scaled(outputs, product)
+            return product
+
+        return scale
 
     def _noticing(self, original: Any) -> Any:
         optimizers = self._runs.optimizers

@@ -33,6 +33,8 @@ from tfdbg_cli.engines.torch.runs.description import (
 from tfdbg_cli.engines.torch.runs.forwards import Forwards, is_differentiating
 from tfdbg_cli.engines.torch.runs.keras_steps import variables_of
 from tfdbg_cli.engines.torch.runs.lifecycle import Lifecycle, TorchRun
+from tfdbg_cli.engines.torch.runs.losses import Losses
+from tfdbg_cli.engines.torch.runs.norms import Norms
 from tfdbg_cli.engines.torch.runs.updates_by_hand import update_after
 
 if TYPE_CHECKING:
@@ -64,6 +66,9 @@ class Runs(Lifecycle):
 
     Args:
         program: whose runs they are.
+
+    Attributes:
+        losses: of the runs.
     """
 
     def __init__(self, program: TorchProgram) -> None:
@@ -75,6 +80,8 @@ class Runs(Lifecycle):
         # Optimizers whose steps follow each other with nothing in between: one run.
         self._together: dict[int, int] = {}
         self._last_stepped: int | None = None
+        self.losses = Losses(program.tracks)
+        self._norms = Norms(program.tracks, self.names, self.optimizers)
 
     # The events. Each is seen around the original.
 
@@ -153,6 +160,9 @@ class Runs(Lifecycle):
             if is_grad or len(args) > _WITHOUT_INPUTS or kwargs.get("inputs") is not None:
                 self._look(watcher.will_be_partial)
             watcher.enter_phase("backward", args[0] if args else None)
+        if is_outermost and not is_grad and self._run is not None:
+            root = args[0] if args else kwargs.get("tensors")
+            self.losses.begins(root, self._run.description.number)
         self._backward_depth += 1
         try:
             with self._boundary("B"):
@@ -165,6 +175,8 @@ class Runs(Lifecycle):
             self._look(watcher.backward_done, is_grad, value)
         run = self._run
         if is_outermost and run is not None:
+            if not is_grad:
+                self._norms.take(run.description.number, self.losses.multiple)
             self._trains(run)
             update = update_after(frame) if run.closes_on == "B" else None
             if update is not None:

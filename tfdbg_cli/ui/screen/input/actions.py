@@ -267,6 +267,10 @@ class Actions:
             "next_link": lambda: self._move_link(1),
             "previous_link": lambda: self._move_link(-1),
             "follow_link": self._follow_link,
+            "zoom_in": self._zoom_in,
+            "zoom_out": lambda: self._zoom("zoom out"),
+            "zoom_earlier": lambda: self._zoom("earlier"),
+            "zoom_later": lambda: self._zoom("later"),
             "to_element": self._to_element,
             "leave_element": on_view(lambda view: view.cursor.clear()),
             "open_element": self._open_element,
@@ -312,6 +316,29 @@ class Actions:
         if view is None or not (view.cursor.begin() or view.table.begin()):
             text = "This page shows no elements of a tensor and no rows of a table."
             self.state.message = Toast(text, "warning")
+
+    def _zoom(self, caption: str) -> None:
+        """Do what an entry of the menu of a curve says."""
+        view = self.state.view
+        menu = {item.caption: item for item in view.document.menu} if view is not None else {}
+        item = menu.get(caption) if "zoom in" in menu else None
+        if item is None:
+            self.state.message = Toast("This page shows no curve: plot draws some.", "warning")
+        elif not item.enabled:
+            self.state.message = Toast("There are no more runs that way.", "warning")
+        else:
+            self._app.follow(item.command)
+
+    def _zoom_in(self) -> None:
+        """Closer, about the cursor if there is one: what is under it has a link that does so."""
+        view = self.state.view
+        found = view.cursor.element() if view is not None and view.cursor else None
+        if found is not None and view is not None and view.document.menu[:1]:
+            links = [span.link for line in found.lines(0, 4) for span in line.spans if span.link]
+            if links and view.document.menu[0].caption == "zoom in":
+                self._app.follow(links[0].command)
+                return
+        self._zoom("zoom in")
 
     def _open_element(self) -> None:
         view = self.state.view

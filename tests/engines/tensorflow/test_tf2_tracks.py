@@ -1,0 +1,89 @@
+"""The loss of TensorFlow 2's runs, and numbers of them that somebody follows."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+STEP = """
+    w = tf.Variable([1.0, 2.0])
+
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((w * x) ** 2, name="total")
+        grad = tape.gradient(loss, w)
+        w.assign_sub(0.1 * grad)
+        return RESULT
+
+    for number in range(12):
+        out = step(tf.constant([0.5, 0.2]))
+    tell(w.numpy().tolist())
+"""
+TAPE = """
+    import keras
+
+    w = tf.Variable([1.0, 2.0])
+    optimizer = keras.optimizers.SGD(0.1)
+    for number in range(12):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((w * tf.constant([0.5, 0.2])) ** 2)
+        optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+    tell(w.numpy().tolist())
+"""
+FIT = """
+    import keras, numpy as np
+
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.layers.Dense(3)])
+    model.compile("sgd", "mse", metrics=["mae"], jit_compile=False, run_eagerly=EAGERLY)
+    data = np.random.rand(400, 2).astype("float32"), np.ones((400, 3), "float32")
+    told = model.fit(*data, verbose=0, batch_size=4, shuffle=False)
+    tell(told.history["loss"])
+"""
+LOSS = re.compile(r"Loss:  \S+  (\S+) at run 9  plot")
+
+
+@pytest.mark.parametrize("result", ["loss", "grad, loss", "{'zoo': loss * 3, 'loss': loss}"])
+def test_what_a_training_step_returns(both, result):
+    done = both.same(both.write(STEP.replace("RESULT", result)), "run -t 9", "lt")
+    assert LOSS.search(done.out)[1] == "0.25074"
+
+
+@pytest.mark.parametrize("result", ["grad", "None", "tf.cast(loss, tf.int32)"])
+def test_a_step_that_returns_no_number_tells_none(both, result):
+    done = both.same(both.write(STEP.replace("RESULT", result)), "run -t 9", "lt")
+    assert "Loss:" not in done.out
+
+
+def test_what_a_tape_computes_gradients_of(both):
+    done = both.same(both.write(TAPE), "run -t 9", "lt")
+    assert LOSS.search(done.out)[1] == "0.25074"
+
+
+@pytest.mark.parametrize("eagerly", ["False", "True"])
+def test_steps_of_fit(both, eagerly):
+    commands = ("run -t 90", "lt", "run -f has_inf_or_nan")
+    done = both.same(both.write(FIT.replace("EAGERLY", eagerly)), *commands)
+    assert re.search(r"Loss:  \S+  \S+ at run 90  plot", done.out)
+
+
+def test_numbers_of_expressions_in_runs_that_are_debugged_and_others(both, tmp_path):
+    done = both.same(
+        both.write(STEP.replace("RESULT", "loss")),
+        "track `total:0`",
+        "track `nothing:0`",
+        "run -t 6",
+        "run",
+        "run",
+        f"plot total:0 loss --save {tmp_path}/all.csv",
+        "track",
+    )
+    rows = [line.split(",") for line in (tmp_path / "all.csv").read_text().splitlines()[1:]]
+    found = {
+        name: [(row[1], row[3]) for row in rows if row[0] == name] for name in ("total:0", "loss")
+    }
+    assert [int(run) for run, _ in found["total:0"]] == [*range(1, 9)]
+    assert found["total:0"] == found["loss"]
+    assert "nothing: This run had no such node." in done.out

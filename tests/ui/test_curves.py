@@ -1,0 +1,73 @@
+"""Curves on the full screen: a cursor that tells run and number, keys that zoom."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pytest
+from ui_player import Input, Player, enter, play
+
+from tfdbg_cli.commands.builtin import make_registry
+from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.service import CommandService
+from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.common.settings import Settings
+from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.dumps.series.tracks import Series, Tracks
+from tfdbg_cli.filters.registry import FilterRegistry
+
+
+def service() -> CommandService:
+    tracks = Tracks([Series("loss")])
+    for run in range(1, 101):
+        tracks["loss"].add(run, 1.0 / run if run != 60 else math.nan)
+    info = RunInfo(1, tracks=tracks)
+    context = Context("offline", make_registry(), FilterRegistry(), Settings(None), info)
+    return CommandService(
+        context,
+        title="a stop",
+        title_role="offline",
+        initial_command="plot",
+        history=History(None),
+    )
+
+
+@pytest.mark.parametrize("size", [(80, 24), (50, 12), (160, 50)])
+def test_the_cursor_moves_from_run_to_run(size: tuple[int, int]) -> None:
+    def script(player: Player) -> Iterator[list[Input]]:
+        yield ["esc", "c"]
+        assert "loss at run " in player.text
+        yield ["l"] * 3
+        assert "loss at run " in player.text
+        yield ["enter"]
+        assert "zoom in: plot loss -r" in player.text
+        yield enter("exit")
+
+    play(script, service(), size=size)
+
+
+def test_keys_zoom() -> None:
+    def script(player: Player) -> Iterator[list[Input]]:
+        yield ["esc"]
+        assert "runs 1 to 100" in player.text
+        yield ["+"]
+        assert "runs 51 to 100" in player.text
+        yield ["("]
+        assert "runs 26 to 75" in player.text
+        yield [")"]
+        assert "runs 51 to 100" in player.text
+        yield [")"]
+        assert "no more runs that way" in player.text
+        yield ["-"]
+        assert "runs 26 to 100" in player.text
+        yield ["backspace"]
+        assert "runs 51 to 100" in player.text
+        yield ["c", "+"]
+        assert "runs 45 to 57" in player.text
+        yield [":", *enter("help")]
+        yield ["esc", "+"]
+        assert "shows no curve" in player.text
+        yield [":", *enter("exit")]
+
+    play(script, service())

@@ -1,0 +1,1 @@
+"""Numbers over runs: what is followed, and pictures of it."""

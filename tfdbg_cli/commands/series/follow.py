@@ -1,0 +1,366 @@
+"""``track`` and ``plot``: numbers over runs, followed while the program goes on."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+
+from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.registry import Argument, Command, Result, positive
+from tfdbg_cli.commands.reply import Candidate, Toast
+from tfdbg_cli.commands.series.files import save_series
+from tfdbg_cli.commands.series.loss_line import number_role, number_text, spark_spans
+from tfdbg_cli.commands.series.plot_document import PlotDocument, between
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.references import parse_reference, parse_template
+from tfdbg_cli.common.documents import (
+    ChainDocument,
+    Document,
+    Line,
+    Link,
+    MenuItem,
+    Span,
+    TextDocument,
+    line,
+)
+from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.dumps.series.event_files import write_scalars
+from tfdbg_cli.dumps.series.tracks import CAPACITY, LOSS, Points, Series, Tracks
+from tfdbg_cli.tensors.sparkline import sparkline
+
+__all__ = ["COMMANDS"]
+
+_SPARK = 24
+_LONGEST_NAME = 40
+# Rows of a curve, by how many there are.
+_HEIGHTS = {1: 12, 2: 8}
+_LEAST_HEIGHT = 6
+_MOST_CURVES = 50
+_NOTHING = UserError(
+    "No number is followed yet.",
+    "The loss is, as soon as a run tells it; track EXPRESSION follows another one.",
+)
+
+
+def _tracks(context: Context) -> Tracks:
+    """What is followed, or was up to the run that is looked at; all of it is there to read."""
+    found = context.tracks if context.tracks is not None else context.run_info.tracks
+    found = found if found is not None else Tracks()
+    found.settle()
+    return found
+
+
+def _track(context: Context, arguments: argparse.Namespace) -> Result:
+    text = " ".join(arguments.expression).strip()
+    if not text and not arguments.norms and not arguments.delete:
+        return _list(context, _tracks(context))
+    if context.tracks is None:
+        raise UserError("Nothing runs here that could be followed.", "plot shows what was.")
+    if arguments.delete:
+        if text or arguments.norms:
+            raise UserError("-d takes the name of one that is followed, and nothing else.")
+        return _forget(context.tracks, arguments.delete)
+    if arguments.norms:
+        if text:
+            raise UserError("--norms takes no expression.", "Give two commands.")
+        context.tracks.has_norms = True
+        return Toast(
+            "Norms of gradients and parameters are followed from the next run of PyTorch on."
+        )
+    if text == LOSS and not getattr(arguments, "as"):
+        return _follow_loss(context.tracks)
+    template = parse_template(text)
+    if not template.references:
+        raise UserError(
+            f'"{text}" names no tensor, so no run has a value for it.',
+            "Tensors stand in backticks: track `node:slot`.",
+        )
+    for name in template.references.values():
+        parse_reference(name)
+    try:
+        compile(template.code, "<expression>", "eval")
+    except (SyntaxError, ValueError) as error:
+        raise UserError(f'"{text}" is no expression of Python: {error}.') from None
+    name = getattr(arguments, "as") or _short(text)
+    if name in context.tracks and not context.tracks[name].expression:
+        raise UserError(f"{name} is followed already, by itself.", "--as gives another name.")
+    context.tracks.follow(name, text)
+    return Toast(f"{name} is followed from the next run on; plot {quoted(name)} shows it.")
+
+
+def _short(text: str) -> str:
+    text = text.replace("`", "")
+    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
+
+
+def _follow_loss(tracks: Tracks) -> Toast:
+    if LOSS in tracks:
+        return Toast("The loss is followed already: plot loss shows it.")
+    return Toast("The loss is followed, as soon as a run tells it.")
+
+
+def _forget(tracks: Tracks, name: str) -> Toast:
+    if name == "--norms" or (name not in tracks and name.strip("-") == "norms"):
+        tracks.has_norms = False
+        for each in [*tracks]:
+            if each.startswith(("grad_norm", "param_norm")) and not tracks[each].expression:
+                tracks.forget(each)
+        return Toast("Norms are followed no more.")
+    if name not in tracks:
+        raise UserError(f'"{name}" is not followed.', did_you_mean(name, tracks))
+    tracks.forget(name)
+    return Toast(f"{name} is followed no more.")
+
+
+def _list(context: Context, tracks: Tracks) -> Document:
+    if not tracks:
+        return TextDocument(
+            [
+                line("No number is followed yet."),
+                line(("The loss is, as soon as a run tells it (track -h).", "dim")),
+            ]
+        )
+    lines: list[Line] = [line(f"{len(tracks)} number(s) over runs:"), line()]
+    width = min(max(map(len, tracks)), _LONGEST_NAME)
+    for name in tracks:
+        lines.append(_row(tracks[name], width))
+        if tracks[name].problem:
+            lines.append(line("    ", (tracks[name].problem, "warning")))
+    menu = (MenuItem("plot", "plot"),)
+    return TextDocument(lines, title="Numbers over runs", menu=menu)
+
+
+def _row(series: Series, width: int) -> Line:
+    link = Link(f"plot {quoted(series.name)}")
+    parts = [Span("  "), Span(f"{series.name:{width}}", "link", link), Span("  ")]
+    if not len(series):
+        return Line([*parts, Span("no number yet", "dim")])
+    points = series.points()
+    last = float(points.values[-1])
+    blocks = sparkline(points.values, _SPARK)
+    parts += [*spark_spans(blocks), Span(" " * (_SPARK - len(blocks) + 2))]
+    parts += [Span(number_text(last), number_role(last)), Span(f" at run {points.runs[-1]}")]
+    if series.expression and series.expression.replace("`", "") != series.name:
+        parts.append(Span(f"  {series.expression}", "dim"))
+    return Line(parts)
+
+
+def _plot(context: Context, arguments: argparse.Namespace) -> Result:
+    tracks = _tracks(context)
+    names = _names(tracks, arguments.names)
+    points = {name: tracks[name].points() for name in names}
+    if arguments.runs:
+        runs = _read_runs(arguments.runs, points)
+        points = {name: between(each, runs) for name, each in points.items()}
+        points = {name: each for name, each in points.items() if len(each.runs)}
+        if not points:
+            raise UserError(f"There is no number in runs {runs[0]} to {runs[1]}.")
+    if arguments.save:
+        path = save_series(arguments.save, points, tracks.marks, is_log=arguments.log)
+        return Toast(f"{len(points)} number(s) over runs saved to {path}", "success")
+    if arguments.tensorboard:
+        file = write_scalars(arguments.tensorboard, points)
+        return Toast(f"{len(points)} scalar(s) written to {file}", "success")
+    if not arguments.runs:
+        runs = _extent(points.values())
+    return _picture(context, arguments, tracks, points, runs)
+
+
+def _names(tracks: Tracks, wanted: Sequence[str]) -> list[str]:
+    """The series that are meant, those with numbers in them.
+
+    Raises:
+        UserError: there is none, or not one of this name.
+    """
+    if not tracks:
+        raise _NOTHING
+    for name in wanted:
+        if name not in tracks:
+            known = did_you_mean(name, tracks) or f"There are {', '.join([*tracks][:10])}."
+            raise UserError(f'"{name}" is not followed.', known)
+    found = [name for name in wanted or tracks if len(tracks[name])]
+    if not found:
+        problem = next((tracks[n].problem for n in wanted or tracks if tracks[n].problem), "")
+        raise UserError("No run has told a number yet.", problem)
+    return found
+
+
+def _read_runs(text: str, points: dict[str, Points]) -> tuple[int, int]:
+    """The first and the last run of ``FROM:TO``, each of which may be left out, or negative."""
+    first, last = _extent(points.values())
+    begin, colon, end = text.partition(":")
+    try:
+        numbers = [int(each) if each.strip() else None for each in (begin, end)]
+    except ValueError:
+        numbers = [None, None]
+        colon = ""
+    if not colon:
+        raise UserError(f'"{text}" is no stretch of runs.', "Write -r 100:200, -r 100: or -r=-50:.")
+    found = [
+        default if number is None else last + 1 + number if number < 0 else number
+        for number, default in zip(numbers, (first, last), strict=True)
+    ]
+    if found[0] > found[1]:
+        raise UserError(f"Runs {found[0]} to {found[1]} are none: the first comes first.")
+    return found[0], found[1]
+
+
+def _extent(points: Iterable[Points]) -> tuple[int, int]:
+    """The first and the last run that series have numbers of."""
+    ends = [(int(each.runs.min()), int(each.runs.max())) for each in points]
+    return min(first for first, _ in ends), max(last for _, last in ends)
+
+
+def _picture(
+    context: Context,
+    arguments: argparse.Namespace,
+    tracks: Tracks,
+    points: dict[str, Points],
+    runs: tuple[int, int],
+) -> Document:
+    shown = [*points][:_MOST_CURVES]
+    height = arguments.rows or _HEIGHTS.get(len(shown), _LEAST_HEIGHT)
+    parts: list[Document] = []
+    for name in shown:
+        if parts:
+            parts.append(TextDocument([line()]))
+        parts.append(
+            PlotDocument(
+                len(parts),
+                name,
+                points[name],
+                tracks.marks,
+                runs,
+                context.width,
+                height,
+                is_log=arguments.log,
+            )
+        )
+    if len(points) > len(shown):
+        more = f"and {len(points) - len(shown)} more: plot NAME shows one, track lists them."
+        parts.append(TextDocument([line(), line((more, "dim"))]))
+    menu = _menu(arguments, runs, _extent(tracks[name].points() for name in points))
+    title = f"{', '.join(shown[:3])}{', ...' * (len(shown) > 3)}: runs {runs[0]} to {runs[1]}"
+    return ChainDocument(parts, title=title, menu=menu)
+
+
+def _menu(
+    arguments: argparse.Namespace, runs: tuple[int, int], whole: tuple[int, int]
+) -> list[MenuItem]:
+    """Ways to other stretches of runs."""
+    words = ["plot", *map(quoted, arguments.names)]
+    words += ["--rows", str(arguments.rows)] if arguments.rows else []
+    log = ["--log"] if arguments.log else []
+    first, last = runs
+    span = last - first + 1
+
+    def of(begin: int, end: int) -> str:
+        begin, end = max(begin, whole[0]), min(end, whole[1])
+        return " ".join([*words, *log, "-r", f"{begin}:{end}"])
+
+    half = max(span // 2, 1)
+    other = [*words, *([] if log else ["--log"]), *(["-r", arguments.runs] * bool(arguments.runs))]
+    return [
+        MenuItem("zoom in", of(last - half + 1, last), enabled=span > 2),
+        MenuItem("zoom out", of(first - half, last + half), enabled=runs != whole),
+        MenuItem("earlier", of(first - half, last - half), enabled=first > whole[0]),
+        MenuItem("later", of(first + half, last + half), enabled=last < whole[1]),
+        MenuItem("linear" if log else "logarithmic", " ".join(other)),
+        MenuItem("track", "track"),
+    ]
+
+
+def _complete(context: Context, prefix: str) -> Iterable[Candidate]:
+    found = context.tracks if context.tracks is not None else context.run_info.tracks
+    for name in found or ():
+        yield Candidate(name)
+
+
+TRACK = Command(
+    "track",
+    (),
+    "numbers over runs",
+    "Follow a number over runs while the program goes on; list what is followed.",
+    _track,
+    (
+        Argument(
+            ("expression",),
+            "of Python and NumPy, with tensors in backticks, that gives one number; or loss",
+            "EXPRESSION",
+            nargs="*",
+            complete=completers.expression,
+        ),
+        Argument(("--as",), "what to call it", "NAME", default=""),
+        Argument(("--norms",), "PyTorch: norms of gradients and parameters, module by module"),
+        Argument(
+            ("-d", "--delete"),
+            "follow it no more; norms for those of --norms",
+            "NAME",
+            default="",
+            complete=_complete,
+        ),
+    ),
+    examples=(
+        ('track "np.linalg.norm(`fc1.weight:0`)" --as weight', "one number of each run"),
+        ("track `logits:0`.max()", "followed from the next run on"),
+        ("track --norms", "PyTorch: norms of gradients and parameters of each module"),
+        ("track", "what is followed, each with its last numbers"),
+        ("track -d weight", "let go of it"),
+    ),
+    details=(
+        "The loss is followed without being asked for, where a run tells it: what backward() "
+        "begins with (PyTorch), what a tape computes gradients of or what a training step returns "
+        "(TensorFlow 2), a fetched number that is called so, or the only one beside a training "
+        "operation (sessions).\n\n"
+        f"The last {CAPACITY} numbers are kept, also while no run is debugged. Only what an "
+        "expression names is watched for it."
+    ),
+)
+
+PLOT = Command(
+    "plot",
+    (),
+    "numbers over runs",
+    "Draw the numbers that are followed over the runs; save them as a picture or a table.",
+    _plot,
+    (
+        Argument(
+            ("names",),
+            "of what track lists; without one all are drawn",
+            "NAME",
+            nargs="*",
+            complete=_complete,
+        ),
+        Argument(
+            ("-r", "--runs"), "only these runs: FROM:TO, from the last one if negative", "INTERVAL"
+        ),
+        Argument(("--log",), "steps upwards are factors"),
+        Argument(("--rows",), "how high a curve is", "N", kind=positive("number of rows")),
+        Argument(
+            ("--save",),
+            "write them to a file: .csv, .svg or .png (with matplotlib)",
+            "FILE",
+            complete=completers.files,
+        ),
+        Argument(
+            ("--tensorboard",),
+            "write scalars that TensorBoard shows",
+            "DIR",
+            complete=completers.files,
+        ),
+    ),
+    examples=(
+        ("plot", "all of them, one below the other"),
+        ("plot loss --log -r=-100:", "the last hundred runs, logarithmic"),
+        ("plot --save curves.svg", "a picture for a report; .csv for a spreadsheet"),
+        ("plot --tensorboard logs/debug", "then: tensorboard --logdir logs"),
+    ),
+    details=(
+        "▲ marks a run that the program stopped at, × a bad one; nan and infinities stand above "
+        "the curve. c leads to a cursor over the curve: the status line tells run and number, "
+        "Enter the numbers around. The menu zooms."
+    ),
+)
+
+COMMANDS = (TRACK, PLOT)

@@ -1,0 +1,1 @@
+"""Numbers over runs, in memory and in files."""

@@ -1,0 +1,152 @@
+"""The loss of each run: what gradients are computed of, or what a training step returns."""
+
+from __future__ import annotations
+
+import functools
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tensorflow.python.framework import dtypes
+from tensorflow.python.util import nest
+
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.dumps.series.tracks import CAPACITY, LOSS, Tracks
+from tfdbg_cli.engines.tensorflow.functions.private import (
+    options_in,
+    outputs_of,
+    read_optional,
+)
+
+__all__ = ["Losses"]
+
+# Of what takes an op to read, so many are held at most.
+_BATCH = 64
+
+
+class Losses:
+    """Notes the losses of a program's runs.
+
+    What is on a CPU is read. Tensors that are elsewhere are held, and read when somebody looks;
+    what takes an op to read, some at a time.
+
+    Args:
+        tracks: tells where the numbers go; ``None``: nobody wants them.
+        look_away: what is done from now on is no part of the program, until what it returns is
+            called.
+    """
+
+    def __init__(
+        self,
+        tracks: Callable[[], Tracks | None],
+        look_away: Callable[[], Callable[[], None]],
+    ) -> None:
+        self._tracks = tracks
+        self._look_away = look_away
+        self._told: Tracks | None = None  # whose source this is
+        self._is_off = False
+        self._waiting: deque[tuple[int, float, Callable[[], float]]] = deque(maxlen=CAPACITY)
+        # Function -> which of its results is the loss, or what reads it; `None`: it returns none.
+        self._readers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+    def target(self, target: Any, run: int) -> None:
+        """Gradients of something are about to be computed, outside of any function."""
+        if isinstance(target, list | tuple) and len(target) == 1:
+            target = target[0]
+        if not self._is_off and _is_number(target):
+            self._take(run, target)
+
+    def returned(self, function: Any, known: Any, results: Sequence[Any], run: int) -> None:
+        """A training step that is one traced function is over.
+
+        Args:
+            function: the framework's object for it.
+            known: what stays the same of it.
+            results: tensors.
+            run: the number of the run.
+        """
+        if self._is_off:
+            return
+        try:
+            if known not in self._readers:
+                self._readers[known] = _reader(outputs_of(function), results)
+            found = self._readers[known]
+            if isinstance(found, int):
+                self._take(run, results[found])
+            elif found is not None:
+                self._hold(run, functools.partial(found, results[0]))
+                if len(self._waiting) >= _BATCH:
+                    look_again = self._look_away()
+                    try:
+                        self._settle()
+                    finally:
+                        look_again()
+        except Exception as error:
+            pass_on(error)
+            self._is_off = True
+
+    def _take(self, run: int, loss: Any) -> None:
+        tracks = self._tracks()
+        if tracks is not None and "CPU" in loss.device:
+            tracks.note(LOSS, run, _number(loss))
+        else:
+            self._hold(run, functools.partial(_number, loss))
+
+    def _hold(self, run: int, read: Callable[[], float]) -> None:
+        tracks = self._tracks()
+        if tracks is None:
+            return
+        if tracks is not self._told:
+            self._told = tracks
+            tracks.sources.append(self._settle)
+        self._waiting.append((run, time.time(), read))
+
+    def _settle(self) -> None:
+        waiting = [*self._waiting]
+        self._waiting.clear()
+        for run, moment, read in waiting:
+            if self._told is None:
+                return
+            try:
+                self._told.note(LOSS, run, read(), moment)
+            except Exception as error:  # the device is lost
+                pass_on(error)
+
+
+def _reader(outputs: Any, results: Sequence[Any]) -> int | Callable[[Any], float] | None:
+    """Which of a function's results is the loss; or what reads it from the only one.
+
+    Args:
+        outputs: what it returns, in the framework's words; ``None``: nobody knows.
+        results: of a call.
+    """
+    if len(results) == 1 and results[0].dtype == dtypes.variant:
+        inside = options_in(outputs)  # Keras returns its logs so
+        specs = nest.flatten(inside) if isinstance(inside, Mapping) else []
+        at = sorted(inside).index(LOSS) if isinstance(inside, Mapping) and LOSS in inside else -1
+        if not 0 <= at < len(specs) or len(specs) != len(inside):
+            return None
+        return functools.partial(_number_in, specs, at)
+    numbers = [at for at, result in enumerate(results) if _is_number(result)]
+    names = outputs if isinstance(outputs, Mapping) else {}
+    if LOSS in names and len(names) == len(results):
+        numbers = [at for at in numbers if at == sorted(names).index(LOSS)]
+    return numbers[0] if numbers else None
+
+
+def _number(tensor: Any) -> float:
+    return float(tensor.numpy())
+
+
+def _number_in(specs: Sequence[Any], at: int, held: Any) -> float:
+    return float(read_optional(held, specs)[at].numpy())
+
+
+def _is_number(tensor: Any) -> bool:
+    """Whether it is one floating point number that is there."""
+    dtype, shape = getattr(tensor, "dtype", None), getattr(tensor, "shape", None)
+    if not hasattr(tensor, "numpy") or getattr(shape, "rank", None) != 0:
+        return False
+    return bool(getattr(dtype, "is_floating", False))
