@@ -11,6 +11,7 @@ from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.ui.bindings import COMMAND
 from tfdbg_cli.ui.screen.input.commander import Commander
 from tfdbg_cli.ui.screen.input.editor import LineEditor, Recalled
+from tfdbg_cli.ui.screen.input.element_actions import ElementActions
 from tfdbg_cli.ui.screen.input.palette import palette_of
 from tfdbg_cli.ui.screen.input.table_actions import TableActions
 from tfdbg_cli.ui.screen.view import View
@@ -33,20 +34,6 @@ _EDITS = (
     "yank",
 )
 
-# What turns a map, see `Document.turned`.
-_MAP = {
-    **{
-        f"map_{way}": way
-        for way in ("closer", "farther", "whole", "axes", "scale", "cells", "tiles")
-    },
-    **{f"map_{way}": way for way in ("left", "right", "up", "down")},
-    **{
-        f"map_{which}_{what}": f"{which} {what}"
-        for which in ("next", "previous")
-        for what in ("slice", "bad")
-    },
-}
-
 # So far the page keys move in a list.
 _LIST_PAGE = 8
 
@@ -56,6 +43,9 @@ class Actions:
 
     Args:
         app: runs commands and holds the state.
+
+    Attributes:
+        elements: those on the elements of a tensor.
     """
 
     def __init__(self, app: Commander) -> None:
@@ -63,6 +53,7 @@ class Actions:
         self.state = app.state
         self._came_from_page = False
         self._rows = TableActions(app)
+        self.elements = ElementActions(app)
         self._table = self._make_table()
 
     @property
@@ -90,8 +81,7 @@ class Actions:
             **self._prompt_actions(),
             **self._page_actions(),
             **self._palette_actions(),
-            "map": lambda: self.turn("picture"),
-            **{name: self._turning(way) for name, way in _MAP.items()},
+            **self.elements.table,
             **self._rows.table,
             "previous_screen": lambda: self._app.move_screen(-1),
             "next_screen": lambda: self._app.move_screen(1),
@@ -267,87 +257,7 @@ class Actions:
             "next_link": lambda: self._move_link(1),
             "previous_link": lambda: self._move_link(-1),
             "follow_link": self._follow_link,
-            "zoom_in": self._zoom_in,
-            "zoom_out": lambda: self._zoom("zoom out"),
-            "zoom_earlier": lambda: self._zoom("earlier"),
-            "zoom_later": lambda: self._zoom("later"),
-            "to_element": self._to_element,
-            "leave_element": on_view(lambda view: view.cursor.clear()),
-            "open_element": self._open_element,
-            "element_left": lambda: self._move_element("left", 0, -1),
-            "element_right": lambda: self._move_element("right", 0, 1),
-            "element_up": lambda: self._move_element("up", -1, 0),
-            "element_down": lambda: self._move_element("down", 1, 0),
         }
-
-    def _move_element(self, way: str, rows: int, columns: int) -> None:
-        """Move the cursor; beyond the edge of a part of a map lies another part."""
-        view = self.state.view
-        if view is None:
-            return
-        is_inside = way not in view.document.turns or view.cursor.stays_on_line(columns)
-        if is_inside and view.move_cursor(rows, columns):
-            return
-        if way in view.document.turns:
-            before = view.document
-            self.turn(way)
-            if view.document is not before:
-                view.cursor.move(rows, columns)
-
-    def _turning(self, way: str) -> Callable[[], None]:
-        return lambda: self.turn(way)
-
-    def turn(self, way: str) -> None:
-        """Show what is on the page otherwise."""
-        view = self.state.view
-        if view is None or way.partition(":")[0] not in view.document.turns:
-            self.state.message = Toast("This page shows no tensor of numbers.", "warning")
-            return
-        try:
-            with self._app.at_work():
-                view.turn(way)
-        except UserError as error:
-            self.state.message = Toast(str(error), "warning")
-        except KeyboardInterrupt:
-            self.state.message = Toast("Cancelled.", "warning")
-
-    def _to_element(self) -> None:
-        view = self.state.view
-        if view is None or not (view.cursor.begin() or view.table.begin()):
-            text = "This page shows no elements of a tensor and no rows of a table."
-            self.state.message = Toast(text, "warning")
-
-    def _zoom(self, caption: str) -> None:
-        """Do what an entry of the menu of a curve says."""
-        view = self.state.view
-        menu = {item.caption: item for item in view.document.menu} if view is not None else {}
-        item = menu.get(caption) if "zoom in" in menu else None
-        if item is None:
-            self.state.message = Toast("This page shows no curve: plot draws some.", "warning")
-        elif not item.enabled:
-            self.state.message = Toast("There are no more runs that way.", "warning")
-        else:
-            self._app.follow(item.command)
-
-    def _zoom_in(self) -> None:
-        """Closer, about the cursor if there is one: what is under it has a link that does so."""
-        view = self.state.view
-        found = view.cursor.element() if view is not None and view.cursor else None
-        if found is not None and view is not None and view.document.menu[:1]:
-            links = [span.link for line in found.lines(0, 4) for span in line.spans if span.link]
-            if links and view.document.menu[0].caption == "zoom in":
-                self._app.follow(links[0].command)
-                return
-        self._zoom("zoom in")
-
-    def _open_element(self) -> None:
-        view = self.state.view
-        link = view.link_under_cursor() if view is not None else None
-        document = view.cursor.element() if view is not None else None
-        if link is not None:
-            self._app.follow(link.command)
-        elif document is not None:
-            self._app.push(document, "(element)")
 
     def _search_again(self, direction: int) -> None:
         try:

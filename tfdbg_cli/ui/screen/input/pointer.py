@@ -129,7 +129,7 @@ class Pointer:
         if now is None or grabbed is None or len(now) != len(grabbed) or now == grabbed:
             return
         down, right = ([0, *grabbed][-2] - [0, *now][-2], grabbed[-1] - now[-1])
-        self._actions.turn(f"drag:{down},{right}")
+        self._actions.elements.turn(f"drag:{down},{right}")
 
     def wheel(self, lines: int, columns: int, col: int, row: int) -> None:
         """The wheel turned: a list there scrolls, or the page or its pane; a map is zoomed."""
@@ -145,9 +145,9 @@ class Pointer:
         elif view is not None and view is self._state.view and "closer" in view.document.turns:
             if lines:
                 self._click_element(col, row)
-                self._actions.turn("closer" if lines < 0 else "farther")
+                self._actions.elements.turn("closer" if lines < 0 else "farther")
             if columns:
-                self._actions.turn("right" if columns > 0 else "left")
+                self._actions.elements.turn("right" if columns > 0 else "left")
         elif view is not None:
             if lines:
                 view.scroll(lines)
