@@ -71,6 +71,14 @@ STORY = (
         "Traceback of node construction",
     ),
     Step(
+        "What is around it",
+        "`graph` draws a node between what it is computed from and what reads it, with the health "
+        "of each tensor where it leaves its node; the arrow keys go from node to node.",
+        "graph cross_entropy/Log\r",
+        "226 -inf",
+        "tour-graph",
+    ),
+    Step(
         "The source",
         "`ps` annotates the file: `*` marks the lines that this run computed, and below each line "
         "stand its nodes.",
@@ -86,11 +94,29 @@ STORY = (
         "eval of expression",
     ),
     Step(
+        "A picture",
+        "`pt Softmax:0 --map`, or the key `v` on a tensor, draws it: a row an image, a column a "
+        "class. NaN and infinities have colours of their own and are never lost, however many "
+        "elements a cell stands for; `+` and `-` zoom, and the cursor says index and value.",
+        "pt Softmax:0 --map\r",
+        "exact",
+        "tour-map",
+    ),
+    Step(
         "Only some lines",
         "`&` keeps the lines that match, in any screen; `/` searches. Back and forward through "
         "the screens: Alt-Left and Alt-Right, or the arrows at the top.",
         "lt\r&gradients.*Softmax\r",
         "lines",
+    ),
+    Step(
+        "Lists by key",
+        "`lt -o hist` shows how the elements of each tensor are distributed. `c` puts a cursor "
+        "into a list: keys sort, hide, filter and select, and each shows the command that does "
+        "the same.",
+        "lt -o hist,health\r",
+        "\u2588",
+        "tour-histograms",
     ),
     Step(
         "How long it takes",

@@ -18,7 +18,7 @@ def test_the_story_happens(tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     made = (tmp_path / "tour.md").read_text(encoding="utf-8")

@@ -1,5 +1,7 @@
 """``compare`` and ``--against`` on kept runs of the NumPy engine."""
 
+import re
+
 import pytest
 from planted_kit import Planted, launched
 
@@ -122,6 +124,14 @@ def test_one_tensor_in_both_runs(planted):
     assert "The elements that are farthest apart:" in out
     assert "Line in A: " in out
     assert 'hidden = tf.multiply(hidden, 1.001, name="scaled")' in out
+
+
+def test_only_what_is_selected(planted):
+    good, other = planted.kept("none"), planted.kept("factor")
+    select = ["-c", "select net/logits net/loss", "-c", f"compare {other} --selected --json"]
+    _, out, _ = planted.run("--batch", "--dump-dir", str(good), *select)
+    names = re.findall(r'"tensor": "([^"]+)"', out)
+    assert names == ["net/logits:0", "net/loss:0"]
 
 
 def test_runs_of_the_open_folder(planted):

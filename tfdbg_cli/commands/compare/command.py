@@ -49,6 +49,8 @@ def _compare(context: Context, arguments: argparse.Namespace, open_run: _Opener 
     rows = list(comparison.rows())
     beyond = [row for row in rows if row.is_beyond]
     shown = rows if arguments.all else beyond
+    if arguments.selected:
+        shown = [row for row in shown if row.datum.tensor_name in context.selected]
     if arguments.json:
         return _marked(
             json_document(len(shown), lambda at: record(comparison, shown[at])), rows, ""
@@ -246,6 +248,7 @@ def compare_command(
             ),
             Argument(("-r", "--run"), "another run of the open folder, as use takes it", "K"),
             Argument(("-a", "--all"), "also those that are within the bar"),
+            Argument(("--selected",), "only those that select has chosen"),
             Argument(
                 ("--rtol",),
                 "allowed, relative to the largest element; default: by the dtype and the op",
