@@ -41,7 +41,7 @@ class Planted:
         folder: Path,
         runs: int = 3,
     ) -> None:
-        self.run, self._program, self._folder, self._runs = run, program, folder, runs
+        self.run, self.program, self._folder, self._runs = run, program, folder, runs
 
     def kept(self, variant: str) -> Path:
         """The folder with the runs of a variant."""
@@ -50,7 +50,7 @@ class Planted:
             commands = ["-c", "run"] * (self._runs + 1)
             status, _, err = self.run(
                 *("--batch", "--keep-dumps", "--dump-root", str(folder), *commands),
-                *(str(self._program), variant),
+                *(str(self.program), variant),
             )
             assert status == 0, err
         return folder

@@ -183,3 +183,34 @@ def test_at_a_stop_of_a_living_program(planted):
     )
     assert status == 0
     assert "All pairs are equal in every bit." in out
+
+
+def test_a_living_program_stops_at_the_first_run_that_differs(planted):
+    good = planted.kept("none")
+    program = str(good.parent / "program.py")
+    command = f"run -d {good}"
+    status, out, _ = planted.run("--batch", "-c", command, "-c", "lt -f differs", program, "nan")
+    assert status == 1  # as for compare
+    assert "They part at x:0: it was given differently" in out
+    assert out.count("--- run-end: run #") == 1
+    assert "--- run-end: run #3:" in out
+    assert '1 dumped tensor(s) passing filter "differs":' in out
+    status, out, err = planted.run("--batch", "-c", command, program, "none")
+    assert (status, out) == (0, "")
+    assert "no tensor passed differs up to the program's end, run 3." in err
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("run -d /no/such/folder", "/no/such/folder"),
+        ("run -d {good} -f has_inf_or_nan", "leave -n and -f out"),
+        ("run -d {good} -p", "-p keeps no tensors"),
+    ],
+)
+def test_what_run_d_cannot_do(planted, command, message):
+    good = planted.kept("none")
+    text = command.format(good=good)
+    _, _, err = planted.run("--batch", "-c", text, str(good.parent / "program.py"), "none")
+    assert message in err
+    assert "Traceback" not in err

@@ -115,3 +115,11 @@ def test_lists_begin_where_the_runs_part(planted: Planted) -> None:
     assert first["tensor"] == "embed.weight:0"
     assert first["said"] == "it was different at the start of this run"
     assert planted.compared("renamed") == []
+
+
+def test_a_training_stops_at_the_first_run_that_differs(planted: Planted) -> None:
+    words = ["--batch", "-c", f"run -d {planted.kept('none')}", str(planted.program), "stale"]
+    status, out, err = planted.run(*words)
+    assert status == 1, err
+    assert "--- run-end: training run #2:" in out
+    assert "They part at head.bias:0: it was different at the start of this run." in out

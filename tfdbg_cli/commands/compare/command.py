@@ -19,6 +19,7 @@ from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.comparing.alignment import align, read_map
 from tfdbg_cli.comparing.bars import Bars, read_rules
 from tfdbg_cli.comparing.comparison import Comparison, Row
+from tfdbg_cli.comparing.reference import run_name
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.open import list_runs, open_dump
 
@@ -129,7 +130,7 @@ def _other(dump: Dump, arguments: argparse.Namespace, open_run: _Opener | None) 
     path, info = arguments.folder, dump.run_info()
     if info is not None:
         # Of a folder of runs the one of the same number.
-        alike = [each for each in list_runs(path) if each.name == f"run_{info.call_count:06d}"]
+        alike = [each for each in list_runs(path) if each.name == run_name(info.call_count)]
         path = alike[0] if alike else path
     return OtherRun(open_dump(path), str(path))
 

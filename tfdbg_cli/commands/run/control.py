@@ -21,6 +21,7 @@ from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.documents import Line, MenuItem, TextDocument, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.version import __version__
+from tfdbg_cli.comparing.reference import Reference
 from tfdbg_cli.dumps.dump import RunInfo
 
 __all__ = ["COMMANDS", "ExitChoice", "RunChoice", "describe_run"]
@@ -63,12 +64,15 @@ class ExitChoice:
 
 _positive = positive("number of runs")
 
+# The filter that `run -d` makes.
+_DIFFERS = "differs"
+
 
 def _check_profile(arguments: argparse.Namespace) -> None:
     """Refuse what `run -p` can't be combined with."""
     if arguments.no_debug:
         raise UserError("-n runs without the debugger, so it can't time the run as -p does.")
-    if arguments.till_filter_pass or arguments.filter_exclude_node_names:
+    if arguments.till_filter_pass or arguments.filter_exclude_node_names or arguments.till_differs:
         raise UserError(
             "-p keeps no tensors, so the filter of -f would see nothing.",
             "Use run -f to find the run, or run -p to time one.",
@@ -79,6 +83,16 @@ def _check_profile(arguments: argparse.Namespace) -> None:
                 f"-p keeps no tensors, so --{option} has nothing to choose from.",
                 "run -p times every op; the options of lp choose among them.",
             )
+
+
+def _await_difference(context: Context, arguments: argparse.Namespace) -> None:
+    """Make a filter of the reference of `run -d`."""
+    if arguments.no_debug or arguments.till_filter_pass:
+        raise UserError("-d looks at the tensors of each run: leave -n and -f out.")
+    reference = Reference(arguments.till_differs)
+    reference.shown_by = f"compare {quoted(reference.folder)}"
+    context.filters.add(_DIFFERS, reference)
+    arguments.till_filter_pass = _DIFFERS
 
 
 def _run(context: Context, arguments: argparse.Namespace) -> Result:
@@ -94,6 +108,8 @@ def _run(context: Context, arguments: argparse.Namespace) -> Result:
         )
     if arguments.filter_exclude_node_names and not arguments.till_filter_pass:
         raise UserError("-fenn is valid only together with -f FILTER.")
+    if arguments.till_differs:
+        _await_difference(context, arguments)
     watch = (
         ("--node_name_filter", arguments.node_name_filter),
         ("--op_type_filter", arguments.op_type_filter),
@@ -300,6 +316,13 @@ RUN = Command(
             default="",
             complete=completers.node_patterns,
         ),
+        Argument(
+            ("-d", "--till_differs"),
+            "execute runs until one differs from the run of its number that was kept there",
+            "DIR",
+            default="",
+            complete=completers.files,
+        ),
         Argument(("-p", "--profile"), "time the ops of the run instead of keeping its tensors"),
         KIND,
         Argument(
@@ -325,6 +348,7 @@ RUN = Command(
     examples=(
         ("run", "execute the run and look at its tensors"),
         ("run -f has_inf_or_nan", "go on until something becomes nan or infinite"),
+        ("run -d /tmp/good", "go on until a run differs from the one of its number there"),
         ("run -t 10", "nine runs undebugged, then one with the debugger"),
         ("run -n", "execute the run undebugged and stop before the next one"),
         ("run -p", "time every op of the run: lp lists them, ps shows them in the source"),

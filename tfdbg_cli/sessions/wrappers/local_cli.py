@@ -283,7 +283,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             dump: Dump | None = request.dump
             initial, role = self._first_screen(choice, dump, request)
             debugger.store.number = self.run_call_count if debugger.ranks.is_joined else 0
-            is_passing = not failed and initial.startswith(("lt -f", "why -f"))
+            is_passing = not failed and initial.startswith(("lt -f", "why -f", "compare "))
             verdict = Verdict(bool(initial), is_passing, request.error)
             agreed = debugger.ranks.agree(self._rank_run, verdict)
             if not agreed.stops:
@@ -436,6 +436,9 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         """The first screen of a run that a filter has stopped at."""
         if choice is None or not choice.filter_name:
             return "lt"
+        shown_by: str = getattr(self.debugger.filters.get(choice.filter_name), "shown_by", "")
+        if shown_by:
+            return shown_by
         exclude = f" -fenn {quoted(choice.exclude)}" if choice.exclude else ""
         is_about_bad = is_only_nonfinite(self.debugger.filters.predicate(choice.filter_name))
         return f"{'why' if is_about_bad else 'lt'} -f {quoted(choice.filter_name)}{exclude}"

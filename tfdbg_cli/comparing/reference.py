@@ -1,0 +1,65 @@
+"""A reference for a living program: the run of the same number, kept earlier."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Any
+
+from tfdbg_cli.comparing.alignment import align
+from tfdbg_cli.comparing.bars import Bars
+from tfdbg_cli.comparing.comparison import Comparison
+from tfdbg_cli.dumps.datum import Datum
+from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.open import list_runs, open_dump
+
+__all__ = ["Reference", "run_name"]
+
+
+def run_name(number: int) -> str:
+    """What the folder of a run is called, counted from 1."""
+    return f"run_{number:06d}"
+
+
+class Reference:
+    """Whether a tensor is the first of its run that differs from the one in a kept run.
+
+    It is a tensor filter (`tfdbg_cli.dumps.dump.Predicate`). Runs that have no counterpart don't
+    differ.
+
+    Args:
+        folder: of the kept runs, which are told by the names of their folders.
+
+    Attributes:
+        folder: as an absolute path: the program may change its folder.
+        shown_by: the command whose screen a stop opens with; empty: the list of what passes.
+
+    Raises:
+        UserError: there are no runs.
+    """
+
+    shown_by = ""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = os.path.abspath(os.path.expanduser(folder))
+        self._paths = {path.name: path for path in list_runs(self.folder)}
+        # By identity: through a tensor its dump would stay alive.
+        self._known: weakref.WeakKeyDictionary[Dump, int | None] = weakref.WeakKeyDictionary()
+
+    def __call__(self, datum: Datum, tensor: Any, dump: Dump) -> bool:
+        """Whether it is that tensor."""
+        if dump not in self._known:
+            self._known[dump] = self._first_apart(dump)
+        return id(datum) == self._known[dump]
+
+    def _first_apart(self, dump: Dump) -> int | None:
+        info = dump.run_info()
+        path = self._paths.get(run_name(info.call_count)) if info is not None else None
+        if path is None:
+            return None
+        other = open_dump(path)
+        try:
+            found = Comparison(dump, other, align(dump, other), Bars()).first_apart()
+        finally:
+            other.close()
+        return id(found.pair.first) if found is not None else None
