@@ -145,7 +145,7 @@ class SourceListing(Document):
             marks = "*: this run computed nodes of the line; -: it only created nodes"
         colors = Line([Span("(a mark like ", "dim"), Span("this", "nan"), Span(" or ", "dim")])
         rest = (Span("this", "inf"), Span(": an op of the line made a nan, or an infinity)", "dim"))
-        return [line((f"({marks})", "dim")), Line([*colors.spans, *rest])]
+        return [Line([*colors.spans, *rest]), line((f"({marks})", "dim"))]
 
     def lines(self, start: int, stop: int) -> list[Line]:
         """The lines ``start`` to ``stop - 1``."""
