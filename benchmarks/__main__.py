@@ -30,6 +30,7 @@ BENCHMARKS = {
     "stepping": "Stepping and tracing",
     "tracing": "Tracing a language model",
     "reading": "Readers",
+    "comparing": "Comparing runs",
     "screens": "Screens",
     "histograms": "Histograms and source",
     "checksums": "Checksums of run folders",

@@ -1,6 +1,7 @@
 """``compare`` and ``--against`` on kept runs of the NumPy engine."""
 
 import re
+import shutil
 
 import pytest
 from planted_kit import Planted, launched
@@ -173,6 +174,26 @@ def test_folders_without_a_common_run(planted, tmp_path):
     status, _, err = planted.run("--against", str(good))
     assert status == 2
     assert "--dump-dir" in err
+
+
+def test_runs_that_cannot_be_compared_are_told_of(planted, tmp_path):
+    good = planted.kept("none")
+    other = tmp_path / "other"
+    shutil.copytree(good, other)
+    shutil.rmtree(other / "run_000001")
+    for path in (other / "run_000002").iterdir():
+        if path.is_file():
+            path.unlink()
+    status, out, err = planted.run("--batch", "--dump-dir", str(good), "--against", str(other))
+    assert status == 1, err
+    assert f"{other} has no run_000001." in out
+    assert "run_000002 can't be compared: " in out
+    assert "All pairs are equal in every bit." in out
+    (value,) = (other / "run_000003").glob("tensors-*.safetensors")
+    value.write_bytes(value.read_bytes()[:-100])
+    status, out, err = planted.run("--batch", "--dump-dir", str(good), "--against", str(other))
+    assert status == 1
+    assert "Traceback" not in out + err
 
 
 def test_at_a_stop_of_a_living_program(planted):

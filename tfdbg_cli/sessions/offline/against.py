@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.errors import UserError
@@ -13,18 +14,34 @@ from tfdbg_cli.dumps.open import find_runs, open_dump
 from tfdbg_cli.sessions.offline.commands import Opened
 from tfdbg_cli.sessions.offline.survey import Survey
 
-__all__ = ["first_apart"]
+__all__ = ["Parting", "first_apart"]
+
+# So many runs that can't be compared are named one by one.
+_NAMED = 3
 
 
-def first_apart(survey: Survey, against: str) -> tuple[Opened, list[str]]:
+class Parting(NamedTuple):
+    """The run that was found.
+
+    Attributes:
+        opened: it, with the command that compares it.
+        notes: what there is to say.
+        is_whole: whether all runs up to it could be compared.
+    """
+
+    opened: Opened
+    notes: list[str]
+    is_whole: bool
+
+
+def first_apart(survey: Survey, against: str) -> Parting:
     """Open the first run that is beyond the bar; the last one that has a counterpart, if none is.
+
+    Runs that can't be opened, on either side, and those without a counterpart are noted.
 
     Args:
         survey: the runs.
         against: a run, or a folder of runs, which are told by the names of their folders.
-
-    Returns:
-        The run, with the command that compares it, and what there is to say.
 
     Raises:
         UserError: there is nothing to compare.
@@ -33,28 +50,41 @@ def first_apart(survey: Survey, against: str) -> tuple[Opened, list[str]]:
     if not others:
         open_dump(against)  # says what is there instead
     by_name = {path.name: path for path in others}
+    is_one = len(others) == len(survey.runs) == 1
     found: Opened | None = None
+    lost: list[str] = []
     count = 0
     for run in survey.like_current():
-        other = by_name.get(run.path.name)
-        if other is None and len(others) == len(survey.runs) == 1:
-            other = others[0]
+        other = others[0] if is_one else by_name.get(run.path.name)
         if other is None:
+            lost.append(f"{against} has no {run.path.name}.")
+            continue
+        dump: Dump | None = None
+        try:
+            dump = survey.open(run)
+            is_apart = _are_apart(dump, other)
+        except UserError as error:
+            lost.append(f"{run.path.name} can't be compared: {error.message}")
+            if dump is not None:
+                dump.close()
             continue
         count += 1
         if found is not None:
             found.dump.close()
-        dump = survey.open(run)
         found = Opened(run, dump, first=f"compare {quoted(str(other))}")
-        if _are_apart(dump, other):
+        if is_apart:
             before = f"The {count - 1} run(s) before it are within the bar."
-            return found, [before] if count > 1 else []
+            return Parting(found, [*_short(lost), *[before] * (count > 1)], not lost)
     if found is None:
-        raise UserError(
-            f"No run of {against} is called as one of {survey.root}.",
-            "compare DIR compares two runs, whatever they are called.",
-        )
-    return found, [f"None of {count} runs is beyond the bar."] if count > 1 else []
+        hint = "compare DIR compares two runs, whatever they are called."
+        raise UserError(f"No run of {survey.root} can be compared: {lost[0]}", hint)
+    within = f"None of {count} runs is beyond the bar."
+    return Parting(found, [*_short(lost), *[within] * (count > 1)], not lost)
+
+
+def _short(lost: list[str]) -> list[str]:
+    more = [f"{len(lost) - _NAMED} more runs can't be compared."] if len(lost) > _NAMED else []
+    return [*lost[:_NAMED], *more]
 
 
 def _are_apart(dump: Dump, other: Path) -> bool:

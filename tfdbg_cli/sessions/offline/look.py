@@ -53,11 +53,12 @@ def look(
     if against is None:
         opened = _open_last(survey, debugger)
     else:
-        opened, notes = first_apart(survey, against)
+        opened, notes, is_whole = first_apart(survey, against)
         for text in notes:
             debugger.note(text)
         if debugger.queue.batch:
             debugger.queue.insert([opened.first])
+            debugger.queue.failed = not is_whole  # nobody knows what is in the others
     while True:
         survey.current = opened.run.number
         try:
