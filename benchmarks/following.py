@@ -1,12 +1,10 @@
 """What it costs to note the loss of each run, and the norms of gradients and parameters."""
 
 import contextlib
-import time
-from random import Random
 
 import torch
 
-from benchmarks.harness import Row, Sample, Table, main
+from benchmarks.harness import Row, Table, interleaved_in, main
 from benchmarks.torch_runs import mlp, prepared, resnet, transformer
 from benchmarks.waiting import waiting
 from tfdbg_cli.dumps.series.tracks import Tracks
@@ -42,22 +40,7 @@ PEERS = {
 def measure(make, rounds):
     """What the steps of one model take in each way."""
     step, steps = prepared(make)
-    steps *= 4
-    order, random = list(WAYS), Random(0)
-    sample = Sample(order)
-    for turn in range(rounds + 1):
-        random.shuffle(order)
-        for name in order:
-            with WAYS[name]():
-                step()
-                cpu, wall = time.process_time(), time.perf_counter()
-                for _ in range(steps):
-                    step()
-                wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-            if turn:  # the first round allocates memory
-                sample.wall[name].append(wall / steps)
-                sample.cpu[name].append(cpu / steps)
-    return sample
+    return interleaved_in(WAYS, step, rounds, 4 * steps)
 
 
 def tables(quick):

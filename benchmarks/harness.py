@@ -16,6 +16,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 
 Way = Callable[[], object]
@@ -172,6 +173,38 @@ def interleaved(
                 way()
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
             if turn >= warm_up:
+                sample.wall[name].append(wall / steps)
+                sample.cpu[name].append(cpu / steps)
+    return sample
+
+
+def interleaved_in(
+    ways: Mapping[str, Callable[[], AbstractContextManager[object]]],
+    step: Way,
+    rounds: int,
+    steps: int,
+) -> Sample:
+    """Do the same in several surroundings, in another order each round.
+
+    Args:
+        ways: what is entered for the steps of a round, by name; the first step in it makes what
+            stays, untimed.
+        step: what is done.
+        rounds: how many are measured, after one that isn't.
+        steps: how often it is done in a round.
+    """
+    order, shuffle = list(ways), random.Random(0).shuffle
+    sample = Sample(order)
+    for turn in range(rounds + 1):
+        shuffle(order)
+        for name in order:
+            with ways[name]():
+                step()
+                cpu, wall = time.process_time(), time.perf_counter()
+                for _ in range(steps):
+                    step()
+                wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+            if turn:  # the first round allocates memory
                 sample.wall[name].append(wall / steps)
                 sample.cpu[name].append(cpu / steps)
     return sample

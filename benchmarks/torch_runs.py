@@ -1,15 +1,13 @@
 """A training step of three models: plain, at each level of `run -f`, with PyTorch's own tools."""
 
 import contextlib
-import time
 import warnings
-from random import Random
 
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchmarks.harness import Row, Sample, Table, main, profile
+from benchmarks.harness import Row, Table, interleaved_in, main, profile
 from benchmarks.waiting import waiting
 from tfdbg_cli.engines.torch.engine import ENGINE
 
@@ -133,21 +131,7 @@ def measure(make, rounds):
     A level is entered for a round's steps; the first one under it makes what stays, untimed.
     """
     step, steps = prepared(make)
-    order, random = list(LEVELS), Random(0)
-    sample = Sample(order)
-    for turn in range(rounds + 1):
-        random.shuffle(order)
-        for name in order:
-            with LEVELS[name]():
-                step()
-                cpu, wall = time.process_time(), time.perf_counter()
-                for _ in range(steps):
-                    step()
-                wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-            if turn:  # the first round allocates memory
-                sample.wall[name].append(wall / steps)
-                sample.cpu[name].append(cpu / steps)
-    return sample
+    return interleaved_in(LEVELS, step, rounds, steps)
 
 
 def tables(quick):

@@ -18,7 +18,7 @@ from tfdbg_cli.common.errors import UserError, did_you_mean
 __all__ = ["ListCommand", "Shown", "chosen_columns", "order_arguments", "read_shown"]
 
 _SHOWN = re.compile(r"(?P<name>[^:!]*)(?P<before>!?)(:(?P<width>\d+))?(?P<frozen>!?)")
-_NAME = re.compile("[^:!]*")
+_BEHIND = re.compile("[:!]")
 _WIDEST = 1000
 
 
@@ -93,7 +93,7 @@ def order_arguments(keys: Sequence[str], default: str) -> tuple[Argument, ...]:
 def _complete(keys: tuple[str, ...], context: Context, typed: str) -> Iterable[Candidate]:
     """The last of several columns with commas between; those that are there aren't offered."""
     head, comma, last = typed.rpartition(",")
-    given = {_NAME.match(part)[0] for part in head.split(",")}  # type: ignore[index]
+    given = {_BEHIND.split(part, 1)[0] for part in head.split(",")}
     fitting = [key for key in keys if key.startswith(last) and key not in given]
     return [Candidate(f"{head}{comma}{key}") for key in fitting]
 
