@@ -81,8 +81,9 @@ class NumpyAdapter(SessionAdapter):
         self._slots = functools.lru_cache(16)(_watched_slots)
         # By the plan and the feeds in the caller's order.
         self._layout = functools.lru_cache(16)(NodeLayout)
-        self._graph: Graph | None = None
-        self._graph_version = -1
+        self._graph = functools.lru_cache(1)(
+            lambda version: Graph(functools.partial(map, _node, session.graph.get_operations()))
+        )
 
     def seed(self) -> str | None:
         """The graph's."""
@@ -146,12 +147,7 @@ class NumpyAdapter(SessionAdapter):
         return {_name_of(key): value for key, value in feed_dict.items()}
 
     def graph(self) -> Graph:
-        source = self.session.graph
-        if self._graph is None or self._graph_version != source.version:
-            self._graph_version = source.version
-            operations = source.get_operations()
-            self._graph = Graph(lambda: map(_node, operations))
-        return self._graph
+        return self._graph(self.session.graph.version)
 
     @property
     def framework_graph(self) -> NumpyGraph:
