@@ -41,7 +41,7 @@ _ROOT = _DOCS.parent
 
 
 def _read(app: object, name: str, source: list[str]) -> None:
-    """Such a page is its file, and all links lead to pages: they are written for readers of files."""
+    """Such a page is its file, and links lead to pages: they are written for readers of files."""
     page, folder = source[0], _DOCS
     for path, here in _ELSEWHERE.items():
         if name == here:

@@ -1,4 +1,4 @@
-"""The hunts of docs/cookbook.md: each program is run as the page says, and shows what the page shows."""
+"""The hunts of docs/cookbook.md: each is run as the page says, and shows what the page shows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 from program_server import Done, Programs, environment
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cookbook.md").read_text("utf-8")
 HUNTS = re.findall(r"^## \d+\. (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S)
@@ -51,7 +51,12 @@ def run(programs: Programs, call: Call, folder: Path) -> Done:
     if call.words[0] == "torchrun":
         command = [sys.executable, "-m", "torch.distributed.run", *call.words[1:]]
         done = subprocess.run(
-            command, env=environment(folder), cwd=folder, capture_output=True, text=True, check=False
+            command,
+            env=environment(folder),
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         return Done(done.returncode, done.stdout, done.stderr)
     assert call.words[:3] == ["python", "-m", "tfdbg_cli"]
