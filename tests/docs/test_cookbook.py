@@ -60,7 +60,8 @@ def run(programs: Programs, call: Call, folder: Path) -> Done:
         )
         return Done(done.returncode, done.stdout, done.stderr)
     assert call.words[:3] == ["python", "-m", "tfdbg_cli"]
-    words = ["--batch", *call.typed, *call.words[3:]]
+    level = ["-c", "config set level values"] if call.typed else []  # not as the machine allows
+    words = ["--batch", *level, *call.typed, *call.words[3:]]
     given = [
         str(folder / word) if word.endswith(".py") or words[at - 1] in FOLDERS else word
         for at, word in enumerate(words)
