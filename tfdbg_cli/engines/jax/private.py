@@ -1,0 +1,116 @@
+"""The names of JAX that it promises nobody, and what is done where one is missing."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.engines.kit.private_names import PrivateNames
+
+__all__ = [
+    "NAMES",
+    "argument_names",
+    "compiled_function",
+    "donated",
+    "flat_callback",
+    "is_clean",
+    "is_program_function",
+    "let_calls_be_replaced",
+    "result_names",
+    "statics",
+    "wrapped",
+]
+
+NAMES = PrivateNames("JAX", jax.__version__, ["0.10.2"])
+
+_trace_state_clean = NAMES.require("jax._src.core:trace_state_clean")
+#: Whatever a compiled program calls back: its ``__call__`` is what the runtime calls.
+flat_callback: Any = NAMES.need("replayed with callbacks", "jax._src.callback:_FlatCallback")
+
+#: The class of what ``jax.jit`` makes.
+compiled_function: type = type(jax.jit(lambda: None))
+if "__call__" not in vars(compiled_function) or not hasattr(compiled_function, "trace"):
+    NAMES.require("jax:jit.<what it makes>.__call__ and .trace")
+
+
+def is_clean() -> bool:
+    """Whether nothing is being traced: what is called is computed."""
+    return bool(_trace_state_clean())
+
+
+def wrapped(function: Any) -> Callable[..., Any] | None:
+    """The function that was given to ``jax.jit``; ``None``: it is one of JAX's own."""
+    return getattr(function, "_fun", None)
+
+
+def is_program_function(function: Any) -> bool:
+    """Whether something that was compiled is the program's (or another library's), not JAX's."""
+    plain = wrapped(function)
+    if plain is None:
+        return False
+    module = getattr(plain, "__module__", None) or ""
+    return module != "jax" and not module.startswith("jax.")
+
+
+def statics(function: Any) -> tuple[Sequence[int], Sequence[str]]:
+    """The arguments that are part of the function: positions and names."""
+    info = getattr(function, "_jit_info", None)
+    positions = getattr(info, "static_argnums", None) or ()
+    return (*positions,), (*(getattr(info, "static_argnames", None) or ()),)
+
+
+def donated(function: Any) -> tuple[Sequence[int], Sequence[str]]:
+    """The arguments whose memory the function may use again: positions and names."""
+    info = getattr(function, "_jit_info", None)
+    positions = getattr(info, "donate_argnums", None) or ()
+    return (*positions,), (*(getattr(info, "donate_argnames", None) or ()),)
+
+
+def argument_names(jaxpr: Any) -> Sequence[str]:
+    """What the arguments of a jaxpr are called in its function; none: it isn't known."""
+    found = getattr(getattr(jaxpr, "debug_info", None), "arg_names", None)
+    names = [name or "" for name in found or ()]
+    return names if len(names) == len(jaxpr.invars) else ()
+
+
+def result_names(jaxpr: Any) -> Sequence[str]:
+    """Where the results of a jaxpr are in what its function returns; none: it isn't known."""
+    found = getattr(getattr(jaxpr, "debug_info", None), "result_paths", None)
+    names = [name or "" for name in found or ()]
+    return names if len(names) == len(jaxpr.outvars) else ()
+
+
+# Where ``tp_flags`` is in a type object, in words of the machine, and its flag for types that are
+# called by another way than ``__call__``. From Python 3.12 on setting ``__call__`` takes it off.
+_FLAGS_WORD = 21
+_HAS_VECTORCALL = 1 << 11
+
+
+def let_calls_be_replaced() -> tuple[Callable[[], None], Callable[[], None]]:
+    """Let calls of compiled functions come by ``__call__``.
+
+    Returns:
+        What makes it so, and what takes it back.
+
+    Raises:
+        UserError: it can't be done with this Python.
+    """
+    if sys.version_info >= (3, 12) or not compiled_function.__flags__ & _HAS_VECTORCALL:
+        return lambda: None, lambda: None
+    at = id(compiled_function) + _FLAGS_WORD * ctypes.sizeof(ctypes.c_void_p)
+    flags = ctypes.c_ulong.from_address(at)
+    if sys.implementation.name != "cpython" or flags.value != compiled_function.__flags__:
+        raise UserError(f"{NAMES.framework} can't be watched with this build of Python.")
+
+    def do() -> None:
+        flags.value &= ~_HAS_VECTORCALL
+
+    def undo() -> None:
+        flags.value |= _HAS_VECTORCALL
+
+    return do, undo

@@ -1,0 +1,150 @@
+"""One call of a compiled function: what it gets, what comes of it, and how it is done again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax import numpy as jnp
+
+from tfdbg_cli.engines.jax.plans.replay import CallbackResults
+from tfdbg_cli.engines.jax.plans.values import is_key
+from tfdbg_cli.engines.jax.private import donated, statics, wrapped
+from tfdbg_cli.engines.kit.sites import argument_names
+
+__all__ = ["Call", "Leaf", "leaves_of", "title_of"]
+
+
+class Leaf(NamedTuple):
+    """An array among the arguments of a call.
+
+    Attributes:
+        path: ``params['Dense_0']['kernel']``.
+        value: it.
+        argument: the position or the name of the argument that it is in.
+    """
+
+    path: str
+    value: Any
+    argument: int | str
+
+
+class Call:
+    """A call of a compiled function.
+
+    Attributes:
+        function: what ``jax.jit`` has made.
+        args, kwargs: what it gets.
+        leaves: the arrays that it gets, in the order of the jaxpr's arguments.
+        outputs: the arrays that it has returned; ``None``: it has not.
+        result: what it has returned.
+        error: what it has raised.
+        callbacks: what functions of the program's have given to it.
+    """
+
+    def __init__(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.leaves: list[Leaf] = []
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.callbacks = CallbackResults()
+        self._traced: Any = None
+        self._own: tuple[Sequence[Any], Mapping[str, Any]] | None = None
+
+    def keep(self) -> None:
+        """Let what it gets be there afterwards: arrays that it may write over are copied."""
+        positions, names = donated(self.function)
+        if positions or names:
+            copies: dict[int, Any] = {}
+            args = [
+                _copied(value, copies) if at in positions else value
+                for at, value in enumerate(self.args)
+            ]
+            kwargs = {
+                name: _copied(value, copies) if name in names else value
+                for name, value in self.kwargs.items()
+            }
+            self._own = args, kwargs
+        args_now, kwargs_now = self._own or (self.args, self.kwargs)
+        self.leaves = list(leaves_of(self.function, args_now, kwargs_now))
+
+    def forget(self) -> None:
+        """Hold nothing of the program's."""
+        self.args, self.kwargs, self.leaves = (), {}, []
+        self.result = self._traced = self._own = None
+
+    @property
+    def traced(self) -> Any:
+        """What it computes: JAX has traced it already, if the call has come so far."""
+        if self._traced is None:
+            args, kwargs = self._own or (self.args, self.kwargs)
+            self._traced = self.function.trace(*args, **kwargs)
+        return self._traced
+
+    @property
+    def outputs(self) -> list[Any]:
+        """The arrays that it has returned."""
+        return jax.tree.leaves(self.result)
+
+    @property
+    def output_paths(self) -> list[str]:
+        """Where they are in what it has returned: ``[0]['params']``."""
+        found, _ = jax.tree_util.tree_flatten_with_path(self.result)
+        return [jax.tree_util.keystr(path) for path, _ in found]
+
+
+def title_of(function: Any) -> str:
+    """The name of a compiled function."""
+    plain = wrapped(function) or function
+    name = getattr(plain, "__qualname__", None) or getattr(plain, "__name__", None)
+    return re.sub(r"^.*<locals>\.", "", name or type(plain).__name__)
+
+
+def leaves_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Leaf]:
+    """The arrays among the arguments of a call; those that are part of the function left out."""
+    positions, names = statics(function)
+    count = len(args)
+    skipped = {at % count if -count <= at < count else at for at in positions} if count else set()
+    plain = wrapped(function)
+    called = _parameter_names(plain, args) if plain is not None else []
+    for at, value in enumerate(args):
+        if at not in skipped:
+            name = called[at] if at < len(called) else f"args[{at}]"
+            if name not in names:
+                yield from _leaves(name, value, at)
+    for name in sorted(kwargs):
+        if name not in names:
+            yield from _leaves(name, kwargs[name], name)
+
+
+def _leaves(name: str, value: Any, argument: int | str) -> Iterator[Leaf]:
+    found, _ = jax.tree_util.tree_flatten_with_path(value)
+    for path, leaf in found:
+        yield Leaf(name + jax.tree_util.keystr(path), leaf, argument)
+
+
+def _parameter_names(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:
+    """What positional arguments are called in a function."""
+    marks = [object() for _ in args]
+    found = argument_names(function, (*marks,), {})
+    by_mark = {id(value): name for name, value in found.items()}
+    return [by_mark.get(id(mark), f"args[{at}]") for at, mark in enumerate(marks)]
+
+
+def _copied(tree: Any, copies: dict[int, Any]) -> Any:
+    def copy(leaf: Any) -> Any:
+        if not isinstance(leaf, jax.Array):
+            return leaf
+        if id(leaf) not in copies:
+            if is_key(leaf):
+                data = jnp.copy(jax.random.key_data(leaf))
+                copies[id(leaf)] = jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
+            else:
+                copies[id(leaf)] = jnp.copy(leaf)
+        return copies[id(leaf)]
+
+    return jax.tree.map(copy, tree)

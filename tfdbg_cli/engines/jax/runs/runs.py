@@ -1,0 +1,169 @@
+"""Where runs begin and end: at calls of compiled functions that no other one makes."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_info import RunInfo
+from tfdbg_cli.engines.jax.private import is_clean, is_program_function, wrapped
+from tfdbg_cli.engines.jax.runs.calls import Call, leaves_of, title_of
+from tfdbg_cli.engines.jax.runs.description import CallDescription
+from tfdbg_cli.engines.jax.runs.levels import ReplayLevel
+from tfdbg_cli.engines.kit.contain import contained
+from tfdbg_cli.engines.kit.description import OpenRun
+from tfdbg_cli.engines.kit.life import RunLife
+
+__all__ = ["CALL", "TRAINING", "JaxRuns"]
+
+#: A call of a function that computes gradients.
+TRAINING = "training run"
+#: Any other one.
+CALL = "call"
+_TRAINS = re.compile(r"train|update|fit", re.IGNORECASE)
+
+
+class JaxRuns(RunLife[OpenRun]):
+    """The runs of a program that uses JAX."""
+
+    def __init__(self, program: Any, policy: Any) -> None:
+        super().__init__(program, policy)
+        self._kinds: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._own = threading.local()
+        self._inside: Call | None = None
+        #: Operations outside of any run, since the last one.
+        self._outside = 0
+
+    def is_framework_error(self, error: BaseException) -> bool:
+        """Whether it is one of JAX's own classes, of a computation or of tracing it."""
+        return isinstance(error, jax.errors.JaxRuntimeError) or type(error).__module__.startswith(
+            ("jax.", "jaxlib.")
+        )
+
+    @contextlib.contextmanager
+    def quiet(self) -> Iterator[None]:
+        """What is computed for us is no run, and no part of one."""
+        before = getattr(self._own, "is_at_work", False)
+        self._own.is_at_work = True
+        try:
+            yield
+        finally:
+            self._own.is_at_work = before
+
+    def is_paused(self) -> bool:
+        return getattr(self._own, "is_at_work", False)
+
+    def call(
+        self,
+        function: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        plain: Callable[..., Any],
+    ) -> Any:
+        """A compiled function is called.
+
+        Args:
+            function: it.
+            args, kwargs: what it gets.
+            plain: calls it.
+        """
+        if self._inside is not None or not self._counts(function):
+            return plain(function, *args, **kwargs)
+        is_call = self._run is None
+        if is_call:
+            self._open_call(function, args, kwargs)
+        run = self._run
+        watcher = run.watcher if run is not None else None
+        if run is None:
+            return plain(function, *args, **kwargs)
+        call = Call(function, args, kwargs)
+        if watcher is not None:
+            self._before(call)
+        self._inside = call
+        try:
+            result = call.result = plain(function, *args, **kwargs)
+        except BaseException as error:
+            self._inside = None
+            call.error = error
+            self._after(call)
+            if is_call:
+                if isinstance(error, Exception):
+                    self.fail(error)
+                if self._run is run:
+                    run.cut_short = f"the program raised {one_line(error)}"
+                    self.close_run()
+            raise
+        self._inside = None
+        self._after(call)
+        if is_call and self._run is run:
+            self.close_run()
+        return result
+
+    def _counts(self, function: Any) -> bool:
+        """Whether a call is a run, or part of one."""
+        try:
+            if self.is_idle() or not self.is_here() or not is_clean():
+                return False
+            if self._run is not None:
+                return wrapped(function) is not None
+            is_run = is_program_function(function)
+        except Exception as error:
+            pass_on(error)
+            self.give_up(error)
+            return False
+        self._outside += not is_run
+        return is_run
+
+    @contained
+    def _open_call(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        kind = self._kinds.get(function)
+        title = title_of(function)
+        if kind is None:
+            kind = TRAINING if _TRAINS.search(title) else CALL
+        description = CallDescription(
+            kind, self.count(kind), title, lambda: list(leaves_of(function, args, kwargs))
+        )
+        self.open_run(OpenRun(kind, "call", description))
+
+    @contained
+    def _before(self, call: Call) -> None:
+        call.keep()
+
+    @contained
+    def _after(self, call: Call) -> None:
+        watcher = self.watcher
+        if isinstance(watcher, ReplayLevel) and (
+            call.error is None or isinstance(call.error, Exception)
+        ):
+            watcher.called(call)
+
+    def called_back(self, callback: Any, result: Any) -> None:
+        """A compiled function has called one of the program's."""
+        if self._inside is not None:
+            self._inside.callbacks.add(callback, result)
+
+    def describe_end(self, run: OpenRun, dump: MemoryDump | None, info: RunInfo) -> None:
+        watcher = run.watcher
+        if isinstance(watcher, ReplayLevel):
+            watcher.describe(info)
+        if self._outside:
+            info.details = [
+                *info.details,
+                (
+                    "Not seen",
+                    f"{self._outside} operations outside of compiled functions since the run "
+                    "before: with tfdbg_cli.run(): makes a run of them",
+                ),
+            ]
+
+    def closing(self, run: OpenRun) -> None:
+        self._outside = 0
