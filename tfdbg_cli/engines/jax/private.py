@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,10 +16,12 @@ from tfdbg_cli.engines.kit.private_names import PrivateNames
 __all__ = [
     "NAMES",
     "argument_names",
+    "call_primitive",
     "compiled_function",
     "donated",
     "flat_callback",
     "is_clean",
+    "is_own_jaxpr",
     "is_program_function",
     "let_calls_be_replaced",
     "result_names",
@@ -32,10 +35,17 @@ _trace_state_clean = NAMES.require("jax._src.core:trace_state_clean")
 #: Whatever a compiled program calls back: its ``__call__`` is what the runtime calls.
 flat_callback: Any = NAMES.need("replayed with callbacks", "jax._src.callback:_FlatCallback")
 
+#: What a compiled function is to whatever transforms programs (``jax.grad`` and the like).
+call_primitive: Any = NAMES.need("seen inside of jax.grad", "jax.extend.core.primitives:jit_p")
+
 #: The class of what ``jax.jit`` makes.
 compiled_function: type = type(jax.jit(lambda: None))
 if "__call__" not in vars(compiled_function) or not hasattr(compiled_function, "trace"):
     NAMES.require("jax:jit.<what it makes>.__call__ and .trace")
+
+
+# Its functions are JAX's, what they do is the program's.
+_PMAP = "jax._src.pmap"
 
 
 def is_clean() -> bool:
@@ -54,7 +64,13 @@ def is_program_function(function: Any) -> bool:
     if plain is None:
         return False
     module = getattr(plain, "__module__", None) or ""
-    return module != "jax" and not module.startswith("jax.")
+    return module == _PMAP or (module != "jax" and not module.startswith("jax."))
+
+
+def is_own_jaxpr(jaxpr: Any) -> bool:
+    """Whether a jaxpr is of a function of JAX's own."""
+    place = getattr(getattr(jaxpr, "debug_info", None), "func_src_info", None) or ""
+    return f"{os.sep}jax{os.sep}_src{os.sep}" in place
 
 
 def statics(function: Any) -> tuple[Sequence[int], Sequence[str]]:

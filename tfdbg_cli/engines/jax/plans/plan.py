@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax.extend.core  # noqa: F401  # (it is no attribute of jax before)
+import numpy as np
 from jax.extend import core
 
 from tfdbg_cli.dumps.graph import Node
@@ -354,7 +355,10 @@ class Plan:
 
 
 def _read(known: Mapping[Any, int | Constant], operand: Any) -> int | Constant:
-    return Constant(operand.val) if isinstance(operand, core.Literal) else known[operand]
+    if not isinstance(operand, core.Literal):
+        return known[operand]
+    value = operand.val
+    return Constant(value if hasattr(value, "shape") else np.asarray(value, operand.aval.dtype))
 
 
 def _called(equation: Any) -> Any:

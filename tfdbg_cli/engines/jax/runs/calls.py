@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,10 +12,11 @@ from jax import numpy as jnp
 
 from tfdbg_cli.engines.jax.plans.replay import CallbackResults
 from tfdbg_cli.engines.jax.plans.values import is_key
+from tfdbg_cli.engines.jax.private import argument_names as names_of
 from tfdbg_cli.engines.jax.private import donated, statics, wrapped
 from tfdbg_cli.engines.kit.sites import argument_names
 
-__all__ = ["Call", "Leaf", "leaves_of", "title_of"]
+__all__ = ["Call", "FunctionCall", "JaxprCall", "Leaf", "leaves_of", "title_of"]
 
 
 class Leaf(NamedTuple):
@@ -31,59 +33,41 @@ class Leaf(NamedTuple):
     argument: int | str
 
 
-class Call:
+class Call(ABC):
     """A call of a compiled function.
 
     Attributes:
-        function: what ``jax.jit`` has made.
-        args, kwargs: what it gets.
-        leaves: the arrays that it gets, in the order of the jaxpr's arguments.
-        outputs: the arrays that it has returned; ``None``: it has not.
+        title: the function's name.
+        leaves: the arrays that it gets, in the order of the jaxpr's arguments, after `keep`.
         result: what it has returned.
         error: what it has raised.
         callbacks: what functions of the program's have given to it.
     """
 
-    def __init__(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
+    def __init__(self, title: str) -> None:
+        self.title = title
         self.leaves: list[Leaf] = []
         self.result: Any = None
         self.error: BaseException | None = None
         self.callbacks = CallbackResults()
-        self._traced: Any = None
-        self._own: tuple[Sequence[Any], Mapping[str, Any]] | None = None
 
+    @abstractmethod
+    def inputs(self) -> list[Leaf]:
+        """The arrays that it gets."""
+
+    @abstractmethod
     def keep(self) -> None:
         """Let what it gets be there afterwards: arrays that it may write over are copied."""
-        positions, names = donated(self.function)
-        if positions or names:
-            copies: dict[int, Any] = {}
-            args = [
-                _copied(value, copies) if at in positions else value
-                for at, value in enumerate(self.args)
-            ]
-            kwargs = {
-                name: _copied(value, copies) if name in names else value
-                for name, value in self.kwargs.items()
-            }
-            self._own = args, kwargs
-        args_now, kwargs_now = self._own or (self.args, self.kwargs)
-        self.leaves = list(leaves_of(self.function, args_now, kwargs_now))
+
+    @property
+    @abstractmethod
+    def jaxpr(self) -> Any:
+        """What it computes: JAX has traced it already, if the call has come so far."""
 
     def forget(self) -> None:
         """Hold nothing of the program's."""
-        self.args, self.kwargs, self.leaves = (), {}, []
-        self.result = self._traced = self._own = None
-
-    @property
-    def traced(self) -> Any:
-        """What it computes: JAX has traced it already, if the call has come so far."""
-        if self._traced is None:
-            args, kwargs = self._own or (self.args, self.kwargs)
-            self._traced = self.function.trace(*args, **kwargs)
-        return self._traced
+        self.leaves = []
+        self.result = None
 
     @property
     def outputs(self) -> list[Any]:
@@ -97,9 +81,88 @@ class Call:
         return [jax.tree_util.keystr(path) for path, _ in found]
 
 
+class FunctionCall(Call):
+    """A call of what ``jax.jit`` has made.
+
+    Args:
+        function: it.
+        args, kwargs: what it gets.
+    """
+
+    def __init__(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        super().__init__(title_of(function))
+        self.function = function
+        self._given: tuple[Sequence[Any], Mapping[str, Any]] = (args, kwargs)
+        self._jaxpr: Any = None
+
+    def inputs(self) -> list[Leaf]:
+        return list(leaves_of(self.function, *self._given))
+
+    def keep(self) -> None:
+        positions, names = donated(self.function)
+        if positions or names:
+            args, kwargs = self._given
+            copies: dict[int, Any] = {}
+            self._given = (
+                [_copied(v, copies) if at in positions else v for at, v in enumerate(args)],
+                {key: _copied(v, copies) if key in names else v for key, v in kwargs.items()},
+            )
+        self.leaves = self.inputs()
+
+    @property
+    def jaxpr(self) -> Any:
+        if self._jaxpr is None:
+            args, kwargs = self._given
+            self._jaxpr = self.function.trace(*args, **kwargs).jaxpr
+        return self._jaxpr
+
+    def forget(self) -> None:
+        super().forget()
+        self._given = ((), {})
+
+
+class JaxprCall(Call):
+    """A call of a jaxpr: where ``jax.grad`` makes one of a compiled function, or ahead of time.
+
+    Args:
+        title: the function's name.
+        jaxpr: what it computes.
+        values: the arrays that it gets.
+        is_donated: whether it may write over some of them.
+    """
+
+    def __init__(self, title: str, jaxpr: Any, values: Sequence[Any], is_donated: bool) -> None:
+        super().__init__(title)
+        self._jaxpr = jaxpr
+        self._values = values
+        self._is_donated = is_donated
+
+    @property
+    def jaxpr(self) -> Any:
+        return self._jaxpr
+
+    def inputs(self) -> list[Leaf]:
+        names = names_of(self._jaxpr.jaxpr) or [""] * len(self._values)
+        return [
+            Leaf(name or f"args[{at}]", value, re.split(r"[\[.]", name or str(at))[0])
+            for at, (name, value) in enumerate(zip(names, self._values, strict=False))
+        ]
+
+    def keep(self) -> None:
+        if self._is_donated:
+            self._values = _copied(list(self._values), {})
+        self.leaves = self.inputs()
+
+    def forget(self) -> None:
+        super().forget()
+        self._values = ()
+
+
 def title_of(function: Any) -> str:
     """The name of a compiled function."""
     plain = wrapped(function) or function
+    if getattr(plain, "__module__", "") == "jax._src.pmap":
+        return "pmap"
     name = getattr(plain, "__qualname__", None) or getattr(plain, "__name__", None)
     return re.sub(r"^.*<locals>\.", "", name or type(plain).__name__)
 

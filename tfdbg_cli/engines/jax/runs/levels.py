@@ -64,7 +64,7 @@ class Replayed:
 
     def add(self, call: Call) -> None:
         """Do one more call."""
-        closed = call.traced.jaxpr
+        closed = call.jaxpr
         given = [self.tensor_name(leaf.value) for leaf in call.leaves]
         plan = Plan(
             closed,

@@ -15,8 +15,13 @@ from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_info import RunInfo
-from tfdbg_cli.engines.jax.private import is_clean, is_program_function, wrapped
-from tfdbg_cli.engines.jax.runs.calls import Call, leaves_of, title_of
+from tfdbg_cli.engines.jax.private import (
+    is_clean,
+    is_own_jaxpr,
+    is_program_function,
+    wrapped,
+)
+from tfdbg_cli.engines.jax.runs.calls import Call, FunctionCall, JaxprCall
 from tfdbg_cli.engines.jax.runs.description import CallDescription
 from tfdbg_cli.engines.jax.runs.levels import ReplayLevel
 from tfdbg_cli.engines.kit.contain import contained
@@ -69,33 +74,56 @@ class JaxRuns(RunLife[OpenRun]):
         kwargs: Mapping[str, Any],
         plain: Callable[..., Any],
     ) -> Any:
-        """A compiled function is called.
+        """What ``jax.jit`` has made is called.
 
         Args:
             function: it.
             args, kwargs: what it gets.
             plain: calls it.
         """
-        if self._inside is not None or not self._counts(function):
+        if self._inside is not None or not self._counts(
+            is_program_function, function, lambda: wrapped(function) is not None
+        ):
             return plain(function, *args, **kwargs)
-        is_call = self._run is None
-        if is_call:
-            self._open_call(function, args, kwargs)
+        call = self._made(lambda: FunctionCall(function, args, kwargs))
+        return self._watched(call, function, lambda: plain(function, *args, **kwargs))
+
+    def call_jaxpr(
+        self,
+        title: str,
+        jaxpr: Any,
+        values: Sequence[Any],
+        is_donated: bool,
+        plain: Callable[[], Any],
+    ) -> Any:
+        """A jaxpr is called: of a function that is compiled ahead of time, or by ``jax.grad``."""
+        if self._inside is not None or not self._counts(
+            lambda each: not is_own_jaxpr(each.jaxpr), jaxpr, lambda: True
+        ):
+            return plain()
+        call = self._made(lambda: JaxprCall(title, jaxpr, values, is_donated))
+        return self._watched(call, title, plain)
+
+    def _watched(self, call: Call | None, function: Any, plain: Callable[[], Any]) -> Any:
+        """Make a call, which is a run or part of one."""
+        if call is None:
+            return plain()
+        is_run = self._run is None
+        if is_run:
+            self._open_call(call, function)
         run = self._run
-        watcher = run.watcher if run is not None else None
         if run is None:
-            return plain(function, *args, **kwargs)
-        call = Call(function, args, kwargs)
-        if watcher is not None:
+            return plain()
+        if run.watcher is not None:
             self._before(call)
         self._inside = call
         try:
-            result = call.result = plain(function, *args, **kwargs)
+            result = call.result = plain()
         except BaseException as error:
             self._inside = None
             call.error = error
             self._after(call)
-            if is_call:
+            if is_run:
                 if isinstance(error, Exception):
                     self.fail(error)
                 if self._run is run:
@@ -104,18 +132,28 @@ class JaxRuns(RunLife[OpenRun]):
             raise
         self._inside = None
         self._after(call)
-        if is_call and self._run is run:
+        if is_run and self._run is run:
             self.close_run()
         return result
 
-    def _counts(self, function: Any) -> bool:
+    def _made(self, make: Callable[[], Call]) -> Call | None:
+        try:
+            return make()
+        except Exception as error:
+            pass_on(error)
+            self.give_up(error)
+            return None
+
+    def _counts(
+        self, is_program: Callable[[Any], bool], function: Any, is_part: Callable[[], bool]
+    ) -> bool:
         """Whether a call is a run, or part of one."""
         try:
             if self.is_idle() or not self.is_here() or not is_clean():
                 return False
             if self._run is not None:
-                return wrapped(function) is not None
-            is_run = is_program_function(function)
+                return is_part()
+            is_run = is_program(function)
         except Exception as error:
             pass_on(error)
             self.give_up(error)
@@ -124,14 +162,11 @@ class JaxRuns(RunLife[OpenRun]):
         return is_run
 
     @contained
-    def _open_call(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        kind = self._kinds.get(function)
-        title = title_of(function)
+    def _open_call(self, call: Call, function: Any) -> None:
+        kind = self._kinds.get(function) if not isinstance(function, str) else None
         if kind is None:
-            kind = TRAINING if _TRAINS.search(title) else CALL
-        description = CallDescription(
-            kind, self.count(kind), title, lambda: list(leaves_of(function, args, kwargs))
-        )
+            kind = TRAINING if _TRAINS.search(call.title) else CALL
+        description = CallDescription(kind, self.count(kind), call.title, call.inputs)
         self.open_run(OpenRun(kind, "call", description))
 
     @contained
