@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from tfdbg_cli.dumps.sources import Frame
+from tfdbg_cli.dumps.sources import Frame, is_library_path
 
-__all__ = ["GRADIENTS", "Scope", "frames_of", "node_name", "part_name"]
+__all__ = ["GRADIENTS", "Scope", "frames_of", "modules_of", "node_name", "part_name"]
 
 #: Where the ops of a backward pass are.
 GRADIENTS = "gradients"
 _WRAPPED = re.compile(r"^(\w+)\((.*)\)$")
 _NOT_IN_NAMES = re.compile(r"[^\w.\-]+")
+_MODULES_OF_FLAX = os.path.join("flax", "nnx", "nn") + os.sep
 _TRACING = "trace_to_jaxpr"
 
 
@@ -72,6 +75,24 @@ def _split(stack: str) -> list[str]:
             parts.append(stack[begin:at])
             begin = at + 1
     return [part for part in (*parts, stack[begin:]) if part]
+
+
+@functools.lru_cache(maxsize=4096)
+def _module_of(file: str, function: str) -> str:
+    """The class of a module whose call a frame is; empty: it is none."""
+    owner, _, method = function.rpartition(".")
+    if method != "__call__" or not owner:
+        return ""
+    is_module = not is_library_path(file) or _MODULES_OF_FLAX in file
+    return part_name(owner.rpartition(".")[2]) if is_module else ""
+
+
+def modules_of(source: Any) -> tuple[str, ...]:
+    """The modules in whose calls an equation stands, where no name stack tells: those of nnx."""
+    trace = getattr(source, "traceback", None)
+    frames = reversed(trace.frames if trace is not None else ())
+    found = (_module_of(each.file_name, each.function_name) for each in frames)
+    return tuple(name for name in found if name)
 
 
 def frames_of(source: Any, caller: Sequence[Frame] | None = None) -> tuple[Frame, ...]:

@@ -12,11 +12,11 @@ from jax.extend import core
 
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.dumps.sources import Frame
-from tfdbg_cli.engines.jax.plans.names import Scope, frames_of, node_name
+from tfdbg_cli.engines.jax.plans.names import Scope, frames_of, modules_of, node_name
 from tfdbg_cli.engines.jax.private import argument_names
 from tfdbg_cli.engines.kit.numbering import Numbering
 
-__all__ = ["Block", "Constant", "Op", "Plan"]
+__all__ = ["Block", "Constant", "Op", "Plan", "computes_gradients"]
 
 # Equations that do nothing but what is in a jaxpr of theirs.
 _CALLS = frozenset(
@@ -249,6 +249,8 @@ class Plan:
         for equation in jaxpr.eqns:
             source = equation.source_info
             here = scope.inside(str(source.name_stack))
+            if not here.parts:
+                here = Scope(modules_of(source), here.is_gradient)
             inputs = [_read(known, each) for each in equation.invars]
             frames = _frames(source, caller)
             called = _called(equation)
@@ -354,11 +356,26 @@ class Plan:
         return block
 
 
+def computes_gradients(jaxpr: Any) -> bool:
+    """Whether a backward pass is among the equations of a jaxpr."""
+    for equation in jaxpr.eqns:
+        if "transpose(" in str(equation.source_info.name_stack):
+            return True
+        called = _called(equation)
+        if called is not None and computes_gradients(called.jaxpr):
+            return True
+    return False
+
+
 def _read(known: Mapping[Any, int | Constant], operand: Any) -> int | Constant:
     if not isinstance(operand, core.Literal):
         return known[operand]
     value = operand.val
-    return Constant(value if hasattr(value, "shape") else np.asarray(value, operand.aval.dtype))
+    return Constant(
+        value
+        if hasattr(value, "shape")
+        else np.asarray(value, getattr(operand.aval, "dtype", None))
+    )
 
 
 def _called(equation: Any) -> Any:

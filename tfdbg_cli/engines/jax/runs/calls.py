@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from tfdbg_cli.engines.jax.plans.replay import CallbackResults
 from tfdbg_cli.engines.jax.plans.values import is_key
 from tfdbg_cli.engines.jax.private import argument_names as names_of
 from tfdbg_cli.engines.jax.private import donated, statics, wrapped
+from tfdbg_cli.engines.jax.runs.owners import hides_names, names_of_arrays
 from tfdbg_cli.engines.kit.sites import argument_names
 
 __all__ = ["Call", "FunctionCall", "JaxprCall", "Leaf", "leaves_of", "title_of"]
@@ -26,11 +28,13 @@ class Leaf(NamedTuple):
         path: ``params['Dense_0']['kernel']``.
         value: it.
         argument: the position or the name of the argument that it is in.
+        original: the array that the program has given; the value may be a copy of it.
     """
 
     path: str
     value: Any
     argument: int | str
+    original: Any = None
 
 
 class Call(ABC):
@@ -43,6 +47,9 @@ class Call(ABC):
         error: what it has raised.
         callbacks: what functions of the program's have given to it.
     """
+
+    #: Its arguments are lists that a library has made.
+    hides_names = False
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -58,6 +65,20 @@ class Call(ABC):
     @abstractmethod
     def keep(self) -> None:
         """Let what it gets be there afterwards: arrays that it may write over are copied."""
+
+    def named(self) -> list[Leaf]:
+        """The arrays that it gets, as the program calls them; ask while it is being made."""
+        leaves = self.leaves or self.inputs()
+        if not self.hides_names:
+            return leaves
+        known = names_of_arrays(sys._getframe(1))
+        taken: dict[str, int] = {}
+        found = []
+        for leaf in leaves:
+            path = known.get(id(leaf.original), leaf.path)
+            taken[path] = taken.get(path, 0) + 1
+            found.append(leaf._replace(path=path if taken[path] == 1 else leaf.path))
+        return found
 
     @property
     @abstractmethod
@@ -92,6 +113,7 @@ class FunctionCall(Call):
     def __init__(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         super().__init__(title_of(function))
         self.function = function
+        self.hides_names = hides_names(wrapped(function))
         self._given: tuple[Sequence[Any], Mapping[str, Any]] = (args, kwargs)
         self._jaxpr: Any = None
 
@@ -100,6 +122,7 @@ class FunctionCall(Call):
 
     def keep(self) -> None:
         positions, names = donated(self.function)
+        originals = [leaf.value for leaf in self.inputs()]
         if positions or names:
             args, kwargs = self._given
             copies: dict[int, Any] = {}
@@ -107,7 +130,10 @@ class FunctionCall(Call):
                 [_copied(v, copies) if at in positions else v for at, v in enumerate(args)],
                 {key: _copied(v, copies) if key in names else v for key, v in kwargs.items()},
             )
-        self.leaves = self.inputs()
+        self.leaves = [
+            leaf._replace(original=original)
+            for leaf, original in zip(self.inputs(), originals, strict=True)
+        ]
 
     @property
     def jaxpr(self) -> Any:
@@ -144,7 +170,7 @@ class JaxprCall(Call):
     def inputs(self) -> list[Leaf]:
         names = names_of(self._jaxpr.jaxpr) or [""] * len(self._values)
         return [
-            Leaf(name or f"args[{at}]", value, re.split(r"[\[.]", name or str(at))[0])
+            Leaf(name or f"args[{at}]", value, re.split(r"[\[.]", name or str(at))[0], value)
             for at, (name, value) in enumerate(zip(names, self._values, strict=False))
         ]
 
@@ -187,7 +213,7 @@ def leaves_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 def _leaves(name: str, value: Any, argument: int | str) -> Iterator[Leaf]:
     found, _ = jax.tree_util.tree_flatten_with_path(value)
     for path, leaf in found:
-        yield Leaf(name + jax.tree_util.keystr(path), leaf, argument)
+        yield Leaf(name + jax.tree_util.keystr(path), leaf, argument, leaf)
 
 
 def _parameter_names(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:

@@ -65,27 +65,28 @@ class Replayed:
     def add(self, call: Call) -> None:
         """Do one more call."""
         closed = call.jaxpr
-        given = [self.tensor_name(leaf.value) for leaf in call.leaves]
+        leaves = call.named()
+        given = [self.tensor_name(leaf.value) for leaf in leaves]
         plan = Plan(
             closed,
-            [leaf.path for leaf in call.leaves],
+            [leaf.path for leaf in leaves],
             self._numbering,
             given,
-            _are_weights(call.leaves, closed.jaxpr),
+            _are_weights(leaves, closed.jaxpr),
         )
         self.has_gradients = self.has_gradients or plan.has_gradients
         self._nodes += plan.nodes
         self._types.update((node.name, node.op_type) for node in plan.nodes)
         for name, value in plan.constants:
             self._tell(name, 0, value)
-        for name, known, leaf in zip(plan.input_names, given, call.leaves, strict=True):
+        for name, known, leaf in zip(plan.input_names, given, leaves, strict=True):
             if name:
                 self._tell(name, 0, leaf.value)
                 self._tensors.setdefault(id(leaf.value), (f"{name}:0", leaf.value))
             self.inputs[leaf.path] = known or f"{name}:0"
         replay = Replay(self._tell, call.callbacks.copy())
         try:
-            made = replay.run(plan.block, [leaf.value for leaf in call.leaves])
+            made = replay.run(plan.block, [leaf.value for leaf in leaves])
         except Exception as error:
             pass_on(error)
             at = replay.at

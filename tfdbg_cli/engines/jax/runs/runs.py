@@ -15,6 +15,7 @@ from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_info import RunInfo
+from tfdbg_cli.engines.jax.plans.plan import computes_gradients
 from tfdbg_cli.engines.jax.private import (
     is_clean,
     is_own_jaxpr,
@@ -133,6 +134,7 @@ class JaxRuns(RunLife[OpenRun]):
         self._inside = None
         self._after(call)
         if is_run and self._run is run:
+            self._learn(call, function, run)
             self.close_run()
         return result
 
@@ -166,7 +168,7 @@ class JaxRuns(RunLife[OpenRun]):
         kind = self._kinds.get(function) if not isinstance(function, str) else None
         if kind is None:
             kind = TRAINING if _TRAINS.search(call.title) else CALL
-        description = CallDescription(kind, self.count(kind), call.title, call.inputs)
+        description = CallDescription(kind, self.count(kind), call.title, call.named)
         self.open_run(OpenRun(kind, "call", description))
 
     @contained
@@ -180,6 +182,18 @@ class JaxRuns(RunLife[OpenRun]):
             call.error is None or isinstance(call.error, Exception)
         ):
             watcher.called(call)
+
+    @contained
+    def _learn(self, call: Call, function: Any, run: OpenRun) -> None:
+        """Know of which kind the runs of a function are: it was traced by now."""
+        known = None if isinstance(function, str) else self._kinds.get(function)
+        kind = known or (TRAINING if computes_gradients(call.jaxpr.jaxpr) else CALL)
+        if known is None and not isinstance(function, str):
+            self._kinds[function] = kind
+        if kind != run.kind:
+            self.counts[run.kind] -= 1
+            run.kind = run.description.kind = kind
+            run.description.number = self.count(kind)
 
     def called_back(self, callback: Any, result: Any) -> None:
         """A compiled function has called one of the program's."""
