@@ -6,20 +6,22 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import jax
 
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.engines.kit.patches import PatchSet
 from tfdbg_cli.engines.kit.private_names import PrivateNames
 
 __all__ = [
     "NAMES",
     "argument_names",
     "call_primitive",
+    "callback_results",
     "compiled_function",
     "donated",
-    "flat_callback",
     "is_clean",
     "is_own_jaxpr",
     "is_program_function",
@@ -32,9 +34,10 @@ __all__ = [
 NAMES = PrivateNames("JAX", jax.__version__, ["0.10.2"])
 
 _trace_state_clean = NAMES.require("jax._src.core:trace_state_clean")
-#: Whatever a compiled program calls back: its ``__call__`` is what the runtime calls.
-flat_callback: Any = NAMES.need("replayed with callbacks", "jax._src.callback:_FlatCallback")
-
+# Whatever a compiled program calls back is called by one method, which hands the result to a
+# function of this module's: what it has given is seen there, and no frame of ours is in between.
+_FROM = NAMES.need("replayed with callbacks", "jax._src.callback:_FlatCallback.__call__")
+_callback_trees = NAMES.need("replayed with callbacks", "jax._src.callback:tree_util.tree_leaves")
 #: What a compiled function is to whatever transforms programs (``jax.grad`` and the like).
 call_primitive: Any = NAMES.need("seen inside of jax.grad", "jax.extend.core.primitives:jit_p")
 
@@ -51,6 +54,30 @@ _PMAP = "jax._src.pmap"
 def is_clean() -> bool:
     """Whether nothing is being traced: what is called is computed."""
     return bool(_trace_state_clean())
+
+
+def callback_results(patches: PatchSet, see: Callable[[Any, Any], None]) -> None:
+    """Let somebody see what functions of the program's give to compiled ones.
+
+    Args:
+        patches: with which it is taken back.
+        see: gets what stands for the function, and the arrays.
+    """
+    if _FROM is None or _callback_trees is None:
+        return
+    module = sys.modules["jax._src.callback"]
+
+    def seeing(trees: Any) -> Any:
+        def tree_leaves(*args: Any, **kwargs: Any) -> Any:
+            made = trees.tree_leaves(*args, **kwargs)
+            caller = sys._getframe(1)
+            if caller.f_code is _FROM.__code__:
+                see(caller.f_locals.get("self"), made)
+            return made
+
+        return SimpleNamespace(**{**vars(trees), "tree_leaves": tree_leaves})
+
+    patches.replace(module, "tree_util", seeing, wraps=False)
 
 
 def wrapped(function: Any) -> Callable[..., Any] | None:

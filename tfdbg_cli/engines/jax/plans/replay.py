@@ -25,7 +25,7 @@ class CallbackResults:
         self._made: dict[int, list[Any]] = {}
 
     def add(self, callback: Any, result: Any) -> None:
-        """One call is over; the result is an error where it has raised one."""
+        """One call is over."""
         self._made.setdefault(id(callback), []).append(result)
 
     def copy(self) -> CallbackResults:
@@ -52,13 +52,18 @@ class Replay:
     Args:
         tell: gets the name of a node, the slot and the value.
         callbacks: what has been given by functions of the program's.
+        error: that the call has raised: by one of them, where it has given nothing.
     """
 
     def __init__(
-        self, tell: Callable[[str, int, Any], None], callbacks: CallbackResults | None = None
+        self,
+        tell: Callable[[str, int, Any], None],
+        callbacks: CallbackResults | None = None,
+        error: BaseException | None = None,
     ) -> None:
         self._tell = tell
         self._callbacks = callbacks or CallbackResults()
+        self._error = error
         #: The op that is done.
         self.at: Op | None = None
 
@@ -142,11 +147,11 @@ class Replay:
         try:
             made = self._callbacks.next(op.equation.params["callback"])
         except LookupError:
+            if self._error is not None:
+                raise self._error from None
             if op.op_type == "pure_callback":
                 return op.compute(inputs)
             raise CannotReplay(f"{op.name} is not done twice") from None
-        if isinstance(made, BaseException):
-            raise made
         return [jnp.asarray(each) for each in made]
 
 

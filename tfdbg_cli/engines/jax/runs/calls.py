@@ -85,6 +85,10 @@ class Call(ABC):
     def jaxpr(self) -> Any:
         """What it computes: JAX has traced it already, if the call has come so far."""
 
+    def rebuild(self, leaves: list[Any]) -> Any:
+        """What it would return with other arrays."""
+        return jax.tree.unflatten(jax.tree.structure(self.result), leaves)
+
     def forget(self) -> None:
         """Hold nothing of the program's."""
         self.leaves = []
@@ -115,7 +119,7 @@ class FunctionCall(Call):
         self.function = function
         self.hides_names = hides_names(wrapped(function))
         self._given: tuple[Sequence[Any], Mapping[str, Any]] = (args, kwargs)
-        self._jaxpr: Any = None
+        self._traced: Any = None
 
     def inputs(self) -> list[Leaf]:
         return list(leaves_of(self.function, *self._given))
@@ -137,10 +141,16 @@ class FunctionCall(Call):
 
     @property
     def jaxpr(self) -> Any:
-        if self._jaxpr is None:
+        return self._trace().jaxpr
+
+    def _trace(self) -> Any:
+        if self._traced is None:
             args, kwargs = self._given
-            self._jaxpr = self.function.trace(*args, **kwargs).jaxpr
-        return self._jaxpr
+            self._traced = self.function.trace(*args, **kwargs)
+        return self._traced
+
+    def rebuild(self, leaves: list[Any]) -> Any:
+        return jax.tree.unflatten(self._trace().out_tree, leaves)
 
     def forget(self) -> None:
         super().forget()

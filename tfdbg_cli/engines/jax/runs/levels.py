@@ -84,7 +84,7 @@ class Replayed:
                 self._tell(name, 0, leaf.value)
                 self._tensors.setdefault(id(leaf.value), (f"{name}:0", leaf.value))
             self.inputs[leaf.path] = known or f"{name}:0"
-        replay = Replay(self._tell, call.callbacks.copy())
+        replay = Replay(self._tell, call.callbacks.copy(), call.error)
         try:
             made = replay.run(plan.block, [leaf.value for leaf in leaves])
         except Exception as error:
@@ -192,6 +192,8 @@ class ReplayLevel(CaptureLevel):
         super().__init__(watch)
         self.calls: list[Call] = []
         self.replayed: Replayed | None = None
+        #: What somebody has stepped through, in place of what would be replayed.
+        self.stepped: MemoryDump | None = None
 
     def called(self, call: Call) -> None:
         """A call is over."""
@@ -207,7 +209,8 @@ class ReplayLevel(CaptureLevel):
 
     def finish(self, error: BaseException | None) -> Capture:
         capture = super().finish(error)
-        capture.dump = self.make_dump()
+        made = self.make_dump()
+        capture.dump = self.stepped or made
         return capture
 
     def make_dump(self) -> MemoryDump:

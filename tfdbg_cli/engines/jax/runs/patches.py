@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -10,18 +12,34 @@ from typing import Any
 import jax
 from jax.stages import Compiled, Lowered, Traced
 
+import tfdbg_cli
 from tfdbg_cli.dumps.sources import show_program_only
 from tfdbg_cli.engines.jax.private import (
     NAMES,
     call_primitive,
+    callback_results,
     compiled_function,
-    flat_callback,
     let_calls_be_replaced,
 )
 from tfdbg_cli.engines.jax.runs.runs import JaxRuns
 from tfdbg_cli.engines.kit.patches import PatchSet
 
 __all__ = ["JaxPatches"]
+
+
+# A frame of ours in the text of an error, which has the stack of what has called it back.
+_OWN_FRAME = re.compile(
+    rf'  File "{re.escape(os.path.dirname(os.path.abspath(tfdbg_cli.__file__)) + os.sep)}[^"]*", '
+    r"line \d+, in .*\n(?:    .*\n)*"
+)
+
+
+def _show_program_only(error: BaseException) -> None:
+    """Take our frames out of an error, and of its text."""
+    show_program_only(error)
+    text = error.args[0] if error.args else None
+    if isinstance(text, str) and _OWN_FRAME.search(text):
+        error.args = (_OWN_FRAME.sub("", text), *error.args[1:])
 
 
 class JaxPatches:
@@ -51,8 +69,7 @@ class JaxPatches:
             self._patches.replace(Traced, "lower", self._lowered)
             self._patches.replace(Lowered, "compile", self._compiled)
             self._patches.replace(Compiled, "__call__", self._called_compiled)
-            if flat_callback is not None:
-                self._patches.replace(flat_callback, "__call__", self._called_back)
+            callback_results(self._patches, self._runs.called_back)
 
     def undo(self) -> None:
         """Don't."""
@@ -65,7 +82,7 @@ class JaxPatches:
             try:
                 return runs.call(self, args, kwargs, original)
             except Exception as error:
-                show_program_only(error)
+                _show_program_only(error)
                 raise
 
         return __call__
@@ -81,7 +98,7 @@ class JaxPatches:
                     name, jaxpr, values, is_donated, lambda: original(*values, **params)
                 )
             except Exception as error:
-                show_program_only(error)
+                _show_program_only(error)
                 raise
 
         return call
@@ -128,21 +145,7 @@ class JaxPatches:
                     lambda: original(compiled, *args, **kwargs),
                 )
             except Exception as error:
-                show_program_only(error)
+                _show_program_only(error)
                 raise
 
         return call
-
-    def _called_back(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        runs = self._runs
-
-        def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-            try:
-                result = original(self, *args, **kwargs)
-            except BaseException as error:
-                runs.called_back(self, error)
-                raise
-            runs.called_back(self, result)
-            return result
-
-        return called

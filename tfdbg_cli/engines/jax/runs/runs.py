@@ -15,6 +15,7 @@ from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_info import RunInfo
+from tfdbg_cli.engines.base import Capture, RunHandle, SteppedRun
 from tfdbg_cli.engines.jax.plans.plan import computes_gradients
 from tfdbg_cli.engines.jax.private import (
     is_clean,
@@ -25,8 +26,10 @@ from tfdbg_cli.engines.jax.private import (
 from tfdbg_cli.engines.jax.runs.calls import Call, FunctionCall, JaxprCall
 from tfdbg_cli.engines.jax.runs.description import CallDescription
 from tfdbg_cli.engines.jax.runs.levels import ReplayLevel
+from tfdbg_cli.engines.jax.stepping.calls import PromptedCall, Trap, stepper_of
 from tfdbg_cli.engines.kit.contain import contained
-from tfdbg_cli.engines.kit.description import OpenRun
+from tfdbg_cli.engines.kit.description import Driven, OpenRun
+from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.life import RunLife
 
 __all__ = ["CALL", "TRAINING", "JaxRuns"]
@@ -46,6 +49,8 @@ class JaxRuns(RunLife[OpenRun]):
         self._kinds: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._own = threading.local()
         self._inside: Call | None = None
+        #: Takes calls that somebody goes through.
+        self._trap: Trap | None = None
         #: Operations outside of any run, since the last one.
         self._outside = 0
 
@@ -82,6 +87,10 @@ class JaxRuns(RunLife[OpenRun]):
             args, kwargs: what it gets.
             plain: calls it.
         """
+        trap = self._trap
+        if trap is not None and trap.is_here() and is_clean() and is_program_function(function):
+            made = FunctionCall(function, args, kwargs)
+            return self._trapped(trap, made, lambda: plain(function, *args, **kwargs))
         if self._inside is not None or not self._counts(
             is_program_function, function, lambda: wrapped(function) is not None
         ):
@@ -105,6 +114,55 @@ class JaxRuns(RunLife[OpenRun]):
         call = self._made(lambda: JaxprCall(title, jaxpr, values, is_donated))
         return self._watched(call, title, plain)
 
+    def _trapped(self, trap: Trap, call: Call, plain: Callable[[], Any]) -> Any:
+        """A call that somebody makes to go through it; what it calls itself isn't looked at."""
+        if self._inside is not None:
+            return plain()
+        self._inside = call
+        try:
+            return trap.call(call, plain)
+        finally:
+            self._inside = None
+
+    def call_stepper(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        watched: Callable[[], Callable[[], None]],
+    ) -> SteppedRun:
+        """Call a function past whoever debugs; see `StepsCalls.call_stepper`.
+
+        Args:
+            function: what is called.
+            args, kwargs: with what.
+            watched: sees what the program does; returns what ends it.
+        """
+        trap = Trap()
+
+        def go_in(work: Callable[[], Any]) -> Any:
+            outer, unwatch = self._trap, watched()
+            self._trap = trap
+            try:
+                with self.quiet():
+                    return work()
+            finally:
+                self._trap = outer
+                unwatch()
+
+        return stepper_of(trap, go_in, function, args, kwargs)
+
+    def can_step(self) -> bool:
+        return True
+
+    def drive(self, watcher: CaptureLevel, handle: RunHandle) -> PromptedCall | None:
+        return PromptedCall(watcher, handle.conduct) if isinstance(watcher, ReplayLevel) else None
+
+    def _stepped(self, prompted: Driven, call: Call) -> Capture | None:
+        assert isinstance(prompted, PromptedCall)
+        with self.quiet():
+            return prompted.made(call)
+
     def _watched(self, call: Call | None, function: Any, plain: Callable[[], Any]) -> Any:
         """Make a call, which is a run or part of one."""
         if call is None:
@@ -124,6 +182,12 @@ class JaxRuns(RunLife[OpenRun]):
             self._inside = None
             call.error = error
             self._after(call)
+            if run.prompted is not None and self.is_framework_error(error):
+                capture = self._stepped(run.prompted, call)
+                if capture is not None and capture.error is None:  # it was mended
+                    if is_run:
+                        self.close_run()
+                    return capture.value
             if is_run:
                 if isinstance(error, Exception):
                     self.fail(error)
@@ -133,6 +197,14 @@ class JaxRuns(RunLife[OpenRun]):
             raise
         self._inside = None
         self._after(call)
+        if run.prompted is not None:
+            capture = self._stepped(run.prompted, call)
+            if capture is not None:
+                if capture.error is not None:
+                    if is_run:
+                        self.close_run(capture.error)
+                    raise capture.error
+                result = capture.value
         if is_run and self._run is run:
             self._learn(call, function, run)
             self.close_run()
