@@ -27,6 +27,7 @@ __all__ = [
     "is_program_function",
     "let_calls_be_replaced",
     "result_names",
+    "set_message",
     "statics",
     "wrapped",
 ]
@@ -78,6 +79,13 @@ def callback_results(patches: PatchSet, see: Callable[[Any, Any], None]) -> None
         return SimpleNamespace(**{**vars(trees), "tree_leaves": tree_leaves})
 
     patches.replace(module, "tree_util", seeing, wraps=False)
+
+
+def set_message(error: BaseException, text: str) -> None:
+    """Let an error of a computation have another text."""
+    error.args = (text, *error.args[1:])
+    if hasattr(error, "_error_message"):
+        error._error_message = text
 
 
 def wrapped(function: Any) -> Callable[..., Any] | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import re
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +10,6 @@ from typing import Any
 import jax
 from jax.stages import Compiled, Lowered, Traced
 
-import tfdbg_cli
-from tfdbg_cli.dumps.sources import show_program_only
 from tfdbg_cli.engines.jax.private import (
     NAMES,
     call_primitive,
@@ -21,25 +17,11 @@ from tfdbg_cli.engines.jax.private import (
     compiled_function,
     let_calls_be_replaced,
 )
+from tfdbg_cli.engines.jax.runs.errors import show_errors_program_only
 from tfdbg_cli.engines.jax.runs.runs import JaxRuns
 from tfdbg_cli.engines.kit.patches import PatchSet
 
 __all__ = ["JaxPatches"]
-
-
-# A frame of ours in the text of an error, which has the stack of what has called it back.
-_OWN_FRAME = re.compile(
-    rf'  File "{re.escape(os.path.dirname(os.path.abspath(tfdbg_cli.__file__)) + os.sep)}[^"]*", '
-    r"line \d+, in .*\n(?:    .*\n)*"
-)
-
-
-def _show_program_only(error: BaseException) -> None:
-    """Take our frames out of an error, and of its text."""
-    show_program_only(error)
-    text = error.args[0] if error.args else None
-    if isinstance(text, str) and _OWN_FRAME.search(text):
-        error.args = (_OWN_FRAME.sub("", text), *error.args[1:])
 
 
 class JaxPatches:
@@ -82,7 +64,7 @@ class JaxPatches:
             try:
                 return runs.call(self, args, kwargs, original)
             except Exception as error:
-                _show_program_only(error)
+                show_errors_program_only(error)
                 raise
 
         return __call__
@@ -98,7 +80,7 @@ class JaxPatches:
                     name, jaxpr, values, is_donated, lambda: original(*values, **params)
                 )
             except Exception as error:
-                _show_program_only(error)
+                show_errors_program_only(error)
                 raise
 
         return call
@@ -145,7 +127,7 @@ class JaxPatches:
                     lambda: original(compiled, *args, **kwargs),
                 )
             except Exception as error:
-                _show_program_only(error)
+                show_errors_program_only(error)
                 raise
 
         return call

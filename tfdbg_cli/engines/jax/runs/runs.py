@@ -25,6 +25,7 @@ from tfdbg_cli.engines.jax.private import (
 )
 from tfdbg_cli.engines.jax.runs.calls import Call, FunctionCall, JaxprCall
 from tfdbg_cli.engines.jax.runs.description import CallDescription
+from tfdbg_cli.engines.jax.runs.errors import show_errors_program_only
 from tfdbg_cli.engines.jax.runs.levels import ReplayLevel
 from tfdbg_cli.engines.jax.stepping.calls import PromptedCall, Trap, stepper_of
 from tfdbg_cli.engines.kit.contain import contained
@@ -180,6 +181,7 @@ class JaxRuns(RunLife[OpenRun]):
             result = call.result = plain()
         except BaseException as error:
             self._inside = None
+            show_errors_program_only(error)
             call.error = error
             self._after(call)
             if run.prompted is not None and self.is_framework_error(error):

@@ -15,6 +15,7 @@ from tfdbg_cli.common.streams import tell_failure
 from tfdbg_cli.engines.base import CannotStep, Capture, SteppedRun
 from tfdbg_cli.engines.jax.private import NAMES, compiled_function
 from tfdbg_cli.engines.jax.runs.calls import Call, FunctionCall
+from tfdbg_cli.engines.jax.runs.errors import show_errors_program_only
 from tfdbg_cli.engines.jax.runs.levels import ReplayLevel
 from tfdbg_cli.engines.jax.stepping.stepper import CallStepper
 from tfdbg_cli.engines.kit.patches import PatchSet
@@ -48,6 +49,7 @@ class Trap:
         try:
             call.result = plain()
         except Exception as error:
+            show_errors_program_only(error)
             call.error = error
             raise
         return call.result
