@@ -98,8 +98,8 @@ def modules_of(source: Any) -> tuple[str, ...]:
 def frames_of(source: Any, caller: Sequence[Frame] | None = None) -> tuple[Frame, ...]:
     """The frames of an op, outermost first.
 
-    A function that was traced before has the frames of the call for which that was done: what is
-    outside of it is put right.
+    JAX has those inside of the function that was traced; where it has more, they are those of the
+    call for which that was done, which may have been another one.
 
     Args:
         source: the ``source_info`` of an equation.
@@ -112,5 +112,5 @@ def frames_of(source: Any, caller: Sequence[Frame] | None = None) -> tuple[Frame
     ]
     if caller is None:
         return (*frames,)
-    traced = [at for at, frame in enumerate(frames) if frame.function.startswith(_TRACING)]
-    return (*caller, *(frames[traced[-1] + 1 :] if traced else ()))
+    traced = [at for at, frame in enumerate(frames) if _TRACING in frame.function]
+    return (*caller, *(frames[traced[-1] + 1 :] if traced else frames))

@@ -180,6 +180,7 @@ class Plan:
         numbering: of the names of a run that has several.
         given: per argument the tensor that it is, of what the run has made before; empty: none.
         weights: which arguments are parameters.
+        caller: gives the frames of the call; ``None``: they aren't known.
 
     Attributes:
         block: its ops.
@@ -196,6 +197,7 @@ class Plan:
         numbering: Numbering | None = None,
         given: Sequence[str] = (),
         weights: Sequence[bool] = (),
+        caller: Callable[[], tuple[Frame, ...]] | None = None,
     ) -> None:
         self._numbering = numbering or Numbering()
         self.nodes: list[Node] = []
@@ -221,7 +223,7 @@ class Plan:
             known[variable] = place
         for variable, value in zip(jaxpr.constvars, closed.consts, strict=True):
             known[variable] = self._constant(value)
-        self._fill(self.block, jaxpr, known, Scope(), None)
+        self._fill(self.block, jaxpr, known, Scope(), caller)
         self.block.outputs = [_read(known, each) for each in jaxpr.outvars]
 
     @property

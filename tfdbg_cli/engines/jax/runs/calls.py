@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 import jax
 from jax import numpy as jnp
 
+from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.replay import CallbackResults
 from tfdbg_cli.engines.jax.plans.values import is_key
 from tfdbg_cli.engines.jax.private import argument_names as names_of
 from tfdbg_cli.engines.jax.private import donated, statics, wrapped
 from tfdbg_cli.engines.jax.runs.owners import hides_names, names_of_arrays
 from tfdbg_cli.engines.kit.sites import argument_names
+from tfdbg_cli.engines.kit.stacks import call_frame, take
 
 __all__ = ["Call", "FunctionCall", "JaxprCall", "Leaf", "leaves_of", "title_of"]
 
@@ -57,6 +59,11 @@ class Call(ABC):
         self.result: Any = None
         self.error: BaseException | None = None
         self.callbacks = CallbackResults()
+        self._stack = take(call_frame(sys._getframe(1)), None, None)
+
+    def frames(self) -> tuple[Frame, ...]:
+        """The stack of the call, outermost first."""
+        return self._stack.frames()
 
     @abstractmethod
     def inputs(self) -> list[Leaf]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,9 @@ from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 
 __all__ = ["OUTPUTS", "OutputsLevel", "ReplayLevel"]
+
+# What an array is part of ends here in its path.
+_ROOT = re.compile(r"[.\[/]")
 
 #: What comes out of compiled functions, and what is bad op by op afterwards.
 OUTPUTS = "outputs"
@@ -73,6 +77,7 @@ class Replayed:
             self._numbering,
             given,
             _are_weights(leaves, closed.jaxpr),
+            call.frames,
         )
         self.has_gradients = self.has_gradients or plan.has_gradients
         self._nodes += plan.nodes
@@ -134,23 +139,28 @@ class Replayed:
 def _are_weights(leaves: Sequence[Leaf], jaxpr: Any) -> list[bool]:
     """Which arguments are state: arrays of floating point that the function returns another of.
 
-    An argument is taken as a whole: all arrays of it come back, and so does their number.
+    An argument is taken as a whole, or what the program has under one name: all arrays of it come
+    back.
     """
     returned: dict[tuple[Any, Any], int] = {}
     for variable in jaxpr.outvars:
         key = _kind_of(variable.aval)
         returned[key] = returned.get(key, 0) + 1
-    needed: dict[int | str, dict[tuple[Any, Any], int]] = {}
-    for leaf, variable in zip(leaves, jaxpr.invars, strict=False):
-        kinds = needed.setdefault(leaf.argument, {})
+    needed: dict[str, dict[tuple[Any, Any], int]] = {}
+    wholes = [_ROOT.split(leaf.path, 1)[0] for leaf in leaves]
+    for whole, variable in zip(wholes, jaxpr.invars, strict=False):
+        kinds = needed.setdefault(whole, {})
         key = _kind_of(variable.aval)
         kinds[key] = kinds.get(key, 0) + 1
     state = {
-        argument
-        for argument, kinds in needed.items()
+        whole
+        for whole, kinds in needed.items()
         if all(returned.get(key, 0) >= count for key, count in kinds.items())
     }
-    return [leaf.argument in state and is_floating(leaf.value) for leaf in leaves]
+    return [
+        whole in state and is_floating(leaf.value)
+        for whole, leaf in zip(wholes, leaves, strict=True)
+    ]
 
 
 def _kind_of(aval: Any) -> tuple[Any, Any]:

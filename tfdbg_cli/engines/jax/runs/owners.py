@@ -32,13 +32,16 @@ def names_of_arrays(frame: FrameType | None) -> dict[int, str]:
         frame: where to begin to look outwards; the innermost of the program's own is the last.
     """
     found: dict[int, str] = {}
+    state: Any = None
     for _ in range(_MOST_FRAMES):
         if frame is None:
             break
         is_user = kind_of(frame.f_code) == USER
         held = variables(frame)
         if not is_user:  # of a library only what is a model there
+            state = held.get("state", state)
             held = {name: value for name, value in held.items() if name == "self"}
+            found.update(_handed_over_by_keras(held.get("self"), state))
         for name, value in list(held.items())[:_MOST_VARIABLES]:
             if name.startswith("__") or isinstance(value, type | ModuleType | FunctionType):
                 continue
@@ -72,6 +75,25 @@ def _of_nnx(nnx: Any, name: str, module: Any) -> Iterator[tuple[str, Any]]:
             text = name + "".join(f"[{key!r}]" if type(key) is int else f".{key}" for key in path)
             for inner, leaf in jax.tree_util.tree_flatten_with_path(raw)[0]:
                 yield text + jax.tree_util.keystr(inner), leaf
+
+
+def _handed_over_by_keras(model: Any, state: Any) -> dict[int, str]:
+    """The arrays of variables that Keras has emptied for the time of its loop."""
+    keras = sys.modules.get("keras")
+    if keras is None or not isinstance(model, keras.Model) or not isinstance(state, list | tuple):
+        return {}
+    optimizer = getattr(model, "optimizer", None)
+    owned = (
+        model.trainable_variables,
+        model.non_trainable_variables,
+        getattr(optimizer, "variables", ()),
+        [each for metric in model.metrics for each in metric.variables],
+    )
+    found = {}
+    for own, arrays in zip(owned, state, strict=False):
+        if isinstance(arrays, list | tuple) and len(arrays) == len(own):
+            found.update({id(array): each.path for each, array in zip(own, arrays, strict=True)})
+    return found
 
 
 def _of_keras(value: Any) -> Iterator[tuple[str, Any]]:

@@ -49,7 +49,7 @@ class CallStepper(stepped.GraphStepper):
         super().__init__()
         self._call = call
         leaves = call.named()
-        self._plan = Plan(call.jaxpr, [leaf.path for leaf in leaves])
+        self._plan = Plan(call.jaxpr, [leaf.path for leaf in leaves], caller=call.frames)
         self._layout = CallLayout(self._plan)
         values = [leaf.value for leaf in leaves]
         self._inputs = dict(zip(self._plan.block.inputs, values, strict=True))
