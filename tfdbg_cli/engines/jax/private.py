@@ -99,7 +99,11 @@ def is_program_function(function: Any) -> bool:
     if plain is None:
         return False
     module = getattr(plain, "__module__", None) or ""
-    return module == _PMAP or (module != "jax" and not module.startswith("jax."))
+    if module == _PMAP or (module != "jax" and not module.startswith("jax.")):
+        return True
+    # What the program has compiled of JAX's functions; those of JAX's own stand in their module.
+    name = getattr(plain, "__name__", "")
+    return getattr(sys.modules.get(module), name, None) is plain
 
 
 def is_own_jaxpr(jaxpr: Any) -> bool:

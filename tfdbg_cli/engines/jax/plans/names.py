@@ -17,6 +17,7 @@ GRADIENTS = "gradients"
 _WRAPPED = re.compile(r"^(\w+)\((.*)\)$")
 _NOT_IN_NAMES = re.compile(r"[^\w.\-]+")
 _MODULES_OF_FLAX = os.path.join("flax", "nnx", "nn") + os.sep
+_TRANSFORMS = frozenset(["checkpoint", "remat", "rematted_computation"])
 _TRACING = "trace_to_jaxpr"
 
 
@@ -42,7 +43,8 @@ class Scope:
             while (found := _WRAPPED.match(part)) is not None:
                 is_gradient = is_gradient or found[1] == "transpose"
                 part = found[2]
-            parts += [name for each in _split(part) if (name := part_name(each))]
+            found_parts = [part_name(each) for each in _split(part)]
+            parts += [name for name in found_parts if name and name not in _TRANSFORMS]
         return Scope((*parts,), is_gradient)
 
     def function(self, name: str) -> Scope:

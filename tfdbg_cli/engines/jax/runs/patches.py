@@ -125,6 +125,7 @@ class JaxPatches:
                     values,
                     is_donated,
                     lambda: original(compiled, *args, **kwargs),
+                    lambda _: False,
                 )
             except Exception as error:
                 show_errors_program_only(error)

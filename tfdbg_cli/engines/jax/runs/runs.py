@@ -53,7 +53,7 @@ class JaxRuns(RunLife[OpenRun]):
         #: Takes calls that somebody goes through.
         self._trap: Trap | None = None
         #: Operations outside of any run, since the last one.
-        self._outside = 0
+        self._outside = self._outside_before = 0
 
     def is_framework_error(self, error: BaseException) -> bool:
         """Whether it is one of JAX's own classes, of a computation or of tracing it."""
@@ -106,10 +106,11 @@ class JaxRuns(RunLife[OpenRun]):
         values: Sequence[Any],
         is_donated: bool,
         plain: Callable[[], Any],
+        is_own: Callable[[Any], bool] = is_own_jaxpr,
     ) -> Any:
         """A jaxpr is called: of a function that is compiled ahead of time, or by ``jax.grad``."""
         if self._inside is not None or not self._counts(
-            lambda each: not is_own_jaxpr(each.jaxpr), jaxpr, lambda: True
+            lambda each: not is_own(each.jaxpr), jaxpr, lambda: True
         ):
             return plain()
         call = self._made(lambda: JaxprCall(title, jaxpr, values, is_donated))
@@ -278,15 +279,15 @@ class JaxRuns(RunLife[OpenRun]):
         watcher = run.watcher
         if isinstance(watcher, ReplayLevel):
             watcher.describe(info)
-        if self._outside:
+        if self._outside_before:
             info.details = [
                 *info.details,
                 (
                     "Not seen",
-                    f"{self._outside} operations outside of compiled functions since the run "
-                    "before: with tfdbg_cli.run(): makes a run of them",
+                    f"{self._outside_before} operations outside of compiled functions since the "
+                    "run before: with tfdbg_cli.run(): makes a run of them",
                 ),
             ]
 
     def closing(self, run: OpenRun) -> None:
-        self._outside = 0
+        self._outside_before, self._outside = self._outside, 0
