@@ -93,3 +93,18 @@ def test_only_a_real_nan_stops(programs, tmp_path, shift):
     names = re.findall(r"^\[.* (\S+):0$", done.out, re.M)
     assert names == (["log"] if shift < 0 else [])
     assert ("training run #1: Sequential.train_step" in done.out) == (shift < 0)
+
+
+def test_a_bad_batch_came_in_at_either_level(programs, tmp_path):
+    """What is only read by a module, and was made before the run, belongs to it."""
+    path = program(tmp_path, 1e-7, f"x[40 - 32, 3] = np.nan{FIT}")
+    found = []
+    for level in ("modules", "ops"):
+        done = programs.debugged(
+            *options(f"config set level {level}", "run -f has_inf_or_nan"), path
+        )
+        assert done.status == 0, done.err
+        found.append(re.findall(r"^(?:It began in|Why: ).*$", done.out, re.M))
+    assert found[0] == found[1]
+    assert "float32 [32, 8, 8, 1]" in found[0][0]
+    assert "came in from outside" in found[0][1]

@@ -181,8 +181,10 @@ class ModulesLevel(CaptureLevel):
             border = self._borders.get(id(tensor))
             if border is not None and border.reference() is tensor and border.version == version:
                 call.sources.append(border)
-            elif parent is None and tensor.is_floating_point():
-                self._checks.add(INPUT, call, 0, tensor)
+            elif parent is None:
+                self._outside.recorder.ops.use(tensor)
+                if tensor.is_floating_point():
+                    self._checks.add(INPUT, call, 0, tensor)
         outer = self._names.module(parent.module, None, None) if parent is not None else None
         call.is_wrapper = self._names.module(module, frame, outer).is_wrapper
         self._open.append(call)
@@ -345,6 +347,14 @@ class ModulesLevel(CaptureLevel):
         """For when somebody looks."""
         self._inputs = tensors
 
+    def _read(self) -> Iterable[tuple[torch.Tensor, int]]:
+        """What the outermost calls of modules have got from elsewhere and is still so; and when."""
+        for call in self._calls:
+            known = {id(border.reference()) for border in call.sources}
+            for tensor, version in call.tensors if call.parent is None else ():
+                if id(tensor) not in known and version_of(tensor) == version:
+                    yield tensor, call.began
+
     def name_outputs(self, tensors: Mapping[str, Any]) -> None:
         """Those that ops outside of modules have made."""
         known = {name: each for name, each in tensors.items() if self._outside.tensor_name(each)}
@@ -367,6 +377,7 @@ class ModulesLevel(CaptureLevel):
         self.is_regular = not self._search.replays and not self._search.refusals
         if self._found or error is not None:
             self._outside.name_inputs(self._inputs)
+            self._outside.recorder.name_used(self._read())
         outside = self._finish_outside(error)
         self.is_large = self._outside.is_large
         is_bad = bool(self._found) or outside.dump is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import itertools
 import time
@@ -327,6 +328,24 @@ class RecordedTensors:
                         output.held = None
 
     # What the recorder asks.
+
+    def use(self, tensor: torch.Tensor) -> None:
+        """The run reads a tensor where no op is recorded: what made it before belongs to it."""
+        output = self._tracker.find(tensor)
+        if output is not None and not output.record.is_adopted:
+            self._adopt(output.record)
+
+    def name_used(self, tensor: torch.Tensor, when: int) -> None:
+        """Likewise, at the end: it gets a name if it has none.
+
+        Args:
+            when: it was read, in nanoseconds of the performance counter.
+        """
+        if self.find(tensor) is not None:
+            return
+        self._discover(self.contexts.state(), tensor, None).record.time = when
+        found = self.records  # all are in words: they may be put in order
+        found.insert(bisect.bisect(found, when, key=lambda record: record.time), found.pop())
 
     def find(self, tensor: torch.Tensor) -> OpOutput | None:
         """The output that a tensor is now; ``None``: nobody has made it."""

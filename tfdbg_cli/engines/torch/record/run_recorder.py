@@ -7,7 +7,7 @@ import functools
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -429,6 +429,12 @@ class RunRecorder:
             for name, value in tensors.items():
                 for full, tensor in named_tensors(name, value):
                     self.ops.name_input(full, tensor)
+
+    def name_used(self, tensors: Iterable[tuple[torch.Tensor, int]]) -> None:
+        """Give names to what was read where no op is recorded, and when, in nanoseconds."""
+        with unobserved():
+            for tensor, when in tensors:
+                self.ops.name_used(tensor, when)
 
     def name_outputs(self, tensors: Mapping[str, Any]) -> None:
         """Say what the program calls tensors at the end of the run."""

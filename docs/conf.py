@@ -1,0 +1,66 @@
+"""How the site is made of these pages (`scripts/docs`)."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.metadata import version as version_of
+from pathlib import Path
+
+project = "tfdbg_cli"
+version = release = version_of("tfdbg_cli")
+project_copyright = "the authors of tfdbg_cli"
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build"]
+myst_heading_anchors = 3
+# Lines of IPython's (%tfdbg) among Python.
+suppress_warnings = ["misc.highlighting_failure"]
+
+autodoc_typehints = "description"
+autodoc_member_order = "bysource"
+autodoc_mock_imports = ["tensorflow", "torch"]
+napoleon_google_docstring = True
+
+html_theme = "furo"
+html_title = "tfdbg_cli"
+html_extra_path = ["first-minute.cast"]
+
+# Pages of the repository that lie in other folders, and what they are called here.
+_ELSEWHERE = {
+    "README.md": "index",
+    "CHANGELOG.md": "changelog",
+    "CONTRIBUTING.md": "contributing",
+    "SECURITY.md": "security",
+    "examples/README.md": "examples",
+    "examples/data/README.md": "example-data",
+}
+_DOCS = Path(__file__).resolve().parent
+_ROOT = _DOCS.parent
+
+
+def _read(app: object, name: str, source: list[str]) -> None:
+    """Such a page is its file, and links lead to pages: they are written for readers of files."""
+    page, folder = source[0], _DOCS
+    for path, here in _ELSEWHERE.items():
+        if name == here:
+            folder = (_ROOT / path).parent
+            page = f"{(_ROOT / path).read_text(encoding='utf-8')}\n{page}"
+
+    def led_here(found: re.Match[str]) -> str:
+        target, anchor = (folder / found[1]).resolve(), found[2] or ""
+        try:
+            inside = target.relative_to(_ROOT).as_posix()
+        except ValueError:
+            return found[0]
+        if inside in _ELSEWHERE:
+            return f"]({_ELSEWHERE[inside]}.md{anchor})"
+        return f"]({os.path.relpath(target, _DOCS)}{anchor})"
+
+    source[0] = re.sub(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)", led_here, page)
+
+
+def setup(app: object) -> None:
+    """What Sphinx calls."""
+    app.connect("source-read", _read)  # type: ignore[attr-defined]
