@@ -284,6 +284,23 @@ def test_errors_of_tracing_are_the_programs_own():
     assert hosts.ends[-1].error is not None
 
 
+def test_mutable_arrays_are_written_to_once():
+    @jax.jit
+    def function(total, x):
+        total[...] += x
+        return total[...] * 2
+
+    total = jax.new_ref(_ones(2))
+    with watched() as hosts:
+        result = function(total, _ones(2))
+    assert result.tolist() == [4, 4]
+    assert total[...].tolist() == [2, 2]
+    labels = dict(hosts.dump().run_info().details)
+    assert "mutable arrays" in labels["Incomplete"]
+    with pytest.raises(UserError, match="mutable arrays"):
+        ENGINE.call_stepper(function, [total, _ones(2)], {})
+
+
 def test_a_training_run_is_one_that_computes_gradients():
     gradient = jax.jit(jax.grad(lambda x: jnp.sin(x).sum()))
     plain = jax.jit(jnp.sin)

@@ -30,6 +30,7 @@ __all__ = [
     "set_message",
     "statics",
     "wrapped",
+    "writes_to_arguments",
 ]
 
 NAMES = PrivateNames("JAX", jax.__version__, ["0.10.2"])
@@ -79,6 +80,12 @@ def callback_results(patches: PatchSet, see: Callable[[Any, Any], None]) -> None
         return SimpleNamespace(**{**vars(trees), "tree_leaves": tree_leaves})
 
     patches.replace(module, "tree_util", seeing, wraps=False)
+
+
+def writes_to_arguments(jaxpr: Any) -> bool:
+    """Whether a jaxpr reads or writes mutable arrays, which it must not do twice."""
+    kinds = {type(effect).__module__ for effect in jaxpr.effects}
+    return any(kind.startswith("jax._src.state") for kind in kinds)
 
 
 def set_message(error: BaseException, text: str) -> None:

@@ -18,6 +18,7 @@ from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.jax.plans.plan import Plan
 from tfdbg_cli.engines.jax.plans.replay import Replay
 from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, is_floating
+from tfdbg_cli.engines.jax.private import writes_to_arguments
 from tfdbg_cli.engines.jax.runs.calls import Call, Leaf
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
@@ -69,6 +70,10 @@ class Replayed:
     def add(self, call: Call) -> None:
         """Do one more call."""
         closed = call.jaxpr
+        if writes_to_arguments(closed.jaxpr):
+            text = f"{call.title} writes to mutable arrays (jax.new_ref): it is not done twice"
+            self.notes.append(("Incomplete", text))
+            return
         leaves = call.named()
         given = [self.tensor_name(leaf.value) for leaf in leaves]
         plan = Plan(

@@ -11,7 +11,7 @@ import jax
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.program_signals import pass_on
-from tfdbg_cli.common.streams import tell_failure
+from tfdbg_cli.common.streams import tell, tell_failure
 from tfdbg_cli.engines.base import CannotStep, Capture, SteppedRun
 from tfdbg_cli.engines.jax.private import NAMES, compiled_function
 from tfdbg_cli.engines.jax.runs.calls import Call, FunctionCall
@@ -142,6 +142,8 @@ def _traced(
     call.result, call.error = value, error
     try:
         return CallStepper(call)
+    except CannotStep:
+        raise
     except Exception as failure:
         text = str(failure).partition("\n")[0].rstrip(".")
         raise CannotStep(
@@ -169,6 +171,9 @@ class PromptedCall:
         self._is_done = True
         try:
             stepper = CallStepper(call)
+        except CannotStep as refusal:
+            tell(f"{refusal} It was a debugged run.")
+            return None
         except Exception as failure:
             pass_on(failure)
             tell_failure(failure)

@@ -20,9 +20,10 @@ from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, SteppedRun
+from tfdbg_cli.engines.base import CannotStep, Capture, SteppedRun
 from tfdbg_cli.engines.jax.plans.plan import Plan
 from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, is_floating, is_key
+from tfdbg_cli.engines.jax.private import writes_to_arguments
 from tfdbg_cli.engines.jax.runs.calls import Call
 from tfdbg_cli.engines.jax.stepping.gradients import gradient_of
 from tfdbg_cli.engines.jax.stepping.layout import CallLayout
@@ -48,6 +49,11 @@ class CallStepper(stepped.GraphStepper):
     def __init__(self, call: Call) -> None:
         super().__init__()
         self._call = call
+        if writes_to_arguments(call.jaxpr.jaxpr):
+            raise CannotStep(
+                f"{call.title} writes to mutable arrays (jax.new_ref).",
+                "What it does is not done twice.",
+            )
         leaves = call.named()
         self._plan = Plan(call.jaxpr, [leaf.path for leaf in leaves], caller=call.frames)
         self._layout = CallLayout(self._plan)
