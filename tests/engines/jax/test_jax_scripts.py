@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from jax_kit import Found, bits, program, waiting
 
+from tfdbg_cli.filters.origins import origin_of_nonfinite
+
 pytest.importorskip("optax")
 
 ROOT = Path(__file__).parents[3]
@@ -165,6 +167,7 @@ def test_a_script_is_stopped_at_the_op_that_is_to_blame(tmp_path, name):
     assert text.splitlines()[found.line - 1].endswith("# bad")
     assert found.dump.graph().nodes[parameter].op_type == "Parameter"
     assert found.dump.run_info().kind == "training run"
+    assert origin_of_nonfinite(found.datum, found.datum.get_tensor(), found.dump)
 
 
 KERAS = """\

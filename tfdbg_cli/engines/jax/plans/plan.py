@@ -319,7 +319,16 @@ class Plan:
         for at, (name, tensor) in enumerate(zip(op.carried, tensors[constants:], strict=True)):
             again = made[at] if at < carried else ""
             self._carried(op, name, "Carry" if at < carried else "Slice", tensor, again)
-        return [[tensor] if tensor else [] for tensor in made]
+        return [
+            [tensor if at < carried else self._collected(op, at, tensor)] if tensor else []
+            for at, tensor in enumerate(made)
+        ]
+
+    def _collected(self, op: Op, slot: int, tensor: str) -> str:
+        """What becomes of the values of all iterations: no op of its own, and not dumped."""
+        name = self._numbering.name(f"{op.name}/collected_{slot}")
+        self.nodes.append(Node(name, "_Collected", [tensor], frames=op.frames))
+        return f"{name}:0"
 
     def _while(self, op: Op, tensors: Sequence[str], scope: Scope) -> list[list[str]]:
         params = op.equation.params

@@ -45,6 +45,7 @@ class Replayed:
         inputs: the path of an argument -> its tensor.
         outputs: where a result is in what was returned -> its tensor.
         failed: the node that has raised the run's error.
+        has_loops: a tensor may be in the dump many times.
         notes: what else there is to say of it.
     """
 
@@ -62,6 +63,7 @@ class Replayed:
         self.failed = ""
         self.notes: list[tuple[str, str]] = []
         self.has_gradients = False
+        self.has_loops = False
 
     def tensor_name(self, tensor: Any) -> str:
         """``node:slot`` of an array; empty: it is none of these calls'."""
@@ -85,6 +87,9 @@ class Replayed:
             call.frames,
         )
         self.has_gradients = self.has_gradients or plan.has_gradients
+        self.has_loops = self.has_loops or any(
+            node.op_type in ("Carry", "Slice") for node in plan.nodes
+        )
         self._nodes += plan.nodes
         self._types.update((node.name, node.op_type) for node in plan.nodes)
         for name, value in plan.constants:
@@ -237,7 +242,9 @@ class ReplayLevel(CaptureLevel):
             replayed.add(call)
         if replayed.results or self.calls:
             info = RunInfo()
-            info.results = replayed.results or None
+            # What is in a dump many times, in loops, is followed from what the run was asked for.
+            info.results = None if replayed.has_loops else replayed.results or None
+            info.fetches = list(replayed.results) if replayed.has_loops else ()
             replayed.dump.set_run_info(info)
         self.dump = replayed.dump
         return replayed.dump
@@ -245,6 +252,8 @@ class ReplayLevel(CaptureLevel):
     def describe(self, info: RunInfo) -> None:
         """Add to what is known of the run at its end."""
         if self.replayed is not None:
+            if self.replayed.has_loops:
+                info.fetches = list(self.replayed.results)
             info.outputs = {**info.outputs, **self.replayed.outputs}
             info.details = [*info.details, *self.replayed.notes]
 
