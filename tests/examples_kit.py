@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
 
 
-_MARKERS = ("tensorflow", "torch")
+_MARKERS = ("tensorflow", "torch", "jax")
 
 
 def needs(*modules):

@@ -22,6 +22,7 @@ _VARIABLE = "_Arg"
 # They keep tensors of several iterations in a list.
 _COLLECTING = frozenset(
     {
+        "_Collected",  # of an engine whose loops hand out what each iteration has made
         "TensorListConcatLists",
         "TensorListPushBack",
         "TensorListPushBackBatch",

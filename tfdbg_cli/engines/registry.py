@@ -13,6 +13,7 @@ from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.common.traits import register
 from tfdbg_cli.engines.base import Engine
+from tfdbg_cli.engines.jax.traits import TRAITS as JAX
 from tfdbg_cli.engines.numpy_traits import TRAITS as NUMPY
 from tfdbg_cli.engines.tensorflow.functions.traits import TRAITS as TENSORFLOW2
 from tfdbg_cli.engines.tensorflow.traits import TRAITS as TENSORFLOW
@@ -53,8 +54,9 @@ _BUILTIN = (
         "tfdbg_cli.engines.tensorflow.functions.engine:ENGINE",
     ),
     EngineEntry("torch", ("torch",), "tfdbg_cli.engines.torch.engine:ENGINE"),
+    EngineEntry("jax", ("jax",), "tfdbg_cli.engines.jax.engine:ENGINE"),
 )
-for _traits in (NUMPY, TENSORFLOW, TENSORFLOW2, TORCH):
+for _traits in (NUMPY, TENSORFLOW, TENSORFLOW2, TORCH, JAX):
     register(_traits)
 
 

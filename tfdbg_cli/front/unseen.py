@@ -25,18 +25,20 @@ SEEN = (
     ("", "Face Trainer, Accelerate, Lightning, Keras on the torch backend"),
     ("TensorFlow", "runs of sessions: tf.compat.v1.Session, MonitoredSession and what uses them"),
     ("TensorFlow 2", "calls of tf.function, steps from a tape to the update, Keras 3, blocks"),
+    ("JAX", "calls of compiled functions: jit and what is made of it (optax, Flax, Equinox,"),
+    ("", "Keras on JAX), blocks"),
     ("NumPy engine", "runs of sessions of tfdbg_cli.engines.numpy"),
 )
 
 #: What isn't; it is said at the first call, as far as that can be noticed (not of TensorFlow 2).
 UNSEEN = (
     ("TensorFlow 2", "eager operations outside of tapes and blocks, functions of tf.data"),
-    ("JAX", "all of it, Keras on JAX included"),
+    ("JAX", "operations outside of compiled functions and blocks"),
     ("ONNX Runtime", "all of it"),
     ("NumPy", "the program's own computations; of these nothing can be noticed"),
 )
 
-_INSTEAD = "Seen are PyTorch and TensorFlow."
+_INSTEAD = "Seen are PyTorch, TensorFlow and JAX."
 
 
 class _Door(NamedTuple):
@@ -56,11 +58,6 @@ class _Door(NamedTuple):
 
 
 _DOORS = (
-    _Door(
-        "jax",
-        (("jax._src.core", "Primitive.bind"),),
-        "JAX is not debugged: no stop and no filter sees what is computed",
-    ),
     _Door(
         "onnxruntime",
         tuple(

@@ -159,12 +159,12 @@ class CapturePolicy(ABC):
         if watch.filter_name not in CHECKED:
             return FULL  # only the values can tell
         costs, asked = self.costs_of(kind), self.setting("level")
-        found = _ASKED.get(asked) or self._affordable(kind, costs)
+        found = _ASKED.get(asked) or self.affordable(kind, costs)
         if found == MODULES and self.obstacle(kind, costs):
             found = RECORDS
         return RECORDS if found == FULL and costs.is_large else found
 
-    def _affordable(self, kind: str, costs: RunCosts) -> str:
+    def affordable(self, kind: str, costs: RunCosts) -> str:
         """The closest level that costs no more than allowed; or the next one to be measured."""
         overhead = self.setting("overhead")
         if self.holds:

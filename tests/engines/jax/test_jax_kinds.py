@@ -1,0 +1,385 @@
+"""Whatever JAX can compile is watched, and gives what it would give."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.experimental import io_callback
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from jax_kit import bits, waiting, watched
+
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.jax.engine import ENGINE
+
+CASES = {}
+
+
+def case(*nodes):
+    """A program of one function, and some of the nodes that its runs have."""
+
+    def add(function):
+        CASES[function.__name__] = (function, nodes)
+        return function
+
+    return add
+
+
+def _ones(*shape):
+    return jnp.ones(shape)
+
+
+@case("scan/tanh", "scan/carry", "scan", "gradients/scan/mul")
+def scan_with_gradient():
+    def cell(h, x):
+        h = jnp.tanh(h + x)
+        return h, h
+
+    return jax.jit(jax.value_and_grad(lambda h, xs: lax.scan(cell, h, xs)[0].sum()))(
+        _ones(2), _ones(5, 2)
+    )
+
+
+@case("while/mul", "while/cond/lt")
+def while_loop():
+    step = functools.partial(lax.while_loop, lambda c: c[0] < 5, lambda c: (c[0] + 1, c[1] * 2))
+    return jax.jit(lambda x: step((0, x)))(_ones(3))
+
+
+@case("scan/add")
+def fori_loop():
+    return jax.jit(lambda x: lax.fori_loop(0, 4, lambda i, c: c + i, x))(_ones(3))
+
+
+@case("cond/branch_1/sin")
+def cond():
+    return jax.jit(lambda p, x: lax.cond(p, jnp.sin, jnp.cos, x))(True, _ones(3))
+
+
+@case("cond/branch_2/tan")
+def switch():
+    return jax.jit(lambda p, x: lax.switch(p, [jnp.sin, jnp.cos, jnp.tan], x))(2, _ones(3))
+
+
+@case("select_n")
+def cond_under_vmap():
+    function = jax.vmap(lambda p, x: lax.cond(p, jnp.sin, jnp.cos, x))
+    return jax.jit(function)(jnp.array([True, False]), _ones(2))
+
+
+@case()
+def associative_scan():
+    return jax.jit(lambda x: lax.associative_scan(jnp.add, x))(jnp.arange(8.0))
+
+
+@case("exp")
+def custom_derivatives():
+    @jax.custom_vjp
+    def own(x):
+        return jnp.exp(x)
+
+    own.defvjp(lambda x: (jnp.exp(x), x), lambda x, g: (g * x,))
+
+    @jax.custom_jvp
+    def other(x):
+        return jnp.sin(x)
+
+    other.defjvps(lambda t, _, x: t * jnp.cos(x))
+    return jax.jit(jax.value_and_grad(lambda x: (own(x) + other(x)).sum()))(_ones(3))
+
+
+@case("gradients/cos")
+def remat():
+    inner = jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
+    return jax.jit(jax.grad(lambda x: inner(x).sum()))(_ones(3))
+
+
+@case("random_bits")
+def typed_and_raw_keys():
+    draw = jax.jit(lambda key: (jax.random.bits(key, (2,)), jax.random.key_data(key)))
+    return draw(jax.random.key(1)), jax.jit(jax.random.split)(jax.random.PRNGKey(1))
+
+
+@case("scan/normal/normal_real/mul")
+def keys_in_a_loop():
+    def draw(carry, key):
+        return carry, jax.random.normal(key)
+
+    return jax.jit(lambda key: lax.scan(draw, 0.0, jax.random.split(key, 3)))(jax.random.key(0))
+
+
+@case("mul")
+def static_arguments():
+    function = jax.jit(
+        lambda x, n, *, mode: x * n if mode == "a" else x, static_argnums=1, static_argnames="mode"
+    )
+    return function(_ones(2), 3, mode="a")
+
+
+@case("add")
+def donated_arguments():
+    x = _ones(3)
+    result = jax.jit(lambda x, y: x + y, donate_argnums=0)(x, _ones(3))
+    assert x.is_deleted()
+    return result
+
+
+@case("mul")
+def small_dtypes():
+    given = [_ones(2).astype(name) for name in ("bfloat16", "float8_e4m3fn", "int8", "float16")]
+    return jax.jit(lambda *xs: [x * 2 for x in xs])(*given)
+
+
+@case("convert_element_type")
+def int4():
+    return jax.jit(lambda x: x.astype(jnp.int4))(_ones(2)).astype(jnp.int8)
+
+
+@case("shard_map")
+def pmap():
+    return jax.pmap(lambda x: x * 2)(_ones(1, 3))
+
+
+@case("shard_map")
+def shard_map():
+    mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
+    total = jax.shard_map(
+        lambda x: lax.psum(jnp.log(x), "d"), mesh=mesh, in_specs=P("d"), out_specs=P()
+    )
+    return jax.jit(total)(jax.device_put(jnp.arange(8.0), NamedSharding(mesh, P("d"))))
+
+
+@case("log")
+def not_compiled_at_all():
+    with jax.disable_jit():
+        return jax.jit(jnp.log)(_ones(2))
+
+
+@case("log")
+def ahead_of_time():
+    return jax.jit(jnp.log).lower(_ones(2)).compile()(_ones(2))
+
+
+@case("f/log", "f/log_1")
+def nested():
+    @jax.jit
+    def f(x):
+        return jnp.log(x)
+
+    return jax.jit(lambda x: f(x) + f(x * 2))(_ones(2))
+
+
+@case("log")
+def double_precision():
+    with jax.enable_x64(True):
+        return jax.jit(jnp.log)(np.ones(2))
+
+
+@case("log")
+def called_by_grad():
+    return jax.grad(jax.jit(lambda x: jnp.log(x).sum()))(_ones(2))
+
+
+@case("constant", "mul")
+def closed_over():
+    array = _ones(3)
+    return jax.jit(lambda x: x * array)(_ones(3))
+
+
+@case()
+def trees_without_arrays():
+    return jax.jit(lambda x, y=None: {"a": (x, None), "b": y})(_ones(2))
+
+
+@case()
+def sorted_and_solved():
+    function = jax.jit(lambda x: (jnp.argsort(x), lax.top_k(x, 2)[0], jnp.linalg.inv(jnp.eye(3))))
+    return function(jnp.arange(4.0))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_gives_what_it_would_give_and_every_op_is_seen(name):
+    function, nodes = CASES[name]
+    plain = function()
+    with watched() as hosts:
+        debugged = function()
+    assert bits(debugged) == bits(plain)
+    dumps = [end.dump for end in hosts.ends]
+    assert dumps
+    labels = [label for dump in dumps for label, _ in dump.run_info().details]
+    assert "Incomplete" not in labels
+    for dump in dumps:
+        values = [datum.get_tensor() for datum in dump.data()]
+        assert len(values) == len(dump.data())
+        assert [node.frames for node in dump.graph().nodes.values()]
+    seen = {datum.node_name for dump in dumps for datum in dump.data()}
+    assert set(nodes) <= seen, seen
+
+
+def test_functions_of_the_programs_are_called_once():
+    calls = []
+
+    def called(x):
+        calls.append("called")
+        return np.asarray(x) + len(calls)
+
+    @jax.jit
+    def function(x):
+        jax.debug.callback(lambda: calls.append("told"))
+        kept = io_callback(called, jax.ShapeDtypeStruct((2,), jnp.float32), x, ordered=True)
+        return kept + jax.pure_callback(called, jax.ShapeDtypeStruct((2,), jnp.float32), kept)
+
+    with watched() as hosts:
+        result = function(_ones(2))
+        jax.effects_barrier()
+    assert sorted(calls) == ["called", "called", "told"]
+    dump = hosts.dump()
+    assert dump.by_node("add")[0].get_tensor().tolist() == result.tolist()
+    assert not [text for label, text in dump.run_info().details if label == "Incomplete"]
+
+
+def test_a_function_that_was_compiled_before_is_seen_and_afterwards_it_is_not():
+    function = jax.jit(jnp.log)
+    kind = type(function)
+    before = kind.__flags__, kind.__call__
+    function(_ones(2))
+    with watched() as hosts:
+        function(_ones(2))
+    function(_ones(2))
+    assert len(hosts.ends) == 1
+    assert (kind.__flags__, kind.__call__) == before
+
+
+def test_operations_outside_of_compiled_functions_are_no_runs_and_that_is_said():
+    function = jax.jit(jnp.log)
+    with watched() as hosts:
+        x = jnp.arange(3.0) * 2 + 1
+        function(x)
+        with ENGINE.block("all"):
+            y = jnp.exp(x)
+            function(y)
+    first, block = (end.dump for end in hosts.ends)
+    ((_, text),) = [each for each in first.run_info().details if each[0] == "Not seen"]
+    assert int(text.split()[0]) >= 2
+    assert "tfdbg_cli.run()" in text
+    nodes = block.graph().nodes
+    assert {"exp", "log"} <= {node.op_type for node in nodes.values()}
+    (log,) = [node for node in nodes.values() if node.op_type == "log"]
+    assert log.inputs == ("exp:0",)
+
+
+def test_errors_of_tracing_are_the_programs_own():
+    function = jax.jit(lambda a, b: a @ b)
+    with pytest.raises(TypeError) as plain:
+        function(_ones(2, 3), _ones(2, 3))
+    with watched(), pytest.raises(TypeError) as debugged:
+        function(_ones(2, 3), _ones(2, 3))
+    assert str(debugged.value) == str(plain.value)
+    with watched() as hosts, pytest.raises(jax.errors.ConcretizationTypeError):
+        jax.jit(bool)(_ones())
+    assert hosts.ends[-1].error is not None
+
+
+def test_mutable_arrays_are_written_to_once():
+    @jax.jit
+    def function(total, x):
+        total[...] += x
+        return total[...] * 2
+
+    total = jax.new_ref(_ones(2))
+    with watched() as hosts:
+        result = function(total, _ones(2))
+    assert result.tolist() == [4, 4]
+    assert total[...].tolist() == [2, 2]
+    labels = dict(hosts.dump().run_info().details)
+    assert "mutable arrays" in labels["Incomplete"]
+    with pytest.raises(UserError, match="mutable arrays"):
+        ENGINE.call_stepper(function, [total, _ones(2)], {})
+
+
+def test_a_training_run_is_one_that_computes_gradients():
+    gradient = jax.jit(jax.grad(lambda x: jnp.sin(x).sum()))
+    plain = jax.jit(jnp.sin)
+    with watched() as hosts:
+        gradient(_ones(2))
+        plain(_ones(2))
+        gradient(_ones(2))
+    kinds = [end.dump.run_info().kind for end in hosts.ends]
+    assert kinds == ["training run", "call", "training run"]
+    first, _, second = (end.dump.run_info().number for end in hosts.ends)
+    assert second == first + 1
+
+
+def test_results_that_were_computed_otherwise_are_told():
+    function = jax.jit(lambda x: jnp.exp(x) / jnp.sum(jnp.exp(x)))
+    x = jax.random.normal(jax.random.key(0), (1000,))
+    with watched() as hosts:
+        result = np.asarray(function(x))
+    dump = hosts.dump()
+    (datum,) = dump.by_tensor(dump.run_info().outputs["result"])
+    is_same = datum.get_tensor().tobytes() == result.tobytes()
+    told = [text for label, text in dump.run_info().details if label == "Replayed"]
+    assert bool(told) is not is_same
+
+
+def test_while_nothing_is_bad_nothing_is_replayed():
+    function = jax.jit(jnp.log)
+    with waiting() as hosts:
+        for number in (2.0, 1.0, 0.0):
+            function(jnp.full(2, number))
+    (end,) = hosts.ends
+    assert [datum.node_name for datum in end.dump.data()] == ["x", "log"]
+
+
+def test_watching_for_some_ops_keeps_those():
+    function = jax.jit(lambda x: jnp.log(x) + jnp.exp(x))
+    with watched(Watch(op_type="^exp$")) as hosts:
+        function(_ones(2))
+    assert [datum.tensor_name for datum in hosts.dump().data()] == ["exp:0"]
+
+
+class TestSteps:
+    def test_what_was_not_changed_is_what_the_compiled_function_gave(self):
+        @jax.jit
+        def function(x):
+            return {"kept": jnp.exp(x) / jnp.sum(jnp.exp(x)), "changed": jnp.log(x) * 2}
+
+        x = jnp.linspace(1, 2, 100)
+        plain = function(x)
+        stepper = ENGINE.call_stepper(function, [x], {})
+        stepper.reach("log:0")
+        stepper.override("log:0", np.ones(100))
+        result = stepper.finish().value
+        assert bits(result["kept"]) == bits(plain["kept"])
+        assert result["changed"].tolist() == [2.0] * 100
+
+    def test_gradients_are_those_of_the_rest(self):
+        function = jax.jit(lambda x: (jnp.log(x) ** 2).sum())
+        stepper = ENGINE.call_stepper(function, [jnp.array([1.0, 4.0])], {})
+        with pytest.raises(KeyError):
+            stepper.gradient("log:0")
+        stepper.reach("log:0")
+        assert stepper.gradient("log:0").tolist() == pytest.approx([0, 2 * np.log(4)])
+        whole = ENGINE.call_stepper(jax.jit(jnp.log), [_ones(2)], {})
+        whole.reach("log:0")
+        with pytest.raises(UserError, match="returns no number"):
+            whole.gradient("log:0")
+
+    def test_a_loop_is_one_step_whose_inside_can_be_looked_at(self):
+        function = jax.jit(lambda x: lax.scan(lambda c, v: (c + v, c * v), 0.0, x)[1])
+        stepper = ENGINE.call_stepper(function, [jnp.arange(1.0, 4)], {})
+        stepper.reach("scan:1")
+        assert [d.get_tensor().tolist() for d in stepper.dump().by_node("scan/mul")] == [0, 2, 9]
+        stepper.back()
+        with pytest.raises(UserError, match="is inside of scan"):
+            stepper.override("scan/mul:0", 1)
+
+    def test_any_function_that_could_be_compiled(self):
+        stepper = ENGINE.call_stepper(lambda x: jnp.log(x) + 1, [_ones(2)], {})
+        assert stepper.reach("log:0")
+        stepper.override("log:0", [1, 2])
+        assert stepper.finish().value.tolist() == [2, 3]

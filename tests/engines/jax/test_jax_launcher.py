@@ -1,0 +1,29 @@
+"""The example for JAX, plain and under the debugger, and what a user types."""
+
+import re
+
+from examples_kit import ROOT, debug, line_of, python, screens
+
+
+def test_the_example_is_stopped_at_the_logarithm_stepped_back_and_mended():
+    plain = python("examples/debug_jax.py", "--max-steps", "8", cwd=ROOT)
+    done = debug(
+        [
+            *("run -f has_inf_or_nan", "lt -f has_inf_or_nan -n ^log", "ni -t log"),
+            *("invoke_stepper", "cont log", "step -b", "step", "lt", "exit"),
+        ],
+        "debug_jax.py",
+        "--max-steps",
+        "8",
+    )
+    assert done.status == 0, done.err
+    assert done.err == ""
+    shown = screens(done.out)
+    said = "\n".join(shown["why -f has_inf_or_nan"])
+    assert "It began in [log] log:0" in said
+    line = line_of("debug_jax.py", "jnp.log(jax.nn.softmax")
+    assert f"debug_jax.py:{line}" in said
+    assert "run-end: training run #7: train_step" in done.out
+    assert f"{line}" in "\n".join(shown["ni -t log"])
+    assert "stepper: training run #8: train_step" in done.out
+    assert re.findall(r"^step.*", done.out, re.M) == re.findall(r"^step.*", plain.out, re.M)

@@ -1,0 +1,118 @@
+"""Names of ops from JAX's name stacks, and their lines."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from tfdbg_cli.dumps.sources import Frame, is_library_path
+
+__all__ = ["GRADIENTS", "Scope", "frames_of", "modules_of", "node_name", "part_name"]
+
+#: Where the ops of a backward pass are.
+GRADIENTS = "gradients"
+_WRAPPED = re.compile(r"^(\w+)\((.*)\)$")
+_NOT_IN_NAMES = re.compile(r"[^\w.\-]+")
+_MODULES_OF_FLAX = os.path.join("flax", "nnx", "nn") + os.sep
+_TRANSFORMS = frozenset(["checkpoint", "remat", "rematted_computation"])
+_TRACING = "trace_to_jaxpr"
+
+
+class Scope:
+    """Where in the program ops are: modules and functions around them.
+
+    Attributes:
+        parts: their names, the outermost first.
+        is_gradient: they compute gradients.
+    """
+
+    __slots__ = ("is_gradient", "parts")
+
+    def __init__(self, parts: tuple[str, ...] = (), is_gradient: bool = False) -> None:
+        self.parts = parts
+        self.is_gradient = is_gradient
+
+    def inside(self, stack: str) -> Scope:
+        """With what a name stack adds: ``transpose(jvp(Model))/Dense_0``."""
+        parts, is_gradient = list(self.parts), self.is_gradient
+        for whole in _split(stack):
+            part = whole
+            while (found := _WRAPPED.match(part)) is not None:
+                is_gradient = is_gradient or found[1] == "transpose"
+                part = found[2]
+            found_parts = [part_name(each) for each in _split(part)]
+            parts += [name for name in found_parts if name and name not in _TRANSFORMS]
+        return Scope((*parts,), is_gradient)
+
+    def function(self, name: str) -> Scope:
+        """Inside of a function of its own."""
+        part = part_name(name)
+        return Scope((*self.parts, part), self.is_gradient) if part else self
+
+    def name(self, op: str) -> str:
+        """Of an op."""
+        outermost = (GRADIENTS,) if self.is_gradient else ()
+        return "/".join((*outermost, *self.parts, op))
+
+
+def part_name(text: str) -> str:
+    """A part of a name: nothing in it means something else in a name."""
+    return _NOT_IN_NAMES.sub("_", text).strip("_")
+
+
+def node_name(path: str) -> str:
+    """The node of an input from its path: ``params['Dense_0']['kernel']``."""
+    return "/".join(filter(None, map(part_name, re.split(r"[\[\]/]+|\.(?=[A-Za-z_])", path))))
+
+
+def _split(stack: str) -> list[str]:
+    """At the slashes outside of parentheses."""
+    parts, depth, begin = [], 0, 0
+    for at, letter in enumerate(stack):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "/" and not depth:
+            parts.append(stack[begin:at])
+            begin = at + 1
+    return [part for part in (*parts, stack[begin:]) if part]
+
+
+@functools.lru_cache(maxsize=4096)
+def _module_of(file: str, function: str) -> str:
+    """The class of a module whose call a frame is; empty: it is none."""
+    owner, _, method = function.rpartition(".")
+    if method != "__call__" or not owner:
+        return ""
+    is_module = not is_library_path(file) or _MODULES_OF_FLAX in file
+    return part_name(owner.rpartition(".")[2]) if is_module else ""
+
+
+def modules_of(source: Any) -> tuple[str, ...]:
+    """The modules in whose calls an equation stands, where no name stack tells: those of nnx."""
+    trace = getattr(source, "traceback", None)
+    frames = reversed(trace.frames if trace is not None else ())
+    found = (_module_of(each.file_name, each.function_name) for each in frames)
+    return tuple(name for name in found if name)
+
+
+def frames_of(source: Any, caller: Sequence[Frame] | None = None) -> tuple[Frame, ...]:
+    """The frames of an op, outermost first.
+
+    JAX has those inside of the function that was traced; where it has more, they are those of the
+    call for which that was done, which may have been another one.
+
+    Args:
+        source: the ``source_info`` of an equation.
+        caller: the frames of the call of the function that it is in; ``None``: it is in none.
+    """
+    trace = getattr(source, "traceback", None)
+    frames = [
+        Frame(each.file_name, each.line_num, each.function_name)
+        for each in reversed(trace.frames if trace is not None else ())
+    ]
+    if caller is None:
+        return (*frames,)
+    traced = [at for at, frame in enumerate(frames) if _TRACING in frame.function]
+    return (*caller, *(frames[traced[-1] + 1 :] if traced else frames))

@@ -1,0 +1,178 @@
+"""The names of JAX that it promises nobody, and what is done where one is missing."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.kit.private_names import PrivateNames
+
+__all__ = [
+    "NAMES",
+    "argument_names",
+    "call_primitive",
+    "callback_results",
+    "compiled_function",
+    "donated",
+    "is_clean",
+    "is_own_jaxpr",
+    "is_program_function",
+    "let_calls_be_replaced",
+    "result_names",
+    "set_message",
+    "statics",
+    "wrapped",
+    "writes_to_arguments",
+]
+
+NAMES = PrivateNames("JAX", jax.__version__, ["0.10.2"])
+
+_trace_state_clean = NAMES.require("jax._src.core:trace_state_clean")
+# Whatever a compiled program calls back is called by one method, which hands the result to a
+# function of this module's: what it has given is seen there, and no frame of ours is in between.
+_FROM = NAMES.need("replayed with callbacks", "jax._src.callback:_FlatCallback.__call__")
+_callback_trees = NAMES.need("replayed with callbacks", "jax._src.callback:tree_util.tree_leaves")
+#: What a compiled function is to whatever transforms programs (``jax.grad`` and the like).
+call_primitive: Any = NAMES.need("seen inside of jax.grad", "jax.extend.core.primitives:jit_p")
+
+#: The class of what ``jax.jit`` makes.
+compiled_function: type = type(jax.jit(lambda: None))
+if "__call__" not in vars(compiled_function) or not hasattr(compiled_function, "trace"):
+    NAMES.require("jax:jit.<what it makes>.__call__ and .trace")
+
+
+# Its functions are JAX's, what they do is the program's.
+_PMAP = "jax._src.pmap"
+
+
+def is_clean() -> bool:
+    """Whether nothing is being traced: what is called is computed."""
+    return bool(_trace_state_clean())
+
+
+def callback_results(patches: PatchSet, see: Callable[[Any, Any], None]) -> None:
+    """Let somebody see what functions of the program's give to compiled ones.
+
+    Args:
+        patches: with which it is taken back.
+        see: gets what stands for the function, and the arrays.
+    """
+    if _FROM is None or _callback_trees is None:
+        return
+    module = sys.modules["jax._src.callback"]
+
+    def seeing(trees: Any) -> Any:
+        def tree_leaves(*args: Any, **kwargs: Any) -> Any:
+            made = trees.tree_leaves(*args, **kwargs)
+            caller = sys._getframe(1)
+            if caller.f_code is _FROM.__code__:
+                see(caller.f_locals.get("self"), made)
+            return made
+
+        return SimpleNamespace(**{**vars(trees), "tree_leaves": tree_leaves})
+
+    patches.replace(module, "tree_util", seeing, wraps=False)
+
+
+def writes_to_arguments(jaxpr: Any) -> bool:
+    """Whether a jaxpr reads or writes mutable arrays, which it must not do twice."""
+    kinds = {type(effect).__module__ for effect in jaxpr.effects}
+    return any(kind.startswith("jax._src.state") for kind in kinds)
+
+
+def set_message(error: BaseException, text: str) -> None:
+    """Let an error of a computation have another text."""
+    error.args = (text, *error.args[1:])
+    if hasattr(error, "_error_message"):
+        error._error_message = text
+
+
+def wrapped(function: Any) -> Callable[..., Any] | None:
+    """The function that was given to ``jax.jit``; ``None``: it is one of JAX's own."""
+    return getattr(function, "_fun", None)
+
+
+def is_program_function(function: Any) -> bool:
+    """Whether something that was compiled is the program's (or another library's), not JAX's."""
+    plain = wrapped(function)
+    if plain is None:
+        return False
+    module = getattr(plain, "__module__", None) or ""
+    if module == _PMAP or (module != "jax" and not module.startswith("jax.")):
+        return True
+    # What the program has compiled of JAX's functions; those of JAX's own stand in their module.
+    name = getattr(plain, "__name__", "")
+    return getattr(sys.modules.get(module), name, None) is plain
+
+
+def is_own_jaxpr(jaxpr: Any) -> bool:
+    """Whether a jaxpr is of a function of JAX's own."""
+    place = getattr(getattr(jaxpr, "debug_info", None), "func_src_info", None) or ""
+    return f"{os.sep}jax{os.sep}_src{os.sep}" in place
+
+
+def statics(function: Any) -> tuple[Sequence[int], Sequence[str]]:
+    """The arguments that are part of the function: positions and names."""
+    info = getattr(function, "_jit_info", None)
+    positions = getattr(info, "static_argnums", None) or ()
+    return (*positions,), (*(getattr(info, "static_argnames", None) or ()),)
+
+
+def donated(function: Any) -> tuple[Sequence[int], Sequence[str]]:
+    """The arguments whose memory the function may use again: positions and names."""
+    info = getattr(function, "_jit_info", None)
+    positions = getattr(info, "donate_argnums", None) or ()
+    return (*positions,), (*(getattr(info, "donate_argnames", None) or ()),)
+
+
+def argument_names(jaxpr: Any) -> Sequence[str]:
+    """What the arguments of a jaxpr are called in its function; none: it isn't known."""
+    found = getattr(getattr(jaxpr, "debug_info", None), "arg_names", None)
+    names = [name or "" for name in found or ()]
+    return names if len(names) == len(jaxpr.invars) else ()
+
+
+def result_names(jaxpr: Any) -> Sequence[str]:
+    """Where the results of a jaxpr are in what its function returns; none: it isn't known."""
+    found = getattr(getattr(jaxpr, "debug_info", None), "result_paths", None)
+    names = [name or "" for name in found or ()]
+    return names if len(names) == len(jaxpr.outvars) else ()
+
+
+# Where ``tp_flags`` is in a type object, in words of the machine, and its flag for types that are
+# called by another way than ``__call__``. From Python 3.12 on setting ``__call__`` takes it off.
+_FLAGS_WORD = 21
+_HAS_VECTORCALL = 1 << 11
+
+
+def let_calls_be_replaced() -> tuple[Callable[[], None], Callable[[], None]]:
+    """Let calls of compiled functions come by ``__call__``.
+
+    Returns:
+        What makes it so, and what takes it back.
+
+    Raises:
+        UserError: it can't be done with this Python.
+    """
+    if sys.version_info >= (3, 12) or not compiled_function.__flags__ & _HAS_VECTORCALL:
+        return lambda: None, lambda: None
+    at = id(compiled_function) + _FLAGS_WORD * ctypes.sizeof(ctypes.c_void_p)
+    flags = ctypes.c_ulong.from_address(at)
+    if sys.implementation.name != "cpython" or flags.value != compiled_function.__flags__:
+        raise UserError(f"{NAMES.framework} can't be watched with this build of Python.")
+
+    def do() -> None:
+        flags.value &= ~_HAS_VECTORCALL
+
+    def undo() -> None:
+        flags.value |= _HAS_VECTORCALL
+
+    return do, undo

@@ -1,0 +1,1 @@
+"""Calls of compiled functions, and how closely each is looked at."""

@@ -1,0 +1,256 @@
+"""One call of a compiled function: what it gets, what comes of it, and how it is done again."""
+
+from __future__ import annotations
+
+import re
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax import numpy as jnp
+
+from tfdbg_cli.dumps.sources import Frame
+from tfdbg_cli.engines.jax.plans.replay import CallbackResults
+from tfdbg_cli.engines.jax.plans.values import is_key
+from tfdbg_cli.engines.jax.private import argument_names as names_of
+from tfdbg_cli.engines.jax.private import donated, statics, wrapped
+from tfdbg_cli.engines.jax.runs.owners import hides_names, names_of_arrays
+from tfdbg_cli.engines.kit.sites import argument_names
+from tfdbg_cli.engines.kit.stacks import call_frame, take
+
+__all__ = ["Call", "FunctionCall", "JaxprCall", "Leaf", "leaves_of", "title_of"]
+
+
+class Leaf(NamedTuple):
+    """An array among the arguments of a call.
+
+    Attributes:
+        path: ``params['Dense_0']['kernel']``.
+        value: it.
+        argument: the position or the name of the argument that it is in.
+        original: the array that the program has given; the value may be a copy of it.
+    """
+
+    path: str
+    value: Any
+    argument: int | str
+    original: Any = None
+
+
+class Call(ABC):
+    """A call of a compiled function.
+
+    Attributes:
+        title: the function's name.
+        leaves: the arrays that it gets, in the order of the jaxpr's arguments, after `keep`.
+        result: what it has returned.
+        error: what it has raised.
+        callbacks: what functions of the program's have given to it.
+    """
+
+    #: Its arguments are lists that a library has made.
+    hides_names = False
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.leaves: list[Leaf] = []
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.callbacks = CallbackResults()
+        self._stack = take(call_frame(sys._getframe(1)), None, None)
+
+    def frames(self) -> tuple[Frame, ...]:
+        """The stack of the call, outermost first."""
+        return self._stack.frames()
+
+    @abstractmethod
+    def inputs(self) -> list[Leaf]:
+        """The arrays that it gets."""
+
+    @abstractmethod
+    def keep(self) -> None:
+        """Let what it gets be there afterwards: arrays that it may write over are copied."""
+
+    def named(self) -> list[Leaf]:
+        """The arrays that it gets, as the program calls them; ask while it is being made."""
+        leaves = self.leaves or self.inputs()
+        if not self.hides_names:
+            return leaves
+        known = names_of_arrays(sys._getframe(1))
+        taken: dict[str, int] = {}
+        found = []
+        for leaf in leaves:
+            path = known.get(id(leaf.original), leaf.path)
+            taken[path] = taken.get(path, 0) + 1
+            found.append(leaf._replace(path=path if taken[path] == 1 else leaf.path))
+        return found
+
+    @property
+    @abstractmethod
+    def jaxpr(self) -> Any:
+        """What it computes: JAX has traced it already, if the call has come so far."""
+
+    def rebuild(self, leaves: list[Any]) -> Any:
+        """What it would return with other arrays."""
+        return jax.tree.unflatten(jax.tree.structure(self.result), leaves)
+
+    def forget(self) -> None:
+        """Hold nothing of the program's."""
+        self.leaves = []
+        self.result = None
+
+    @property
+    def outputs(self) -> list[Any]:
+        """The arrays that it has returned."""
+        return jax.tree.leaves(self.result)
+
+    @property
+    def output_paths(self) -> list[str]:
+        """Where they are in what it has returned: ``[0]['params']``."""
+        found, _ = jax.tree_util.tree_flatten_with_path(self.result)
+        return [jax.tree_util.keystr(path) for path, _ in found]
+
+
+class FunctionCall(Call):
+    """A call of what ``jax.jit`` has made.
+
+    Args:
+        function: it.
+        args, kwargs: what it gets.
+    """
+
+    def __init__(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        super().__init__(title_of(function))
+        self.function = function
+        self.hides_names = hides_names(wrapped(function))
+        self._given: tuple[Sequence[Any], Mapping[str, Any]] = (args, kwargs)
+        self._traced: Any = None
+
+    def inputs(self) -> list[Leaf]:
+        return list(leaves_of(self.function, *self._given))
+
+    def keep(self) -> None:
+        positions, names = donated(self.function)
+        originals = [leaf.value for leaf in self.inputs()]
+        if positions or names:
+            args, kwargs = self._given
+            copies: dict[int, Any] = {}
+            self._given = (
+                [_copied(v, copies) if at in positions else v for at, v in enumerate(args)],
+                {key: _copied(v, copies) if key in names else v for key, v in kwargs.items()},
+            )
+        self.leaves = [
+            leaf._replace(original=original)
+            for leaf, original in zip(self.inputs(), originals, strict=True)
+        ]
+
+    @property
+    def jaxpr(self) -> Any:
+        return self._trace().jaxpr
+
+    def _trace(self) -> Any:
+        if self._traced is None:
+            args, kwargs = self._given
+            self._traced = self.function.trace(*args, **kwargs)
+        return self._traced
+
+    def rebuild(self, leaves: list[Any]) -> Any:
+        return jax.tree.unflatten(self._trace().out_tree, leaves)
+
+    def forget(self) -> None:
+        super().forget()
+        self._given = ((), {})
+
+
+class JaxprCall(Call):
+    """A call of a jaxpr: where ``jax.grad`` makes one of a compiled function, or ahead of time.
+
+    Args:
+        title: the function's name.
+        jaxpr: what it computes.
+        values: the arrays that it gets.
+        is_donated: whether it may write over some of them.
+    """
+
+    def __init__(self, title: str, jaxpr: Any, values: Sequence[Any], is_donated: bool) -> None:
+        super().__init__(title)
+        self._jaxpr = jaxpr
+        self._values = values
+        self._is_donated = is_donated
+
+    @property
+    def jaxpr(self) -> Any:
+        return self._jaxpr
+
+    def inputs(self) -> list[Leaf]:
+        names = names_of(self._jaxpr.jaxpr) or [""] * len(self._values)
+        return [
+            Leaf(name or f"args[{at}]", value, re.split(r"[\[.]", name or str(at))[0], value)
+            for at, (name, value) in enumerate(zip(names, self._values, strict=False))
+        ]
+
+    def keep(self) -> None:
+        if self._is_donated:
+            self._values = _copied(list(self._values), {})
+        self.leaves = self.inputs()
+
+    def forget(self) -> None:
+        super().forget()
+        self._values = ()
+
+
+def title_of(function: Any) -> str:
+    """The name of a compiled function."""
+    plain = wrapped(function) or function
+    if getattr(plain, "__module__", "") == "jax._src.pmap":
+        return "pmap"
+    name = getattr(plain, "__qualname__", None) or getattr(plain, "__name__", None)
+    return re.sub(r"^.*<locals>\.", "", name or type(plain).__name__)
+
+
+def leaves_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Leaf]:
+    """The arrays among the arguments of a call; those that are part of the function left out."""
+    positions, names = statics(function)
+    count = len(args)
+    skipped = {at % count if -count <= at < count else at for at in positions} if count else set()
+    plain = wrapped(function)
+    called = _parameter_names(plain, args) if plain is not None else []
+    for at, value in enumerate(args):
+        if at not in skipped:
+            name = called[at] if at < len(called) else f"args[{at}]"
+            if name not in names:
+                yield from _leaves(name, value, at)
+    for name in sorted(kwargs):
+        if name not in names:
+            yield from _leaves(name, kwargs[name], name)
+
+
+def _leaves(name: str, value: Any, argument: int | str) -> Iterator[Leaf]:
+    found, _ = jax.tree_util.tree_flatten_with_path(value)
+    for path, leaf in found:
+        yield Leaf(name + jax.tree_util.keystr(path), leaf, argument, leaf)
+
+
+def _parameter_names(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:
+    """What positional arguments are called in a function."""
+    marks = [object() for _ in args]
+    found = argument_names(function, (*marks,), {})
+    by_mark = {id(value): name for name, value in found.items()}
+    return [by_mark.get(id(mark), f"args[{at}]") for at, mark in enumerate(marks)]
+
+
+def _copied(tree: Any, copies: dict[int, Any]) -> Any:
+    def copy(leaf: Any) -> Any:
+        if not isinstance(leaf, jax.Array):
+            return leaf
+        if id(leaf) not in copies:
+            if is_key(leaf):
+                data = jnp.copy(jax.random.key_data(leaf))
+                copies[id(leaf)] = jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
+            else:
+                copies[id(leaf)] = jnp.copy(leaf)
+        return copies[id(leaf)]
+
+    return jax.tree.map(copy, tree)

@@ -1,0 +1,297 @@
+"""The levels at which calls of compiled functions are looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.dumps.finite import all_finite
+from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_info import RunInfo
+from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.jax.plans.plan import Plan
+from tfdbg_cli.engines.jax.plans.replay import Replay
+from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, is_floating
+from tfdbg_cli.engines.jax.private import writes_to_arguments
+from tfdbg_cli.engines.jax.runs.calls import Call, Leaf
+from tfdbg_cli.engines.kit.clock import Clock
+from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
+from tfdbg_cli.engines.kit.numbering import Numbering
+from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
+
+__all__ = ["OUTPUTS", "OutputsLevel", "ReplayLevel"]
+
+# What an array is part of ends here in its path.
+_ROOT = re.compile(r"[.\[/]")
+
+#: What comes out of compiled functions, and what is bad op by op afterwards.
+OUTPUTS = "outputs"
+
+
+class Replayed:
+    """The calls of a run, done once more op by op; what is made of that.
+
+    Args:
+        watch: what is kept.
+
+    Attributes:
+        dump: every tensor of them.
+        inputs: the path of an argument -> its tensor.
+        outputs: where a result is in what was returned -> its tensor.
+        failed: the node that has raised the run's error.
+        has_loops: a tensor may be in the dump many times.
+        notes: what else there is to say of it.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self._matcher = WatchMatcher(watch)
+        self._numbering = Numbering()
+        self._clock = Clock()
+        self._nodes: list[Node] = []
+        self._types: dict[str, str] = {}
+        self._tensors: dict[int, tuple[str, Any]] = {}
+        self.dump = MemoryDump(lambda: Graph(self._nodes))
+        self.inputs: dict[str, str] = {}
+        self.outputs: dict[str, str] = {}
+        self.results: dict[str, bool] = {}
+        self.failed = ""
+        self.notes: list[tuple[str, str]] = []
+        self.has_gradients = False
+        self.has_loops = False
+
+    def tensor_name(self, tensor: Any) -> str:
+        """``node:slot`` of an array; empty: it is none of these calls'."""
+        return self._tensors.get(id(tensor), ("",))[0]
+
+    def add(self, call: Call) -> None:
+        """Do one more call."""
+        closed = call.jaxpr
+        if writes_to_arguments(closed.jaxpr):
+            text = f"{call.title} writes to mutable arrays (jax.new_ref): it is not done twice"
+            self.notes.append(("Incomplete", text))
+            return
+        leaves = call.named()
+        given = [self.tensor_name(leaf.value) for leaf in leaves]
+        plan = Plan(
+            closed,
+            [leaf.path for leaf in leaves],
+            self._numbering,
+            given,
+            _are_weights(leaves, closed.jaxpr),
+            call.frames,
+        )
+        self.has_gradients = self.has_gradients or plan.has_gradients
+        self.has_loops = self.has_loops or any(
+            node.op_type in ("Carry", "Slice") for node in plan.nodes
+        )
+        self._nodes += plan.nodes
+        self._types.update((node.name, node.op_type) for node in plan.nodes)
+        for name, value in plan.constants:
+            self._tell(name, 0, value)
+        for name, known, leaf in zip(plan.input_names, given, leaves, strict=True):
+            if name:
+                self._tell(name, 0, leaf.value)
+                self._tensors.setdefault(id(leaf.value), (f"{name}:0", leaf.value))
+            self.inputs[leaf.path] = known or f"{name}:0"
+        replay = Replay(self._tell, call.callbacks.copy(), call.error)
+        try:
+            made = replay.run(plan.block, [leaf.value for leaf in leaves])
+        except Exception as error:
+            pass_on(error)
+            at = replay.at
+            if at is None:
+                raise
+            self.failed = at.name
+            if call.error is None:
+                text = f"the replay ended at {at.name}: {error}"
+                self.notes.append(("Incomplete", text.partition("\n")[0]))
+            return
+        if call.error is None:
+            self._end(call, plan, made)
+
+    def _end(self, call: Call, plan: Plan, made: Sequence[Any]) -> None:
+        """What was returned is what was computed: it has the names of that."""
+        differing = []
+        for path, tensor, value, replayed in zip(
+            call.output_paths, plan.outputs, call.outputs, made, strict=True
+        ):
+            if not tensor:
+                continue
+            self._tensors[id(value)] = (tensor, value)
+            self.outputs[f"result{path}"] = tensor
+            self.results[tensor] = True
+            distance = _distance(value, replayed)
+            if distance:
+                differing.append((distance, path, tensor))
+        if differing:
+            largest, path, tensor = max(differing)
+            self.notes.append(
+                (
+                    "Replayed",
+                    f"op by op, {len(differing)} of {len(made)} results differ from those of the "
+                    f"compiled function, by {largest:.1e} of the largest number at most "
+                    f"({tensor}, returned{' at ' + path if path else ''})",
+                )
+            )
+
+    def _tell(self, node: str, slot: int, value: Any) -> None:
+        if self._matcher.wants(node, self._types.get(node, ""), getattr(value, "dtype", "")):
+            self.dump.add_datum(datum_of(node, slot, value, self._clock.now()))
+        self._tensors[id(value)] = (f"{node}:{slot}", value)  # held: no other has its id
+
+
+def _are_weights(leaves: Sequence[Leaf], jaxpr: Any) -> list[bool]:
+    """Which arguments are state: arrays of floating point that the function returns another of.
+
+    An argument is taken as a whole, or what the program has under one name: all arrays of it come
+    back.
+    """
+    returned: dict[tuple[Any, Any], int] = {}
+    for variable in jaxpr.outvars:
+        key = _kind_of(variable.aval)
+        returned[key] = returned.get(key, 0) + 1
+    needed: dict[str, dict[tuple[Any, Any], int]] = {}
+    wholes = [_ROOT.split(leaf.path, 1)[0] for leaf in leaves]
+    for whole, variable in zip(wholes, jaxpr.invars, strict=False):
+        kinds = needed.setdefault(whole, {})
+        key = _kind_of(variable.aval)
+        kinds[key] = kinds.get(key, 0) + 1
+    state = {
+        whole
+        for whole, kinds in needed.items()
+        if all(returned.get(key, 0) >= count for key, count in kinds.items())
+    }
+    return [
+        whole in state and is_floating(leaf.value)
+        for whole, leaf in zip(wholes, leaves, strict=True)
+    ]
+
+
+def _kind_of(aval: Any) -> tuple[Any, Any]:
+    return getattr(aval, "shape", None), str(getattr(aval, "dtype", ""))
+
+
+def _distance(value: Any, replayed: Any) -> float:
+    """How far two arrays are apart, as a part of the largest number in one of them."""
+    if not is_floating(value):
+        return 0.0
+    one, other = (as_array(each) for each in (value, replayed))
+    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
+        return 0.0
+    if one.tobytes() == other.tobytes() or not one.size:
+        return 0.0
+    wide = np.complex128 if one.dtype.kind == "c" else np.float64
+    with np.errstate(all="ignore"):
+        one, other = one.astype(wide), other.astype(wide)
+        both = np.isfinite(one) & np.isfinite(other)
+        if not np.array_equal(np.isfinite(one), np.isfinite(other)):
+            return float("inf")
+        if not both.any():
+            return 0.0
+        largest = np.abs(one[both]).max()
+        return float(np.abs(one[both] - other[both]).max() / (largest or 1.0))
+
+
+class ReplayLevel(CaptureLevel):
+    """Every op and every value: calls are done once more, op by op.
+
+    Args:
+        watch: what was asked for.
+    """
+
+    level = FULL
+    names_late = True
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(watch)
+        self.calls: list[Call] = []
+        self.replayed: Replayed | None = None
+        #: What somebody has stepped through, in place of what would be replayed.
+        self.stepped: MemoryDump | None = None
+
+    def called(self, call: Call) -> None:
+        """A call is over."""
+        self.calls.append(call)
+
+    def tensor_name(self, tensor: Any) -> str:
+        return self.replayed.tensor_name(tensor) if self.replayed is not None else ""
+
+    def failed_op(self, error: BaseException) -> str:
+        if self.replayed is None or not any(call.error is error for call in self.calls):
+            return ""
+        return self.replayed.failed
+
+    def finish(self, error: BaseException | None) -> Capture:
+        capture = super().finish(error)
+        made = self.make_dump()
+        capture.dump = self.stepped or made
+        return capture
+
+    def make_dump(self) -> MemoryDump:
+        """Do the calls again."""
+        replayed = self.replayed = Replayed(self.watch)
+        for call in self.calls:
+            if isinstance(call.error, Exception) and not _is_of_run(call.error):
+                continue  # it wasn't even traced
+            replayed.add(call)
+        if replayed.results or self.calls:
+            info = RunInfo()
+            # What is in a dump many times, in loops, is followed from what the run was asked for.
+            info.results = None if replayed.has_loops else replayed.results or None
+            info.fetches = list(replayed.results) if replayed.has_loops else ()
+            replayed.dump.set_run_info(info)
+        self.dump = replayed.dump
+        return replayed.dump
+
+    def describe(self, info: RunInfo) -> None:
+        """Add to what is known of the run at its end."""
+        if self.replayed is not None:
+            if self.replayed.has_loops:
+                info.fetches = list(self.replayed.results)
+            info.outputs = {**info.outputs, **self.replayed.outputs}
+            info.details = [*info.details, *self.replayed.notes]
+
+    @property
+    def has_gradients(self) -> bool | None:
+        """Whether the run has computed any; ``None``: not known."""
+        return self.replayed.has_gradients if self.replayed is not None else None
+
+    def close(self) -> None:
+        for call in self.calls:
+            call.forget()
+
+    def discard(self) -> None:
+        super().discard()
+        self.calls.clear()
+
+
+class OutputsLevel(ReplayLevel):
+    """What calls return; where something of it is bad they are done once more, op by op."""
+
+    level = OUTPUTS
+
+    def finish(self, error: BaseException | None) -> Capture:
+        is_fine = error is None and all(map(_is_fine, self.calls))
+        if not is_fine:
+            return super().finish(error)
+        CaptureLevel.finish(self, error)
+        return Capture(None, None, filter_passed=False, progress_text="", make_dump=self.make_dump)
+
+
+def _is_fine(call: Call) -> bool:
+    return all(
+        all_finite(found)
+        for value in call.outputs
+        if is_floating(value) and isinstance(found := as_array(value), np.ndarray)
+    )
+
+
+def _is_of_run(error: BaseException) -> bool:
+    """Whether an error is one of a computation, not of tracing it."""
+    return isinstance(error, jax.errors.JaxRuntimeError)

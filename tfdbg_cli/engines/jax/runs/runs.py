@@ -1,0 +1,293 @@
+"""Where runs begin and end: at calls of compiled functions that no other one makes."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_info import RunInfo
+from tfdbg_cli.engines.base import Capture, RunHandle, SteppedRun
+from tfdbg_cli.engines.jax.plans.plan import computes_gradients
+from tfdbg_cli.engines.jax.private import (
+    is_clean,
+    is_own_jaxpr,
+    is_program_function,
+    wrapped,
+)
+from tfdbg_cli.engines.jax.runs.calls import Call, FunctionCall, JaxprCall
+from tfdbg_cli.engines.jax.runs.description import CallDescription
+from tfdbg_cli.engines.jax.runs.errors import show_errors_program_only
+from tfdbg_cli.engines.jax.runs.levels import ReplayLevel
+from tfdbg_cli.engines.jax.stepping.calls import PromptedCall, Trap, stepper_of
+from tfdbg_cli.engines.kit.contain import contained
+from tfdbg_cli.engines.kit.description import Driven, OpenRun
+from tfdbg_cli.engines.kit.levels import CaptureLevel
+from tfdbg_cli.engines.kit.life import RunLife
+
+__all__ = ["CALL", "TRAINING", "JaxRuns"]
+
+#: A call of a function that computes gradients.
+TRAINING = "training run"
+#: Any other one.
+CALL = "call"
+_TRAINS = re.compile(r"train|update|fit", re.IGNORECASE)
+
+
+class JaxRuns(RunLife[OpenRun]):
+    """The runs of a program that uses JAX."""
+
+    def __init__(self, program: Any, policy: Any) -> None:
+        super().__init__(program, policy)
+        self._kinds: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._own = threading.local()
+        self._inside: Call | None = None
+        #: Takes calls that somebody goes through.
+        self._trap: Trap | None = None
+        #: Operations outside of any run, since the last one.
+        self._outside = self._outside_before = 0
+
+    def is_framework_error(self, error: BaseException) -> bool:
+        """Whether it is one of JAX's own classes, of a computation or of tracing it."""
+        return isinstance(error, jax.errors.JaxRuntimeError) or type(error).__module__.startswith(
+            ("jax.", "jaxlib.")
+        )
+
+    @contextlib.contextmanager
+    def quiet(self) -> Iterator[None]:
+        """What is computed for us is no run, and no part of one."""
+        before = getattr(self._own, "is_at_work", False)
+        self._own.is_at_work = True
+        try:
+            yield
+        finally:
+            self._own.is_at_work = before
+
+    def is_paused(self) -> bool:
+        return getattr(self._own, "is_at_work", False)
+
+    def call(
+        self,
+        function: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        plain: Callable[..., Any],
+    ) -> Any:
+        """What ``jax.jit`` has made is called.
+
+        Args:
+            function: it.
+            args, kwargs: what it gets.
+            plain: calls it.
+        """
+        trap = self._trap
+        if trap is not None and trap.is_here() and is_clean() and is_program_function(function):
+            made = FunctionCall(function, args, kwargs)
+            return self._trapped(trap, made, lambda: plain(function, *args, **kwargs))
+        if self._inside is not None or not self._counts(
+            is_program_function, function, lambda: wrapped(function) is not None
+        ):
+            return plain(function, *args, **kwargs)
+        call = self._made(lambda: FunctionCall(function, args, kwargs))
+        return self._watched(call, function, lambda: plain(function, *args, **kwargs))
+
+    def call_jaxpr(
+        self,
+        title: str,
+        jaxpr: Any,
+        values: Sequence[Any],
+        is_donated: bool,
+        plain: Callable[[], Any],
+        is_own: Callable[[Any], bool] = is_own_jaxpr,
+    ) -> Any:
+        """A jaxpr is called: of a function that is compiled ahead of time, or by ``jax.grad``."""
+        if self._inside is not None or not self._counts(
+            lambda each: not is_own(each.jaxpr), jaxpr, lambda: True
+        ):
+            return plain()
+        call = self._made(lambda: JaxprCall(title, jaxpr, values, is_donated))
+        return self._watched(call, title, plain)
+
+    def _trapped(self, trap: Trap, call: Call, plain: Callable[[], Any]) -> Any:
+        """A call that somebody makes to go through it; what it calls itself isn't looked at."""
+        if self._inside is not None:
+            return plain()
+        self._inside = call
+        try:
+            return trap.call(call, plain)
+        finally:
+            self._inside = None
+
+    def call_stepper(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        watched: Callable[[], Callable[[], None]],
+    ) -> SteppedRun:
+        """Call a function past whoever debugs; see `StepsCalls.call_stepper`.
+
+        Args:
+            function: what is called.
+            args, kwargs: with what.
+            watched: sees what the program does; returns what ends it.
+        """
+        trap = Trap()
+
+        def go_in(work: Callable[[], Any]) -> Any:
+            outer, unwatch = self._trap, watched()
+            self._trap = trap
+            try:
+                with self.quiet():
+                    return work()
+            finally:
+                self._trap = outer
+                unwatch()
+
+        return stepper_of(trap, go_in, function, args, kwargs)
+
+    def can_step(self) -> bool:
+        return True
+
+    def drive(self, watcher: CaptureLevel, handle: RunHandle) -> PromptedCall | None:
+        return PromptedCall(watcher, handle.conduct) if isinstance(watcher, ReplayLevel) else None
+
+    def _stepped(self, prompted: Driven, call: Call) -> Capture | None:
+        assert isinstance(prompted, PromptedCall)
+        with self.quiet():
+            return prompted.made(call)
+
+    def _watched(self, call: Call | None, function: Any, plain: Callable[[], Any]) -> Any:
+        """Make a call, which is a run or part of one."""
+        if call is None:
+            return plain()
+        is_run = self._run is None
+        if is_run:
+            self._open_call(call, function)
+        run = self._run
+        if run is None:
+            return plain()
+        if run.watcher is not None:
+            self._before(call)
+        self._inside = call
+        try:
+            result = call.result = plain()
+        except BaseException as error:
+            self._inside = None
+            show_errors_program_only(error)
+            call.error = error
+            self._after(call)
+            if run.prompted is not None and self.is_framework_error(error):
+                capture = self._stepped(run.prompted, call)
+                if capture is not None and capture.error is None:  # it was mended
+                    if is_run:
+                        self.close_run()
+                    return capture.value
+            if is_run:
+                if isinstance(error, Exception):
+                    self.fail(error)
+                if self._run is run:
+                    run.cut_short = f"the program raised {one_line(error)}"
+                    self.close_run()
+            raise
+        self._inside = None
+        self._after(call)
+        if run.prompted is not None:
+            capture = self._stepped(run.prompted, call)
+            if capture is not None:
+                if capture.error is not None:
+                    if is_run:
+                        self.close_run(capture.error)
+                    raise capture.error
+                result = capture.value
+        if is_run and self._run is run:
+            self._learn(call, function, run)
+            self.close_run()
+        return result
+
+    def _made(self, make: Callable[[], Call]) -> Call | None:
+        try:
+            return make()
+        except Exception as error:
+            pass_on(error)
+            self.give_up(error)
+            return None
+
+    def _counts(
+        self, is_program: Callable[[Any], bool], function: Any, is_part: Callable[[], bool]
+    ) -> bool:
+        """Whether a call is a run, or part of one."""
+        try:
+            if self.is_idle() or not self.is_here() or not is_clean():
+                return False
+            if self._run is not None:
+                return is_part()
+            is_run = is_program(function)
+        except Exception as error:
+            pass_on(error)
+            self.give_up(error)
+            return False
+        self._outside += not is_run
+        return is_run
+
+    @contained
+    def _open_call(self, call: Call, function: Any) -> None:
+        kind = self._kinds.get(function) if not isinstance(function, str) else None
+        if kind is None:
+            kind = TRAINING if _TRAINS.search(call.title) else CALL
+        description = CallDescription(kind, self.count(kind), call.title, call.named)
+        self.open_run(OpenRun(kind, "call", description))
+
+    @contained
+    def _before(self, call: Call) -> None:
+        call.keep()
+
+    @contained
+    def _after(self, call: Call) -> None:
+        watcher = self.watcher
+        if isinstance(watcher, ReplayLevel) and (
+            call.error is None or isinstance(call.error, Exception)
+        ):
+            watcher.called(call)
+
+    @contained
+    def _learn(self, call: Call, function: Any, run: OpenRun) -> None:
+        """Know of which kind the runs of a function are: it was traced by now."""
+        known = None if isinstance(function, str) else self._kinds.get(function)
+        kind = known or (TRAINING if computes_gradients(call.jaxpr.jaxpr) else CALL)
+        if known is None and not isinstance(function, str):
+            self._kinds[function] = kind
+        if kind != run.kind:
+            self.counts[run.kind] -= 1
+            run.kind = run.description.kind = kind
+            run.description.number = self.count(kind)
+
+    def called_back(self, callback: Any, result: Any) -> None:
+        """A compiled function has called one of the program's."""
+        if self._inside is not None:
+            self._inside.callbacks.add(callback, result)
+
+    def describe_end(self, run: OpenRun, dump: MemoryDump | None, info: RunInfo) -> None:
+        watcher = run.watcher
+        if isinstance(watcher, ReplayLevel):
+            watcher.describe(info)
+        if self._outside_before:
+            info.details = [
+                *info.details,
+                (
+                    "Not seen",
+                    f"{self._outside_before} operations outside of compiled functions since the "
+                    "run before: with tfdbg_cli.run(): makes a run of them",
+                ),
+            ]
+
+    def closing(self, run: OpenRun) -> None:
+        self._outside_before, self._outside = self._outside, 0

@@ -1,0 +1,348 @@
+"""A call of a compiled function that is gone through op by op, with other values if asked.
+
+The compiled function is called once, before the first step: what no override has changed is what
+it has returned, bit for bit. The ops are done one by one beside it; they have no state, so that
+going back is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.base import CannotStep, Capture, SteppedRun
+from tfdbg_cli.engines.jax.plans.plan import Plan
+from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, is_floating, is_key
+from tfdbg_cli.engines.jax.private import writes_to_arguments
+from tfdbg_cli.engines.jax.runs.calls import Call
+from tfdbg_cli.engines.jax.stepping.gradients import gradient_of
+from tfdbg_cli.engines.jax.stepping.layout import CallLayout
+from tfdbg_cli.engines.jax.stepping.worlds import World
+from tfdbg_cli.engines.kit import stepped
+from tfdbg_cli.engines.kit.clock import Clock
+from tfdbg_cli.engines.kit.fitting import fitted_array, nobody_elses
+from tfdbg_cli.stepping.stepper import Step, StepOutcome
+
+__all__ = ["CallStepper"]
+
+
+class CallStepper(stepped.GraphStepper):
+    """Goes through a call.
+
+    Args:
+        call: that was made, with what it got, what it has returned or raised.
+    """
+
+    engine_name = "jax"
+    is_over = False
+
+    def __init__(self, call: Call) -> None:
+        super().__init__()
+        self._call = call
+        if writes_to_arguments(call.jaxpr.jaxpr):
+            raise CannotStep(
+                f"{call.title} writes to mutable arrays (jax.new_ref).",
+                "What it does is not done twice.",
+            )
+        leaves = call.named()
+        self._plan = Plan(call.jaxpr, [leaf.path for leaf in leaves], caller=call.frames)
+        self._layout = CallLayout(self._plan)
+        values = [leaf.value for leaf in leaves]
+        self._inputs = dict(zip(self._plan.block.inputs, values, strict=True))
+        self._base = World(self._layout.ops, self._inputs, call.callbacks.copy(), call.error)
+        self._overrides: dict[str, Any] = {}
+        self._changed: World | None = None
+        self._graph = Graph(self._plan.nodes)
+        self._start = Clock().now()
+        self._made_dump: tuple[int, World, MemoryDump] | None = None
+        self._capture: Capture | None = None
+        self.caveats = tuple(self._caveats())
+
+    def _caveats(self) -> list[str]:
+        ops = self._layout.ops
+        found = ["The compiled function was called before the first step."]
+        once = [op.name for op in ops if op.op_type == "io_callback"]
+        if once:
+            found.append(
+                "Done once, and what they gave stays whatever is overridden before: "
+                f"{', '.join(once[:3])}."
+            )
+        if any(op.bodies for op in ops):
+            found.append(
+                "A loop or a branch is one step: what is inside can be looked at, and not be "
+                "overridden."
+            )
+        return found
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        return self._layout.steps
+
+    def readers(self, tensor_name: str) -> Sequence[int]:
+        return self._layout.readers.get(tensor_name, ())
+
+    @property
+    def real(self) -> Capture:
+        """The call as it was made."""
+        return Capture(self._call.result, None, self._call.error)
+
+    # Going on and back.
+
+    @property
+    def _world(self) -> World:
+        if not self._overrides:
+            return self._base
+        if self._changed is None:
+            others = {
+                place: value
+                for name, value in self._overrides.items()
+                if not self._is_computed_value(name, value)
+                for place in [self._layout.places[name]]
+            }
+            self._changed = World(
+                self._layout.ops,
+                self._inputs,
+                self._call.callbacks.copy(),
+                None,
+                self._base,
+                {place: self._device_value(place, value) for place, value in others.items()},
+            )
+            self._changed.reach(self._position)
+        return self._changed
+
+    def _is_computed_value(self, name: str, value: np.ndarray[Any, Any]) -> bool:
+        """Whether an override is the very value that is computed."""
+        maker = self._layout.makers[name]
+        if self._base.done <= maker:
+            return False
+        own = as_array(self._base.known[self._layout.places[name]])
+        return isinstance(own, np.ndarray) and own.tobytes() == value.tobytes()
+
+    def _device_value(self, place: int, value: np.ndarray[Any, Any]) -> Any:
+        own = self._base.known.get(place)
+        sharding = getattr(own, "sharding", None)
+        return jax.device_put(value, sharding) if sharding is not None else jnp.asarray(value)
+
+    def advance(self, iteration: bool = False) -> StepOutcome:
+        del iteration
+        self.check_open()
+        self.check_not_at_end()
+        index = self._position
+        self._world.reach(index + 1)
+        self._position += 1
+        return StepOutcome(self.steps[index])
+
+    def back(self) -> Step:
+        self.check_open()
+        if not self._position:
+            raise stepped.no_step_done()
+        self._position -= 1
+        return self.steps[self._position]
+
+    # Values.
+
+    def has(self, tensor_name: str) -> bool:
+        if tensor_name in self._overrides:
+            return True
+        maker = self._layout.makers.get(tensor_name)
+        if maker is None or maker >= self._position:
+            return False
+        return tensor_name in self._layout.places or self._inside(tensor_name) is not None
+
+    def _inside(self, tensor_name: str) -> Any:
+        """The last value of a tensor inside of a loop; ``None``: its side wasn't taken."""
+        node, _, slot = tensor_name.rpartition(":")
+        told = self._world.told[self._layout.makers[tensor_name]]
+        found = [each.value for each in told if (each.node, each.slot) == (node, int(slot))]
+        return found[-1] if found else None
+
+    def value(self, tensor_name: str) -> Any:
+        """A copy of a value, as an array of NumPy."""
+        if tensor_name in self._overrides:
+            return np.array(self._overrides[tensor_name])
+        if not self.has(tensor_name):
+            raise KeyError(tensor_name)
+        return nobody_elses(as_array(self._raw(tensor_name)))
+
+    def _raw(self, tensor_name: str) -> Any:
+        place = self._layout.places.get(tensor_name)
+        return self._world.known[place] if place is not None else self._inside(tensor_name)
+
+    def original(self, tensor_name: str) -> Any | None:
+        maker = self._layout.makers.get(tensor_name)
+        place = self._layout.places.get(tensor_name)
+        if maker is None or place is None or maker >= self._position:
+            return None
+        try:
+            self._base.reach(maker + 1)
+        except Exception as error:  # the call's own
+            pass_on(error)
+            return None
+        return nobody_elses(as_array(self._base.known[place]))
+
+    def shape(self, tensor_name: str) -> tuple[int, ...] | None:
+        aval = self._aval(tensor_name)
+        return tuple(aval.shape) if aval is not None else None
+
+    def _aval(self, tensor_name: str) -> Any:
+        maker = self._layout.makers.get(tensor_name)
+        if maker is None or tensor_name not in self._layout.places:
+            return None
+        if maker < 0:
+            return self._inputs[self._layout.places[tensor_name]]
+        slot = int(tensor_name.rpartition(":")[2])
+        return self._layout.ops[maker].equation.outvars[slot].aval
+
+    # Other values.
+
+    @property
+    def overrides(self) -> Mapping[str, Any]:
+        return MappingProxyType(self._overrides)
+
+    def override(self, tensor_name: str, value: Any) -> None:
+        self.check_open()
+        array = self._fitted(tensor_name, value)
+        self._overrides[tensor_name] = array
+        self._changed = None
+
+    def _fitted(self, tensor_name: str, value: Any) -> np.ndarray[Any, Any]:
+        layout = self._layout
+        self.check_known(tensor_name, layout.makers)
+        if layout.makers[tensor_name] >= 0:
+            self.check_inside(tensor_name, layout.makers[tensor_name])
+        self.check_unread(tensor_name)
+        aval = self._aval(tensor_name)
+        if is_key(aval):
+            raise UserError(
+                f"{tensor_name} is made of random keys, which no array can stand for.",
+                "Override what the keys are made of, or what is drawn with them.",
+            )
+        dtype = np.dtype(getattr(aval, "dtype", type(aval)))
+        given = np.asarray(value) if isinstance(value, jax.Array) else value
+        return fitted_array(tensor_name, given, dtype, tuple(getattr(aval, "shape", ())))
+
+    def take_back(self, tensor_name: str) -> None:
+        self.check_open()
+        stepped.check_overridden(tensor_name, self._overrides)
+        self.check_unread(tensor_name)
+        del self._overrides[tensor_name]
+        self._changed = None
+
+    def mendable(self) -> Sequence[str]:
+        step = self.next
+        names = [*super().mendable(), *(step.outputs if step is not None else ())]
+        return [name for name in names if not is_key(self._aval(name))]
+
+    def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
+        """Nothing: compiled functions have no variables."""
+        return stepped.names_to_restore(variables, ())
+
+    # Gradients.
+
+    def gradient(self, tensor_name: str) -> Any:
+        if not self.has(tensor_name):
+            raise KeyError(tensor_name)
+        place = self._layout.places.get(tensor_name)
+        if place is None:
+            raise UserError(
+                f"{tensor_name} is inside of a loop: gradients are taken with respect to what "
+                "goes in and comes out."
+            )
+        if not is_floating(self._raw(tensor_name)):
+            raise UserError(f"{tensor_name} is no floating point number: it has no gradient.")
+        self._world.reach(len(self.steps))
+        return gradient_of(
+            self._plan, self._layout, self._world.known, place, self._layout.makers[tensor_name]
+        )
+
+    def has_gradient(self, tensor_name: str, *, is_to_set: bool = False) -> bool:
+        return not is_to_set and self.has(tensor_name)
+
+    # What there is.
+
+    def graph(self) -> Graph:
+        return self._graph
+
+    def made(self, outcome: StepOutcome) -> Sequence[Datum]:
+        return super().made(outcome)
+
+    def dump(self) -> MemoryDump:
+        world = self._world
+        known = self._made_dump
+        if known is not None and known[:2] == (self._position, world):
+            return known[2]
+        dump = MemoryDump(self._graph)
+        at = self._start
+        for name, value in self._plan.constants:
+            dump.add_datum(datum_of(name, 0, value, at))
+        for name, place in zip(self._plan.input_names, self._plan.block.inputs, strict=True):
+            dump.add_datum(datum_of(name, 0, world.known[place], at))
+        for told in world.told[: self._position]:
+            for each in told:
+                at += 1
+                dump.add_datum(datum_of(each.node, each.slot, each.value, at))
+        self._made_dump = (self._position, world, dump)
+        return dump
+
+    # The ends.
+
+    def finish(self) -> Capture:
+        if self._capture is None:
+            self._capture = self._finished()
+            self.is_over = True
+        return self._capture
+
+    def _finished(self) -> Capture:
+        world, error = self._world, self._call.error
+        try:
+            world.reach(len(self.steps))
+            error = error if world is self._base else None
+        except Exception as raised:
+            pass_on(raised)
+            error = error if world is self._base else raised
+        if error is None and world is self._base:
+            self._position = len(self.steps)
+            return Capture(self._call.result, self.dump())
+        if error is not None:
+            self._position = world.done
+            return Capture(None, self.dump(), error)
+        self._position = len(self.steps)
+        return Capture(self._result(world), self.dump())
+
+    def _result(self, world: World) -> Any:
+        """What the call returns: what was computed anew, and the rest as it was returned."""
+        outputs = self._call.outputs if self._call.error is None else None
+        leaves = []
+        for at, operand in enumerate(self._plan.block.outputs):
+            if isinstance(operand, int) and (operand in world.changed or outputs is None):
+                leaves.append(jnp.asarray(world.known[operand]))
+            elif outputs is not None:
+                leaves.append(outputs[at])
+            else:
+                leaves.append(jnp.asarray(getattr(operand, "value", None)))
+        return self._call.rebuild(leaves)
+
+    def discard(self) -> Capture:
+        """The call as it was made."""
+        self._overrides.clear()
+        self._changed = None
+        self._capture = None
+        return self.finish()
+
+    def again(self) -> SteppedRun:
+        return CallStepper(self._call)
+
+    def stop(self) -> None:
+        self.check_open()
+        self._capture = Capture(None, self.dump())
+        self.is_over = True

@@ -1,0 +1,39 @@
+"""What is known of this engine without its framework."""
+
+from __future__ import annotations
+
+from tfdbg_cli.common.traits import EngineTraits, OpRoles, meaning
+
+__all__ = ["TRAITS"]
+
+TRAITS = EngineTraits(
+    "jax",
+    "JAX",
+    "jax",
+    steps_calls=True,
+    op_roles=OpRoles(
+        placing=frozenset(["pad", "scatter", "select_n", "broadcast_in_dim"]),
+        choosing=frozenset(["select_n"]),
+        weights=frozenset(["Parameter"]),
+        meanings=meaning(
+            log="log",
+            log1p="log1p",
+            sqrt="sqrt",
+            rsqrt="rsqrt",
+            asin="asin",
+            acos="acos",
+            atanh="atanh",
+            acosh="acosh",
+            div="div",
+            mod="rem",
+            pow="pow",
+            exp="exp expm1 exp2",
+            add="add add_any",
+            sub="sub",
+            mul="mul",
+            square="square",
+            cast="convert_element_type reduce_precision",
+            linear="dot_general conv_general_dilated reduce_sum cumsum",
+        ),
+    ),
+)
