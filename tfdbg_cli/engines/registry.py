@@ -14,6 +14,7 @@ from tfdbg_cli.common.streams import tell
 from tfdbg_cli.common.traits import register
 from tfdbg_cli.engines.base import Engine
 from tfdbg_cli.engines.numpy_traits import TRAITS as NUMPY
+from tfdbg_cli.engines.onnx.traits import TRAITS as ONNX
 from tfdbg_cli.engines.tensorflow.functions.traits import TRAITS as TENSORFLOW2
 from tfdbg_cli.engines.tensorflow.traits import TRAITS as TENSORFLOW
 from tfdbg_cli.engines.torch.traits import TRAITS as TORCH
@@ -53,8 +54,9 @@ _BUILTIN = (
         "tfdbg_cli.engines.tensorflow.functions.engine:ENGINE",
     ),
     EngineEntry("torch", ("torch",), "tfdbg_cli.engines.torch.engine:ENGINE"),
+    EngineEntry("onnx", ("onnxruntime",), "tfdbg_cli.engines.onnx.engine:ENGINE"),
 )
-for _traits in (NUMPY, TENSORFLOW, TENSORFLOW2, TORCH):
+for _traits in (NUMPY, TENSORFLOW, TENSORFLOW2, TORCH, ONNX):
     register(_traits)
 
 
