@@ -23,6 +23,7 @@ class ImportHook:
     def __init__(self, modules: Sequence[str], imported: Callable[[str], None]) -> None:
         self._modules = set(modules)
         self._imported = imported
+        self._looking: set[str] = set()
 
     def install(self) -> None:
         """Start watching. Modules that are imported already are reported at once."""
@@ -39,8 +40,17 @@ class ImportHook:
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """What the other finders say, with a loader that reports back for the watched modules."""
-        if fullname not in self._modules:
+        if fullname not in self._modules or fullname in self._looking:
             return None
+        self._looking.add(fullname)  # another hook for it asks us in turn
+        try:
+            return self._find(fullname, path, target)
+        finally:
+            self._looking.discard(fullname)
+
+    def _find(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
+    ) -> ModuleSpec | None:
         for finder in sys.meta_path:
             find = None if finder is self else getattr(finder, "find_spec", None)
             spec: ModuleSpec | None = find(fullname, path, target) if find is not None else None

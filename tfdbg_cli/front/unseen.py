@@ -25,6 +25,7 @@ SEEN = (
     ("", "Face Trainer, Accelerate, Lightning, Keras on the torch backend"),
     ("TensorFlow", "runs of sessions: tf.compat.v1.Session, MonitoredSession and what uses them"),
     ("TensorFlow 2", "calls of tf.function, steps from a tape to the update, Keras 3, blocks"),
+    ("ONNX Runtime", "runs of sessions, each node of their models"),
     ("NumPy engine", "runs of sessions of tfdbg_cli.engines.numpy"),
 )
 
@@ -32,11 +33,11 @@ SEEN = (
 UNSEEN = (
     ("TensorFlow 2", "eager operations outside of tapes and blocks, functions of tf.data"),
     ("JAX", "all of it, Keras on JAX included"),
-    ("ONNX Runtime", "all of it"),
+    ("ONNX Runtime", "run_async, run_with_ortvaluevector"),
     ("NumPy", "the program's own computations; of these nothing can be noticed"),
 )
 
-_INSTEAD = "Seen are PyTorch and TensorFlow."
+_INSTEAD = "Seen are PyTorch, TensorFlow and ONNX Runtime."
 
 
 class _Door(NamedTuple):
@@ -63,11 +64,8 @@ _DOORS = (
     ),
     _Door(
         "onnxruntime",
-        tuple(
-            ("onnxruntime.capi.onnxruntime_inference_collection", f"Session.{name}")
-            for name in ("run", "run_with_iobinding", "run_with_ort_values", "run_async")
-        ),
-        "ONNX Runtime is not debugged: no stop and no filter sees what a session computes",
+        (("onnxruntime.capi.onnxruntime_inference_collection", "Session.run_async"),),
+        "ONNX Runtime's run_async is not debugged: no stop and no filter sees what it computes",
     ),
 )
 

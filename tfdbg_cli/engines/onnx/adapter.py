@@ -316,7 +316,7 @@ class OnnxAdapter(SessionAdapter):
     def feeds(self, feed_dict: Any) -> Mapping[str, Any]:
         if not isinstance(feed_dict, Mapping):
             return {}
-        return {str(name): as_value(value) for name, value in dict.items(feed_dict)}
+        return {str(name): as_value(value) for name, value in feed_dict.items()}
 
     def graph(self) -> Graph:
         model = self.model()
