@@ -17,7 +17,7 @@ from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, SessionAdapter, Watch
+from tfdbg_cli.engines.base import CannotStep, Capture, SessionAdapter, Watch
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
@@ -26,6 +26,8 @@ from tfdbg_cli.engines.onnx.install import plain_run, straight
 from tfdbg_cli.engines.onnx.model import INITIALIZER, INPUT, Model, read_model
 from tfdbg_cli.engines.onnx.private import ERRORS, model_source
 from tfdbg_cli.engines.onnx.requests import Request
+from tfdbg_cli.engines.onnx.stepping.nodes import NodeRunner
+from tfdbg_cli.engines.onnx.stepping.stepper import OnnxStepper
 from tfdbg_cli.engines.onnx.twin import Twin
 from tfdbg_cli.engines.onnx.values import as_feed, as_value, is_finite
 
@@ -130,6 +132,29 @@ class OnnxAdapter(SessionAdapter):
             error = raised
         with straight():
             return self._capture(request, watch, stack, value, error)
+
+    def stepper(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> OnnxStepper:
+        """The run, made once by the program's own session, to be gone through node by node.
+
+        Raises:
+            CannotStep: its values aren't known.
+        """
+        request = self.request(fetches, feed_dict, options)
+        model = self.model()
+        if model is None or self.twin() is None:
+            raise CannotStep(f"This run can't be done step by step: {self.obstacle}")
+        if request.is_bound:
+            raise CannotStep(
+                "A run with IO binding can't be done step by step: its outputs go to memory of the "
+                "program's."
+            )
+        real = self.debug_run(fetches, feed_dict, request, run_metadata, Watch())
+        if real.dump is None or not len(real.dump.graph() or ()):
+            raise CannotStep("This run can't be done step by step: nothing is known of it.")
+        failed = self.describe_error(real.error) if real.error is not None else None
+        failing = failed.op_name if failed is not None else ""
+        runner = NodeRunner(self.session, model)
+        return OnnxStepper(real, failing, model, request.names, runner)
 
     def _capture(
         self,
