@@ -7,8 +7,10 @@ import sys
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx")
+
+import onnx
 
 MODEL = """g (float[N,4] x) => (float[N,3] y) {
     [scale] h = Mul(x, x)

@@ -1,12 +1,12 @@
 """What every stepper promises, of this engine's. A model has no variables."""
 
 import numpy as np
-import onnxruntime
 import pytest
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
+import onnxruntime
 from onnx_kit import FAIL, RUN, session_of
 
 from tfdbg_cli.engines.onnx.engine import ENGINE

@@ -17,6 +17,7 @@ from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.profile import Profile, place_of
 from tfdbg_cli.engines.base import CannotStep, Capture, SessionAdapter, Watch
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
@@ -25,6 +26,7 @@ from tfdbg_cli.engines.onnx.graph import nodes_of
 from tfdbg_cli.engines.onnx.install import plain_run, straight
 from tfdbg_cli.engines.onnx.model import INITIALIZER, INPUT, Model, read_model
 from tfdbg_cli.engines.onnx.private import ERRORS, model_source
+from tfdbg_cli.engines.onnx.profile import profiled
 from tfdbg_cli.engines.onnx.requests import Request
 from tfdbg_cli.engines.onnx.stepping.nodes import NodeRunner
 from tfdbg_cli.engines.onnx.stepping.stepper import OnnxStepper
@@ -132,6 +134,30 @@ class OnnxAdapter(SessionAdapter):
             error = raised
         with straight():
             return self._capture(request, watch, stack, value, error)
+
+    def profile_run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Capture:
+        """The run by the program's own session, and one of a session that is timed."""
+        request = self.request(fetches, feed_dict, options)
+        stack = take(call_frame(sys._getframe()), None, None)
+        feeds = {name: as_feed(value) for name, value in request.feeds.items()}
+        self._behind += 1
+        try:
+            value = request.plain()
+        except Exception as error:
+            if self.describe_error(error) is None:
+                raise
+            return Capture(None, MemoryDump(self.graph(), profile=Profile()), error)
+        model = self.model()
+        if model is None:
+            return Capture(value, MemoryDump(Graph(()), profile=Profile()))
+        graph = Graph(functools.partial(nodes_of, model, stack))
+        profile = Profile()
+        try:
+            with straight():
+                profile = profiled(self.session, model, request.names, feeds, place_of(graph))
+        except Exception as error:
+            tell(f"the run couldn't be timed: {one_line(error)}")
+        return Capture(value, MemoryDump(graph, profile=profile))
 
     def stepper(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> OnnxStepper:
         """The run, made once by the program's own session, to be gone through node by node.

@@ -33,7 +33,7 @@ class Request:
         unknown: Sequence[str] = (),
         is_bound: bool = False,
     ) -> None:
-        self.names, self.feeds, self.options, self.plain = names, feeds, options, plain
+        self.names, self.feeds, self.options, self.plain = list(names), feeds, options, plain
         self._outputs = outputs
         self.unknown = unknown
         self.is_bound = is_bound
