@@ -18,8 +18,8 @@ FRAMEWORKS = {
     "torch": "torch",
     "jax": "jax",
     "jaxlib": "jax",
-    "onnxruntime": "onnxruntime",
-    "onnx": "onnxruntime",
+    "onnxruntime": "onnx",
+    "onnx": "onnx",
     "keras": "tensorflow",
 }
 #: Room -> the rooms it may import from, its own included. The doors start everything: nobody but

@@ -23,6 +23,7 @@ __all__ = ["main"]
 
 _USAGE = """tfdbg [options] SCRIPT [args ...]
        tfdbg [options] -m MODULE [args ...]
+       tfdbg [options] --model MODEL.onnx [--inputs FILE.npz]
        tfdbg [options] --dump-dir DIR [--against DIR]
        tfdbg [options] --grpc ADDRESS
        tfdbg [options] attach [ADDRESS]"""
@@ -79,6 +80,12 @@ def _rank(text: str) -> int:
     return int(text)
 
 
+def _seed(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f'"{text}" is no seed; write a number from 0 on')
+    return int(text)
+
+
 class _CommandLine(NamedTuple):
     """What was asked for.
 
@@ -111,6 +118,24 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
         add("-m", dest="module", metavar="MODULE", help="run a module or package as a program"),
         *add_ui_options(parser),
         add("--engine", metavar="NAME", help="debug only this framework (default: all in use)"),
+        add(
+            "--model",
+            metavar="FILE.onnx",
+            help="run an ONNX model once, and look at every node for nan and infinities",
+        ),
+        add(
+            "--inputs",
+            metavar="FILE.npz",
+            help="with --model: its inputs by their names; those that aren't there are random",
+        ),
+        add("--seed", type=_seed, metavar="N", help="with --model: of random inputs (default: 0)"),
+        add(
+            "--dim",
+            action="append",
+            default=[],
+            metavar="NAME=SIZE",
+            help="with --model: the size of a dimension that has a name (default: 1); repeatable",
+        ),
         add("--dump-dir", metavar="DIR", help="look at dumps of earlier runs; runs no program"),
         add(
             "--against",
@@ -239,6 +264,17 @@ def _parse(parser: OptionParser, takes_value: dict[str, bool], argv: Sequence[st
     if options.module is None and rest[:1] == ["--"]:
         del rest[0]
     script = rest.pop(0) if options.module is None and rest else None
+    if options.model is None:
+        for name in ("inputs", "seed", "dim"):
+            if getattr(options, name) not in (None, []):
+                raise UserError(f"--{name} is about a model: --model says which.")
+    elif options.module is not None or script is not None:
+        raise UserError("--model runs a model and no program.")
+    else:
+        seed = str(options.seed or 0)
+        args = [options.model, options.inputs or "", seed, *options.dim]
+        options.command = options.command or ["run -f has_inf_or_nan"]
+        return _CommandLine(options, None, "tfdbg_cli.engines.onnx.serving", args)
     return _CommandLine(options, script, options.module, rest)
 
 
@@ -450,7 +486,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     engines = None if options.engine is None else (options.engine,)
     try:
         if line.module is not None:
-            return run_module(line.module, line.args, debugger, engines)
+            status = run_module(line.module, line.args, debugger, engines)
+            if options.model is not None and status == WRONG_USE and EngineWatch.current:
+                EngineWatch.current.program_started = False  # there was nothing to run; it was said
+            return status
         assert line.script is not None
         status = run_script(line.script, line.args, debugger, engines)
         if EngineWatch.current is None:

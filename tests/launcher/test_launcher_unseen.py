@@ -26,27 +26,17 @@ print(session.run(None, {"x": np.zeros(2, "f4")}), session.run(None, {"x": np.on
 """
 
 
+RUN_ASYNC = """
+import threading
+done = threading.Event()
+session.run_async(None, {"x": np.ones(2, "f4")}, lambda *given: done.set(), None)
+done.wait()
+"""
+
+
 def needs(*modules):
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     return pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)}")
-
-
-def unseen(runner, text, name):
-    """Run it in all ways; it is the same, but for a line at the first call."""
-    script = runner.write("s.py", text)
-    plain = runner.python(script)
-    assert plain.status == 0, plain.stderr
-    for options, status in ((BATCH, 1), (("--batch",), 0), ((), 0)):
-        done = runner.tfdbg(*options, script)
-        assert done.stdout == plain.stdout
-        assert done.status == status
-        told = [note for note in done.notes if "is not debugged" in note]
-        assert len(told) == 1, done.stderr
-        assert told[0].startswith(f"tfdbg: {name}")
-        assert "s.py:" in told[0]
-        assert "Seen are PyTorch, TensorFlow" in told[0]
-        assert len(done.notes) == (2 if options == BATCH else 1)
-    assert "not debugged" not in runner.tfdbg("--engine", "numpy", script).stderr
 
 
 @needs("tensorflow", "keras")
@@ -79,7 +69,20 @@ def test_tensorflow_2_is_seen(runner, kind):
 
 @needs("onnxruntime", "onnx")
 def test_onnx_runtime(runner):
-    unseen(runner, ONNX, "ONNX Runtime ")
+    """Seen; what it computes on threads of its own isn't."""
+    script = runner.write("s.py", ONNX)
+    plain = runner.python(script)
+    done = runner.tfdbg(*BATCH, script)
+    assert (done.status, done.notes) == (0, [])
+    assert "1 dumped tensor(s) passing filter" in done.stdout
+    assert plain.stdout.splitlines()[-1] in done.stdout
+    assert runner.tfdbg("--batch", script).stdout == plain.stdout
+    script = runner.write("s.py", ONNX + RUN_ASYNC)
+    done = runner.tfdbg("--batch", script)
+    assert (done.status, done.stdout) == (0, plain.stdout)
+    assert [note.partition(" is not")[0] for note in done.notes] == [
+        "tfdbg: ONNX Runtime's run_async"
+    ]
 
 
 @needs("tensorflow")

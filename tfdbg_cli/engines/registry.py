@@ -15,6 +15,7 @@ from tfdbg_cli.common.traits import register
 from tfdbg_cli.engines.base import Engine
 from tfdbg_cli.engines.jax.traits import TRAITS as JAX
 from tfdbg_cli.engines.numpy_traits import TRAITS as NUMPY
+from tfdbg_cli.engines.onnx.traits import TRAITS as ONNX
 from tfdbg_cli.engines.tensorflow.functions.traits import TRAITS as TENSORFLOW2
 from tfdbg_cli.engines.tensorflow.traits import TRAITS as TENSORFLOW
 from tfdbg_cli.engines.torch.traits import TRAITS as TORCH
@@ -55,8 +56,9 @@ _BUILTIN = (
     ),
     EngineEntry("torch", ("torch",), "tfdbg_cli.engines.torch.engine:ENGINE"),
     EngineEntry("jax", ("jax",), "tfdbg_cli.engines.jax.engine:ENGINE"),
+    EngineEntry("onnx", ("onnxruntime",), "tfdbg_cli.engines.onnx.engine:ENGINE"),
 )
-for _traits in (NUMPY, TENSORFLOW, TENSORFLOW2, TORCH, JAX):
+for _traits in (NUMPY, TENSORFLOW, TENSORFLOW2, TORCH, JAX, ONNX):
     register(_traits)
 
 

@@ -23,7 +23,7 @@ class ImportHook:
     def __init__(self, modules: Sequence[str], imported: Callable[[str], None]) -> None:
         self._modules = set(modules)
         self._imported = imported
-        self._is_asking = False
+        self._looking: set[str] = set()
 
     def install(self) -> None:
         """Start watching. Modules that are imported already are reported at once."""
@@ -40,15 +40,15 @@ class ImportHook:
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """What the other finders say, with a loader that reports back for the watched modules."""
-        if fullname not in self._modules or self._is_asking:
+        if fullname not in self._modules or fullname in self._looking:
             return None
-        self._is_asking = True  # another of these may ask this one
+        self._looking.add(fullname)  # another hook for it asks us in turn
         try:
-            return self._found(fullname, path, target)
+            return self._find(fullname, path, target)
         finally:
-            self._is_asking = False
+            self._looking.discard(fullname)
 
-    def _found(
+    def _find(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> ModuleSpec | None:
         for finder in sys.meta_path:

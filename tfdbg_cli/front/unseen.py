@@ -27,6 +27,7 @@ SEEN = (
     ("TensorFlow 2", "calls of tf.function, steps from a tape to the update, Keras 3, blocks"),
     ("JAX", "calls of compiled functions: jit and what is made of it (optax, Flax, Equinox,"),
     ("", "Keras on JAX), blocks"),
+    ("ONNX Runtime", "runs of sessions, each node of their models"),
     ("NumPy engine", "runs of sessions of tfdbg_cli.engines.numpy"),
 )
 
@@ -34,11 +35,11 @@ SEEN = (
 UNSEEN = (
     ("TensorFlow 2", "eager operations outside of tapes and blocks, functions of tf.data"),
     ("JAX", "operations outside of compiled functions and blocks"),
-    ("ONNX Runtime", "all of it"),
+    ("ONNX Runtime", "run_async, run_with_ortvaluevector"),
     ("NumPy", "the program's own computations; of these nothing can be noticed"),
 )
 
-_INSTEAD = "Seen are PyTorch, TensorFlow and JAX."
+_INSTEAD = "Seen are PyTorch, TensorFlow, JAX and ONNX Runtime."
 
 
 class _Door(NamedTuple):
@@ -60,11 +61,8 @@ class _Door(NamedTuple):
 _DOORS = (
     _Door(
         "onnxruntime",
-        tuple(
-            ("onnxruntime.capi.onnxruntime_inference_collection", f"Session.{name}")
-            for name in ("run", "run_with_iobinding", "run_with_ort_values", "run_async")
-        ),
-        "ONNX Runtime is not debugged: no stop and no filter sees what a session computes",
+        (("onnxruntime.capi.onnxruntime_inference_collection", "Session.run_async"),),
+        "ONNX Runtime's run_async is not debugged: no stop and no filter sees what it computes",
     ),
 )
 

@@ -1,0 +1,100 @@
+"""``tfdbg --model``: one command, no script; what is wrong with a model is one line."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx")
+
+import onnx
+
+MODEL = """g (float[N,4] x) => (float[N,3] y) {
+    [scale] h = Mul(x, x)
+    [log] l = Log(h)
+    [head] z = MatMul(l, w)
+    [clip] y = Relu(z)
+}"""
+WEIGHTS = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\n{MODEL}')
+    model.graph.initializer.append(onnx.numpy_helper.from_array(WEIGHTS, "w"))
+    onnx.save(model, folder / "model.onnx")
+    np.savez(folder / "zeros.npz", x=np.zeros((2, 4), np.float32))
+    np.savez(folder / "ones.npz", x=np.ones((2, 4), np.float32))
+    np.savez(folder / "other.npz", xx=np.ones((2, 4), np.float32))
+    (folder / "text.onnx").write_text("no model at all")
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    copy.graph.node[1].op_type = "Frobnicate"
+    onnx.save(copy, folder / "unknown_op.onnx")
+    sub = folder / "sub"
+    sub.mkdir()
+    onnx.save_model(
+        model, sub / "short.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+    )
+    outside = onnx.load(sub / "short.onnx", load_external_data=False)
+    with open(sub / "w.bin", "r+b") as file:
+        file.truncate(10)
+    outside.graph.initializer[0].external_data[0].value = "../secret"
+    (folder / "secret").write_bytes(WEIGHTS.tobytes())
+    (sub / "outside.onnx").write_bytes(outside.SerializeToString())
+    return folder
+
+
+def tfdbg(folder, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "tfdbg_cli", "--batch", *arguments],
+        cwd=folder,
+        env={**os.environ, "XDG_CONFIG_HOME": str(folder / "config")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr.splitlines()
+
+
+def test_the_first_bad_node_is_found(folder):
+    status, shown, _ = tfdbg(folder, "--model", "model.onnx", "--inputs", "zeros.npz")
+    assert status == 0
+    assert "It began in [Log] log:0  float32 [2, 4]  8 -inf of 8" in shown
+    assert "the logarithm of 0" in shown
+
+
+def test_random_inputs_are_said_and_the_same_for_a_seed(folder):
+    command = ("--model", "model.onnx", "--dim", "N=3", "--seed", "7", "-c", "run", "-c", "pt x:0")
+    first, second = (tfdbg(folder, *command) for _ in range(2))
+    assert first == second
+    assert "tfdbg: random inputs (seed 7): x [3, 4]" in first[2]
+    assert "shape: (3, 4)" in first[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("model.onnx", "--inputs", "other.npz"), 'the model has no input "xx"'),
+        (("model.onnx", "--dim", "Q=3"), 'no input has a dimension "Q"'),
+        (("text.onnx",), "can't be read as ONNX"),
+        (("unknown_op.onnx",), "(node log, Frobnicate of h)"),
+        (("none.onnx",), "there is no model none.onnx"),
+        (("sub/short.onnx",), "w.bin is too short"),
+        (("sub/outside.onnx",), "outside of the model's folder: it is not read"),
+    ],
+)
+def test_what_is_wrong_is_one_line(folder, arguments, said):
+    status, shown, notes = tfdbg(folder, "--model", *arguments)
+    assert (status, shown, len(notes)) == (2, "", 1), notes
+    assert said in notes[0]
+
+
+def test_options_about_models_need_one(folder):
+    status, _, notes = tfdbg(folder, "--seed", "3", "script.py")
+    assert (status, notes) == (2, ["tfdbg: --seed is about a model: --model says which."])

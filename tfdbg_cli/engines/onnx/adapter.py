@@ -1,0 +1,437 @@
+"""A session of ONNX Runtime as the debugger sees it."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.streams import tell
+from tfdbg_cli.dumps.datum import Datum
+from tfdbg_cli.dumps.dump import RunError
+from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.profile import Profile, place_of
+from tfdbg_cli.engines.base import CannotStep, Capture, SessionAdapter, Watch
+from tfdbg_cli.engines.kit.clock import Clock
+from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
+from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
+from tfdbg_cli.engines.onnx.graph import nodes_of
+from tfdbg_cli.engines.onnx.install import plain_run, straight
+from tfdbg_cli.engines.onnx.model import INITIALIZER, INPUT, Model, read_model
+from tfdbg_cli.engines.onnx.private import ERRORS, model_source
+from tfdbg_cli.engines.onnx.profile import profiled
+from tfdbg_cli.engines.onnx.requests import Request
+from tfdbg_cli.engines.onnx.stepping.nodes import NodeRunner
+from tfdbg_cli.engines.onnx.stepping.stepper import OnnxStepper
+from tfdbg_cli.engines.onnx.twin import Twin
+from tfdbg_cli.engines.onnx.values import as_feed, as_value, is_finite
+
+__all__ = ["OnnxAdapter"]
+
+#: Settings of ``level`` at which a run is looked at by its outputs alone while `run -f` waits.
+_OUTPUTS = ("auto", "modules")
+_NONFINITE = "has_inf_or_nan"
+#: From such a difference on, relative to the largest element, the twin computes something else.
+_FAR = 1e-2
+#: Runs that the twin makes up for, of a model that draws random numbers.
+_MOST_MISSED = 100
+
+
+class OnnxAdapter(SessionAdapter):
+    """An ``InferenceSession``, for the wrapper session.
+
+    The program gets what its own session computes. What is shown comes from a twin that is made
+    when somebody first wants to look.
+
+    Args:
+        session: the program's.
+        setting: the value of a setting by its name.
+    """
+
+    engine_name = "onnx"
+
+    def __init__(self, session: Any, setting: Callable[[str], Any]) -> None:
+        super().__init__(session)
+        self._setting = setting
+        self._lock = threading.RLock()
+        self._model: Model | UserError | None = None
+        self._twin: Twin | UserError | None = None
+        #: Runs of the session that the twin hasn't made, of models that draw random numbers.
+        self._behind = 0
+        self._has_told = False
+
+    # The model and its twin: made once, and what keeps them from being made is told once.
+
+    def model(self) -> Model | None:
+        """What the session computes; ``None``: it can't be read."""
+        with self._lock:
+            if self._model is None:
+                try:
+                    source = model_source(self.session)
+                    if source is None:
+                        raise UserError("The session doesn't say what model it was made of.")
+                    self._model = read_model(source)
+                except UserError as error:
+                    self._model = error
+        return self._model if isinstance(self._model, Model) else None
+
+    def twin(self) -> Twin | None:
+        """The session with all outputs; ``None``: there can't be one."""
+        model = self.model()
+        if model is None:
+            return None
+        with self._lock:
+            if self._twin is None:
+                try:
+                    self._twin = Twin(self.session, model)
+                except UserError as error:
+                    self._twin = error
+        return self._twin if isinstance(self._twin, Twin) else None
+
+    @property
+    def obstacle(self) -> str:
+        """Why there is no twin; empty: there is one, or nobody has asked."""
+        found = next((e for e in (self._model, self._twin) if isinstance(e, UserError)), None)
+        return "" if found is None else str(found)
+
+    def request(self, fetches: Any, feed_dict: Any, options: Any) -> Request:
+        """What was asked for: by the program, or of a wrapper."""
+        if isinstance(options, Request):
+            return options
+        names = list(fetches) if fetches else [each.name for each in self.session.get_outputs()]
+        plain = functools.partial(plain_run, self.session, names, feed_dict, options)
+        return Request(names, feed_dict, options, plain)
+
+    # What a wrapper asks.
+
+    def run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
+        self._behind += 1
+        return self.request(fetches, feed_dict, options).plain()
+
+    def debug_run(
+        self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any, watch: Watch
+    ) -> Capture:
+        """The run by the program's own session, then that of the twin where somebody looks."""
+        request = self.request(fetches, feed_dict, options)
+        if request.is_bound:  # an output may be bound to the memory of an input
+            request.feeds = {name: as_feed(value) for name, value in request.feeds.items()}
+        stack = take(call_frame(sys._getframe()), None, None)
+        error: BaseException | None = None
+        value: Any = None
+        self._behind += 1
+        try:
+            value = request.plain()
+        except Exception as raised:
+            if self.describe_error(raised) is None:
+                raise
+            error = raised
+        with straight():
+            return self._capture(request, watch, stack, value, error)
+
+    def profile_run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Capture:
+        """The run by the program's own session, and one of a session that is timed."""
+        request = self.request(fetches, feed_dict, options)
+        stack = take(call_frame(sys._getframe()), None, None)
+        feeds = {name: as_feed(value) for name, value in request.feeds.items()}
+        self._behind += 1
+        try:
+            value = request.plain()
+        except Exception as error:
+            if self.describe_error(error) is None:
+                raise
+            return Capture(None, MemoryDump(self.graph(), profile=Profile()), error)
+        model = self.model()
+        if model is None:
+            return Capture(value, MemoryDump(Graph(()), profile=Profile()))
+        graph = Graph(functools.partial(nodes_of, model, stack))
+        profile = Profile()
+        try:
+            with straight():
+                profile = profiled(self.session, model, request.names, feeds, place_of(graph))
+        except Exception as error:
+            tell(f"the run couldn't be timed: {one_line(error)}")
+        return Capture(value, MemoryDump(graph, profile=profile))
+
+    def stepper(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> OnnxStepper:
+        """The run, made once by the program's own session, to be gone through node by node.
+
+        Raises:
+            CannotStep: its values aren't known.
+        """
+        request = self.request(fetches, feed_dict, options)
+        model = self.model()
+        if model is None or self.twin() is None:
+            raise CannotStep(f"This run can't be done step by step: {self.obstacle}")
+        if request.is_bound:
+            raise CannotStep(
+                "A run with IO binding can't be done step by step: its outputs go to memory of the "
+                "program's."
+            )
+        real = self.debug_run(fetches, feed_dict, request, run_metadata, Watch())
+        if real.dump is None or not len(real.dump.graph() or ()):
+            raise CannotStep("This run can't be done step by step: nothing is known of it.")
+        failed = self.describe_error(real.error) if real.error is not None else None
+        failing = failed.op_name if failed is not None else ""
+        runner = NodeRunner(self.session, model)
+        return OnnxStepper(real, failing, model, request.names, runner)
+
+    def _capture(
+        self,
+        request: Request,
+        watch: Watch,
+        stack: Stack,
+        value: Any,
+        error: BaseException | None,
+    ) -> Capture:
+        outputs: Mapping[str, Any] = {}
+        try:
+            outputs = request.outputs(value) if error is None else {}
+            if error is None and self._is_waiting(watch) and self._is_clean(outputs, watch):
+                make = functools.partial(self._dump, request, watch, stack, outputs, None)
+                return Capture(value, None, filter_passed=False, make_dump=make)
+            return Capture(value, self._dump(request, watch, stack, outputs, error), error)
+        except Exception as ours:  # the program gets what it has asked for all the same
+            if not self._has_told:
+                self._has_told = True
+                tell(f"a run of ONNX Runtime couldn't be looked at: {one_line(ours)}")
+            return Capture(value, MemoryDump(Graph(())), error)
+
+    def _is_waiting(self, watch: Watch) -> bool:
+        """Whether only bad outputs are waited for."""
+        return watch.filter_name == _NONFINITE and self._setting("level") in _OUTPUTS
+
+    def _is_clean(self, outputs: Mapping[str, Any], watch: Watch) -> bool:
+        """Whether no output that counts is bad."""
+        skip = re.compile(watch.exclude) if watch.exclude else None
+        return all(
+            is_finite(value) or (skip is not None and skip.search(self._node(name)) is not None)
+            for name, value in outputs.items()
+        )
+
+    def _node(self, name: str) -> str:
+        """The node that makes a tensor of the model."""
+        model = self.model()
+        return model.tensors.get(name, name).rpartition(":")[0] if model is not None else name
+
+    def _dump(
+        self,
+        request: Request,
+        watch: Watch,
+        stack: Stack,
+        outputs: Mapping[str, Any],
+        error: BaseException | None,
+    ) -> MemoryDump:
+        """What a run has computed."""
+        model, twin = self.model(), self.twin()
+        if model is None:
+            return self._outside(request, outputs)
+        matcher = WatchMatcher(watch)
+        feeds = {name: as_feed(value) for name, value in request.feeds.items()}
+        dump = MemoryDump(Graph(functools.partial(nodes_of, model, stack)))
+        found, notes = self._values(model, twin, request, feeds, matcher, error)
+        for name, value in outputs.items():
+            known = as_value(value)
+            if name in found:
+                self._compare(name, known, found[name], notes)
+            found[name] = _own(known)
+        dump.warnings += dict.fromkeys(notes)
+        for each in _data(model, feeds, found, matcher):
+            dump.add_datum(each)
+        return dump
+
+    def _values(
+        self,
+        model: Model,
+        twin: Twin | None,
+        request: Request,
+        feeds: Mapping[str, Any],
+        matcher: WatchMatcher,
+        error: BaseException | None,
+    ) -> tuple[dict[str, Any], list[str]]:
+        """What the twin computes, by the model's names, and what is to be said of it."""
+        if twin is None:
+            return {}, [f"Only inputs, initializers and outputs are known. {self.obstacle}"]
+        if request.unknown:
+            names = ", ".join(request.unknown)
+            return {}, [f"Only outputs are known: {names} was bound by its address."]
+        wanted = [
+            name
+            for node in model.nodes
+            if matcher.wants_name(node.name)
+            for name in node.outputs.values()
+        ]
+        # What the program's session gives as outputs is compared with what the twin does.
+        wanted += [name for name in request.names if name in twin.names and name not in wanted]
+        notes = self._catch_up(model, twin, feeds)
+        self._behind = 0
+        if error is None:
+            try:
+                return twin.run(feeds, wanted, request.options), notes
+            except Exception as raised:
+                error = raised
+                notes.append(f"The twin without optimisations fails: {one_line(raised)}")
+        else:
+            try:
+                twin.run(feeds, wanted)
+            except Exception as raised:  # it names the node as the model has it
+                error = raised
+        return self._before(model, feeds, error, wanted), notes
+
+    def _before(
+        self,
+        model: Model,
+        feeds: Mapping[str, Any],
+        error: BaseException,
+        wanted: Sequence[str],
+    ) -> dict[str, Any]:
+        """What was computed before the node that failed."""
+        failed = model.node_of_error(error)
+        while failed is not None and failed.owner is not None:
+            failed = failed.owner
+        if failed is None:
+            return {}
+        at = model.nodes.index(failed)
+        names = {name for node in model.nodes[:at] for name in node.outputs.values()}
+        try:
+            cut = Twin(self.session, model, at)
+            return cut.run(feeds, [name for name in wanted if name in names])
+        except Exception:  # bad inputs: nothing was computed
+            return {}
+
+    def _catch_up(self, model: Model, twin: Twin, feeds: Mapping[str, Any]) -> list[str]:
+        """Let the twin's random numbers be those of the run, where they can be."""
+        if not model.random:
+            return []
+        names = ", ".join(node.name for node in model.random[:5])
+        seeded = (
+            any(attribute.name == "seed" for attribute in node.proto.attribute)
+            for node in model.random
+        )
+        missed = self._behind - 1
+        if not all(seeded) or missed > _MOST_MISSED:
+            return [f"Random or stateful nodes ({names}): what is shown is the twin's own draw."]
+        outputs = sorted(twin.names)[:1]
+        for _ in range(missed):
+            try:
+                twin.run(feeds, outputs)
+            except Exception:
+                break
+        return []
+
+    def _compare(self, name: str, real: Any, twins: Any, notes: list[str]) -> None:
+        """Say so where the twin computes something else than the program's session."""
+        if not (isinstance(real, np.ndarray) and isinstance(twins, np.ndarray)):
+            return
+        if real.dtype.kind not in "fc" or real.shape != twins.shape or not real.size:
+            return
+        with np.errstate(all="ignore"):
+            is_bad = ~np.isfinite(real), ~np.isfinite(twins)
+            if (is_bad[0] != is_bad[1]).any():
+                notes.append(
+                    f"{name} isn't bad at the same places without optimisations: what made it so "
+                    "may be a fused op (set graph_optimization_level to see)."
+                )
+                return
+            good = ~is_bad[0]
+            size = np.abs(real[good]).max(initial=0)
+            if size and np.abs(real[good] - twins[good]).max(initial=0) > _FAR * size:
+                notes.append(
+                    f"{name} is another one without optimisations: the twin's values differ."
+                )
+
+    def _outside(self, request: Request, outputs: Mapping[str, Any]) -> MemoryDump:
+        """What is known of a session whose model can't be read."""
+        dump, now = MemoryDump(Graph(())), Clock().now()
+        for name, value in (*request.feeds.items(), *outputs.items()):
+            dump.add(name.removesuffix(":0"), 0, _own(as_value(value)), timestamp=now)
+        dump.warnings.append(f"Only inputs and outputs are known. {self.obstacle}")
+        return dump
+
+    def fetch_names(self, fetches: Any) -> list[str]:
+        try:
+            return [str(name) for name in fetches or ()]
+        except TypeError:
+            return [str(fetches)]
+
+    def is_empty(self, fetches: Any) -> bool:
+        """Nothing asked for is everything."""
+        return False
+
+    def feeds(self, feed_dict: Any) -> Mapping[str, Any]:
+        if not isinstance(feed_dict, Mapping):
+            return {}
+        return {str(name): as_value(value) for name, value in feed_dict.items()}
+
+    def graph(self) -> Graph:
+        model = self.model()
+        if model is None:
+            return Graph(())
+        return Graph(functools.partial(nodes_of, model, Stack(())))
+
+    def describe_error(self, error: BaseException) -> RunError | None:
+        if type(error).__module__ != ERRORS:
+            return None
+        model = self.model()
+        node = model.node_of_error(error) if model is not None else None
+        message = str(error).partition(" : ")[2] or str(error)
+        return RunError(type(error).__name__, message, node.name if node is not None else "")
+
+
+def _own(value: Any) -> Any:
+    """A value that nobody else writes to."""
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _data(
+    model: Model, feeds: Mapping[str, Any], found: Mapping[str, Any], matcher: WatchMatcher
+) -> Iterable[Datum]:
+    """Inputs, initializers, then what was computed, in the order of the model."""
+    now = Clock().now()
+
+    def wants(node: str, op_type: str, value: Any) -> bool:
+        dtype = getattr(value, "dtype", None)
+        name = "string" if dtype is not None and dtype.kind in "OSU" else str(dtype or "")
+        return matcher.wants(node, op_type, name)
+
+    for node, name in model.inputs.items():
+        value = as_value(feeds[name]) if name in feeds else None
+        if value is not None and wants(node, INPUT, value):
+            yield Datum(node, 0, functools.partial(_same, value), timestamp=now)
+    for name, weight in model.weights.items():
+        if name in feeds:
+            value = as_value(feeds[name])
+            yield Datum(weight.node, 0, functools.partial(_same, value), timestamp=now)
+        elif matcher.wants(weight.node, INITIALIZER, weight.dtype):
+            count = int(np.prod(weight.shape, dtype=np.int64))
+            width = _width(weight.dtype)
+            yield Datum(
+                weight.node,
+                0,
+                functools.cache(weight.load),
+                timestamp=now,
+                dtype=weight.dtype,
+                shape=weight.shape,
+                nbytes=count * width if width else None,
+            )
+    for each in model.nodes:
+        for slot, name in each.outputs.items():
+            if name in found and wants(each.name, each.op_type, found[name]):
+                yield Datum(each.name, slot, functools.partial(_same, found[name]), timestamp=now)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _width(dtype: str) -> int:
+    from tfdbg_cli.dumps.dtypes import dtype_by_name
+
+    known = dtype_by_name(dtype)
+    return known.itemsize if known is not None else 0

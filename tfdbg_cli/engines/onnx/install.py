@@ -1,0 +1,136 @@
+"""Doors in ONNX Runtime's session class: the program's runs go to the debugger."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from tfdbg_cli.engines.base import WrapSession
+from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.onnx.private import NAMES, Session
+from tfdbg_cli.engines.onnx.requests import Request, bound_request
+
+__all__ = ["install", "plain_run", "straight"]
+
+_lock = threading.RLock()
+_wraps: list[WrapSession] = []
+_patches = PatchSet(NAMES.framework)
+_here = threading.local()
+
+
+class straight:
+    """Runs made within go straight to ONNX Runtime: those of the debugger itself."""
+
+    def __enter__(self) -> None:
+        self._before = getattr(_here, "is_ours", False)
+        _here.is_ours = True
+
+    def __exit__(self, *_: object) -> None:
+        _here.is_ours = self._before
+
+
+def plain_run(session: Any, names: Any, feeds: Any, options: Any = None) -> Any:
+    """``session.run``, past the doors."""
+    with straight():
+        return session.run(names, feeds, options)
+
+
+def _wrapper(session: Any) -> Any:
+    """Who debugs a session; ``None``: nobody."""
+    if getattr(_here, "is_ours", False):
+        return None
+    with _lock:
+        wrap = _wraps[-1] if _wraps else None
+    return None if wrap is None else wrap(session)
+
+
+def _names(session: Any, names: Any) -> list[str]:
+    return list(names) if names else [each.name for each in session.get_outputs()]
+
+
+def _run(original: Callable[..., Any]) -> Callable[..., Any]:
+    def run(self: Any, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
+        wrapper = _wrapper(self)
+        if wrapper is None:
+            return original(self, output_names, input_feed, run_options)
+
+        def plain() -> Any:
+            with straight():
+                return original(self, output_names, input_feed, run_options)
+
+        request = Request(_names(self, output_names), input_feed, run_options, plain)
+        return wrapper.run(request.names, input_feed, request)
+
+    return run
+
+
+def _run_with_ort_values(original: Callable[..., Any]) -> Callable[..., Any]:
+    def run(
+        self: Any, output_names: Any, input_dict_ort_values: Any, run_options: Any = None
+    ) -> Any:
+        wrapper = _wrapper(self)
+        if wrapper is None:
+            return original(self, output_names, input_dict_ort_values, run_options)
+
+        def plain() -> Any:
+            with straight():
+                return original(self, output_names, input_dict_ort_values, run_options)
+
+        request = Request(_names(self, output_names), input_dict_ort_values, run_options, plain)
+        return wrapper.run(request.names, input_dict_ort_values, request)
+
+    return run
+
+
+def _run_with_iobinding(original: Callable[..., Any]) -> Callable[..., Any]:
+    def run(self: Any, iobinding: Any, run_options: Any = None) -> Any:
+        wrapper = _wrapper(self)
+        if wrapper is None:
+            return original(self, iobinding, run_options)
+
+        def plain() -> Any:
+            with straight():
+                return original(self, iobinding, run_options)
+
+        request = bound_request(iobinding, run_options, plain)
+        if not request.names:
+            return plain()
+        return wrapper.run(request.names, request.feeds, request)
+
+    return run
+
+
+def install(wrap: WrapSession) -> Callable[[], None]:
+    """Debug every session of the process, also those that exist already.
+
+    Args:
+        wrap: gives the wrapper of a session.
+
+    Returns:
+        A function that undoes it; it may be called more than once.
+
+    Raises:
+        UserError: this ONNX Runtime has other sessions; nothing was changed.
+    """
+    NAMES.check()
+    with _lock:
+        if not _wraps:
+            with _patches.together():
+                _patches.replace(Session, "run", _run)
+                _patches.replace(Session, "run_with_ort_values", _run_with_ort_values)
+                _patches.replace(Session, "run_with_iobinding", _run_with_iobinding)
+        _wraps.append(wrap)
+    NAMES.tell_version()
+    undone = False
+
+    def undo() -> None:
+        nonlocal undone
+        with _lock:
+            if not undone:
+                undone = True
+                _wraps.remove(wrap)
+                if not _wraps:
+                    _patches.undo()
+
+    return undo

@@ -1,0 +1,302 @@
+"""The model of a session: its nodes and tensors by the names under which the user knows them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.dumps.elements import parse_tensor_name
+from tfdbg_cli.engines.onnx.values import ELEMENTS
+
+__all__ = ["INITIALIZER", "INPUT", "Model", "ModelNode", "Weight", "read_model"]
+
+INPUT, INITIALIZER = "Input", "Initializer"
+#: Ops whose results another run, or another session, doesn't have.
+_RANDOM = frozenset(
+    [
+        *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"),
+        "RandomUniformLike",
+    ]
+)
+#: Domains that every ONNX Runtime has; ops of others come with libraries and may have state.
+_DOMAINS = frozenset(
+    [
+        *("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.training"),
+        *("com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc"),
+    ]
+)
+
+
+@dataclass
+class ModelNode:
+    """A node of the model.
+
+    Attributes:
+        name: as the user knows it: its own, or that of its first output where it has none.
+        proto: it, as the model has it.
+        inputs: the tensors that it reads, ``node:slot``.
+        outputs: its outputs that have a name: the model's name of each slot.
+        scope: the node and branch that it is in, ``loop/body``; empty: the model's own graph.
+        owner: the node that it is inside of; ``None``: the model's own.
+        body: the nodes inside of it.
+    """
+
+    name: str
+    proto: Any
+    inputs: tuple[str, ...]
+    outputs: dict[int, str]
+    scope: str = ""
+    owner: ModelNode | None = None
+    body: list[ModelNode] = field(default_factory=list)
+
+    @property
+    def op_type(self) -> str:
+        """With its domain, where it isn't ONNX's own."""
+        domain: str = self.proto.domain
+        own: str = self.proto.op_type
+        return own if domain in ("", "ai.onnx") else f"{domain}.{own}"
+
+
+class Weight(NamedTuple):
+    """An initializer: a value that the model holds.
+
+    Attributes:
+        node: the name that it goes by.
+        dtype, shape: of its value.
+        load: reads it.
+    """
+
+    node: str
+    dtype: str
+    shape: tuple[int, ...]
+    load: Callable[[], Any]
+
+
+class Model:
+    """What a session computes.
+
+    Args:
+        proto: the model, without its external data.
+        folder: where its external data is; empty: it was made of bytes.
+
+    Attributes:
+        inputs: node name -> the model's name of an input.
+        weights: the initializers, by the model's names.
+        nodes: those of the model's own graph, in the order in which they are computed.
+        tensors: the model's name of a tensor of its own graph -> ``node:slot``.
+        outputs: the model's names of its outputs.
+    """
+
+    def __init__(self, proto: Any, folder: str) -> None:
+        self.proto, self.folder = proto, folder
+        graph = proto.graph
+        self._taken: set[str] = set()
+        self.tensors: dict[str, str] = {}
+        self.weights: dict[str, Weight] = {}
+        held = {each.name for each in graph.initializer}
+        held |= {each.values.name for each in graph.sparse_initializer}
+        self.inputs: dict[str, str] = {}
+        for value in graph.input:
+            if value.name not in held:
+                self.inputs[self._name_outside(value.name)] = value.name
+        for tensor in graph.initializer:
+            node = self._name_outside(tensor.name)
+            load = functools.partial(_weight, tensor, folder)
+            dtype = ELEMENTS.get(tensor.data_type, "")
+            self.weights[tensor.name] = Weight(node, dtype, tuple(tensor.dims), load)
+        for sparse in graph.sparse_initializer:
+            self._name_outside(sparse.values.name)
+        self.outputs = [value.name for value in graph.output]
+        self.nodes = self._named(graph.node, self.tensors, "", None)
+
+    def _free(self, name: str, scope: str) -> str:
+        """A name that nothing has yet: the own one if it can be, the scope's if not."""
+        if name not in self._taken:
+            return name
+        name = f"{scope}/{name}" if scope else name
+        found, count = name, 0
+        while found in self._taken:
+            count += 1
+            found = f"{name}_{count}"
+        return found
+
+    def _name_outside(self, name: str) -> str:
+        """The node of an input or initializer: ``x`` for the tensor ``x`` or ``x:0``."""
+        node = self._free(_plain(name), "")
+        self._taken.add(node)
+        self.tensors[name] = f"{node}:0"
+        return node
+
+    def _named(
+        self, protos: Sequence[Any], tensors: dict[str, str], scope: str, owner: ModelNode | None
+    ) -> list[ModelNode]:
+        made = []
+        for proto in protos:
+            outputs = {slot: name for slot, name in enumerate(proto.output) if name}
+            own = proto.name or _plain(next(iter(outputs.values()), proto.op_type))
+            name = self._free(own, scope)
+            self._taken.add(name)
+            inputs = tuple(tensors[each] for each in proto.input if tensors.get(each))
+            node = ModelNode(name, proto, inputs, outputs, scope, owner)
+            made.append(node)
+            captured: dict[str, None] = {}
+            for attribute in proto.attribute:
+                for graph in (
+                    *([attribute.g] if attribute.HasField("g") else ()),
+                    *attribute.graphs,
+                ):
+                    inner = dict(tensors)
+                    branch = f"{name}/{attribute.name.removesuffix('_branch')}"
+                    for value in graph.input:
+                        # What comes in at each iteration is known by the node that brings it.
+                        inner[value.name] = ""
+                    for tensor in graph.initializer:
+                        inner[tensor.name] = ""
+                    body = self._named(graph.node, inner, branch, node)
+                    node.body += body
+                    inside = {each.name for each in body}
+                    for each in body:
+                        captured.update(
+                            (tensor, None)
+                            for tensor in each.inputs
+                            if parse_tensor_name(tensor)[0] not in inside
+                        )
+            node.inputs += tuple(each for each in captured if each not in node.inputs)
+            tensors.update((tensor, f"{name}:{slot}") for slot, tensor in outputs.items())
+        return made
+
+    @functools.cached_property
+    def all_nodes(self) -> list[ModelNode]:
+        """Those inside of others too, after the node that they are in."""
+        return list(_walk(self.nodes))
+
+    @functools.cached_property
+    def by_name(self) -> dict[str, ModelNode]:
+        """The node of a name."""
+        return {node.name: node for node in self.all_nodes}
+
+    @functools.cached_property
+    def random(self) -> list[ModelNode]:
+        """The nodes that draw random numbers, or whose library may keep something."""
+        return [
+            node
+            for node in self.all_nodes
+            if node.proto.op_type in _RANDOM or node.proto.domain not in _DOMAINS
+        ]
+
+    @functools.cached_property
+    def types(self) -> dict[str, Any]:
+        """What the model says of the types of its tensors: ``ValueInfoProto`` by name."""
+        graph = self.proto.graph
+        return {each.name: each for each in (*graph.value_info, *graph.input, *graph.output)}
+
+    def node_of_error(self, error: BaseException) -> ModelNode | None:
+        """The node that an error of ONNX Runtime's speaks of, if it is one of the model's."""
+        found = re.search(r"[Nn]ode(?:\.| )? ?\(?Name: ?'([^']*)'", str(error)) or re.search(
+            r"[Nn]ode[ :]*\(([^)]+)\)", str(error)
+        )
+        name = found[1] if found else ""
+        known = {node.proto.name: node for node in self.all_nodes if node.proto.name}
+        if name in known:
+            return known[name]
+        op = re.search(r"while running (\w+) node", str(error))
+        fits = [node for node in self.all_nodes if op and node.proto.op_type == op[1]]
+        return fits[0] if len(fits) == 1 and not name else None
+
+
+def _walk(nodes: Sequence[ModelNode]) -> Iterator[ModelNode]:
+    for node in nodes:
+        yield node
+        yield from _walk(node.body)
+
+
+def _plain(name: str) -> str:
+    """The node that a tensor is named after: ``dense/MatMul`` for ``dense/MatMul:0``."""
+    return parse_tensor_name(name)[0]
+
+
+def _weight(tensor: Any, folder: str) -> Any:
+    """The value of an initializer.
+
+    Raises:
+        UserError: its external data is not there, or not in the model's folder.
+    """
+    from onnx import numpy_helper
+
+    try:
+        check_external(tensor, folder)
+        return np.asarray(numpy_helper.to_array(tensor, folder))
+    except UserError:
+        raise
+    except Exception as error:  # whatever damaged files lead to
+        raise UserError(
+            f"The initializer {tensor.name} can't be read: {one_line(error)}"
+        ) from error
+
+
+def check_external(tensor: Any, folder: str) -> None:
+    """Refuse external data outside of the model's folder.
+
+    Raises:
+        UserError: it is outside, or missing, or too short.
+    """
+    said = {entry.key: entry.value for entry in tensor.external_data}
+    if tensor.data_location != 1 or "location" not in said:
+        return
+    place = said["location"]
+    base = os.path.realpath(folder or ".")
+    path = os.path.realpath(os.path.join(base, place))
+    if os.path.isabs(place) or not path.startswith(os.path.join(base, "")):
+        raise UserError(
+            f"The initializer {tensor.name} says that its data is in {place}, which is outside of "
+            "the model's folder: it is not read."
+        )
+    if not os.path.isfile(path):
+        raise UserError(
+            f"The data of the initializer {tensor.name} is missing: there is no {place} beside "
+            "the model."
+        )
+    try:
+        offset, length = int(said.get("offset") or 0), int(said.get("length") or 0)
+    except ValueError:
+        raise UserError(f"Where the data of {tensor.name} is in {place} is no number.") from None
+    size = os.path.getsize(path)
+    if offset < 0 or length < 0 or offset + length > size:
+        raise UserError(
+            f"{place} is too short: the data of the initializer {tensor.name} ends at "
+            f"{offset + length:,} bytes, the file at {size:,}."
+        )
+
+
+def read_model(source: str | bytes) -> Model:
+    """A model from what a session was made of.
+
+    Raises:
+        UserError: the package ``onnx`` isn't installed, or the model can't be read.
+    """
+    try:
+        import onnx
+        import onnx.inliner
+    except ImportError as error:
+        raise UserError(
+            "The package onnx isn't installed: intermediate tensors can't be looked at.",
+            "pip install onnx",
+        ) from error
+    try:
+        if isinstance(source, bytes):
+            proto, folder = onnx.load_model_from_string(source), ""
+        else:
+            proto = onnx.load(source, load_external_data=False)
+            folder = os.path.dirname(os.path.abspath(source))
+        if proto.functions:
+            proto = onnx.inliner.inline_local_functions(proto)
+    except Exception as error:  # protobuf's, or the file's
+        raise UserError(f"The model can't be read as ONNX: {one_line(error)}") from error
+    return Model(proto, folder)

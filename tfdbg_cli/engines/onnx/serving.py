@@ -1,0 +1,206 @@
+"""The program of ``tfdbg --model``: one run of a model, with inputs from a file or random ones."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
+from tfdbg_cli.common.printable import printable
+from tfdbg_cli.common.streams import tell
+from tfdbg_cli.dumps.dtypes import dtype_by_name, encode, name_of
+from tfdbg_cli.dumps.finite import all_finite
+from tfdbg_cli.engines.onnx.engine import ENGINE
+
+__all__ = ["main"]
+
+_WRONG_USE = 2
+_LARGEST = 10
+_TYPES = {"float": "float32", "double": "float64"}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a model once.
+
+    Args:
+        arguments: the path, the file of inputs (or nothing), the seed, then ``name=size`` each.
+
+    Returns:
+        The exit status: 2 for a model or inputs that can't be.
+    """
+    path, inputs, seed, *dims = arguments
+    try:
+        session = _session(path)
+        sizes = _sizes(dims)
+        given = _loaded(inputs, session) if inputs else {}
+        feeds = _completed(session, given, sizes, int(seed))
+        ENGINE.is_close = True
+        try:
+            values = session.run(None, feeds)
+        finally:
+            ENGINE.is_close = False
+    except UserError as error:
+        tell(printable(" ".join(str(error).split())))
+        return _WRONG_USE
+    except Exception as error:
+        if not type(error).__module__.startswith("onnxruntime"):
+            raise
+        tell(printable(_in_words(path, error)))
+        return 1
+    for output, value in zip(session.get_outputs(), values, strict=True):
+        print(f"{output.name}: {_summary(value)}")
+    return 0
+
+
+def _session(path: str) -> Any:
+    """A session of the model.
+
+    Raises:
+        UserError: it is none.
+    """
+    if not os.path.isfile(path):
+        raise UserError(f"there is no model {path}.")
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise UserError(
+            f"--model needs ONNX Runtime: {error}.", "pip install onnxruntime"
+        ) from error
+    from tfdbg_cli.engines.onnx.model import check_external, read_model
+
+    if not path.endswith(".ort"):
+        model = read_model(path)
+        if not model.proto.ByteSize() or not model.proto.HasField("graph"):
+            raise UserError(f"{path} is no ONNX model.")
+        for tensor in model.proto.graph.initializer:
+            check_external(tensor, model.folder)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
+    except Exception as error:
+        raise UserError(_in_words(path, error)) from error
+
+
+def _in_words(path: str, error: Exception) -> str:
+    """ONNX Runtime's error with the node that it is about, and what goes into that."""
+    from tfdbg_cli.engines.onnx.model import read_model
+
+    text = one_line(error).removeprefix(f"{type(error).__name__}: ")
+    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : ", "", text)
+    try:
+        model = read_model(path)
+    except UserError:
+        return text
+    node = model.node_of_error(error)
+    if node is None:
+        fits = [each for each in model.all_nodes if re.search(rf"\b{each.proto.op_type}\b", text)]
+        node = fits[0] if len(fits) == 1 else None
+    if node is None:
+        return text
+    return f"{text} (node {node.name}, {node.op_type} of {', '.join(node.proto.input)})"
+
+
+def _sizes(given: Sequence[str]) -> dict[str, int]:
+    found = {}
+    for each in given:
+        name, _, size = each.rpartition("=")
+        if not name or not size.isdecimal():
+            raise UserError(f'--dim {each}: write NAME=SIZE, e.g. "batch=4".')
+        found[name] = int(size)
+    return found
+
+
+def _loaded(path: str, session: Any) -> Mapping[str, Any]:
+    """Arrays from an ``.npz``, or from an ``.npy`` if the model has one input."""
+    names = [each.name for each in session.get_inputs()]
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise UserError(f"the inputs can't be read: {one_line(error)}") from error
+    if isinstance(found, np.ndarray):
+        if len(names) != 1:
+            raise UserError(
+                f"{path} is one array, and the model has the inputs {', '.join(names)}."
+            )
+        return {names[0]: found}
+    with found:
+        for name in found.files:
+            if name not in names:
+                hint = did_you_mean(name, names) or f"There are {', '.join(names)}."
+                raise UserError(f'the model has no input "{name}".', hint)
+        try:
+            return {name: found[name] for name in found.files}
+        except (OSError, ValueError) as error:
+            raise UserError(f"the inputs can't be read: {one_line(error)}") from error
+
+
+def _completed(
+    session: Any, given: Mapping[str, Any], sizes: Mapping[str, int], seed: int
+) -> dict[str, Any]:
+    """All inputs: those that aren't given are random."""
+    random = np.random.default_rng(seed)
+    found: dict[str, Any] = dict(given)
+    symbols = {
+        dim for each in session.get_inputs() for dim in each.shape or () if isinstance(dim, str)
+    }
+    for name in sizes:
+        if name not in symbols:
+            hint = (
+                did_you_mean(name, symbols) or f"There are {', '.join(sorted(symbols)) or 'none'}."
+            )
+            raise UserError(f'no input has a dimension "{name}".', hint)
+    made = []
+    for each in session.get_inputs():
+        if each.name in found or each.type.startswith("optional"):
+            continue
+        shape = tuple(dim if type(dim) is int else sizes.get(dim, 1) for dim in each.shape or ())
+        found[each.name] = _random(each, shape, random)
+        made.append(f"{each.name} {list(shape)}")
+    if made:
+        tell(f"random inputs (seed {seed}): {', '.join(made)}")
+    return found
+
+
+def _random(asked: Any, shape: tuple[int, ...], random: np.random.Generator) -> Any:
+    inside = re.fullmatch(r"tensor\((\w+)\)", asked.type)
+    name = _TYPES.get(inside[1], inside[1]) if inside else ""
+    if name == "string":
+        return np.full(shape, "text", object)
+    if name == "bool":
+        return random.integers(0, 2, shape).astype(bool)
+    if re.fullmatch(r"u?int(8|16|32|64)", name):
+        return random.integers(0, _LARGEST, shape).astype(name)
+    known = dtype_by_name(name)
+    if known is not None and known.is_native and name.startswith("float"):
+        return np.asarray(random.standard_normal(shape)).astype(name)
+    if name == "bfloat16":
+        import onnxruntime
+
+        assert known is not None
+        raw = encode(np.asarray(random.standard_normal(shape), np.float32), known)
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(raw, 16)
+    raise UserError(
+        f"there are no random values for {asked.name}, a {asked.type}.", "Give them by --inputs."
+    )
+
+
+def _summary(value: Any) -> str:
+    if not isinstance(value, np.ndarray):
+        return (
+            f"a {type(value).__name__} of {len(value)}" if hasattr(value, "__len__") else str(value)
+        )
+    text = f"{name_of(value.dtype)} {list(value.shape)}"
+    if value.dtype.kind not in "fc":
+        return text
+    bad = int((~np.isfinite(value)).sum()) if not all_finite(value) else 0
+    return f"{text}, {bad} of {value.size} nan or infinite" if bad else f"{text}, all finite"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

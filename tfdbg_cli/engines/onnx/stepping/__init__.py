@@ -1,0 +1,1 @@
+"""Runs that are done step by step."""

@@ -1,0 +1,96 @@
+"""Single nodes of a model, each computed as a model of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.dtypes import name_of
+from tfdbg_cli.engines.onnx.install import straight
+from tfdbg_cli.engines.onnx.model import Model, ModelNode
+from tfdbg_cli.engines.onnx.twin import session_of
+from tfdbg_cli.engines.onnx.values import ELEMENTS, as_value
+
+__all__ = ["NodeRunner"]
+
+_NUMBERS = {name: number for number, name in ELEMENTS.items()}
+
+
+class NodeRunner:
+    """Computes nodes of a model from other inputs than those of the run.
+
+    Args:
+        session: the program's.
+        model: of it.
+    """
+
+    def __init__(self, session: Any, model: Model) -> None:
+        self._session, self._model = session, model
+        self._names = {tensor: name for name, tensor in model.tensors.items()}
+        #: By the node and the types of its inputs.
+        self._made: dict[tuple[str, tuple[int, ...]], Any] = {}
+
+    def run(self, node: ModelNode, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs of a node by ``node:slot``.
+
+        Args:
+            node: one of the model's own graph.
+            values: of the tensors that it reads, ``node:slot``.
+
+        Raises:
+            UserError: it reads what is no array.
+            Exception: ONNX Runtime's.
+        """
+        for tensor in node.inputs:
+            if not isinstance(values[tensor], np.ndarray | np.generic):
+                raise UserError(f"{node.name} reads {tensor}, which is no array: {values[tensor]}.")
+        arrays = {name: np.asarray(values[name]) for name in node.inputs}
+        numbers = tuple(_NUMBERS[name_of(array.dtype)] for array in arrays.values())
+        key = node.name, numbers
+        if key not in self._made:
+            self._made[key] = self._session_of(node, numbers)
+        feeds = {
+            self._names[tensor]: _ort_value(array, number)
+            for (tensor, array), number in zip(arrays.items(), numbers, strict=True)
+        }
+        with straight():
+            found = self._made[key].run_with_ort_values(list(node.outputs.values()), feeds)
+        made = zip(node.outputs, found, strict=True)
+        return {f"{node.name}:{slot}": as_value(value) for slot, value in made}
+
+    def _session_of(self, node: ModelNode, numbers: tuple[int, ...]) -> Any:
+        import onnx
+
+        proto = onnx.ModelProto()
+        proto.CopyFrom(_without_graph(self._model.proto))
+        proto.graph.name = node.name
+        for tensor, number in zip(dict.fromkeys(node.inputs), numbers, strict=True):
+            given = proto.graph.input.add()
+            given.name = self._names[tensor]
+            given.type.tensor_type.elem_type = number
+        proto.graph.node.append(node.proto)
+        for name in node.outputs.values():
+            proto.graph.output.append(onnx.ValueInfoProto(name=name))
+        with straight():
+            return session_of(proto, self._session)
+
+
+def _without_graph(proto: Any) -> Any:
+    """What a model says besides its graph: versions of op sets."""
+    import onnx
+
+    found = onnx.ModelProto(ir_version=proto.ir_version)
+    found.opset_import.extend(proto.opset_import)
+    return found
+
+
+def _ort_value(array: Any, number: int) -> Any:
+    held = np.require(array, requirements="C")
+    if held.dtype.kind == "V" or not held.dtype.isbuiltin:
+        raw = held.view(f"u{held.dtype.itemsize}")
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(raw, number)
+    return onnxruntime.OrtValue.ortvalue_from_numpy(held)
