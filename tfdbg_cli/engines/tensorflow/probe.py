@@ -90,6 +90,7 @@ def _in_a_copy(operations: Sequence[Any], until: float) -> Iterator[tuple[str, S
     with warnings.catch_warnings():
         # The copy runs nothing but the reading of stacks: no other thread is missed.
         warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)  # JAX warns of it, in programs that have it
         # No handler of the program's runs in the copy: what it raised there would run the program.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:

@@ -162,11 +162,12 @@ def _are_weights(leaves: Sequence[Leaf], jaxpr: Any) -> list[bool]:
         kinds = needed.setdefault(whole, {})
         key = _kind_of(variable.aval)
         kinds[key] = kinds.get(key, 0) + 1
-    state = {
-        whole
-        for whole, kinds in needed.items()
-        if all(returned.get(key, 0) >= count for key, count in kinds.items())
-    }
+    state = set()
+    for whole, kinds in needed.items():
+        if all(returned.get(key, 0) >= count for key, count in kinds.items()):
+            state.add(whole)
+            for key, count in kinds.items():  # no other argument comes back as these
+                returned[key] -= count
     return [
         whole in state and is_floating(leaf.value)
         for whole, leaf in zip(wholes, leaves, strict=True)
