@@ -8,10 +8,12 @@ is a line of JSON: ``[is_debugged, [argument, ...]]``, the arguments being those
 from __future__ import annotations
 
 import atexit
+import functools
 import importlib
 import json
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["BothWays", "Done", "Programs", "environment"]
+__all__ = ["BothWays", "Done", "Programs", "environment", "shared"]
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -87,6 +89,20 @@ class Programs:
     def close(self) -> None:
         """End the server."""
         self._server.communicate()
+
+
+@functools.cache
+def shared(*modules: str) -> Programs:
+    """The server that all modules of a test process share; its programs have no settings."""
+    folder = Path(tempfile.mkdtemp(prefix="programs"))
+    made = Programs(environment(folder) | {"TF_CPP_MIN_LOG_LEVEL": "3"}, modules)
+
+    def close() -> None:
+        made.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(close)
+    return made
 
 
 class BothWays:

@@ -17,6 +17,7 @@ from tfdbg_cli.front.unseen import SEEN, UNSEEN
 
 if TYPE_CHECKING:
     from tfdbg_cli.sessions.debugger.debugger import Debugger
+    from tfdbg_cli.sessions.debugger.gate import GateOptions
 
 __all__ = ["main"]
 
@@ -65,6 +66,12 @@ def _size(text: str) -> int:
             f'"{text}" is no size; write 500M, 4G or a number of bytes'
         )
     return int(size)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f'"{text}" is no number of runs')
+    return int(text)
 
 
 def _rank(text: str) -> int:
@@ -169,6 +176,31 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
             metavar="FILE.html",
             help="write a report at each stop of run -f and each run that fails; the second one"
             " is FILE-2.html",
+        ),
+        add(
+            "--check",
+            metavar="FILTER[,...]",
+            help="ask nobody: at the first tensor that passes a filter tell of it, keep the run's"
+            " dump, and end the program with status 3",
+        ),
+        add("--check-only", action="store_true", help="with --check: let the program go on"),
+        add(
+            "--after",
+            type=_count,
+            default=0,
+            metavar="N",
+            help="with --check: the first N runs aren't looked at",
+        ),
+        add(
+            "--check-format",
+            choices=("text", "json", "junit"),
+            default="text",
+            help="with --check: what --check-output gets (default: %(default)s)",
+        ),
+        add(
+            "--check-output",
+            metavar="FILE",
+            help="with --check: where the result goes besides stderr",
         ),
         add(
             "--listen",
@@ -277,10 +309,48 @@ def _check_names(options: argparse.Namespace) -> None:
     check_theme(options.theme)
 
 
+def _check_options(options: argparse.Namespace, wants_program: bool) -> GateOptions | None:
+    """What ``--check`` asks for; ``None``: nothing.
+
+    Raises:
+        UserError: options that don't fit together.
+    """
+    if options.check is None:
+        given = [
+            name
+            for name, value in (
+                ("--check-only", options.check_only),
+                ("--after", options.after),
+                ("--check-output", options.check_output),
+                ("--check-format", options.check_format != "text"),
+            )
+            if value
+        ]
+        if given:
+            raise UserError(f"{given[0]} needs --check.")
+        return None
+    if not wants_program:
+        raise UserError("--check is about the runs of a program.")
+    if options.command or options.listen is not None:
+        raise UserError("--check asks nobody and takes no commands: leave out -c and --listen.")
+    if options.check_format != "text" and options.check_output is None:
+        raise UserError("--check-format says what --check-output FILE gets.")
+    from tfdbg_cli.sessions.debugger.gate import GateOptions
+
+    return GateOptions(
+        tuple(filter(None, (name.strip() for name in options.check.split(",")))),
+        after=options.after,
+        goes_on=options.check_only,
+        format=options.check_format,
+        output=options.check_output,
+    )
+
+
 def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger:
     from tfdbg_cli.sessions.debugger.debugger import Debugger
     from tfdbg_cli.sessions.ranks.interface import find_place
 
+    check = _check_options(options, wants_program)
     place = find_place(leader=options.rank) if wants_program else None
     if place is not None and options.rank >= place.size:
         raise UserError(f"there is no rank {options.rank}.", f"Use 0 to {place.size - 1}.")
@@ -288,16 +358,17 @@ def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger
         place=place,
         ui=options.ui,
         commands=options.command,
-        batch=options.batch,
+        batch=options.batch or check is not None,
         color=not (options.no_color or os.environ.get("NO_COLOR")),
         mouse=False if options.no_mouse else None,
         theme=options.theme,
         dump_root=options.dump_root,
-        keep_dumps=options.keep_dumps,
+        keep_dumps=options.keep_dumps or check is not None,
         dump_limit=options.dump_limit,
         as_directory=options.dump_format == "tfdbg",
         report=options.report if place is None or place.rank == options.rank else None,
         filters=options.filters,
+        check=check,
     )
 
 
@@ -367,7 +438,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: the program's own; 2 for a wrong command line or a script that can't be
         opened; with ``--batch`` 1 when a debugger command failed, or there was nothing to run the
-        commands at, and the program did not fail.
+        commands at, and the program did not fail; 3 when a tensor has passed a filter of
+        ``--check``, 1 when there was nothing to check.
 
     Raises:
         SystemExit: ``--help``, ``--version``, or a wrong command line.

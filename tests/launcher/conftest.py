@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from program_server import shared
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,6 +59,13 @@ class Runner:
             check=False,
         )
         return Done(done.returncode, done.stdout, done.stderr)
+
+    def forked(self, modules, *arguments):
+        """The same in a copy of a process that has imported modules already; no stdin."""
+        server, words = shared(*modules), list(map(str, arguments))
+        is_debugged = words[:2] == ["-m", "tfdbg_cli"]
+        done = server.debugged(*words[2:]) if is_debugged else server.plain(*words)
+        return Done(done.status, done.out, done.err)
 
     def tfdbg(self, *arguments, cwd=None, stdin=""):
         return self.python("-m", "tfdbg_cli", *arguments, cwd=cwd, stdin=stdin)

@@ -64,10 +64,14 @@ def unseen(runner, text, name):
 def test_tensorflow_2_is_seen(runner, kind):
     """Its programs do the same; only what is computed in no run leaves commands undone."""
     script = runner.write("s.py", f"import tensorflow as tf\n{TENSORFLOW[kind]}")
-    plain = runner.python(script)
+    ready = ("tensorflow", "keras")  # where how it is imported makes no difference
+    plain = runner.forked(ready, script)
     assert plain.status == 0, plain.stderr
     for options in (BATCH, ("--batch",), ()):
-        done = runner.tfdbg(*options, script)
+        if options:
+            done = runner.tfdbg(*options, script)
+        else:
+            done = runner.forked(ready, "-m", "tfdbg_cli", script)
         shown = done.stdout.splitlines()
         own = [line for line in shown if line in plain.stdout.splitlines()]
         assert own == plain.stdout.splitlines()

@@ -150,7 +150,9 @@ class EngineWatch:
         elif not self.debugger.stops and not queue.batch and not self.debugger.is_detached:
             yield f"the program's {self.debugger.run_count} run(s) gave no occasion to stop{only}."
         choice = self.debugger.choice
-        if choice is not None and choice.filter_name:
+        if self.debugger.gate is not None:
+            pass  # it says what it has seen
+        elif choice is not None and choice.filter_name:
             yield (
                 f"no tensor passed {choice.filter_name} up to the program's end, "
                 f"run {self.debugger.run_count}."

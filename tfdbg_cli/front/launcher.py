@@ -252,7 +252,11 @@ def _own_status(debugger: Debugger) -> int:
 
     A dump could not be kept; a command of a batch failed, or none was run for want of a stop.
     """
-    queue = debugger.queue
+    queue, gate = debugger.queue, debugger.gate
+    if gate is not None:
+        if not debugger.stops:
+            threading._shutdown()  # type: ignore[attr-defined]
+        return gate.status(debugger.run_count)
     if debugger.store.has_failed or not queue.batch:
         return int(debugger.store.has_failed)
     if queue and not debugger.stops:

@@ -56,9 +56,10 @@ class RunChoice:
 
 @dataclass(frozen=True)
 class ExitChoice:
-    """What `exit` asks of the session: to let the program go on, or to end it."""
+    """What `exit` asks of the session: to let the program go on, or to end it with a status."""
 
     ends_program: bool = False
+    status: int = 1
     extra: dict[str, str] = field(default_factory=dict)
 
 

@@ -28,6 +28,7 @@ from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines import registry  # noqa: F401 (it makes their settings known)
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 from tfdbg_cli.net.tokens import remove_dead_tickets
+from tfdbg_cli.sessions.debugger.gate import Gate, GateOptions
 from tfdbg_cli.sessions.debugger.reports import Reports
 from tfdbg_cli.sessions.debugger.storage import DumpStore
 from tfdbg_cli.sessions.debugger.waiting import Waiting
@@ -61,6 +62,7 @@ class Debugger:
         config_path: settings file; ``None``: the user's own.
         as_directory: dumps that stay are written in the original's format.
         report: where to write a report at each stop of ``run -f`` and each run that fails.
+        check: nobody is asked at a stop: a tensor that passes a filter ends the program.
         place: which of the ranks of a distributed program this is; ``None``: it is no such program.
 
     Attributes:
@@ -95,6 +97,7 @@ class Debugger:
         place: RankPlace | None = None,
         as_directory: bool = False,
         report: str | None = None,
+        check: GateOptions | None = None,
     ) -> None:
         self._reports = Reports(report) if report else None
         self.settings = Settings(Path(config_path) if config_path else default_config_path())
@@ -109,6 +112,7 @@ class Debugger:
         self.filters = FilterRegistry(self.settings)
         for path in filters:
             load_filters(path, self.filters)
+        self.gate = Gate(check, self.filters) if check is not None else None
         if not Debugger.instances:
             sweep()
             remove_dead_tickets()
@@ -297,6 +301,11 @@ class Debugger:
         def interact() -> Leave:
             if reports is not None:
                 reports.write(context, initial_command)
+            if self.gate is not None:
+                dump = context.dump
+                folder = self.store.folder_of(dump) if dump is not None else ""
+                self.store.keep = self.store.keep and not folder  # the first one is enough
+                return Leave(self.gate.answer(context, title, initial_command, folder))
             return ui.interact(service, self.queue)
 
         try:
@@ -321,7 +330,7 @@ class Debugger:
         self.choice = None
         if isinstance(action, ExitChoice) and action.ends_program:
             self.is_ended = True
-            raise SystemExit(1)
+            raise SystemExit(action.status)
         if self._remote is not None and self._remote.is_attached:
             self.request_stop()  # somebody came in the meantime
 
@@ -330,6 +339,11 @@ class Debugger:
         """The program is at its end: let go of the UI and of temporary dumps."""
         halt_measurements(_LAST_MEASUREMENTS)
         self.waiting.end()
+        if self.gate is not None and not self.ranks.is_silent:
+            try:
+                self.gate.finish(self.run_count)
+            except UserError as error:
+                tell(str(error))
         if self._ui is not None:
             with contextlib.suppress(OSError):  # a full disk, a terminal that is gone
                 self._ui.close()

@@ -197,6 +197,14 @@ class DumpStore:
         lost = f" {problems[0]} ({len(problems)} in all.)" if problems else ""
         return f"The dump is kept in {path}.{lost}"
 
+    def folder_of(self, dump: Dump) -> str:
+        """Where the dump of a stop is kept; empty: nowhere that stays."""
+        if not self.keep:
+            return ""
+        if self._kept is not None and self._kept[0]() is dump:
+            return str(self._kept[1])
+        return next((str(path) for known, path in self._spilled if known is dump), "")
+
     def release(self, dump: Dump | None) -> None:
         """A dump is no longer asked for: a spilled one that needn't stay is removed."""
         if dump is None:

@@ -1,0 +1,179 @@
+"""``--check``: waits for a tensor that passes a filter, tells of it, and ends the program."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.report.finding import Finding, find_in
+from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.streams import tell
+from tfdbg_cli.dumps.dump import Datum, Dump, bound
+from tfdbg_cli.filters.registry import FilterRegistry
+
+__all__ = ["CHECK_FAILED", "Gate", "GateOptions"]
+
+#: Exit status of a program in which a tensor has passed a filter of ``--check``.
+CHECK_FAILED = 3
+
+# What is told of where the program goes on; the rest is counted.
+_MOST_TOLD = 20
+
+
+@dataclass(frozen=True)
+class GateOptions:
+    """What was asked for.
+
+    Attributes:
+        filters: names; a tensor that passes any of them fails the check.
+        after: so many runs aren't looked at.
+        goes_on: the program isn't ended.
+        format: ``text``, ``json`` or ``junit``.
+        output: the file that the result goes to; ``None``: none does.
+    """
+
+    filters: Sequence[str]
+    after: int = 0
+    goes_on: bool = False
+    format: str = "text"
+    output: str | None = None
+
+
+class Gate:
+    """Answers all stops of a program in the place of somebody at the prompt.
+
+    Args:
+        options: what was asked for.
+        registry: of filters; gets one that stands for several.
+
+    Raises:
+        UserError: there is no such filter, or the output can't be written.
+    """
+
+    def __init__(self, options: GateOptions, registry: FilterRegistry) -> None:
+        self._options = options
+        if not options.filters:
+            raise UserError("--check needs a filter.", "--check has_inf_or_nan, for example.")
+        self._predicates = {name: registry.predicate(name) for name in options.filters}
+        self._name = ",".join(self._predicates)
+        if len(self._predicates) > 1:
+            registry.add(self._name, self._any)
+        self._findings: dict[tuple[str, str, str], Finding] = {}
+        self._count = 0
+        self._output = os.path.abspath(options.output) if options.output else None
+        if self._output is not None:
+            self._write(self._output)
+
+    def _any(self, datum: Datum, value: Any, dump: Dump) -> bool:
+        """Passes where one of several filters does."""
+        return any(bound(each, dump)(datum, value) for each in self._predicates.values())
+
+    def answer(self, context: Context, title: str, command: str, dump: str) -> Any:
+        """A stop.
+
+        Args:
+            context: of it.
+            title: of it.
+            command: of its first screen.
+            dump: the folder of the run's dump; empty: there is none.
+
+        Returns:
+            The choice for what comes.
+        """
+        if context.mode == "run-start":
+            return RunChoice(times=self._options.after + 1, filter_name=self._name)
+        if command.startswith(("lt -f", "why -f")):
+            self._count += 1
+            finding = find_in(context, self._predicates, title.partition(": ")[2])
+            key = finding.filter, finding.tensor, finding.place
+            if key not in self._findings and len(self._findings) < _MOST_TOLD:
+                self._findings[key] = finding
+                self._note(finding, dump)
+            if not self._options.goes_on:
+                return ExitChoice(ends_program=True, status=CHECK_FAILED)
+        return RunChoice(filter_name=self._name)
+
+    def status(self, runs: int) -> int:
+        """What the program ends with, if it hasn't failed itself.
+
+        Args:
+            runs: that were seen.
+        """
+        return CHECK_FAILED if self._count else int(runs <= self._options.after)
+
+    def _note(self, finding: Finding, dump: str) -> None:
+        finding.dump = dump
+        story = list(finding.story)
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            story.append(finding.annotation(os.environ))
+        kept = f" The dump is kept: tfdbg --dump-dir {dump}" if dump else ""
+        tell(f"check failed: {finding.headline}.{kept}", "".join(f"{each}\n" for each in story))
+        if self._output is not None:
+            self._write(self._output)
+
+    def finish(self, runs: int) -> None:
+        """The program is at its end.
+
+        Args:
+            runs: that were seen.
+        """
+        checked = max(runs - self._options.after, 0)
+        if self._count > 1:
+            tell(f"check failed in {self._count} of {checked} run(s).")
+        elif not checked:
+            tell(f"check: nothing was checked, {runs} run(s) were seen.")
+        elif not self._count:
+            tell(f"check {self._name}: nothing in {checked} run(s).")
+        if self._output is not None:
+            self._write(self._output)
+
+    def _write(self, path: str) -> None:
+        try:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(self._text())
+        except OSError as error:
+            pass_on(error)
+            raise UserError(f"--check-output {path}: {one_line(error)}") from None
+
+    def _text(self) -> str:
+        if self._options.format == "junit":
+            return self._junit()
+        if self._options.format == "json":
+            found = {
+                "check": [*self._predicates],
+                "failed": self._count,
+                "findings": [each.record() for each in self._findings.values()],
+            }
+            return json.dumps(found, indent=2) + "\n"
+        return "".join(
+            f"check failed: {each.headline}.\n" + "".join(f"{line}\n" for line in each.story)
+            for each in self._findings.values()
+        )
+
+    def _junit(self) -> str:
+        """The XML that CI servers read: a case for each finding, or one that has passed."""
+        suite = ElementTree.Element(
+            "testsuite",
+            name="tfdbg",
+            tests=str(max(len(self._findings), 1)),
+            failures=str(len(self._findings)),
+            errors="0",
+        )
+        for each in self._findings.values():
+            case = ElementTree.SubElement(suite, "testcase", classname=each.filter, name=each.run)
+            if each.line:
+                case.set("file", each.file)
+                case.set("line", str(each.line))
+            failure = ElementTree.SubElement(case, "failure", message=each.headline)
+            failure.text = "\n".join(each.story)
+        if not self._findings:
+            ElementTree.SubElement(suite, "testcase", classname=self._name, name="all runs")
+        ElementTree.indent(suite)
+        return ElementTree.tostring(suite, encoding="unicode") + "\n"
