@@ -208,3 +208,39 @@ def test_functions_of_the_model_are_shown_inlined():
     types = {node.op_type for node in ends[0].dump.graph().nodes.values()}
     assert {"Log", "Add"} <= types
     assert sum(datum.shape == (2,) for datum in ends[0].dump.data()) == 3
+
+
+IF = """g (float[N] x, bool c) => (float[N] y) {
+    [choose] y = If (c) <
+        then_branch = taken () => (a) { [yes] h = Exp(x)  [neg] a = Neg(h) },
+        else_branch = other () => (b) { [no] b = Log(x) }
+    >
+}"""
+LOOP = """g (float[N] x, int64 count) => (float[N] y) <bool true = {1}> {
+    [shrink] y = Loop (count, true, x) <
+        body = step (int64 at, bool going, float[N] v) => (bool on, float[N] next) {
+            [on] on = Identity(going)
+            [less] less = Sub(v, x)
+            [log] next = Log(less)
+        }
+    >
+}"""
+
+
+@pytest.mark.parametrize(("taken", "nodes"), [(True, ["yes", "neg"]), (False, ["no"])])
+def test_the_side_of_a_branch_that_was_taken(taken, nodes):
+    session = session_of(IF)
+    with debugged(session) as ends:
+        session.run(None, {"x": ONES, "c": np.array(taken)})
+    names = [datum.node_name for datum in ends[0].dump.data()]
+    assert names == ["x", "c", *nodes, "choose"]
+    assert value(ends[0], f"{nodes[-1]}:0").tolist() == value(ends[0], "choose:0").tolist()
+
+
+def test_the_iterations_of_a_loop():
+    session = session_of(LOOP)
+    with debugged(session) as ends:
+        session.run(None, {"x": ONES, "count": np.array(2)})
+    data = ends[0].dump.by_tensor("log:0")
+    assert [datum.execution for datum in data] == [0, 1]
+    assert ends[0].dump.value(data[0]).tolist() == [-np.inf, -np.inf]

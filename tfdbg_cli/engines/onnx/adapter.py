@@ -23,6 +23,7 @@ from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.onnx.graph import nodes_of
+from tfdbg_cli.engines.onnx.inside import Inner, Insides
 from tfdbg_cli.engines.onnx.install import plain_run, straight
 from tfdbg_cli.engines.onnx.model import INITIALIZER, INPUT, Model, read_model
 from tfdbg_cli.engines.onnx.private import ERRORS, model_source
@@ -241,10 +242,35 @@ class OnnxAdapter(SessionAdapter):
             if name in found:
                 self._compare(name, known, found[name], notes)
             found[name] = _own(known)
+        inner = self._insides(model, feeds, found, notes)
         dump.warnings += dict.fromkeys(notes)
-        for each in _data(model, feeds, found, matcher):
+        for each in _data(model, feeds, found, matcher, inner):
             dump.add_datum(each)
         return dump
+
+    def _insides(
+        self,
+        model: Model,
+        feeds: Mapping[str, Any],
+        found: Mapping[str, Any],
+        notes: list[str],
+    ) -> dict[str, list[Inner]]:
+        """What branches and loops have computed, by their nodes."""
+        nodes = [node for node in model.nodes if node.body]
+        if not nodes or not found:
+            return {}
+        insides = Insides(self.session, model)
+        known = {name: as_value(value) for name, value in feeds.items()}
+        made: dict[str, list[Inner]] = {}
+        try:
+            known.update((name, each.load()) for name, each in model.weights.items())
+            known.update(found)
+            for node in nodes:
+                made[node.name] = list(insides.of(node, known))
+        except Exception as error:  # the rest of the run is shown all the same
+            notes.append(f"The inside of branches and loops isn't shown: {one_line(error)}")
+        notes += insides.notes
+        return made
 
     def _values(
         self,
@@ -264,7 +290,7 @@ class OnnxAdapter(SessionAdapter):
         wanted = [
             name
             for node in model.nodes
-            if matcher.wants_name(node.name)
+            if matcher.wants_name(node.name) or any(each.body for each in model.nodes)
             for name in node.outputs.values()
         ]
         # What the program's session gives as outputs is compared with what the twin does.
@@ -390,7 +416,11 @@ def _own(value: Any) -> Any:
 
 
 def _data(
-    model: Model, feeds: Mapping[str, Any], found: Mapping[str, Any], matcher: WatchMatcher
+    model: Model,
+    feeds: Mapping[str, Any],
+    found: Mapping[str, Any],
+    matcher: WatchMatcher,
+    inner: Mapping[str, Sequence[Inner]],
 ) -> Iterable[Datum]:
     """Inputs, initializers, then what was computed, in the order of the model."""
     now = Clock().now()
@@ -421,6 +451,10 @@ def _data(
                 nbytes=count * width if width else None,
             )
     for each in model.nodes:
+        for part in inner.get(each.name, ()):
+            if wants(part.node.name, part.node.op_type, part.value):
+                load = functools.partial(_same, part.value)
+                yield Datum(part.node.name, part.slot, load, timestamp=now)
         for slot, name in each.outputs.items():
             if name in found and wants(each.name, each.op_type, found[name]):
                 yield Datum(each.name, slot, functools.partial(_same, found[name]), timestamp=now)

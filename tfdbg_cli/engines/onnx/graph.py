@@ -59,7 +59,7 @@ def exported_frames(node: ModelNode) -> tuple[Frame, ...]:
     for entry in node.proto.metadata_props:
         if entry.key.endswith("stack_trace"):
             for file, line, function in _LINE.findall(entry.value):
-                if os.path.isfile(file):
+                if file.endswith(".py") and os.path.isfile(file):
                     found.append(Frame(file, int(line), function.strip()))
     return tuple(found)
 

@@ -15,7 +15,7 @@ from tfdbg_cli.engines.onnx.model import Model, ModelNode
 from tfdbg_cli.engines.onnx.twin import session_of
 from tfdbg_cli.engines.onnx.values import ELEMENTS, as_value
 
-__all__ = ["NodeRunner"]
+__all__ = ["BodyRunner", "NodeRunner"]
 
 _NUMBERS = {name: number for number, name in ELEMENTS.items()}
 
@@ -77,6 +77,81 @@ class NodeRunner:
             proto.graph.output.append(onnx.ValueInfoProto(name=name))
         with straight():
             return session_of(proto, self._session)
+
+
+class BodyRunner:
+    """Computes the bodies of branches and loops.
+
+    Args:
+        session: the program's.
+        model: of it.
+    """
+
+    def __init__(self, session: Any, model: Model) -> None:
+        self._session, self._model = session, model
+        self._made: dict[tuple[int, tuple[int, ...]], tuple[Any, Any]] = {}
+
+    def run(self, body: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Every tensor of a body, by its own names; empty: something that it needs is no array.
+
+        Args:
+            body: a graph.
+            values: what it can see, by the model's names.
+
+        Raises:
+            Exception: ONNX Runtime's.
+        """
+        names = _free_names(body) | {each.name for each in body.input}
+        if any(not isinstance(values.get(name), np.ndarray | np.generic) for name in names):
+            return {}
+        arrays = {name: np.asarray(values[name]) for name in sorted(names)}
+        numbers = tuple(_NUMBERS[name_of(array.dtype)] for array in arrays.values())
+        key = id(body), numbers
+        if key not in self._made:
+            self._made[key] = body, self._session_of(body, dict(zip(arrays, numbers, strict=True)))
+        feeds = {
+            name: _ort_value(array, number)
+            for (name, array), number in zip(arrays.items(), numbers, strict=True)
+        }
+        wanted = [name for node in body.node for name in node.output if name]
+        with straight():
+            found = self._made[key][1].run_with_ort_values(wanted, feeds)
+        made = dict(zip(wanted, map(as_value, found), strict=True))
+        # A body may hand on what it was given.
+        handed = {each.name for each in body.output} - made.keys()
+        made.update((name, values[name]) for name in handed if name in values)
+        return made
+
+    def _session_of(self, body: Any, inputs: Mapping[str, int]) -> Any:
+        import onnx
+
+        proto = _without_graph(self._model.proto)
+        proto.graph.name = body.name or "body"
+        proto.graph.node.extend(body.node)
+        proto.graph.initializer.extend(body.initializer)
+        for name, number in inputs.items():
+            given = proto.graph.input.add()
+            given.name = name
+            given.type.tensor_type.elem_type = number
+        for node in body.node:
+            for name in node.output:
+                if name:
+                    proto.graph.output.append(onnx.ValueInfoProto(name=name))
+        with straight():
+            return session_of(proto, self._session)
+
+
+def _free_names(body: Any) -> set[str]:
+    """What a graph reads from around it."""
+    own = {each.name for each in (*body.input, *body.initializer)}
+    own |= {name for node in body.node for name in node.output}
+    read = {each.name for each in body.output}
+    for node in body.node:
+        read |= {name for name in node.input if name}
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                read |= _free_names(attribute.g)
+    return read - own
 
 
 def _without_graph(proto: Any) -> Any:

@@ -1,0 +1,111 @@
+"""What branches and loops compute: their bodies, run as models of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfdbg_cli.engines.onnx.model import Model, ModelNode
+from tfdbg_cli.engines.onnx.stepping.nodes import BodyRunner
+
+__all__ = ["Inner", "Insides"]
+
+#: Iterations of a loop that are shown.
+_MOST = 1000
+
+
+class Inner(NamedTuple):
+    """A tensor of a body.
+
+    Attributes:
+        node: that has made it.
+        slot: which of its outputs.
+        value: it.
+    """
+
+    node: ModelNode
+    slot: int
+    value: Any
+
+
+class Insides:
+    """Runs bodies again with what the run has given them.
+
+    Args:
+        session: the program's.
+        model: of it.
+
+    Attributes:
+        notes: what isn't shown, and why.
+    """
+
+    def __init__(self, session: Any, model: Model) -> None:
+        self._runner = BodyRunner(session, model)
+        self.notes: list[str] = []
+
+    def of(self, node: ModelNode, known: Mapping[str, Any]) -> Iterator[Inner]:
+        """The tensors inside of a node, in the order in which they were computed.
+
+        Args:
+            node: one with bodies.
+            known: values by the model's names, as far as the node can see them.
+        """
+        bodies = {each.name: each.g for each in node.proto.attribute if each.HasField("g")}
+        given = [known.get(name) for name in node.proto.input]
+        if node.proto.op_type == "If" and given[0] is not None:
+            name = "then_branch" if np.asarray(given[0]).item() else "else_branch"
+            yield from self._body(node, name, bodies[name], known, {})[0]
+        elif node.proto.op_type == "Loop":
+            yield from self._loop(node, bodies["body"], given, known)
+        else:
+            self.notes.append(f"The inside of {node.name} ({node.op_type}) isn't shown.")
+
+    def _loop(
+        self, node: ModelNode, body: Any, given: list[Any], known: Mapping[str, Any]
+    ) -> Iterator[Inner]:
+        trips = _MOST + 1 if given[0] is None else int(np.asarray(given[0]).item())
+        going = True if given[1] is None else bool(np.asarray(given[1]).item())
+        carried = given[2:]
+        names = [each.name for each in body.input]
+        for at in range(trips):
+            if not going:
+                return
+            if at == _MOST:
+                self.notes.append(f"Of the loop {node.name} {_MOST:,} iterations are shown.")
+                return
+            values = [np.array(at, np.int64), np.array(going), *carried]
+            inner, found = self._body(
+                node, "body", body, known, dict(zip(names, values, strict=False))
+            )
+            yield from inner
+            outputs = [found.get(each.name) for each in body.output]
+            going = bool(np.asarray(outputs[0]).item())
+            carried = outputs[1 : 1 + len(carried)]
+
+    def _body(
+        self,
+        node: ModelNode,
+        attribute: str,
+        body: Any,
+        known: Mapping[str, Any],
+        given: Mapping[str, Any],
+    ) -> tuple[list[Inner], dict[str, Any]]:
+        """One execution of a body: its tensors, and its values by the body's names."""
+        visible = {**known, **given}
+        found = {**given, **self._runner.run(body, visible)}
+        seen = {**visible, **found}
+        scope = f"{node.name}/{attribute.removesuffix('_branch')}"
+        inner: list[Inner] = []
+        for each in node.body:
+            if each.scope != scope:
+                continue
+            if each.body:
+                inner += self.of(each, seen)
+            inner += [
+                Inner(each, slot, found[name])
+                for slot, name in each.outputs.items()
+                if name in found
+            ]
+        return inner, found
