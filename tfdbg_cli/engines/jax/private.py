@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,13 +27,14 @@ __all__ = [
     "is_program_function",
     "let_calls_be_replaced",
     "result_names",
+    "scan_counts",
     "set_message",
     "statics",
     "wrapped",
     "writes_to_arguments",
 ]
 
-NAMES = PrivateNames("JAX", jax.__version__, ["0.10.2"])
+NAMES = PrivateNames("JAX", jax.__version__, ["0.10.2", "0.12.0.1"])
 
 _trace_state_clean = NAMES.require("jax._src.core:trace_state_clean")
 # Whatever a compiled program calls back is called by one method, which hands the result to a
@@ -86,6 +87,14 @@ def writes_to_arguments(jaxpr: Any) -> bool:
     """Whether a jaxpr reads or writes mutable arrays, which it must not do twice."""
     kinds = {type(effect).__module__ for effect in jaxpr.effects}
     return any(kind.startswith("jax._src.state") for kind in kinds)
+
+
+def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
+    """How many of what a scan is given are constants, and how many go round."""
+    if "ft_in" in params:  # from JAX 0.12 on
+        constants, carried, _ = params["ft_in"].unpack()
+        return len(constants), len(carried)
+    return params["num_consts"], params["num_carry"]
 
 
 def set_message(error: BaseException, text: str) -> None:

@@ -13,7 +13,7 @@ from jax.extend import core
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.names import Scope, frames_of, modules_of, node_name
-from tfdbg_cli.engines.jax.private import argument_names
+from tfdbg_cli.engines.jax.private import argument_names, scan_counts
 from tfdbg_cli.engines.kit.numbering import Numbering
 
 __all__ = ["Block", "Constant", "Op", "Plan", "computes_gradients"]
@@ -306,7 +306,8 @@ class Plan:
 
     def _scan(self, op: Op, tensors: Sequence[str], scope: Scope) -> list[list[str]]:
         params = op.equation.params
-        closed, constants, carried = (params[name] for name in ("jaxpr", "num_consts", "num_carry"))
+        closed = params["jaxpr"]
+        constants, carried = scan_counts(params)
         names = (argument_names(closed.jaxpr) or [""] * len(closed.jaxpr.invars))[constants:]
         op.carried = [
             self._numbering.name(scope.name(node_name(name) or ("carry", "slice")[at >= carried]))

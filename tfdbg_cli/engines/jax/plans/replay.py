@@ -10,6 +10,7 @@ from jax import numpy as jnp
 
 from tfdbg_cli.engines.jax.plans.plan import Block, Constant, Op
 from tfdbg_cli.engines.jax.plans.values import is_key
+from tfdbg_cli.engines.jax.private import scan_counts
 
 __all__ = ["CallbackResults", "CannotReplay", "Replay"]
 
@@ -103,7 +104,7 @@ class Replay:
 
     def _scan(self, op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
         params = op.equation.params
-        constants, count = params["num_consts"], params["num_carry"]
+        constants, count = scan_counts(params)
         begin = constants + count
         carried, slices = list(inputs[constants:begin]), inputs[begin:]
         stacked: list[list[Any]] = [[] for _ in op.outputs[count:]]
