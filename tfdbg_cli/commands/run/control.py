@@ -56,10 +56,17 @@ class RunChoice:
 
 @dataclass(frozen=True)
 class ExitChoice:
-    """What `exit` asks of the session: to let the program go on, or to end it with a status."""
+    """What `exit` asks of the session: to let the program go on, or to end it.
+
+    Attributes:
+        ends_program: it ends.
+        status: with which status.
+        error: what is raised for that; ``None``: SystemExit.
+    """
 
     ends_program: bool = False
     status: int = 1
+    error: BaseException | None = None
     extra: dict[str, str] = field(default_factory=dict)
 
 

@@ -329,6 +329,8 @@ class Debugger:
         self.is_detached = True
         self.choice = None
         if isinstance(action, ExitChoice) and action.ends_program:
+            if action.error is not None:
+                raise action.error
             self.is_ended = True
             raise SystemExit(action.status)
         if self._remote is not None and self._remote.is_attached:

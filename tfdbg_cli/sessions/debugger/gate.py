@@ -53,23 +53,38 @@ class Gate:
         options: what was asked for.
         registry: of filters; gets one that stands for several.
 
+    Attributes:
+        name: of the filter that is awaited.
+
     Raises:
         UserError: there is no such filter, or the output can't be written.
     """
 
     def __init__(self, options: GateOptions, registry: FilterRegistry) -> None:
-        self._options = options
-        if not options.filters:
-            raise UserError("--check needs a filter.", "--check has_inf_or_nan, for example.")
-        self._predicates = {name: registry.predicate(name) for name in options.filters}
-        self._name = ",".join(self._predicates)
-        if len(self._predicates) > 1:
-            registry.add(self._name, self._any)
+        self.use(options, registry)
         self._findings: dict[tuple[str, str, str], Finding] = {}
         self._count = 0
         self._output = os.path.abspath(options.output) if options.output else None
         if self._output is not None:
             self._write(self._output)
+
+    def use(self, options: GateOptions, registry: FilterRegistry) -> None:
+        """Wait for this from now on.
+
+        Raises:
+            UserError: there is no such filter.
+        """
+        self._options = options
+        if not options.filters:
+            raise UserError("--check needs a filter.", "--check has_inf_or_nan, for example.")
+        self._predicates = {name: registry.predicate(name) for name in options.filters}
+        self.name = ",".join(self._predicates)
+        if len(self._predicates) > 1:
+            registry.add(self.name, self._any)
+
+    def find(self, context: Context, title: str) -> Finding:
+        """What has passed at a stop."""
+        return find_in(context, self._predicates, title.partition(": ")[2])
 
     def _any(self, datum: Datum, value: Any, dump: Dump) -> bool:
         """Passes where one of several filters does."""
@@ -88,17 +103,17 @@ class Gate:
             The choice for what comes.
         """
         if context.mode == "run-start":
-            return RunChoice(times=self._options.after + 1, filter_name=self._name)
+            return RunChoice(times=self._options.after + 1, filter_name=self.name)
         if command.startswith(("lt -f", "why -f")):
             self._count += 1
-            finding = find_in(context, self._predicates, title.partition(": ")[2])
+            finding = self.find(context, title)
             key = finding.filter, finding.tensor, finding.place
             if key not in self._findings and len(self._findings) < _MOST_TOLD:
                 self._findings[key] = finding
                 self._note(finding, dump)
             if not self._options.goes_on:
                 return ExitChoice(ends_program=True, status=CHECK_FAILED)
-        return RunChoice(filter_name=self._name)
+        return RunChoice(filter_name=self.name)
 
     def status(self, runs: int) -> int:
         """What the program ends with, if it hasn't failed itself.
@@ -130,7 +145,7 @@ class Gate:
         elif not checked:
             tell(f"check: nothing was checked, {runs} run(s) were seen.")
         elif not self._count:
-            tell(f"check {self._name}: nothing in {checked} run(s).")
+            tell(f"check {self.name}: nothing in {checked} run(s).")
         if self._output is not None:
             self._write(self._output)
 
@@ -174,6 +189,6 @@ class Gate:
             failure = ElementTree.SubElement(case, "failure", message=each.headline)
             failure.text = "\n".join(each.story)
         if not self._findings:
-            ElementTree.SubElement(suite, "testcase", classname=self._name, name="all runs")
+            ElementTree.SubElement(suite, "testcase", classname=self.name, name="all runs")
         ElementTree.indent(suite)
         return ElementTree.tostring(suite, encoding="unicode") + "\n"
