@@ -99,7 +99,7 @@ def test_commands_that_were_never_run_are_named(runner):
     commands = [part for name in "abcd" for part in ("-c", f"pt {name}:0")]
     assert runner.tfdbg(*commands, "s.py").notes == [
         "tfdbg: the program imported no framework that the debugger knows "
-        "(it knows numpy, tensorflow, tensorflow2, torch; what NumPy itself computes "
+        "(it knows numpy, tensorflow, tensorflow2, torch, jax, onnx; what NumPy itself computes "
         "can't be seen).",
         "tfdbg: 4 command(s) were not run: pt a:0; pt b:0; pt c:0; …",
     ]

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.engines.base import ProgramEngine, StepsCalls
+from tfdbg_cli.engines.base import ProgramEngine, StepsCalls, TellsUse
 from tfdbg_cli.engines.registry import engine_for, imported
 from tfdbg_cli.front.engine_watch import EngineWatch
 from tfdbg_cli.sessions.debugger.debugger import Debugger
@@ -91,7 +91,9 @@ def run(name: str = "") -> AbstractContextManager[None]:
         name: what the run is called on the screens.
     """
     _watch()
-    return _blocks([engine for engine in imported() if isinstance(engine, ProgramEngine)], name)
+    engines = [engine for engine in imported() if isinstance(engine, ProgramEngine)]
+    used = [each for each in engines if not isinstance(each, TellsUse) or each.has_computed()]
+    return _blocks(used or engines, name)
 
 
 @contextmanager

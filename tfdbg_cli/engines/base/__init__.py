@@ -31,6 +31,7 @@ from tfdbg_cli.engines.base.engine import (
     ProgramEngine,
     SessionEngine,
     StepsCalls,
+    TellsUse,
     WrapSession,
 )
 from tfdbg_cli.engines.base.ranks import Meeting
@@ -76,6 +77,7 @@ __all__ = [
     "StepsCalls",
     "StepsRuns",
     "StreamsTensors",
+    "TellsUse",
     "Watch",
     "WrapSession",
 ]

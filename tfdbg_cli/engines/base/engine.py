@@ -21,6 +21,7 @@ __all__ = [
     "ProgramEngine",
     "SessionEngine",
     "StepsCalls",
+    "TellsUse",
     "WrapSession",
 ]
 
@@ -108,6 +109,14 @@ class ProgramEngine(Engine):
 
 
 # Abilities: what an engine may have besides, each for itself.
+
+
+@runtime_checkable
+class TellsUse(Protocol):
+    """Its framework is also imported by others, who may never use it."""
+
+    def has_computed(self) -> bool:
+        """Whether anything was computed with it yet."""
 
 
 @runtime_checkable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tfdbg_cli.engines.base import SteppedRun, StepsCalls
+from tfdbg_cli.engines.base import SteppedRun, StepsCalls, TellsUse
 from tfdbg_cli.engines.jax.traits import TRAITS
 from tfdbg_cli.engines.kit.engine import OneProgramEngine
 from tfdbg_cli.engines.kit.program import Program
@@ -13,7 +13,7 @@ from tfdbg_cli.engines.kit.program import Program
 __all__ = ["ENGINE", "JaxEngine"]
 
 
-class JaxEngine(OneProgramEngine[Program], StepsCalls):
+class JaxEngine(OneProgramEngine[Program], StepsCalls, TellsUse):
     """Programs that use JAX; it is imported by the program, and used from `install` on."""
 
     name = "jax"
@@ -29,6 +29,12 @@ class JaxEngine(OneProgramEngine[Program], StepsCalls):
         runs = JaxRuns(program, JaxPolicy(program.value))
         program.runs, program.patches = runs, JaxPatches(runs)
         return program
+
+    def has_computed(self) -> bool:
+        """TensorFlow imports JAX where it is installed."""
+        from tfdbg_cli.engines.jax.private import has_devices
+
+        return has_devices()
 
     def call_stepper(
         self,

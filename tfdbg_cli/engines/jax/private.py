@@ -22,6 +22,7 @@ __all__ = [
     "callback_results",
     "compiled_function",
     "donated",
+    "has_devices",
     "is_clean",
     "is_own_jaxpr",
     "is_program_function",
@@ -44,6 +45,10 @@ _callback_trees = NAMES.need("replayed with callbacks", "jax._src.callback:tree_
 #: What a compiled function is to whatever transforms programs (``jax.grad`` and the like).
 call_primitive: Any = NAMES.need("seen inside of jax.grad", "jax.extend.core.primitives:jit_p")
 
+_has_devices = NAMES.need(
+    "told from what others import and don't use", "jax._src.xla_bridge:backends_are_initialized"
+)
+
 #: The class of what ``jax.jit`` makes.
 compiled_function: type = type(jax.jit(lambda: None))
 if "__call__" not in vars(compiled_function) or not hasattr(compiled_function, "trace"):
@@ -52,6 +57,11 @@ if "__call__" not in vars(compiled_function) or not hasattr(compiled_function, "
 
 # Its functions are JAX's, what they do is the program's.
 _PMAP = "jax._src.pmap"
+
+
+def has_devices() -> bool:
+    """Whether devices were asked for, as for the first computation."""
+    return _has_devices is None or bool(_has_devices())
 
 
 def is_clean() -> bool:
