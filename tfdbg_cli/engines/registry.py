@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.common.traits import register
-from tfdbg_cli.engines.base import Engine
+from tfdbg_cli.engines.base import Engine, TellsUse
 from tfdbg_cli.engines.jax.traits import TRAITS as JAX
 from tfdbg_cli.engines.numpy_traits import TRAITS as NUMPY
 from tfdbg_cli.engines.onnx.traits import TRAITS as ONNX
@@ -20,7 +20,7 @@ from tfdbg_cli.engines.tensorflow.functions.traits import TRAITS as TENSORFLOW2
 from tfdbg_cli.engines.tensorflow.traits import TRAITS as TENSORFLOW
 from tfdbg_cli.engines.torch.traits import TRAITS as TORCH
 
-__all__ = ["EngineEntry", "engine_for", "entries", "imported", "load"]
+__all__ = ["EngineEntry", "engine_for", "entries", "imported", "is_perhaps_unused", "load"]
 
 
 class EngineEntry(NamedTuple):
@@ -78,6 +78,13 @@ def entries() -> Sequence[EngineEntry]:
         name, _, module = point.name.partition(".")
         found.append(EngineEntry(name, (module or name,), point.value))
     return tuple(found)
+
+
+def is_perhaps_unused(engine: Engine) -> bool:
+    """Whether another framework that is debugged may have imported the engine's, for itself."""
+    roots = {module.partition(".")[0] for entry in _BUILTIN for module in entry.modules}
+    others = roots - {engine.name, __name__.partition(".")[0]}
+    return isinstance(engine, TellsUse) and any(sys.modules.get(each) for each in others)
 
 
 @functools.cache

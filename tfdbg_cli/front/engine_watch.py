@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.signal_gate import uninterrupted
 from tfdbg_cli.common.streams import tell
-from tfdbg_cli.engines.registry import entries, load
+from tfdbg_cli.engines.registry import entries, is_perhaps_unused, load
 from tfdbg_cli.front.import_hook import ImportHook
 from tfdbg_cli.front.unseen import Unseen
 from tfdbg_cli.sessions.wrappers.local_cli import wrapper_of
@@ -50,6 +50,7 @@ class EngineWatch:
         self._hook = ImportHook(tuple(self._triggers), self._imported)
         self._seen: dict[str, None] = {}
         self._told: dict[str, str] = {}
+        self._perhaps_unused: set[str] = set()
         self._unseen = Unseen()
         self._undo: list[Callable[[], None]] = []
         self._is_on = True
@@ -73,6 +74,8 @@ class EngineWatch:
     def _install(self, name: str) -> None:
         try:
             engine = load(name)
+            if is_perhaps_unused(engine):
+                self._perhaps_unused.add(name)
             engine.configure(self.debugger.settings.get)
             self._undo.append(engine.install(functools.partial(self._wrapper, name)))
             self.debugger.engines.add(name)
@@ -90,7 +93,9 @@ class EngineWatch:
         reason = one_line(error)
         if self._told.get(name) != reason:  # it may be tried again
             self._told[name] = reason
-            tell(f"the {name} engine can't be used, its runs go undebugged: {reason}")
+            if name in self._perhaps_unused:
+                return  # most programs that use the other one don't use this one
+            tell(_unusable(name, reason))
 
     def failed(self, error: BaseException) -> None:
         """The program is about to end with an error that nobody caught: some engines want to know.
@@ -140,6 +145,8 @@ class EngineWatch:
         names = ", ".join(dict.fromkeys(self._triggers.values()))
         only = "" if self._only is None else f" (only {names} was watched)"
         if not self.debugger.run_count:
+            for name in self._told.keys() & self._perhaps_unused:
+                yield _unusable(name, self._told[name])
             if self._unseen.told:
                 pass  # it was said at the first call
             elif self._seen:
@@ -167,3 +174,7 @@ class EngineWatch:
             shown = "; ".join(unused[:_UNUSED_SHOWN])
             more = "; …" if len(unused) > _UNUSED_SHOWN else ""
             yield f"{len(unused)} command(s) were not run: {shown}{more}"
+
+
+def _unusable(name: str, reason: str) -> str:
+    return f"the {name} engine can't be used, its runs go undebugged: {reason}"

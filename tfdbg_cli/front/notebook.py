@@ -17,7 +17,7 @@ from tfdbg_cli.common.documents import Line, line
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.common.streams import tell
-from tfdbg_cli.engines.registry import entries, load
+from tfdbg_cli.engines.registry import entries, is_perhaps_unused, load
 from tfdbg_cli.front.import_hook import ImportHook
 from tfdbg_cli.front.launcher import remove_frames
 from tfdbg_cli.sessions.debugger.notebook import NotebookDebugger
@@ -104,12 +104,15 @@ class _Engines:
     def _imported(self, module: str) -> None:
         for entry in entries():
             if module in entry.modules and entry.name not in self._names:
+                engine = None
                 try:
-                    self._names[entry.name] = load(entry.name).install(
+                    engine = load(entry.name)
+                    self._names[entry.name] = engine.install(
                         functools.partial(wrapper_of, self._debugger)
                     )
                 except Exception as error:
-                    tell(f"the {entry.name} engine can't be used: {one_line(error)}")
+                    if engine is None or not is_perhaps_unused(engine):
+                        tell(f"the {entry.name} engine can't be used: {one_line(error)}")
 
 
 class _Magics:

@@ -41,7 +41,6 @@ class JaxPatches:
         if self._patches:
             return
         NAMES.check()
-        NAMES.tell_version()
         do, undo = let_calls_be_replaced()
         with self._patches.together():
             self._patches.replace(compiled_function, "__call__", self._called, wraps=False)

@@ -18,6 +18,7 @@ from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.engines.base import Capture, RunHandle, SteppedRun
 from tfdbg_cli.engines.jax.plans.plan import computes_gradients
 from tfdbg_cli.engines.jax.private import (
+    NAMES,
     is_clean,
     is_own_jaxpr,
     is_program_function,
@@ -171,6 +172,7 @@ class JaxRuns(RunLife[OpenRun]):
             return plain()
         is_run = self._run is None
         if is_run:
+            NAMES.tell_version()  # not at the import, which may be another framework's
             self._open_call(call, function)
         run = self._run
         if run is None:
