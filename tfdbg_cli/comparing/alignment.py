@@ -1,4 +1,4 @@
-"""Which tensor of one run is which of another: by name, by neighbours, by order."""
+"""Which tensor of one run is which of another: by name, by neighbours, by order, by value."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.files import lines_of
+from tfdbg_cli.comparing.engines import AcrossEngines, Sort, across_engines
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
-from tfdbg_cli.dumps.graph import node_name_of
+from tfdbg_cli.dumps.graph import Node, node_name_of
 
 __all__ = ["Pair", "align", "read_map"]
 
 #: What pairs are matched by.
-NAME, MAP, NEIGHBOURS, ORDER = "name", "map", "neighbours", "order"
+NAME, MAP, NEIGHBOURS, ORDER, VALUE = "name", "map", "neighbours", "order", "value"
 
 
 class Pair(NamedTuple):
@@ -26,8 +27,9 @@ class Pair(NamedTuple):
     Attributes:
         first, second: of the first and of the second run; one of them may be ``None``.
         matched_by: ``name``, ``map``, ``neighbours`` (what they were computed from belongs
-            together, op type and shape are the same) or ``order`` (op type and shape are the same
-            between others that belong together); empty for one that is alone.
+            together, op type and shape are the same), ``order`` (op type and shape are the same
+            between others that belong together) or ``value`` (between two engines: the numbers are
+            near); empty for one that is alone.
     """
 
     first: Datum | None
@@ -41,10 +43,13 @@ class _Side:
     Attributes:
         devices: those that they were computed on.
         by_device: whether tensors of several devices are told apart.
+        sort: what two tensors must have in common besides, where another engine has made the
+            other run; ``None``: the op type, and the shape.
     """
 
     def __init__(self, dump: Dump) -> None:
         self.dump = dump
+        self.sort: Sort | None = None
         self.data = [datum for datum in dump.data() if not datum.is_view]
         graph = dump.graph()
         self._nodes = graph.nodes if graph is not None else {}
@@ -57,9 +62,15 @@ class _Side:
         device = datum.device_name if self.by_device else ""
         return name, datum.output_slot, datum.debug_op, datum.execution, device
 
-    def kind(self, datum: Datum) -> tuple[str, int, tuple[int, ...] | None]:
+    def kind(self, datum: Datum) -> tuple[object, ...]:
         """What two tensors must have in common to be the same under other names."""
+        if self.sort is not None:
+            return self.sort(datum, self.node(datum))
         return self.dump.op_type(datum.node_name), datum.output_slot, _shape(datum)
+
+    def node(self, datum: Datum) -> Node | None:
+        """What has made it."""
+        return self._nodes.get(datum.node_name)
 
     def inputs(self, datum: Datum) -> Sequence[str]:
         """The nodes that it was computed from."""
@@ -87,6 +98,9 @@ def align(
             the second, as `re.Match.expand` takes it.
     """
     one, other = _Side(first), _Side(second)
+    across = across_engines(first, second)
+    if across is not None:
+        one.sort, other.sort = across.sorts
     # Each rank's tensors with its own, but one rank with another, too.
     one.by_device = other.by_device = one.devices == other.devices
     taken: dict[int, tuple[Datum, str]] = {}
@@ -96,6 +110,8 @@ def align(
         found = left.pop(one.key(datum, name), None)
         if found is not None:
             taken[id(datum)] = found, how
+    if across is not None:
+        _match_by_value(across, one, other, taken, left)
     if left and len(taken) < len(one.data):
         _match_by_neighbours(one, other, taken, left)
     if left and len(taken) < len(one.data):
@@ -113,6 +129,19 @@ def _renamed(name: str, renamed: Iterable[tuple[re.Pattern[str], str]]) -> tuple
 
 _Taken = dict[int, tuple[Datum, str]]
 _Left = dict[tuple[str, int, str, int, str], Datum]
+
+
+def _match_by_value(
+    across: AcrossEngines, one: _Side, other: _Side, taken: _Taken, left: _Left
+) -> None:
+    """Match what another engine has computed by other ops, under other names."""
+    alone = [datum for datum in one.data if id(datum) not in taken]
+    for datum, match in across.near(alone, [*left.values()]):
+        taken[id(datum)] = left.pop(other.key(match)), VALUE
+    for datum in one.data:  # a batch norm's weights become a convolution's, say
+        found = taken.get(id(datum))
+        if found is not None and across.is_rewritten(datum, found[0]):
+            left[other.key(found[0])] = taken.pop(id(datum))[0]
 
 
 def _match_by_neighbours(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:

@@ -12,7 +12,7 @@ from tfdbg_cli.common.errors import DumpError, one_line
 from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.comparing.alignment import Pair
 from tfdbg_cli.comparing.bars import Bar, Bars
-from tfdbg_cli.comparing.gaps import Gap, beyond, difference, gap
+from tfdbg_cli.comparing.gaps import Gap, beyond, difference, epsilon, gap
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
@@ -105,6 +105,9 @@ class Comparison:
         self._rows: list[Row] = []
         info = first.run_info()
         roles = op_roles(info.engine if info is not None else "")
+        other_info = second.run_info()
+        self._is_across = info is None or other_info is None or info.engine != other_info.engine
+        self._coarsest = ""
         self._memory = roles.weights | roles.reading | roles.buffers
 
     def rows(self) -> Iterator[Row]:
@@ -116,13 +119,36 @@ class Comparison:
             yield self._rows[at]
             at += 1
 
+    def values(self, pair: Pair) -> tuple[Any, Any]:
+        """Both tensors of a pair, in the shape of the first where another engine has another one.
+
+        Raises:
+            DumpError: one can't be read.
+            OSError: likewise.
+        """
+        assert pair.first is not None
+        assert pair.second is not None
+        one, other = self.first.value(pair.first), self.second.value(pair.second)
+        are_arrays = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+        if self._is_across and are_arrays and one.size == other.size:
+            other = other.reshape(one.shape)
+        return one, other
+
     def beyond(self) -> list[Row]:
         """Those that are too far apart, and those that are alone."""
         return [row for row in self.rows() if row.is_beyond]
 
     def first_apart(self) -> Row | None:
-        """The first pair that is too far apart; nothing behind it is read."""
-        return next((row for row in self.rows() if row.is_beyond and row.is_pair), None)
+        """The first pair that is too far apart; nothing behind it is read.
+
+        Between two engines the first op that makes the difference: an exporter writes other
+        weights, which lead to the same.
+        """
+        apart = (row for row in self.rows() if row.is_beyond and row.is_pair)
+        if not self._is_across:
+            return next(apart, None)
+        found = [*apart]
+        return next((row for row in found if row.said == MADE_HERE), found[0] if found else None)
 
     def row_of(self, tensor_name: str) -> Row | None:
         """The first row beyond the bar with a tensor of this name, else the last one with it."""
@@ -139,27 +165,34 @@ class Comparison:
         first, second = pair.first, pair.second
         if first is None or second is None:
             said = ONLY_FIRST if second is None else ONLY_SECOND
-            return Row(pair, Gap(), Bar(0.0, 0.0), True, said)
+            # Another engine computes by other ops.
+            return Row(pair, Gap(), Bar(0.0, 0.0), not self._is_across, said)
         node = self._nodes.get(first.node_name)
         given = self._given(node)
         try:
-            one, other = self.first.value(first), self.second.value(second)
+            one, other = self.values(pair)
             found = gap(one, other)
         except (DumpError, OSError, ValueError) as error:
             one = other = None
             found = Gap(problem=one_line(error))
         op_type = self.first.op_type(first.node_name)
         is_same_op = op_type == self.second.op_type(second.node_name)
+        dtypes: tuple[str, ...] = _dtype(first), _dtype(second)
+        if self._is_across:  # one may have computed what it got in a coarser dtype, and cast it
+            self._coarsest = max(*dtypes, self._coarsest, key=epsilon)
+            dtypes += (self._coarsest,) * bool(epsilon(dtypes[0]))
         bar = self._bars.bar(
             found,
-            (_dtype(first), _dtype(second)),
+            dtypes,
             op_type,
             self._added(first, node),
             same_inputs=given == _SAME and is_same_op,
         )
         is_beyond = self._is_beyond(found, bar, one, other)
         self._note(first.node_name, _SAME if found.is_equal else _APART if is_beyond else _NEAR)
-        said, others = "", self._others(first, second) if is_beyond else ()
+        said, others = "", tuple[str, ...]()
+        if is_beyond and not self._is_across:
+            others = self._others(first, second)
         if is_beyond:
             made = OTHER_INPUTS if others else MADE_HERE
             made = INPUTS_DIFFER if given == _APART else made
@@ -170,15 +203,15 @@ class Comparison:
             self.first_unequal = row
         return row
 
-    def _others(self, first: Datum, second: Datum) -> list[str]:
-        found = []
+    def _others(self, first: Datum, second: Datum) -> tuple[str, ...]:
+        found: list[str] = []
         for datum, nodes, alone in (
             (first, self._nodes, self._alone),
             (second, self._second_nodes, self._second_alone),
         ):
             node = nodes.get(datum.node_name)
             found += [name for name in (node.inputs if node is not None else ()) if name in alone]
-        return found
+        return (*found,)
 
     def _is_beyond(self, found: Gap, bar: Bar, one: Any, other: Any) -> bool:
         if found.is_equal:

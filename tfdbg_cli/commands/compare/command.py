@@ -208,7 +208,8 @@ def _head(
             )
         )
     if apart:
-        name, said = apart[0].datum.tensor_name, sentence(apart[0])
+        first = comparison.first_apart() or apart[0]
+        name, said = first.datum.tensor_name, sentence(first)
         made.append(line(("They part at ", "bold"), (name, "bold"), f": {said}."))
     return made
 

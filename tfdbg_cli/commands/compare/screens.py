@@ -82,8 +82,7 @@ def _read(comparison: Comparison, row: Row) -> Difference | None:
     if first is None or second is None or row.gap.problem:
         return None
     try:
-        one = np.asarray(comparison.first.value(first))
-        other = np.asarray(comparison.second.value(second))
+        one, other = map(np.asarray, comparison.values(row.pair))
         return None if one.dtype.kind in "OSUTV" else difference(one, other)
     except (DumpError, OSError, ValueError, TypeError):
         return None
@@ -289,8 +288,7 @@ class PairScreen:
         if first is None or second is None or self._row.gap.problem:
             return
         try:
-            one = np.asarray(self._comparison.first.value(first))
-            other = np.asarray(self._comparison.second.value(second))
+            one, other = map(np.asarray, self._comparison.values(self._row.pair))
         except (DumpError, OSError) as error:
             yield line((one_line(error), "warning"))
             return
