@@ -5,7 +5,7 @@ from fault_kit import Faults, may_mount
 from fault_situations import MODES, SIGNALS, SITUATIONS, is_sensible
 
 # Calls that are tried in each situation.
-_TRIED = 12
+_TRIED = 8
 
 
 @pytest.mark.parametrize("situation", [name for name in SITUATIONS if is_sensible("numpy", name)])

@@ -46,6 +46,17 @@ def folder(tmp_path_factory):
     outside.graph.initializer[0].external_data[0].value = "../secret"
     (folder / "secret").write_bytes(WEIGHTS.tobytes())
     (sub / "outside.onnx").write_bytes(outside.SerializeToString())
+    # As a cache of the Hugging Face Hub has it; and data that is a link to anywhere else.
+    (folder / "blobs").mkdir()
+    (folder / "linked").mkdir()
+    linked = onnx.load(sub / "short.onnx", load_external_data=False)
+    (folder / "blobs" / "a1").write_bytes(linked.SerializeToString())
+    (folder / "blobs" / "b2").write_bytes(WEIGHTS.tobytes())
+    (folder / "linked" / "model.onnx").symlink_to("../blobs/a1")
+    (folder / "linked" / "w.bin").symlink_to("../blobs/b2")
+    (sub / "w2.bin").symlink_to("../secret")
+    linked.graph.initializer[0].external_data[0].value = "w2.bin"
+    (sub / "link.onnx").write_bytes(linked.SerializeToString())
     return folder
 
 
@@ -69,6 +80,12 @@ def test_the_first_bad_node_is_found(folder):
     assert "the logarithm of 0" in shown
 
 
+def test_a_model_and_its_data_may_be_links_into_one_folder(folder):
+    status, shown, notes = tfdbg(folder, "--model", "linked/model.onnx", "--inputs", "zeros.npz")
+    assert (status, notes) == (0, [])
+    assert "It began in [Log] log:0  float32 [2, 4]  8 -inf of 8" in shown
+
+
 def test_random_inputs_are_said_and_the_same_for_a_seed(folder):
     command = ("--model", "model.onnx", "--dim", "N=3", "--seed", "7", "-c", "run", "-c", "pt x:0")
     first, second = (tfdbg(folder, *command) for _ in range(2))
@@ -87,6 +104,7 @@ def test_random_inputs_are_said_and_the_same_for_a_seed(folder):
         (("none.onnx",), "there is no model none.onnx"),
         (("sub/short.onnx",), "w.bin is too short"),
         (("sub/outside.onnx",), "outside of the model's folder: it is not read"),
+        (("sub/link.onnx",), "outside of the model's folder: it is not read"),
     ],
 )
 def test_what_is_wrong_is_one_line(folder, arguments, said):

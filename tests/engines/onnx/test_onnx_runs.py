@@ -244,3 +244,34 @@ def test_the_iterations_of_a_loop():
     data = ends[0].dump.by_tensor("log:0")
     assert [datum.execution for datum in data] == [0, 1]
     assert ends[0].dump.value(data[0]).tolist() == [-np.inf, -np.inf]
+
+
+SCAN = """g (float[2] start, float[2,3] xs, float[3,2] back) => (float[2] end, float[K,2] ys) {
+    [scan] end, ys = Scan <num_scan_inputs = 2, scan_input_axes = [1, 0],
+        scan_input_directions = [0, 1],
+        body = step (float[2] sum, float[2] x, float[2] b) => (float[2] next, float[2] root) {
+            [add] more = Add(sum, x)
+            [both] next = Sub(more, b)
+            [root] root = Sqrt(next)
+        }
+    > (start, xs, back)
+}"""
+
+
+def test_the_iterations_of_a_scan():
+    session = session_of(SCAN)
+    feeds = {
+        "start": np.zeros(2, np.float32),
+        "xs": np.array([[1, 2, 3], [4, 5, 6]], np.float32),
+        "back": np.array([[9, 0], [0, 0], [0, 0]], np.float32),
+    }
+    with debugged(session) as ends:
+        end, roots = session.run(None, feeds)
+    data = ends[0].dump.by_tensor("both:0")
+    assert [datum.execution for datum in data] == [0, 1, 2]
+    sums = [ends[0].dump.value(datum).tolist() for datum in data]
+    assert sums == [[1, 4], [3, 9], [-3, 15]]  # the last one takes the first of what goes back
+    assert end.tolist() == sums[-1]
+    shown = [ends[0].dump.value(datum) for datum in ends[0].dump.by_tensor("root:0")]
+    np.testing.assert_array_equal(np.stack(shown), roots)
+    assert not ends[0].dump.warnings

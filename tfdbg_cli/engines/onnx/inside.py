@@ -59,6 +59,8 @@ class Insides:
             yield from self._body(node, name, bodies[name], known, {})[0]
         elif node.proto.op_type == "Loop":
             yield from self._loop(node, bodies["body"], given, known)
+        elif node.proto.op_type == "Scan" and all(value is not None for value in given):
+            yield from self._scan(node, bodies["body"], given, known)
         else:
             self.notes.append(f"The inside of {node.name} ({node.op_type}) isn't shown.")
 
@@ -83,6 +85,32 @@ class Insides:
             outputs = [found.get(each.name) for each in body.output]
             going = bool(np.asarray(outputs[0]).item())
             carried = outputs[1 : 1 + len(carried)]
+
+    def _scan(
+        self, node: ModelNode, body: Any, given: list[Any], known: Mapping[str, Any]
+    ) -> Iterator[Inner]:
+        """https://onnx.ai/onnx/operators/onnx__Scan.html, from opset 9 on."""
+        said = {each.name: each for each in node.proto.attribute}
+        count = said["num_scan_inputs"].i
+        carried, scanned = given[: len(given) - count], given[len(given) - count :]
+        axes = [*said["scan_input_axes"].ints] if "scan_input_axes" in said else [0] * count
+        turns = "scan_input_directions"
+        backward = [*said[turns].ints] if turns in said else [0] * count
+        scanned = [
+            np.moveaxis(value, axis, 0)[:: -1 if is_back else 1]
+            for value, axis, is_back in zip(scanned, axes, backward, strict=True)
+        ]
+        names = [each.name for each in body.input]
+        for at in range(len(scanned[0])):
+            if at == _MOST:
+                self.notes.append(f"Of the scan {node.name} {_MOST:,} iterations are shown.")
+                return
+            values = [*carried, *(value[at] for value in scanned)]
+            inner, found = self._body(
+                node, "body", body, known, dict(zip(names, values, strict=True))
+            )
+            yield from inner
+            carried = [found.get(each.name) for each in body.output[: len(carried)]]
 
     def _body(
         self,

@@ -275,6 +275,29 @@ def check_external(tensor: Any, folder: str) -> None:
         )
 
 
+def _home(proto: Any, source: str) -> str:
+    """The folder of a model's external data.
+
+    Where the model and its data are links into another folder (a cache of the Hugging Face Hub has
+    them so), that one; the model then says where the data is in it.
+    """
+    folder = os.path.dirname(os.path.abspath(source))
+    real = os.path.dirname(os.path.realpath(source))
+    moved = []
+    for tensor in proto.graph.initializer:
+        for entry in tensor.external_data if tensor.data_location == 1 else ():
+            if entry.key == "location":
+                path = os.path.realpath(os.path.join(folder, entry.value))
+                moved.append((entry, os.path.relpath(path, real)))
+    if real == os.path.realpath(folder) or any(
+        os.path.isabs(entry.value) or place.startswith(os.pardir) for entry, place in moved
+    ):
+        return folder
+    for entry, place in moved:
+        entry.value = place
+    return real
+
+
 def read_model(source: str | bytes) -> Model:
     """A model from what a session was made of.
 
@@ -294,7 +317,7 @@ def read_model(source: str | bytes) -> Model:
             proto, folder = onnx.load_model_from_string(source), ""
         else:
             proto = onnx.load(source, load_external_data=False)
-            folder = os.path.dirname(os.path.abspath(source))
+            folder = _home(proto, source)
         if proto.functions:
             proto = onnx.inliner.inline_local_functions(proto)
     except Exception as error:  # protobuf's, or the file's
