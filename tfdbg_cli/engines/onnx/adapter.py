@@ -67,6 +67,7 @@ class OnnxAdapter(SessionAdapter):
         #: Runs of the session that the twin hasn't made, of models that draw random numbers.
         self._behind = 0
         self._has_told = False
+        self._has_bad_weights: bool | None = None
 
     # The model and its twin: made once, and what keeps them from being made is told once.
 
@@ -194,7 +195,7 @@ class OnnxAdapter(SessionAdapter):
         outputs: Mapping[str, Any] = {}
         try:
             outputs = request.outputs(value) if error is None else {}
-            if error is None and self._is_waiting(watch) and self._is_clean(outputs, watch):
+            if error is None and self._nothing_bad(request, watch, outputs):
                 make = functools.partial(self._dump, request, watch, stack, outputs, None)
                 return Capture(value, None, filter_passed=False, make_dump=make)
             return Capture(value, self._dump(request, watch, stack, outputs, error), error)
@@ -204,9 +205,29 @@ class OnnxAdapter(SessionAdapter):
                 tell(f"a run of ONNX Runtime couldn't be looked at: {one_line(ours)}")
             return Capture(value, MemoryDump(Graph(())), error)
 
-    def _is_waiting(self, watch: Watch) -> bool:
-        """Whether only bad outputs are waited for."""
-        return watch.filter_name == _NONFINITE and self._setting("level") in _OUTPUTS
+    def _nothing_bad(self, request: Request, watch: Watch, outputs: Mapping[str, Any]) -> bool:
+        """Whether a run that waits for something bad has none, told without a dump."""
+        if watch.filter_name != _NONFINITE or not self._is_clean(outputs, watch):
+            return False
+        if self._setting("level") in _OUTPUTS:
+            return True
+        if watch.node_name or watch.op_type or watch.tensor_dtype or request.unknown:
+            return False
+        model, twin = self.model(), self.twin()
+        # What is drawn is drawn once, and bodies are run by what their nodes were given.
+        if model is None or twin is None or model.random or any(n.body for n in model.nodes):
+            return False
+        if self._has_bad_weights is None:
+            weights = {name: weight.load() for name, weight in model.weights.items()}
+            self._has_bad_weights = not self._is_clean(weights, Watch())
+        if self._has_bad_weights or not self._is_clean(request.feeds, watch):
+            return False
+        inside = [name for name in twin.names if name not in outputs]
+        try:
+            found = twin.run(request.feeds, inside, request.options, lambda value: value)
+            return self._is_clean(found, watch)
+        except Exception:  # it is told with the dump
+            return False
 
     def _is_clean(self, outputs: Mapping[str, Any], watch: Watch) -> bool:
         """Whether no output that counts is bad."""

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -155,7 +155,11 @@ class Twin:
         return os.path.realpath(folder)
 
     def run(
-        self, feeds: Mapping[str, Any], names: Sequence[str], options: Any = None
+        self,
+        feeds: Mapping[str, Any],
+        names: Sequence[str],
+        options: Any = None,
+        convert: Callable[[Any], Any] = as_value,
     ) -> dict[str, Any]:
         """The same run; the tensors that are asked for, as dumps hold them.
 
@@ -163,6 +167,7 @@ class Twin:
             feeds: by the model's names.
             names: of what to give.
             options: the program's ``RunOptions``.
+            convert: what to make of a tensor instead.
 
         Raises:
             Exception: ONNX Runtime's.
@@ -178,7 +183,7 @@ class Twin:
             values = self._session.run_with_ort_values(plain, given, options)
             for name, value in zip(plain, values, strict=True):
                 if value.is_tensor() or value.is_sparse_tensor():
-                    found[name] = as_value(value)
+                    found[name] = convert(value)
                 else:
                     self._others.add(name)
         rest = [name for name in names if name not in found]

@@ -122,9 +122,23 @@ def _raw(value: Any, number: int, name: str) -> Any:
 def is_finite(value: Any) -> bool:
     """Whether a value has no nan and no infinity, as far as it is an array."""
     if isinstance(value, onnxruntime.OrtValue):
-        value = _of_ort_value(value)
+        value = _borrowed(value)
     if isinstance(value, list):
         return all(is_finite(item) for item in value)
     if isinstance(value, Mapping):
         return all(is_finite(np.asarray(item)) for item in value.values())
     return not isinstance(value, np.ndarray | np.generic) or all_finite(np.asarray(value))
+
+
+def _borrowed(value: Any) -> Any:
+    """The array of a tensor in its own memory, which is valid as long as the tensor is."""
+    is_near = value.is_tensor() and value.device_name().lower() == "cpu"
+    dtype = dtype_by_name(ELEMENTS.get(value.element_type(), "")) if is_near else None
+    if dtype is None or not dtype.is_native or dtype.name == "string":
+        return _of_ort_value(value)
+    shape = tuple(value.shape())
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    if not size:
+        return np.zeros(0)
+    held = (ctypes.c_byte * size).from_address(value.data_ptr())
+    return np.ndarray(shape, dtype.name, memoryview(held))
