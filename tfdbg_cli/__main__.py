@@ -178,6 +178,11 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
             " is FILE-2.html",
         ),
         add(
+            "--log",
+            metavar="FILE",
+            help="append a line of JSON for each of these stops",
+        ),
+        add(
             "--check",
             metavar="FILTER[,...]",
             help="ask nobody: at the first tensor that passes a filter tell of it, keep the run's"
@@ -369,6 +374,7 @@ def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger
         report=options.report if place is None or place.rank == options.rank else None,
         filters=options.filters,
         check=check,
+        log=options.log if place is None or place.rank == options.rank else None,
     )
 
 
@@ -462,6 +468,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.report is not None and not wants_program:
             hint = "At a dump, write -c 'report FILE.html'."
             raise UserError("--report is about the runs of a program.", hint)
+        if options.log is not None and not wants_program:
+            raise UserError("--log is about the runs of a program.")
         _check_names(options)
         if line.script == "attach" and not os.path.exists(line.script):
             try:

@@ -30,6 +30,7 @@ from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 from tfdbg_cli.net.tokens import remove_dead_tickets
 from tfdbg_cli.sessions.debugger.gate import Gate, GateOptions
 from tfdbg_cli.sessions.debugger.reports import Reports
+from tfdbg_cli.sessions.debugger.stop_log import StopLog
 from tfdbg_cli.sessions.debugger.storage import DumpStore
 from tfdbg_cli.sessions.debugger.waiting import Waiting
 from tfdbg_cli.sessions.ranks.group import RankGroup
@@ -62,6 +63,7 @@ class Debugger:
         config_path: settings file; ``None``: the user's own.
         as_directory: dumps that stay are written in the original's format.
         report: where to write a report at each stop of ``run -f`` and each run that fails.
+        log: the file that gets a line of JSON for each of these stops.
         check: nobody is asked at a stop: a tensor that passes a filter ends the program.
         place: which of the ranks of a distributed program this is; ``None``: it is no such program.
 
@@ -98,8 +100,10 @@ class Debugger:
         as_directory: bool = False,
         report: str | None = None,
         check: GateOptions | None = None,
+        log: str | None = None,
     ) -> None:
         self._reports = Reports(report) if report else None
+        self._log = StopLog(log) if log else None
         self.settings = Settings(Path(config_path) if config_path else default_config_path())
         signal_gate.install()
         #: Before the program has redirected them.
@@ -296,14 +300,16 @@ class Debugger:
                 self._ui_kind, self.settings, streams=self.streams, **self._ui_options
             )
         ui = self._ui
-        reports = self._reports if context.mode == "run-end" and title_role == "error" else None
+        is_event = context.mode == "run-end" and title_role == "error"
 
         def interact() -> Leave:
-            if reports is not None:
-                reports.write(context, initial_command)
+            dump = context.dump
+            folder = self.store.folder_of(dump) if dump is not None else ""
+            if is_event and self._reports is not None:
+                self._reports.write(context, initial_command)
+            if is_event and self._log is not None:
+                self._log.write(context, title, initial_command, folder)
             if self.gate is not None:
-                dump = context.dump
-                folder = self.store.folder_of(dump) if dump is not None else ""
                 self.store.keep = self.store.keep and not folder  # the first one is enough
                 return Leave(self.gate.answer(context, title, initial_command, folder))
             return ui.interact(service, self.queue)

@@ -1,0 +1,63 @@
+"""``--log FILE``: a line of JSON for each stop that something has led to."""
+
+import json
+import os
+
+import pytest
+
+PROGRAM = """
+import numpy as np
+from tfdbg_cli.engines import numpy as tf
+
+x = tf.placeholder(tf.float32, name="x")
+y = tf.log(x, name="y")
+z = tf.matmul(x, x, name="z")
+with tf.Session() as session:
+    for step in range(6):
+        session.run(y, {x: np.float32([1.0, 0.0 if step >= 4 else 2.0])})
+    try:
+        session.run(z, {x: np.ones((2, 3), np.float32)})
+    except Exception as error:
+        print(type(error).__name__)
+"""
+WAITING = ("--batch", "-c", "run -f has_inf_or_nan", "-c", "run", "-c", "run -f has_inf_or_nan")
+
+
+@pytest.fixture
+def program(runner):
+    return runner.write("train.py", PROGRAM)
+
+
+def test_stops_are_told(runner, program, tmp_path):
+    log = tmp_path / "stops.jsonl"
+    log.write_text('{"of": "another program"}\n')
+    done = runner.tfdbg("--log", log, "--keep-dumps", *WAITING, program)
+    assert done.status == 0, done.stderr
+    other, found, failed = map(json.loads, log.read_text().splitlines())
+    assert other == {"of": "another program"}
+    assert (found["stop"], found["filter"], found["tensor"]) == ("filter", "has_inf_or_nan", "y:0")
+    assert found["why"].startswith("the logarithm of 0")
+    assert found["file"] == os.path.realpath(program)
+    assert found["line"] == PROGRAM.splitlines().index('y = tf.log(x, name="y")') + 1
+    assert found["inputs"] == [
+        {"tensor": "x:0", "op": "Placeholder", "health": "float32 [2] clean"}
+    ]
+    assert os.path.isdir(found["dump"])
+    assert (failed["stop"], failed["op"]) == ("error", "z")
+    assert failed["error"] == done.stdout.splitlines()[-1]
+    assert found["time"] <= failed["time"]
+
+
+def test_a_full_disk_is_told_once_and_harms_nobody(runner, program):
+    done = runner.tfdbg("--log", "/dev/full", *WAITING, program)
+    assert done.status == 0
+    assert [note for note in done.notes if "--log" in note] == [
+        "tfdbg: --log /dev/full: OSError: [Errno 28] No space left on device"
+    ]
+    assert done.stdout.splitlines()[-1] == runner.python(program).stdout.strip()
+
+
+def test_a_file_that_cannot_be_written(runner, program, tmp_path):
+    done = runner.tfdbg("--log", tmp_path / "no" / "such.jsonl", "--batch", program)
+    assert (done.status, done.stdout) == (2, "")
+    assert "No such file or directory" in done.stderr

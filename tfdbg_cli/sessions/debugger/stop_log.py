@@ -1,0 +1,87 @@
+"""``--log FILE``: a line of JSON for each stop that something has led to, for log collectors."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.report.finding import find_in
+from tfdbg_cli.commands.shell.parsing import tokenize
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.streams import tell
+
+__all__ = ["StopLog"]
+
+
+class StopLog:
+    """Appends a line at each stop of ``run -f`` and at each run that fails.
+
+    Args:
+        path: of the file; other programs and ranks may write to it, too.
+
+    Raises:
+        UserError: it can't be written.
+    """
+
+    def __init__(self, path: str) -> None:
+        # The program may change its folder.
+        self._path = os.path.abspath(os.path.expanduser(path))
+        self._has_told = False
+        try:
+            os.close(self._open())
+        except OSError as error:
+            raise UserError(f"--log {path}: {one_line(error)}") from None
+
+    def write(self, context: Context, title: str, first_command: str, dump: str) -> None:
+        """Write the line of a stop; what goes wrong is told once and forgotten.
+
+        Args:
+            context: of the stop.
+            title: of its first screen.
+            first_command: that of this screen.
+            dump: the folder of the run's dump; empty: there is none, or not yet.
+        """
+        try:
+            self._append(json.dumps(_record(context, title, first_command, dump)) + "\n")
+        except Exception as error:
+            pass_on(error)
+            if not self._has_told:
+                self._has_told = True
+                tell(f"--log {self._path}: {one_line(error)}")
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+
+    def _append(self, text: str) -> None:
+        # One call of write: lines of several processes don't mix.
+        number = self._open()
+        try:
+            os.write(number, text.encode())
+        finally:
+            os.close(number)
+
+
+def _record(context: Context, title: str, first_command: str, dump: str) -> dict[str, Any]:
+    run = title.partition(": ")[2]
+    found: dict[str, Any] = {"time": datetime.now(UTC).isoformat(timespec="milliseconds")}
+    error = context.run_info.error
+    if error is not None:
+        found |= {"stop": "error", "run": run, "error": error.type_name, "op": error.op_name}
+        place = {"file": error.file, "line": error.line}
+        return {**found, "message": error.message, **place, "dump": dump}
+    words = tokenize(first_command)
+    parsed = context.registry.get(words[0].text, context.mode).parse(words[1:])
+    filter_name = getattr(parsed, "tensor_filter", None) or ""
+    try:
+        predicates = {filter_name: context.filters.predicate(filter_name)}
+    except UserError:  # another run's tensors, say
+        predicates = {}
+    finding = find_in(context, predicates, run)
+    finding.filter, finding.dump = filter_name, dump
+    record = finding.record()
+    del record["story"]  # why, advice, line and inputs tell it
+    return {**found, "stop": "filter", **record}
