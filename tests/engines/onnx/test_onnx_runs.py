@@ -1,6 +1,7 @@
 """Programs that use ONNX Runtime in all their ways, as the debugger sees them."""
 
 import contextlib
+import re
 
 import numpy as np
 import pytest
@@ -275,3 +276,35 @@ def test_the_iterations_of_a_scan():
     shown = [ends[0].dump.value(datum) for datum in ends[0].dump.by_tensor("root:0")]
     np.testing.assert_array_equal(np.stack(shown), roots)
     assert not ends[0].dump.warnings
+
+
+FUSED = """g (float[2,2] x) => (float[2,2] y)
+<float[2,2] w = {1, 2, 3, 4}, float[2] b = {1, 1}, float two = {2}, float three = {3}> {
+    [mm] m = MatMul(x, w)
+    [bias] a = Add(m, b)
+    [act] r = Relu(a)
+    [six] k = Mul(two, three)
+    [scale] s = Mul(r, k)
+    [log] y = Log(s)
+}"""
+
+
+@pytest.mark.parametrize("is_optimised", [True, False])
+def test_what_became_of_a_node_is_told(is_optimised):
+    options = onnxruntime.SessionOptions()
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = (
+        levels.ORT_ENABLE_EXTENDED if is_optimised else levels.ORT_DISABLE_ALL
+    )
+    session = session_of(FUSED, sess_options=options)
+    with debugged(session) as ends:
+        session.run(None, {"x": np.eye(2, dtype=np.float32)})
+    nodes = ends[0].dump.graph().nodes
+    told = {name: node.attributes.get("runs as", "") for name, node in nodes.items()}
+    assert not told["log"] and not told["x"]
+    if is_optimised:
+        assert re.match(r"(part of )?(Fused)?Gemm", told["mm"]), told
+        assert re.match(r"(part of )?(Fused)?Gemm", told["bias"]), told
+        assert told["six"].startswith("a constant")
+    else:
+        assert not any(told.values())

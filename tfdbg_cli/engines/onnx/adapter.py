@@ -26,6 +26,7 @@ from tfdbg_cli.engines.onnx.graph import nodes_of
 from tfdbg_cli.engines.onnx.inside import Inner, Insides
 from tfdbg_cli.engines.onnx.install import plain_run, straight
 from tfdbg_cli.engines.onnx.model import INITIALIZER, INPUT, Model, read_model
+from tfdbg_cli.engines.onnx.optimised import optimised_nodes
 from tfdbg_cli.engines.onnx.private import ERRORS, model_source
 from tfdbg_cli.engines.onnx.profile import profiled
 from tfdbg_cli.engines.onnx.requests import Request
@@ -80,6 +81,7 @@ class OnnxAdapter(SessionAdapter):
                     if source is None:
                         raise UserError("The session doesn't say what model it was made of.")
                     self._model = read_model(source)
+                    self._model.optimised = functools.cache(self._optimised)
                 except UserError as error:
                     self._model = error
         return self._model if isinstance(self._model, Model) else None
@@ -96,6 +98,14 @@ class OnnxAdapter(SessionAdapter):
                 except UserError as error:
                     self._twin = error
         return self._twin if isinstance(self._twin, Twin) else None
+
+    def _optimised(self) -> Mapping[str, str]:
+        model = self.model()
+        try:
+            with straight():
+                return optimised_nodes(self.session, model) if model is not None else {}
+        except Exception:  # a session like the program's can't be made: of custom ops, say
+            return {}
 
     @property
     def obstacle(self) -> str:

@@ -71,6 +71,9 @@ def _attributes(model: Model, node: ModelNode) -> dict[str, str]:
     found.update(_types(model, node.outputs))
     if node.scope:
         found["inside"] = node.scope
+    became = model.optimised().get(node.name)
+    if became:
+        found["runs as"] = became
     for entry in node.proto.metadata_props:
         if not entry.key.endswith("stack_trace"):
             found[entry.key] = entry.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -92,10 +92,12 @@ class Model:
         nodes: those of the model's own graph, in the order in which they are computed.
         tensors: the model's name of a tensor of its own graph -> ``node:slot``.
         outputs: the model's names of its outputs.
+        optimised: tells what became of a node, where the graph that runs hasn't got it.
     """
 
     def __init__(self, proto: Any, folder: str) -> None:
         self.proto, self.folder = proto, folder
+        self.optimised: Callable[[], Mapping[str, str]] = dict
         graph = proto.graph
         self._taken: set[str] = set()
         self.tensors: dict[str, str] = {}

@@ -12,8 +12,8 @@ import onnxruntime
 
 from tfdbg_cli.dumps.profile import Locate, Profile, ProfileEntry
 from tfdbg_cli.engines.onnx.model import Model
-from tfdbg_cli.engines.onnx.private import initial_options, model_source
-from tfdbg_cli.engines.onnx.twin import own_options
+from tfdbg_cli.engines.onnx.optimised import optimised_options
+from tfdbg_cli.engines.onnx.private import model_source
 
 __all__ = ["profiled"]
 
@@ -30,12 +30,7 @@ def profiled(
     Raises:
         Exception: ONNX Runtime's.
     """
-    given = initial_options(session)
-    options = own_options(session)
-    levels = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = (
-        given.graph_optimization_level if given is not None else levels.ORT_ENABLE_ALL
-    )
+    options = optimised_options(session)
     with tempfile.TemporaryDirectory(prefix="tfdbg_onnx_") as folder:
         options.enable_profiling = True
         options.profile_file_prefix = os.path.join(folder, "run")
