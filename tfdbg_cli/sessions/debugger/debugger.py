@@ -282,6 +282,15 @@ class Debugger:
             self.ranks.chosen(action)
         return action
 
+    def look(self, context: Context, *, title: str, title_role: str, initial_command: str) -> None:
+        """A stop at which nothing is decided: what was waited for before still is."""
+        waiting, is_asked = self.waiting, self.waiting.is_interrupted
+        choice = self.choice if waiting.is_on else None
+        self.stop(context, title=title, title_role=title_role, initial_command=initial_command)
+        if choice is not None and self._ui is not None:
+            waiting.begin(choice, self.run_count + 1, self._ui)
+        waiting.is_interrupted = waiting.is_interrupted or is_asked
+
     def _stop(self, context: Context, title: str, title_role: str, initial_command: str) -> Any:
         self.waiting.end()
         self.stops += 1
