@@ -130,6 +130,8 @@ class Context:
         Raises:
             UserError: this stop has none.
         """
+        if self.dump is None and self.mode == "post-mortem":
+            raise UserError("There are no tensors: no run was recorded before the error.")
         if self.dump is None:
             raise UserError(
                 "There are no tensors at this stop.", "run executes the run and keeps them."
