@@ -48,7 +48,7 @@ def _frame(context: Context, text: str) -> Line:
 
 def _ways(context: Context) -> list[Line]:
     """What to look at next."""
-    ways = [("pdb", "Python's debugger at the failing line: its variables; q comes back here")]
+    ways = [("pdb", "Python's debugger at that line, its variables; q comes back")]
     if context.dump is None:
         return [_way(*ways[0]), line(), line("No run was recorded before that.")]
     ways.append(("lt", "the tensors of the last run"))
