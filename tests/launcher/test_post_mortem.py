@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 NUMPY = """
@@ -173,3 +175,21 @@ def test_what_the_program_writes_after_a_torch_step_is_not_shown(runner):
     shown = done.stdout.partition("array(")[2]
     assert "shape: (3, 4)" in done.stdout
     assert shown and "[0., 0." not in shown
+
+
+def test_the_log_tells_of_it(runner, program, tmp_path):
+    log = tmp_path / "stops.jsonl"
+    done = asked(runner, program, "after", options=("--post-mortem", "--log", log, "--keep-dumps"))
+    assert done.status == 1
+    (found,) = map(json.loads, log.read_text().splitlines())
+    assert (found["stop"], found["error"], found["message"]) == (
+        "uncaught",
+        "KeyError",
+        "'batch 7'",
+    )
+    assert found["run"].startswith("run #3")
+    assert (found["file"], found["line"]) == (
+        str(program),
+        NUMPY.splitlines().index("    return batches[wanted]") + 1,
+    )
+    assert (tmp_path / found["dump"]).is_dir()

@@ -322,7 +322,7 @@ class Debugger:
             folder = self.store.folder_of(dump) if dump is not None else ""
             if is_event and self._reports is not None:
                 self._reports.write(context, initial_command)
-            if is_event and self._log is not None:
+            if (is_event or context.mode == "post-mortem") and self._log is not None:
                 self._log.write(context, title, initial_command, folder)
             if self.gate is not None:
                 self.store.keep = self.store.keep and not folder  # the first one is enough
