@@ -91,9 +91,9 @@ def main() -> None:
         ways["polygraphy"] = []
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     best: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(options.rounds):
-            for name, words in ways.items():
+    for _ in range(options.rounds):
+        for name, words in ways.items():
+            with tempfile.TemporaryDirectory() as folder:  # a way may set something
                 kind = "polygraphy" if name == "polygraphy" else "plain"
                 command = [sys.executable, *words, __file__, "--program", kind]
                 done = subprocess.run(

@@ -18,9 +18,10 @@ FREE = {
 }  # fmt: skip
 
 
-def test_the_document_is_not_stale():
+@pytest.mark.parametrize("script", ["command_docs", "man_page"])
+def test_the_document_is_not_stale(script):
     done = subprocess.run(
-        [sys.executable, "scripts/command_docs.py", "--check"],
+        [sys.executable, f"scripts/{script}.py", "--check"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -44,6 +44,7 @@ MAY_USE = {
     "engines": ENGINES,
     "sessions": SESSIONS,
     "tracing": TRACING,
+    "coverage": {"coverage"},
     "testing": SESSIONS | TRACING | {"front", "testing"},
     "front": SESSIONS | TRACING | {"front"},
     "__main__": SESSIONS | {"front"},

@@ -6,12 +6,14 @@ import argparse
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.common.version import __version__
+from tfdbg_cli.front.completion import SHELLS, completion_script
 from tfdbg_cli.front.options import WRONG_USE, OptionParser, add_ui_options, check_theme
 from tfdbg_cli.front.unseen import SEEN, UNSEEN
 
@@ -30,18 +32,21 @@ _USAGE = """tfdbg [options] SCRIPT [args ...]
        tfdbg [options] attach [ADDRESS]"""
 
 _DESCRIPTION = """\
-Runs a program as python does and stops before and after each of its runs (a Session.run; with
-PyTorch a training step, an inference), to look at the tensors, the graph and the source lines that
-made them. Everything after SCRIPT or MODULE belongs to the program."""
+Runs a program as python does and stops before and after each of its runs (a
+Session.run; with PyTorch a training step, an inference), to look at the
+tensors, the graph and the source lines that made them. Everything after SCRIPT
+or MODULE belongs to the program."""
 
 _EXAMPLES = """\
 examples:
   tfdbg train.py --steps 100
-      stop at each run; there, "run -f has_inf_or_nan" goes on to the first one with a bad tensor
+      stop at each run; there, "run -f has_inf_or_nan" goes on to the first one
+      with a bad tensor
   tfdbg --batch -c "run -f has_inf_or_nan" -c lt train.py
-      the same without a terminal: print the tensors of that run, then let the program go on
+      the same without a terminal: print the tensors of that run, then let the
+      program go on
   tfdbg --listen 5678 train.py
-      in a job without a terminal; "tfdbg attach 5678" debugs it from any other one
+      in a job without a terminal; "tfdbg attach 5678" debugs it from another
 """
 
 
@@ -49,7 +54,10 @@ def _frameworks() -> str:
     """What is debugged today, and what isn't."""
 
     def table(entries: Sequence[tuple[str, str]]) -> str:
-        return "\n".join(f"  {name:<13} {what}" for name, what in entries)
+        return "\n".join(
+            textwrap.fill(what, 79, initial_indent=f"  {name:<13} ", subsequent_indent=" " * 16)
+            for name, what in entries
+        )
 
     return f"debugged today:\n{table(SEEN)}\nnot debugged today:\n{table(UNSEEN)}"
 
@@ -114,11 +122,14 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
         add_help=False,
         allow_abbrev=False,
     )
-    add = parser.add_argument
+    add = parser.add_argument_group("the program").add_argument
     actions = [
         add("-m", dest="module", metavar="MODULE", help="run a module or package as a program"),
-        *add_ui_options(parser),
         add("--engine", metavar="NAME", help="debug only this framework (default: all in use)"),
+    ]
+    actions += add_ui_options(parser.add_argument_group("commands and the terminal"))
+    add = parser.add_argument_group("an ONNX model instead of a program").add_argument
+    actions += [
         add(
             "--model",
             metavar="FILE.onnx",
@@ -137,6 +148,9 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
             metavar="NAME=SIZE",
             help="with --model: the size of a dimension that has a name (default: 1); repeatable",
         ),
+    ]
+    add = parser.add_argument_group("runs of earlier or of others").add_argument
+    actions += [
         add("--dump-dir", metavar="DIR", help="look at dumps of earlier runs; runs no program"),
         add(
             "--against",
@@ -150,6 +164,9 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
             help="receive runs of TensorFlow (GrpcDebugWrapperSession) at [HOST:]PORT and stop at"
             " the end of each; runs no program",
         ),
+    ]
+    add = parser.add_argument_group("where dumps go").add_argument
+    actions += [
         add("--dump-root", metavar="DIR", help="where dumps go"),
         add("--keep-dumps", action="store_true", help="keep dumps when the program ends"),
         add(
@@ -165,6 +182,9 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
             metavar="SIZE",
             help="how large the values of a run may grow, such as 500M or 4G",
         ),
+    ]
+    add = parser.add_argument_group("what is looked for and told").add_argument
+    actions += [
         add(
             "--filters",
             action="append",
@@ -189,6 +209,9 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
             metavar="FILE",
             help="append a line of JSON for each of these stops",
         ),
+    ]
+    add = parser.add_argument_group("in jobs: a check that ends the program").add_argument
+    actions += [
         add(
             "--check",
             metavar="FILTER[,...]",
@@ -214,6 +237,9 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
             metavar="FILE",
             help="with --check: where the result goes besides stderr",
         ),
+    ]
+    add = parser.add_argument_group("other terminals and ranks").add_argument
+    actions += [
         add(
             "--listen",
             metavar="ADDRESS",
@@ -234,11 +260,20 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
             metavar="NAME",
             help="this signal (USR1, for example) stops the program at the end of its run",
         ),
+    ]
+    add = parser.add_argument_group("about tfdbg").add_argument
+    actions += [
         add(
             "--version",
             action="version",
             version=f"tfdbg_cli {__version__}",
             help="print the version",
+        ),
+        add(
+            "--print-completion",
+            choices=SHELLS,
+            metavar="SHELL",
+            help=f"print what completes the options of tfdbg in {', '.join(SHELLS)}",
         ),
         add("-h", "--help", action="help", help="print this"),
     ]
@@ -481,6 +516,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         line = _parse(parser, takes_value, sys.argv[1:] if argv is None else argv)
         options = line.options
+        if options.print_completion is not None:
+            print(completion_script(parser, options.print_completion), end="")
+            return 0
         wants_program = line.script is not None or line.module is not None
         if options.dump_dir is None and options.grpc is None and not wants_program:
             print(f"usage: {_USAGE}\ntfdbg --help tells more.", file=sys.stderr)

@@ -146,3 +146,37 @@ def test_it_costs_nothing_where_nobody_asks():
     text = f"import sys, pytest, {MODULE}; print('numpy' in sys.modules, 'urwid' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
+
+
+def test_processes_have_no_prompt(ask):
+    done = ask("--tfdbg", "-n", "2")
+    assert done.status != 0
+    assert "--tfdbg opens a prompt" in done.stdout + done.stderr
+
+
+def test_the_prompt_opens_before_a_test_fails(runner):
+    runner.write("test_them.py", TESTS)
+    pexpect = pytest.importorskip("pexpect")
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "pytest", *PLUGIN, "-q", "--tfdbg", "test_them.py"],
+        env={**runner.environment, "TERM": "dumb"},
+        cwd=str(runner.folder),
+        encoding="utf-8",
+        dimensions=(40, 120),
+        timeout=60,
+    )
+    child.expect_exact("It began in [Log] y:0")
+    child.expect_exact("tfdbg> ")
+    child.sendline("pt x:0")
+    child.expect_exact("array([1., 0.]")
+    child.expect_exact("tfdbg> ")
+    child.sendline("run")  # the test fails, and the others go on
+    child.expect_exact("It began in [Log] y:0")
+    child.expect_exact("tfdbg> ")
+    child.sendline("exit --end")
+    child.expect_exact("the debugger was left")
+    shown = child.read()
+    child.close()
+    assert child.exitstatus == pytest.ExitCode.INTERRUPTED
+    assert "1 failed, 2 passed" in shown

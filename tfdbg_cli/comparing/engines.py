@@ -112,12 +112,11 @@ class AcrossEngines:
         self, datum: Datum, marks: _Marks, offered: Iterable[tuple[_Marks, Datum]]
     ) -> Iterator[tuple[tuple[int, bool], Datum, Datum]]:
         value = self._dumps[0].value(datum)
-        is_whole = not math.isnan(marks.largest)
         for others, other in offered:
             if marks.may_be(others):
                 apart = _apart(value, self._dumps[1].value(other))
-                share = apart / marks.largest if is_whole else min(apart, _NEAR)
-                if share <= _NEAR:
+                if apart <= _NEAR * marks.largest:
+                    share = apart / marks.largest if marks.largest else 0.0
                     steps = int(math.log(share / _LAST_BITS + 1, _AS_NEAR))
                     is_other = self._sort(0, datum) != self._sort(1, other)
                     yield (steps, is_other), datum, other
@@ -155,19 +154,25 @@ class AcrossEngines:
 
 
 class _Marks(NamedTuple):
-    """What tells most pairs of tensors apart without looking at both."""
+    """What tells most pairs of tensors apart without looking at both.
+
+    Attributes:
+        total, bad: elements, and how many of them are nan or infinite.
+        largest, mean: of the others; the largest without its sign.
+    """
 
     total: int
+    bad: int
     largest: float
     mean: float
 
     def may_be(self, other: _Marks) -> bool:
         """Whether the elements may be near."""
-        if math.isnan(self.largest) or math.isnan(other.largest):
-            return math.isnan(self.largest) == math.isnan(other.largest)
         allowed = _NEAR * self.largest
-        return abs(self.largest - other.largest) <= allowed and not (
-            abs(self.mean - other.mean) > allowed
+        return (
+            self.bad == other.bad
+            and abs(self.largest - other.largest) <= allowed
+            and abs(self.mean - other.mean) <= allowed
         )
 
 
@@ -179,20 +184,20 @@ def _marks(dump: Dump, datum: Datum) -> _Marks | None:
         return None
     if not isinstance(value, np.ndarray) or value.size < 2 or dtype_kind(value.dtype) != "float":
         return None
-    largest, smallest, total = 0.0, math.inf, 0.0
+    largest, smallest, total, count = -math.inf, math.inf, 0.0, 0
     with np.errstate(all="ignore"):
         for piece in blocks(value, _PIECE):
             plain = widened(piece).astype(np.float64)
-            size = np.abs(plain)
-            largest = max(largest, float(size.max(initial=0)))  # nan: of the first block only
+            plain = plain[np.isfinite(plain)]
+            largest = max(largest, float(plain.max(initial=-math.inf)))
             smallest = min(smallest, float(plain.min(initial=math.inf)))
-            total += float(plain.sum())
-    mean = total / value.size
-    if not math.isfinite(total):
-        largest = math.nan
-    elif smallest == mean:
+            total, count = total + float(plain.sum()), count + plain.size
+    bad = value.size - count
+    if largest <= smallest and bad in (0, value.size):
         return None
-    return _Marks(value.size, largest, mean)
+    if not count:
+        return _Marks(value.size, bad, 0.0, 0.0)
+    return _Marks(value.size, bad, max(largest, -smallest), total / count)
 
 
 def _apart(one: object, other: object) -> float:

@@ -24,7 +24,7 @@ class OptionParser(argparse.ArgumentParser):
         self.exit(WRONG_USE, f"{self.prog}: {message} ({self.prog} --help lists the options)\n")
 
 
-def add_ui_options(parser: OptionParser) -> list[argparse.Action]:
+def add_ui_options(parser: argparse._ActionsContainer) -> list[argparse.Action]:
     """Add what a person may say of the terminal and of commands."""
     add = parser.add_argument
     return [

@@ -1,10 +1,12 @@
 """The plug-in for pytest: a test fails at the first run in which a tensor passes a filter.
 
-It does nothing, and imports nothing, unless ``--tfdbg-check`` or a test's marker asks for it.
+It does nothing, and imports nothing, unless ``--tfdbg-check``, ``--tfdbg`` or a test's marker asks
+for it.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,8 +33,15 @@ class _Wanted(NamedTuple):
 
 
 def pytest_addoption(parser: Any) -> None:
-    """``--tfdbg-check``."""
-    parser.getgroup("tfdbg", "tensors (tfdbg_cli)").addoption(
+    """``--tfdbg-check`` and ``--tfdbg``."""
+    group = parser.getgroup("tfdbg", "tensors (tfdbg_cli)")
+    group.addoption(
+        "--tfdbg",
+        action="store_true",
+        help="open the debugger at such a run, before the test fails; without --tfdbg-check at"
+        " has_inf_or_nan",
+    )
+    group.addoption(
         "--tfdbg-check",
         metavar="FILTER[,...]",
         help="fail each test at the first run (a training step, a model's call, a Session.run) in"
@@ -41,7 +50,15 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """Make the marker known."""
+    """Make the marker known.
+
+    Raises:
+        pytest.UsageError: there is no terminal for a prompt.
+    """
+    if config.getoption("tfdbg") and config.getoption("numprocesses", None):
+        raise pytest.UsageError(
+            "--tfdbg opens a prompt, which processes of -n have no terminal for."
+        )
     config.addinivalue_line(
         "markers",
         "tfdbg(check=FILTERS, allow=REGEX): fail the test at the first tensor that passes one of"
@@ -69,7 +86,7 @@ def _checking(item: Any) -> Iterator[None]:
     if wanted is None:
         yield
         return
-    checked = _begin(wanted)
+    checked = _begin(item.config, wanted)
     try:
         yield
     finally:
@@ -80,6 +97,8 @@ def _checking(item: Any) -> Iterator[None]:
 
 def _wanted(item: Any) -> _Wanted | None:
     asked = item.config.getoption("tfdbg_check") or ""
+    if not asked and item.config.getoption("tfdbg"):
+        asked = "has_inf_or_nan"
     allow = ""
     mark = item.get_closest_marker("tfdbg")
     if mark is not None:
@@ -92,7 +111,7 @@ def _wanted(item: Any) -> _Wanted | None:
     return _Wanted(filters, allow) if filters else None
 
 
-def _begin(wanted: _Wanted) -> CheckedTests:
+def _begin(config: Any, wanted: _Wanted) -> CheckedTests:
     from tfdbg_cli.common.errors import UserError
     from tfdbg_cli.front.control import enable
     from tfdbg_cli.front.engine_watch import EngineWatch
@@ -104,8 +123,16 @@ def _begin(wanted: _Wanted) -> CheckedTests:
     try:
         watch = EngineWatch.current
         if watch is None:
-            debugger = Debugger(batch=True)
-            debugger.gate = CheckedTests(options, debugger.filters, _failure)
+            is_asking = config.getoption("tfdbg")
+            with _terminal(config):  # the debugger's is that of its beginning
+                debugger = Debugger(batch=not is_asking)
+            debugger.gate = CheckedTests(
+                options,
+                debugger.filters,
+                _failure,
+                functools.partial(_terminal, config) if is_asking else None,
+                lambda: pytest.exit.Exception("the debugger was left"),
+            )
             watch = EngineWatch(debugger)
             watch.start()
         checked = watch.debugger.gate
@@ -124,6 +151,20 @@ def _end() -> None:
     from tfdbg_cli.front.control import disable
 
     disable()
+
+
+@contextmanager
+def _terminal(config: Any) -> Iterator[None]:
+    """Nothing is captured within, and keys can be read."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    if capture is None:
+        yield
+        return
+    capture.suspend(in_=True)
+    try:
+        yield
+    finally:
+        capture.resume()
 
 
 def _failure(finding: Finding) -> BaseException:

@@ -21,12 +21,18 @@ __all__ = ["SEEN", "UNSEEN", "Unseen"]
 
 #: What is debugged today, framework by framework.
 SEEN = (
-    ("PyTorch", "training steps, model calls, blocks, and what is made of them: the Hugging"),
-    ("", "Face Trainer, Accelerate, Lightning, Keras on the torch backend"),
+    (
+        "PyTorch",
+        "training steps, model calls, blocks, and what is made of them: the Hugging Face Trainer,"
+        " Accelerate, Lightning, Keras on the torch backend",
+    ),
     ("TensorFlow", "runs of sessions: tf.compat.v1.Session, MonitoredSession and what uses them"),
     ("TensorFlow 2", "calls of tf.function, steps from a tape to the update, Keras 3, blocks"),
-    ("JAX", "calls of compiled functions: jit and what is made of it (optax, Flax, Equinox,"),
-    ("", "Keras on JAX), blocks"),
+    (
+        "JAX",
+        "calls of compiled functions: jit and what is made of it (optax, Flax, Equinox, Keras on"
+        " JAX), blocks",
+    ),
     ("ONNX Runtime", "runs of sessions, each node of their models"),
     ("NumPy engine", "runs of sessions of tfdbg_cli.engines.numpy"),
 )

@@ -335,3 +335,35 @@ def test_trainers_of_others(package, programs, tmp_path):
     done = watched(programs, script, name="origin_of_nonfinite")
     assert last and [line for line in done.out.splitlines() if "parameters" in line] == last
     assert re.search(r"\b1 -inf +(\S+/)?log:0", done.out), done.out
+
+
+SWEEP = """
+import torch
+
+torch.manual_seed(0)
+kept = []  # a search keeps what it has tried
+for factor in (0.0, 1.0):
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    kept.append((model, optimizer))
+    for step in range(3):
+        loss = (model(torch.ones(2, 4)).square() * factor + 1 - (1 - factor)).log().sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if not torch.isfinite(loss):
+            break
+print(kept[1][0].weight.isfinite().all().item())
+"""
+
+
+def test_a_model_that_has_diverged_says_nothing_of_the_next_one(programs, tmp_path):
+    script = tmp_path / "sweep.py"
+    script.write_text(SWEEP)
+    commands = ("config set level modules", "run -f has_inf_or_nan", "run -f has_inf_or_nan")
+    words = [part for each in commands for part in ("-c", each)]
+    done = programs.debugged("--batch", *words, script)
+    assert done.status == 0, done.err
+    assert done.out.count("It began in [log]") == 1, done.out
+    assert done.out.splitlines()[-1] == "True"
+    assert "no tensor passed has_inf_or_nan up to the program's end, run 4." in done.err

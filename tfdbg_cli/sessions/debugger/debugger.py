@@ -326,7 +326,12 @@ class Debugger:
                 self._log.write(context, title, initial_command, folder)
             if self.gate is not None:
                 self.store.keep = self.store.keep and not folder  # the first one is enough
-                return Leave(self.gate.answer(context, title, initial_command, folder))
+                prompt = self.gate.prompt(context, initial_command)
+                said = None
+                if prompt is not None:
+                    with prompt:
+                        said = ui.interact(service, self.queue).action
+                return Leave(self.gate.answer(context, title, initial_command, folder, said))
             return ui.interact(service, self.queue)
 
         try:
@@ -344,7 +349,7 @@ class Debugger:
         if isinstance(action, RunChoice):
             self.choice = action
             self.countdown = action.times
-            if self._ui is not None and not self.queue.batch:
+            if self._ui is not None and not self.queue.batch and self.gate is None:
                 self.waiting.begin(action, next_run, self._ui)
             return
         self.is_detached = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
@@ -90,7 +91,16 @@ class Gate:
         """Passes where one of several filters does."""
         return any(bound(each, dump)(datum, value) for each in self._predicates.values())
 
-    def answer(self, context: Context, title: str, command: str, dump: str) -> Any:
+    def prompt(self, context: Context, command: str) -> AbstractContextManager[Any] | None:
+        """Within what somebody is asked at a stop before it is answered; ``None``: nobody is.
+
+        Args:
+            context: of it.
+            command: of its first screen.
+        """
+        return None
+
+    def answer(self, context: Context, title: str, command: str, dump: str, said: Any) -> Any:
         """A stop.
 
         Args:
@@ -98,6 +108,7 @@ class Gate:
             title: of it.
             command: of its first screen.
             dump: the folder of the run's dump; empty: there is none.
+            said: the choice of somebody who was asked; ``None``: nobody was.
 
         Returns:
             The choice for what comes.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, ParamSpec
 
 import torch
 
-from tfdbg_cli.engines.torch.modules.calls import Border, Inside, alias_of
+from tfdbg_cli.engines.torch.modules.calls import Border, Inside, alias_of, version_of
 from tfdbg_cli.engines.torch.modules.facts import are_clean
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import functions_seen, quiet
@@ -27,6 +27,7 @@ __all__ = [
     "Checks",
     "Event",
     "Found",
+    "Stale",
     "Words",
     "unseen",
 ]
@@ -35,6 +36,7 @@ _MOST_NAMED = 3
 # What is kept of what isn't looked at, in bytes each: no more than it costs to look at that.
 _SMALL = 1 << 16
 _MOST_KEPT = 100
+_MOST_STALE = 100_000
 
 _P = ParamSpec("_P")
 
@@ -118,8 +120,33 @@ def _chain(thing: Border | Inside) -> Sequence[torch.nn.Module]:
     return thing.chain if isinstance(thing, Inside) else thing.call.chain
 
 
+class Stale:
+    """Bad gradients and parameters of earlier runs, which a program may keep and not touch again.
+
+    A model that has diverged and is still there says nothing of the runs of the next one.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
+
+    def __contains__(self, tensor: torch.Tensor) -> bool:
+        """Whether it was bad before, and nobody has written to it since."""
+        known = self._known.get(id(tensor))
+        return known is not None and known[0]() is tensor and known[1] == version_of(tensor)
+
+    def add(self, tensor: torch.Tensor) -> None:
+        """It is bad as it is now."""
+        if len(self._known) >= _MOST_STALE:
+            self._known = {key: each for key, each in self._known.items() if each[0]() is not None}
+        if version_of(tensor) >= 0:
+            self._known[id(tensor)] = weakref.ref(tensor), version_of(tensor)
+
+
 class Checks:
     """What was looked at in one run.
+
+    Args:
+        stale: what was bad in earlier runs; gets what is bad in this one.
 
     Attributes:
         has_news: there is something that nobody has judged.
@@ -127,7 +154,8 @@ class Checks:
         failure: what went wrong where nobody could be told.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stale: Stale | None = None) -> None:
+        self._stale = stale or Stale()
         self.has_news = False
         self.kept: dict[Found, torch.Tensor] = {}
         self.failure: Exception | None = None
@@ -147,7 +175,8 @@ class Checks:
         with quiet(), torch.no_grad():
             if not are_clean(tensors):
                 for thing, tensor in zip(things, tensors, strict=True):
-                    self.add(kind, thing, 0, tensor)
+                    if tensor not in self._stale:
+                        self.add(kind, thing, 0, tensor)
 
     def add_shown(self, thing: Inside, tensor: torch.Tensor) -> None:
         """Something shows it: it is looked at only to tell where what is bad began."""
@@ -174,7 +203,14 @@ class Checks:
             for event, tensor in self._small:
                 self._verdicts.add(event, 0, tensor)
         self._small = []
-        return sorted(self._verdicts.bad(), key=lambda found: found[0].time)
+        found = sorted(self._verdicts.bad(), key=lambda found: found[0].time)
+        with quiet():
+            for event, _ in found:
+                if event.kind == UPDATED:
+                    self._stale.add(event.thing)
+                elif event.kind == PARAMETER and event.thing.grad is not None:
+                    self._stale.add(event.thing.grad)
+        return found
 
     def forget(self) -> None:
         """Let go of all tensors."""

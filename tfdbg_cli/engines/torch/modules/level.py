@@ -29,6 +29,7 @@ from tfdbg_cli.engines.torch.modules.checks import (
     UPDATED,
     Checks,
     Found,
+    Stale,
     Words,
     unseen,
 )
@@ -61,6 +62,7 @@ class ModulesLevel(CaptureLevel):
         excused: events that were bad without anything that the filter is about; is added to.
         spares: recorders of earlier runs that have seen no op, for what is outside of modules.
         facts: about modules.
+        stale: what was bad in earlier runs.
     """
 
     level = MODULES
@@ -75,6 +77,7 @@ class ModulesLevel(CaptureLevel):
         excused: set[str],
         spares: list[FullLevel],
         facts: FactsOf,
+        stale: Stale,
     ) -> None:
         super().__init__(watch)
         self._names = names
@@ -84,7 +87,7 @@ class ModulesLevel(CaptureLevel):
         self._spares = spares
         is_alike = bool(spares) and spares[-1].watch == watch
         self._outside = spares.pop() if is_alike else FullLevel(watch, names)
-        self._checks = Checks()
+        self._checks = Checks(stale)
         self._insides = Insides(facts, self._checks)
         self._calls: list[ModuleCall] = []
         self._search = Search(self._calls, Replayer(watch, names, aside), self._words)

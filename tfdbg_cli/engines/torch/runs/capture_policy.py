@@ -10,6 +10,7 @@ import torch
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.kit.levels import FULL, RECORDS, CaptureLevel
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
+from tfdbg_cli.engines.torch.modules.checks import Stale
 from tfdbg_cli.engines.torch.modules.facts import FactsOf
 from tfdbg_cli.engines.torch.modules.level import ModulesLevel
 from tfdbg_cli.engines.torch.modules.replay import Aside
@@ -41,7 +42,7 @@ class TorchCapturePolicy(CapturePolicy):
         self._optimizers = optimizers
         self._aside = aside
         self._spares: list[FullLevel] = []
-        self._facts = FactsOf()
+        self._facts, self._stale = FactsOf(), Stale()
 
     def obstacle(self, kind: str, costs: RunCosts) -> str:
         """What of a bad run of this kind could not be done once more; mostly empty."""
@@ -60,6 +61,7 @@ class TorchCapturePolicy(CapturePolicy):
             costs.excused,
             self._spares,
             self._facts,
+            self._stale,
         )
 
     def settle(self) -> None:

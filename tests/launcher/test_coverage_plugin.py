@@ -1,0 +1,74 @@
+"""The plug-in for coverage.py: lines of functions that autograph has rewritten count as run."""
+
+import json
+import sys
+
+import pytest
+
+pytest.importorskip("coverage")
+pytest.importorskip("tensorflow")
+
+PROGRAM = """
+import tensorflow as tf
+
+
+def helper(x):
+    if x > 3.0:
+        y = x * 2.0
+    else:
+        y = x + 1.0
+    return y
+
+
+def never(x):
+    a = x + 1  # missed
+    return a  # missed
+
+
+@tf.function
+def step(n):
+    total = tf.constant(0.0)
+    for i in tf.range(n):
+        value = tf.cast(
+            i,
+            tf.float32,
+        )
+        if value > 2.0:
+            total += helper(value)
+    while total > 10.0:
+        total /= 2.0
+    return total
+
+
+def plain(flag):
+    if flag:
+        return 1
+    return 2  # missed
+
+
+print(step(tf.constant(6)).numpy(), plain(True))
+"""
+MISSED = [at for at, text in enumerate(PROGRAM.splitlines(), 1) if text.endswith("# missed")]
+
+
+@pytest.mark.parametrize("is_debugged", [False, True])
+def test_only_what_has_not_run_is_missed(runner, is_debugged):
+    runner.write("program.py", PROGRAM)
+    runner.write(".coveragerc", "[run]\nplugins = tfdbg_cli.coverage\n")
+    runner.environment["COVERAGE_CORE"] = "ctrace"
+    debugger = ("-m", "tfdbg_cli", "--batch", "-c", "run") if is_debugged else ()
+    done = runner.python(*debugger, "-m", "coverage", "run", "program.py")
+    assert done.status == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "5.5 1"
+    told = runner.python("-m", "coverage", "json", "-o", "-")
+    assert json.loads(told.stdout)["files"]["program.py"]["missing_lines"] == MISSED
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="another tracer is there by default")
+def test_coverage_says_so_where_plugins_are_off(runner):
+    runner.write("program.py", "print(1)\n")
+    runner.write(".coveragerc", "[run]\nplugins = tfdbg_cli.coverage\n")
+    runner.environment["COVERAGE_CORE"] = "pytrace"
+    done = runner.python("-m", "coverage", "run", "program.py")
+    assert (done.status, done.stdout) == (0, "1\n")
+    assert "Plugin file tracers (tfdbg_cli.coverage" in done.stderr
