@@ -41,6 +41,8 @@ STOPS = {
     "run-end": "after a run",
     "profile": "after `run -p`",
     "stepper": "in the middle of a run",
+    "here": "at `tfdbg_cli.here()`",
+    "post-mortem": "after `--post-mortem`",
     "offline": "offline",
     "offline-profile": "offline after `run -p`",
 }

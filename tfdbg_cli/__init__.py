@@ -52,6 +52,9 @@ if TYPE_CHECKING:
         set_trace as set_trace,
         wrap as wrap,
     )
+    from tfdbg_cli.front.here import (
+        here as here,
+    )
     from tfdbg_cli.sessions.compat.node_stepper import (
         NodeStepper as NodeStepper,
     )
@@ -110,6 +113,7 @@ if TYPE_CHECKING:
 #: Where the public names are; type checkers read the imports above.
 _HOMES = {
     "tfdbg_cli.front.control": "disable enable listen listen_for_signal run set_trace wrap",
+    "tfdbg_cli.front.here": "here",
     "tfdbg_cli.front.notebook": "load_ipython_extension unload_ipython_extension",
     "tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir": (
         "DebugTensorDatum InconvertibleTensorProto load_tensor_from_event "

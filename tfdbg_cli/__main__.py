@@ -28,6 +28,7 @@ _USAGE = """tfdbg [options] SCRIPT [args ...]
        tfdbg [options] --model MODEL.onnx [--inputs FILE.npz]
        tfdbg [options] --dump-dir DIR [--against DIR]
        tfdbg [options] --grpc ADDRESS
+       tfdbg [options] pm SCRIPT [args ...]
        tfdbg [options] attach [ADDRESS]"""
 
 _DESCRIPTION = """\
@@ -198,6 +199,12 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
             " is FILE-2.html",
         ),
         add(
+            "--post-mortem",
+            action="store_true",
+            help="stop at no run; after an error that nobody caught, show the last run, and by pdb"
+            " the Python frames. tfdbg pm SCRIPT is the same",
+        ),
+        add(
             "--log",
             metavar="FILE",
             help="append a line of JSON for each of these stops",
@@ -304,6 +311,8 @@ def _parse(parser: OptionParser, takes_value: dict[str, bool], argv: Sequence[st
     if options.module is None and rest[:1] == ["--"]:
         del rest[0]
     script = rest.pop(0) if options.module is None and rest else None
+    if script == "pm" and rest and not os.path.exists(script):
+        return _parse(parser, takes_value, [*argv[:split], "--post-mortem", *rest])
     if options.model is None:
         for name in ("inputs", "seed", "dim"):
             if getattr(options, name) not in (None, []):
@@ -386,12 +395,28 @@ def _check_options(options: argparse.Namespace, wants_program: bool) -> GateOpti
     )
 
 
+def _check_post_mortem(options: argparse.Namespace, wants_program: bool, is_alone: bool) -> None:
+    """Whether the other options fit ``--post-mortem``.
+
+    Raises:
+        UserError: they don't.
+    """
+    if not wants_program:
+        raise UserError("--post-mortem needs a program.")
+    if options.check is not None or options.listen is not None:
+        raise UserError("--post-mortem stops after the program: leave out --check and --listen.")
+    if not is_alone:
+        raise UserError("--post-mortem is for programs of one process.", "Try --check, or --log.")
+
+
 def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger:
     from tfdbg_cli.sessions.debugger.debugger import Debugger
     from tfdbg_cli.sessions.ranks.interface import find_place
 
     check = _check_options(options, wants_program)
     place = find_place(leader=options.rank) if wants_program else None
+    if options.post_mortem:
+        _check_post_mortem(options, wants_program, is_alone=place is None)
     if place is not None and options.rank >= place.size:
         raise UserError(f"there is no rank {options.rank}.", f"Use 0 to {place.size - 1}.")
     return Debugger(
@@ -409,6 +434,7 @@ def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger
         report=options.report if place is None or place.rank == options.rank else None,
         filters=options.filters,
         check=check,
+        post_mortem=options.post_mortem,
         log=options.log if place is None or place.rank == options.rank else None,
     )
 

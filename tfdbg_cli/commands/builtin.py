@@ -10,6 +10,7 @@ from tfdbg_cli.commands.profile import print_source as profile_source
 from tfdbg_cli.commands.registry import Command, CommandRegistry
 from tfdbg_cli.commands.report import report
 from tfdbg_cli.commands.run import control as run
+from tfdbg_cli.commands.run import post_mortem
 from tfdbg_cli.commands.series import follow
 from tfdbg_cli.commands.shell import aliases, general, scripts
 from tfdbg_cli.commands.source import print_source as source
@@ -21,6 +22,7 @@ __all__ = ["BUILTIN", "make_registry"]
 
 BUILTIN: tuple[Command, ...] = (
     *run.COMMANDS,
+    *post_mortem.COMMANDS,
     *stepper.COMMANDS,
     *overrides.COMMANDS,
     *list_tensors.COMMANDS,

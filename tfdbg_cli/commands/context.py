@@ -27,6 +27,7 @@ __all__ = [
     "ALL_MODES",
     "DUMP_MODES",
     "LIVE_MODES",
+    "LOOK_MODES",
     "PROFILE_MODES",
     "STEPPER_MODES",
     "TENSOR_MODES",
@@ -39,8 +40,10 @@ __all__ = [
 LIVE_MODES = frozenset({"run-start", "run-end", "profile"})
 #: The stops in the middle of a run that is done step by step.
 STEPPER_MODES = frozenset({"stepper"})
+#: The stops that nothing but looking can be done at: in the middle of a run, after the program.
+LOOK_MODES = frozenset({"here", "post-mortem"})
 #: The stops with tensors to look at.
-TENSOR_MODES = frozenset({"run-end", "offline"}) | STEPPER_MODES
+TENSOR_MODES = frozenset({"run-end", "offline"}) | STEPPER_MODES | LOOK_MODES
 #: The stops with op timings to look at.
 PROFILE_MODES = frozenset({"profile", "offline-profile"})
 #: The stops with a dump: graph and sources are known.
@@ -55,7 +58,7 @@ class Context:
 
     Attributes:
         mode: one of `ALL_MODES`: ``run-start``, ``run-end``, ``profile``, ``stepper``,
-            ``offline`` or ``offline-profile``.
+            ``here``, ``post-mortem``, ``offline`` or ``offline-profile``.
         registry: all commands.
         filters: all tensor filters.
         settings: what `config` shows.
@@ -127,6 +130,8 @@ class Context:
         Raises:
             UserError: this stop has none.
         """
+        if self.dump is None and self.mode == "post-mortem":
+            raise UserError("There are no tensors: no run was recorded before the error.")
         if self.dump is None:
             raise UserError(
                 "There are no tensors at this stop.", "run executes the run and keeps them."

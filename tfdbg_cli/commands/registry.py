@@ -259,6 +259,8 @@ _WHERE = {
     "profile": "after a run that was timed",
     "offline-profile": "offline after a run that was timed",
     "stepper": "in the middle of a run",
+    "here": "in the middle of a run",
+    "post-mortem": "after the program's end",
 }
 _WHEN = {
     "run-start": "It needs a run's tensors: run executes the run.",
@@ -266,6 +268,8 @@ _WHEN = {
     "profile": "run -p keeps no tensors; run does.",
     "offline": "It needs a live program.",
     "offline-profile": "It needs tensors or a live program.",
+    "here": "exit lets the program go on.",
+    "post-mortem": "The program has ended.",
     "stepper": "cont goes on to the end of the run, exit leaves the stepper.",
 }
 

@@ -49,6 +49,13 @@ FIELDS = (
         ("auto", "dark", "light", "colorblind", "colorblind-light", "mono"),
     ),
     Field(
+        "hyperlinks",
+        "auto",
+        str,
+        "Line UI: links of the terminal's own on lines of source; auto: where it is known to know.",
+        ("auto", "off", "file", "kitty", "vscode"),
+    ),
+    Field(
         "pane",
         "off",
         str,

@@ -125,6 +125,9 @@ class MemoryDump(Dump):
             self._profile = self._profile()
         return self._profile
 
+    def settle(self) -> None:
+        """Copy what the program could still write to: the dump outlives the stop."""
+
     def set_run_info(self, info: RunInfo) -> None:
         """Say what the run was asked for (the session knows, the engine doesn't)."""
         self._run_info = info

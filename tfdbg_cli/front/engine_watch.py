@@ -107,6 +107,13 @@ class EngineWatch:
             for name in self.debugger.engines & self._seen.keys():
                 load(name).failed(error)
 
+    def show_last_run(self, error: BaseException) -> None:
+        """``--post-mortem``: the program has ended with an error, which was printed."""
+        last_run = self.debugger.last_run
+        is_left = self.debugger.is_off or self.debugger.is_detached
+        if last_run is not None and not is_left and os.getpid() == self._process:
+            last_run.show(error)
+
     def turn(self, on: bool) -> None:
         """Take the engines off, so that runs cost nothing, or put them on again."""
         if on == self._is_on:
@@ -154,6 +161,8 @@ class EngineWatch:
             else:
                 known = only or f" (it knows {names}; what NumPy itself computes can't be seen)"
                 yield f"the program imported no framework that the debugger knows{known}."
+        elif self.debugger.last_run is not None:
+            pass  # nothing went wrong
         elif not self.debugger.stops and not queue.batch and not self.debugger.is_detached:
             yield f"the program's {self.debugger.run_count} run(s) gave no occasion to stop{only}."
         choice = self.debugger.choice

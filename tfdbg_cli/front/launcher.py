@@ -219,6 +219,11 @@ def _run(
         debugger.outcome = one_line(uncaught)
         # Out here, what a hook of the program's raises doesn't get our context.
         status = _print_uncaught(uncaught)
+        if isinstance(uncaught, Exception):
+            try:
+                watch.show_last_run(uncaught)
+            except Exception as error:
+                tell(one_line(error))
         if isinstance(uncaught, KeyboardInterrupt) and status == 1:
             finish.is_interrupted = True
             raise uncaught
@@ -257,6 +262,8 @@ def _own_status(debugger: Debugger) -> int:
         if not debugger.stops:
             threading._shutdown()  # type: ignore[attr-defined]
         return gate.status(debugger.run_count)
+    if debugger.last_run is not None:
+        return 0  # there is a stop only where the program has failed itself
     if debugger.store.has_failed or not queue.batch:
         return int(debugger.store.has_failed)
     if queue and not debugger.stops:

@@ -112,6 +112,8 @@ class UserInterface(ABC):
     """
 
     second_interrupt = "interrupts the program"
+    #: Opens Python's debugger on the terminal; ``None``: there is nothing for it at this stop.
+    pdb: Callable[[], None] | None = None
 
     @property
     def takes_interrupts(self) -> bool:

@@ -387,6 +387,8 @@ class TextUI(UserInterface):
             The command of the link that is to be followed; else nothing.
         """
         try:
+            if request.name == "pdb" and queue.batch:
+                raise UserError("pdb asks somebody.", "Leave --batch out.")
             self._do_request(service, request)
             if request.name == "link" and request.argument:
                 return self._outputs.link(int(request.argument))
@@ -414,6 +416,9 @@ class TextUI(UserInterface):
             if not request.argument:
                 self._flush_title(service)
                 self._page(outputs.links())
+        elif request.name == "pdb" and self.pdb is not None:
+            self._flush_title(service)
+            self.pdb()
         else:
             raise UserError(f"This interface has no {request.name}.", "Use --ui screen.")
 

@@ -19,6 +19,7 @@ __all__ = ["error_document", "list_item"]
 _MOST_INPUTS = 12
 # Of larger dumps not all values are looked at before the first screen is there.
 _MOST_BYTES = 64 << 20
+_RAISED = "The error is raised in the program when you leave this stop with run or exit."
 _WHEN = {False: "occurred during the run", True: "was raised by the program after the run"}
 
 
@@ -39,8 +40,7 @@ def error_document(context: Context) -> TextDocument:
     lines = [
         line((f"!!! An error {_WHEN[error.is_late]} !!!", "error")),
         line(),
-        line("The error is raised in the program when you leave this stop with run or exit."),
-        line(),
+        *([line(_RAISED), line()] if context.is_live else []),
         *_ways(context, error, node, lister),
         line(),
     ]

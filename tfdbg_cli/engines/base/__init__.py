@@ -30,6 +30,7 @@ from tfdbg_cli.engines.base.engine import (
     HostOf,
     ProgramEngine,
     SessionEngine,
+    ShowsOpenRuns,
     StepsCalls,
     TellsUse,
     WrapSession,
@@ -37,6 +38,7 @@ from tfdbg_cli.engines.base.engine import (
 from tfdbg_cli.engines.base.ranks import Meeting
 from tfdbg_cli.engines.base.runs import (
     Capture,
+    Glimpse,
     ProgramRun,
     RunAction,
     RunCall,
@@ -53,6 +55,7 @@ __all__ = [
     "CannotStep",
     "Capture",
     "Engine",
+    "Glimpse",
     "HasFunctions",
     "HasHooks",
     "HostOf",
@@ -73,6 +76,7 @@ __all__ = [
     "RunsInParts",
     "SessionAdapter",
     "SessionEngine",
+    "ShowsOpenRuns",
     "SteppedRun",
     "StepsCalls",
     "StepsRuns",

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from tfdbg_cli.common.traits import EngineTraits
 from tfdbg_cli.engines.base.adapters import ProgramAdapter, SessionAdapter
-from tfdbg_cli.engines.base.runs import RunHost
+from tfdbg_cli.engines.base.runs import Glimpse, RunHost
 from tfdbg_cli.engines.base.stepped import SteppedRun
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "HostOf",
     "ProgramEngine",
     "SessionEngine",
+    "ShowsOpenRuns",
     "StepsCalls",
     "TellsUse",
     "WrapSession",
@@ -117,6 +118,17 @@ class TellsUse(Protocol):
 
     def has_computed(self) -> bool:
         """Whether anything was computed with it yet."""
+
+
+@runtime_checkable
+class ShowsOpenRuns(Protocol):
+    """A run can be looked at while it goes on, between two of its ops."""
+
+    def glimpse(self) -> AbstractContextManager[Glimpse | None]:
+        """The run that goes on on this thread; ``None``: there is none.
+
+        What is done within is no part of it.
+        """
 
 
 @runtime_checkable

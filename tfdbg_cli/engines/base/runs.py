@@ -13,7 +13,16 @@ from tfdbg_cli.dumps.series.tracks import Tracks
 if TYPE_CHECKING:
     from tfdbg_cli.engines.base.stepped import SteppedRun
 
-__all__ = ["Capture", "ProgramRun", "RunAction", "RunCall", "RunHandle", "RunHost", "Watch"]
+__all__ = [
+    "Capture",
+    "Glimpse",
+    "ProgramRun",
+    "RunAction",
+    "RunCall",
+    "RunHandle",
+    "RunHost",
+    "Watch",
+]
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,19 @@ class Capture:
     progress_text: str = ""
     gap: str = ""
     make_dump: Callable[[], MemoryDump] | None = None
+
+
+@dataclass(frozen=True)
+class Glimpse:
+    """A run that goes on, as far as it has come.
+
+    Attributes:
+        info: what is known of it.
+        dump: the tensors so far; ``None``: they aren't recorded, or not yet.
+    """
+
+    info: RunInfo
+    dump: MemoryDump | None
 
 
 @dataclass(frozen=True)

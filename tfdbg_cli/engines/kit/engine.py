@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, TypeVar
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.engines.base import HostOf, ProgramEngine
+from tfdbg_cli.engines.base import Glimpse, HostOf, ProgramEngine, ShowsOpenRuns
 from tfdbg_cli.engines.kit.program import Program, RunsAdapter
 
 __all__ = ["OneProgramEngine"]
@@ -17,7 +17,7 @@ __all__ = ["OneProgramEngine"]
 P = TypeVar("P", bound=Program)
 
 
-class OneProgramEngine(ProgramEngine, Generic[P]):
+class OneProgramEngine(ProgramEngine, ShowsOpenRuns, Generic[P]):
     """Hands everything on to the program; a subclass makes it."""
 
     def __init__(self) -> None:
@@ -59,6 +59,11 @@ class OneProgramEngine(ProgramEngine, Generic[P]):
             return self.program().runs.block(name)
         except UserError:  # said when it was to be installed
             return nullcontext()
+
+    def glimpse(self) -> AbstractContextManager[Glimpse | None]:
+        if self._program is None:
+            return nullcontext()
+        return self._program.runs.glimpse()
 
     def failed(self, error: BaseException) -> None:
         """The program ends with this error: a run that is open is shown."""

@@ -109,6 +109,13 @@ class CaptureLevel:
         """``in NODE`` or ``after NODE``, asked on another thread; empty: it isn't known."""
         return ""
 
+    def glimpse(self) -> MemoryDump | None:
+        """What is known by now of a run that goes on, while nothing is recorded; ``None``: nothing.
+
+        Neither the run nor what comes of it changes by that.
+        """
+        return None
+
     def finish(self, error: BaseException | None) -> Capture:
         """What came of the run; the watcher is not used any more."""
         self.seconds = time.perf_counter() - self._began

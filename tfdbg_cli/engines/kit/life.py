@@ -23,7 +23,15 @@ from tfdbg_cli.common.streams import tell_failure
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import user_frame
-from tfdbg_cli.engines.base import Capture, ProgramRun, RunAction, RunHandle, RunHost, Watch
+from tfdbg_cli.engines.base import (
+    Capture,
+    Glimpse,
+    ProgramRun,
+    RunAction,
+    RunHandle,
+    RunHost,
+    Watch,
+)
 from tfdbg_cli.engines.kit.contain import contain, contained
 from tfdbg_cli.engines.kit.description import Driven, OpenRun, RunDescription, Surveyed
 from tfdbg_cli.engines.kit.followed import followed_values
@@ -472,6 +480,24 @@ class RunLife(ABC, Generic[R]):
                     watcher.start()
 
         return look_again
+
+    @contextlib.contextmanager
+    def glimpse(self) -> Iterator[Glimpse | None]:
+        """The run that goes on here; what is done within is no part of it."""
+        run = self._run
+        if run is None or run.handle is None or not self.is_here():
+            yield None
+            return
+        look_again = self.look_away()
+        try:
+            with self.quiet():
+                is_watched = run.watcher is not None and not run.is_followed
+                dump = run.watcher.glimpse() if run.watcher is not None and is_watched else None
+            info = dataclasses.replace(run.handle.info)
+            run.description.take_feeds(info, dump)
+            yield Glimpse(info, dump)
+        finally:
+            look_again()
 
     def is_idle(self) -> bool:
         """Whether nobody wants to know of runs."""

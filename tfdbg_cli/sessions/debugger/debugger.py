@@ -29,6 +29,7 @@ from tfdbg_cli.engines import registry  # noqa: F401 (it makes their settings kn
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 from tfdbg_cli.net.tokens import remove_dead_tickets
 from tfdbg_cli.sessions.debugger.gate import Gate, GateOptions
+from tfdbg_cli.sessions.debugger.last_run import LastRun
 from tfdbg_cli.sessions.debugger.reports import Reports
 from tfdbg_cli.sessions.debugger.stop_log import StopLog
 from tfdbg_cli.sessions.debugger.storage import DumpStore
@@ -65,10 +66,12 @@ class Debugger:
         report: where to write a report at each stop of ``run -f`` and each run that fails.
         log: the file that gets a line of JSON for each of these stops.
         check: nobody is asked at a stop: a tensor that passes a filter ends the program.
+        post_mortem: no run stops; the last one is shown if the program ends with an error.
         place: which of the ranks of a distributed program this is; ``None``: it is no such program.
 
     Attributes:
         ranks: the debuggers of the other ranks, as far as there are any.
+        last_run: of ``post_mortem``; ``None``: it wasn't asked for.
         is_off: the debugger is disabled: its sessions run as without it.
         outcome: the error that the program ends with, on one line; empty: none is known.
 
@@ -101,6 +104,7 @@ class Debugger:
         report: str | None = None,
         check: GateOptions | None = None,
         log: str | None = None,
+        post_mortem: bool = False,
     ) -> None:
         self._reports = Reports(report) if report else None
         self._log = StopLog(log) if log else None
@@ -147,7 +151,7 @@ class Debugger:
         self._reported_filters: set[str] = set()
         self._reported_gaps: set[str] = set()
         #: The choice that holds for the next runs; ``None``: stop at the next run-start.
-        self.choice: RunChoice | None = None
+        self.choice: RunChoice | None = RunChoice() if post_mortem else None
         #: How many runs are still to pass before the one that the choice is about.
         self.countdown = 0
         self.is_detached = False
@@ -160,6 +164,7 @@ class Debugger:
             )
             if self.ranks.is_silent:
                 self.queue = CommandQueue(batch=batch)  # the leader runs the commands
+        self.last_run = LastRun(self) if post_mortem else None
         self.is_off = False
         self.outcome = ""
         #: The engines whose patches send the program's runs here.
@@ -282,6 +287,15 @@ class Debugger:
             self.ranks.chosen(action)
         return action
 
+    def look(self, context: Context, *, title: str, title_role: str, initial_command: str) -> None:
+        """A stop at which nothing is decided: what was waited for before still is."""
+        waiting, is_asked = self.waiting, self.waiting.is_interrupted
+        choice = self.choice if waiting.is_on else None
+        self.stop(context, title=title, title_role=title_role, initial_command=initial_command)
+        if choice is not None and self._ui is not None:
+            waiting.begin(choice, self.run_count + 1, self._ui)
+        waiting.is_interrupted = waiting.is_interrupted or is_asked
+
     def _stop(self, context: Context, title: str, title_role: str, initial_command: str) -> Any:
         self.waiting.end()
         self.stops += 1
@@ -300,6 +314,7 @@ class Debugger:
                 self._ui_kind, self.settings, streams=self.streams, **self._ui_options
             )
         ui = self._ui
+        ui.pdb = context.extra.get("pdb")
         is_event = context.mode == "run-end" and title_role == "error"
 
         def interact() -> Leave:
@@ -307,7 +322,7 @@ class Debugger:
             folder = self.store.folder_of(dump) if dump is not None else ""
             if is_event and self._reports is not None:
                 self._reports.write(context, initial_command)
-            if is_event and self._log is not None:
+            if (is_event or context.mode == "post-mortem") and self._log is not None:
                 self._log.write(context, title, initial_command, folder)
             if self.gate is not None:
                 self.store.keep = self.store.keep and not folder  # the first one is enough

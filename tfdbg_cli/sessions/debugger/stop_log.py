@@ -10,9 +10,10 @@ from typing import Any
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.report.finding import find_in
 from tfdbg_cli.commands.shell.parsing import tokenize
-from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.errors import UserError, message_of, one_line
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
+from tfdbg_cli.dumps.sources import own_place
 
 __all__ = ["StopLog"]
 
@@ -68,6 +69,13 @@ class StopLog:
 def _record(context: Context, title: str, first_command: str, dump: str) -> dict[str, Any]:
     run = title.partition(": ")[2]
     found: dict[str, Any] = {"time": datetime.now(UTC).isoformat(timespec="milliseconds")}
+    uncaught = context.extra.get("uncaught")
+    if uncaught is not None:  # --post-mortem
+        run = title.partition("; last run: ")[2]
+        file, number = own_place(uncaught)
+        found |= {"stop": "uncaught", "run": run, "error": type(uncaught).__name__}
+        place = {"file": file, "line": number}
+        return {**found, "message": message_of(uncaught), **place, "dump": dump}
     error = context.run_info.error
     if error is not None:
         found |= {"stop": "error", "run": run, "error": error.type_name, "op": error.op_name}

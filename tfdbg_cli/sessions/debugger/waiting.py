@@ -39,6 +39,11 @@ class Waiting:
         self._has_handler = False
         self._keys: ForeignKeys | None = None
 
+    @property
+    def is_on(self) -> bool:
+        """Whether a stop is waited for."""
+        return self._ui is not None
+
     def begin(self, choice: RunChoice, run: int, ui: UserInterface) -> None:
         """A stop was left.
 

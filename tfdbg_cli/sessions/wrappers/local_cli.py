@@ -22,6 +22,7 @@ from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines.base import Capture, KnowsSeed, RunCall, Watch
 from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
 from tfdbg_cli.sessions.debugger.debugger import Debugger
+from tfdbg_cli.sessions.debugger.last_run import LastRun
 from tfdbg_cli.sessions.debugger.storage import check_dump_root
 from tfdbg_cli.sessions.ranks.interface import Agreement, SingleRank, Verdict
 from tfdbg_cli.sessions.wrappers.following import Following
@@ -158,6 +159,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             if not _is_of_kind(request.kind, choice.kind):
                 return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
             self._forget()
+            if debugger.last_run is not None and self.is_program:
+                debugger.last_run.forget()  # what there is of this one is the last, from now on
             response = self._response(choice)
             if response.action != OnRunStartAction.NON_DEBUG_RUN:
                 ranks.opened(self._rank_run)
@@ -274,6 +277,9 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         with debugger.lock:
             if debugger.is_detached:
                 return response
+            if debugger.last_run is not None and not debugger.waiting.is_interrupted:
+                self._keep(debugger.last_run, request)
+                return response
             choice = debugger.choice
             failed = request.error is not None
             is_plain = request.performed_action == OnRunStartAction.NON_DEBUG_RUN
@@ -320,6 +326,15 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             context = self._context("profile" if is_profile else "run-end", info, dump)
             self._stop_at_end(context, initial, role, agreed)
         return response
+
+    def _keep(self, last_run: LastRun, request: OnRunEndRequest) -> None:
+        """A run of ``--post-mortem`` is over: it may be the last one."""
+        info = request.dump.run_info() if request.dump is not None else None
+        if info is None:
+            info = RunInfo(call_count=self.run_call_count, error=request.error)
+        info.program = [*program_facts(), *self._seed()]
+        dump, request.dump = request.dump, None
+        last_run.keep(self._context("post-mortem", info, dump), self._label())
 
     def _seed(self) -> list[tuple[str, str]]:
         """What random numbers began with, where the engine can tell."""

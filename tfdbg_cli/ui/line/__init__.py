@@ -23,6 +23,7 @@ from tfdbg_cli.common.documents import Line
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.common.streams import Streams
 from tfdbg_cli.ui.base import CommandQueue
+from tfdbg_cli.ui.hyperlinks import style_of
 from tfdbg_cli.ui.inks import has_true_colour
 from tfdbg_cli.ui.line.adapters import (
     HistoryAdapter,
@@ -121,8 +122,9 @@ class LineUI(TextUI):
         depth = self._color_depth or self._output.get_default_color_depth()
         colours = 16 if depth is ColorDepth.DEPTH_4_BIT else 256
         encoding = self._output.encoding() or "utf-8"
+        style = style_of(self._settings.get("hyperlinks"))
         while block := list(islice(rest, _BLOCK)):
-            self._write(formatted_lines(block, theme, encoding, colours))
+            self._write(formatted_lines(block, theme, encoding, colours, style))
 
     def print_title(self, text: str, role: str) -> None:
         """Print ``--- title ---`` in the colour of the kind of stop."""

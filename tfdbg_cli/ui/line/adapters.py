@@ -15,8 +15,12 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from tfdbg_cli.commands.reply import Service
 from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.documents import Line
+from tfdbg_cli.ui.hyperlinks import LINK_END, link_start
 from tfdbg_cli.ui.inks import HALF, can_draw_halves, inked, prompt_toolkit_style
 from tfdbg_cli.ui.themes import Theme
+
+# For prompt_toolkit: it takes no room.
+_UNSEEN = "[ZeroWidthEscape]"
 
 __all__ = ["HistoryAdapter", "ServiceCompleter", "formatted_lines", "pager_keys"]
 
@@ -65,7 +69,11 @@ class ServiceCompleter(Completer):
 
 
 def formatted_lines(
-    lines: Iterable[Line], theme: Theme, encoding: str = "utf-8", colours: int = 256
+    lines: Iterable[Line],
+    theme: Theme,
+    encoding: str = "utf-8",
+    colours: int = 256,
+    hyperlinks: str = "",
 ) -> FormattedText:
     """Lines as styled text, each with its line feed.
 
@@ -74,6 +82,7 @@ def formatted_lines(
         theme: what the roles look like; one without colours leaves those of data out, too.
         encoding: the terminal's.
         colours: how many it has.
+        hyperlinks: how lines of source are linked, see `style_of`; empty: not at all.
     """
     draws_halves = can_draw_halves(encoding)
     fragments: list[tuple[str, str]] = []
@@ -86,7 +95,11 @@ def formatted_lines(
                 ink, is_halves = inked(span.ink, colours, draws_halves)
                 style = f"{'' if is_halves else style} {prompt_toolkit_style(ink)}"
                 text = HALF * len(text) if is_halves else text
-            fragments.append((style, text))
+            start = link_start(span.link, hyperlinks)
+            if start:
+                fragments += [(_UNSEEN, start), (style, text), (_UNSEEN, LINK_END)]
+            else:
+                fragments.append((style, text))
         fragments.append(("", "\n"))
     return FormattedText(fragments)
 

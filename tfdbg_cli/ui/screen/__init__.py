@@ -85,7 +85,7 @@ class ScreenUI(UserInterface):
             terminal = self._open_terminal()
             mouse = self._settings.get("mouse_mode")
             self._views.begin_stop(_run_of(service.title))
-            app = App(service, queue, self._views, mouse, terminal.size(), self._keys)
+            app = App(service, queue, self._views, mouse, terminal.size(), self._keys, self.pdb)
             self._app = app
             try:
                 app.run_queue()

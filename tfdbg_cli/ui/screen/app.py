@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import urwid
@@ -66,6 +66,7 @@ class App(Commander):
         mouse: whether the mouse is taken.
         size: columns and rows of the terminal.
         keys: what the keys do; default: as the table says.
+        pdb: opens Python's debugger on the terminal; ``None``: there is nothing for it.
     """
 
     def __init__(
@@ -76,10 +77,12 @@ class App(Commander):
         mouse: bool,
         size: tuple[int, int],
         keys: KeyTable | None = None,
+        pdb: Callable[[], None] | None = None,
     ) -> None:
         self.state = ScreenState(service, views, size, mouse, keys or KeyTable())
         self.leave: Leave | None = None
         self._queue = queue
+        self._pdb = pdb
         self._controls = Controls(self)
         self._loop: urwid.MainLoop | None = None
         self._terminal: Terminal | None = None
@@ -342,10 +345,22 @@ class App(Commander):
                 self._show_element(request.argument)
             elif request.name == "mouse":
                 self._mouse_request(request.argument)
+            elif request.name == "pdb":
+                self._ask_python()
             elif request.name == "link":
                 raise UserError("The full screen shows its links.", "Tab and Enter follow them.")
         except UserError as error:
             self.state.message = Toast(str(error), "error")
+
+    def _ask_python(self) -> None:
+        if self._pdb is None:
+            raise UserError("There is no traceback for pdb at this stop.")
+        if self._loop is None:  # the screen isn't up yet
+            self._pdb()
+            return
+        with self._loop.paused():
+            self._pdb()
+        self.redraw()
 
     def _mouse_request(self, argument: str) -> None:
         if argument:

@@ -250,6 +250,13 @@ class ReplayLevel(CaptureLevel):
         self.dump = replayed.dump
         return replayed.dump
 
+    def glimpse(self) -> MemoryDump | None:
+        """The calls that are over, done again."""
+        made = Replayed(self.watch)
+        for call in self.calls:
+            made.add(call)
+        return made.dump if self.calls else None
+
     def describe(self, info: RunInfo) -> None:
         """Add to what is known of the run at its end."""
         if self.replayed is not None:

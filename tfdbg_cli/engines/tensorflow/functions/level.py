@@ -215,6 +215,12 @@ class ValuesLevel(CaptureLevel):
         nodes, data, _ = made.describe(self._events)
         return made, nodes, data
 
+    def glimpse(self) -> MemoryDump:
+        events = used(list(self._events), self._begins_at)
+        nodes, data, _ = Describing(self._inputs, self._matcher, self._names).describe(events)
+        graph = Graph(nodes)
+        return MemoryDump(lambda: graph, make=lambda: data)
+
     def tensor_name(self, tensor: Any) -> str:
         return self._described()[2].get(id(tensor), "")
 

@@ -125,6 +125,10 @@ class RecordingLevel(CaptureLevel):
         """The checks of all that is there by now; ``None``: there are none."""
         return None
 
+    def glimpse(self) -> MemoryDump | None:
+        """The ops that are done."""
+        return self.recorder.so_far(lambda record: record.facts is not None and not record.time)
+
     def _whole(self) -> MemoryDump:
         """The run as a dump, with the step that nobody has looked into."""
         step, self._fast = self._fast, None
