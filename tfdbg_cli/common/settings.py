@@ -52,7 +52,7 @@ FIELDS = (
         "hyperlinks",
         "auto",
         str,
-        "Line UI: links of the terminal's own on lines of source; auto: where it is known to know.",
+        "Links of the terminal's own on lines of source; auto: where it is known to know them.",
         ("auto", "off", "file", "kitty", "vscode"),
     ),
     Field(
