@@ -110,7 +110,8 @@ FIELDS = (
 
 def all_fields() -> tuple[Field, ...]:
     """Every setting there is, those of the engines included."""
-    return (*FIELDS, *(field for traits in all_traits() for field in traits.settings))
+    own = (field for traits in all_traits() for field in traits.settings)
+    return tuple({field.name: field for field in (*FIELDS, *own)}.values())
 
 
 @functools.cache

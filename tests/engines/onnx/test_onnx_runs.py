@@ -76,7 +76,7 @@ def of_nodes(nodes, inputs, outputs):
     return onnxruntime.InferenceSession(model.SerializeToString())
 
 
-@pytest.mark.parametrize("way", ["run", "ort_values", "binding", "binding_of_numpy"])
+@pytest.mark.parametrize("way", ["run", "ort_values", "vector", "binding", "binding_of_numpy"])
 def test_every_way_to_ask_for_a_run(way):
     session = session_of(LOG)
     with debugged(session) as ends:
@@ -85,6 +85,14 @@ def test_every_way_to_ask_for_a_run(way):
         elif way == "ort_values":
             given = {"x": onnxruntime.OrtValue.ortvalue_from_numpy(ONES)}
             result = session.run_with_ort_values(["y"], given)[0].numpy()
+        elif way == "vector":
+            names = onnxruntime.capi.onnxruntime_pybind11_state
+            given, made = names.OrtValueVector(), names.OrtValueVector()
+            given.push_back(onnxruntime.OrtValue.ortvalue_from_numpy(ONES)._ortvalue)
+            place = names.OrtDevice(names.OrtDevice.cpu(), names.OrtDevice.default_memory(), 0)
+            options = onnxruntime.RunOptions()
+            session.run_with_ortvaluevector(options, ["x"], given, ["y"], made, [place])
+            result = onnxruntime.OrtValue(made[0]).numpy()
         else:
             binding = session.io_binding()
             if way == "binding":

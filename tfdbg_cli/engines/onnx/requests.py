@@ -21,6 +21,8 @@ class Request:
         outputs: of what that has given: the values by name, as ONNX Runtime gives them.
         unknown: the inputs whose values nobody knows.
         is_bound: inputs may share memory with outputs.
+        gives_arrays: what the program gets are arrays, which another session can make as well.
+        found: what a twin has given in place of the program's session, by name.
     """
 
     def __init__(
@@ -32,11 +34,14 @@ class Request:
         outputs: Callable[[Any], Mapping[str, Any]] | None = None,
         unknown: Sequence[str] = (),
         is_bound: bool = False,
+        gives_arrays: bool = False,
     ) -> None:
         self.names, self.feeds, self.options, self.plain = list(names), feeds, options, plain
         self._outputs = outputs
         self.unknown = unknown
         self.is_bound = is_bound
+        self.gives_arrays = gives_arrays
+        self.found: dict[str, Any] | None = None
 
     def outputs(self, value: Any) -> Mapping[str, Any]:
         """The values of a run's outputs, by name."""
