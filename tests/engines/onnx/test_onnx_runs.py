@@ -76,7 +76,9 @@ def of_nodes(nodes, inputs, outputs):
     return onnxruntime.InferenceSession(model.SerializeToString())
 
 
-@pytest.mark.parametrize("way", ["run", "ort_values", "vector", "binding", "binding_of_numpy"])
+@pytest.mark.parametrize(
+    "way", ["run", "ort_values", "vector", "binding", "binding_of_numpy", "address"]
+)
 def test_every_way_to_ask_for_a_run(way):
     session = session_of(LOG)
     with debugged(session) as ends:
@@ -97,7 +99,11 @@ def test_every_way_to_ask_for_a_run(way):
             binding = session.io_binding()
             if way == "binding":
                 binding.bind_ortvalue_input("x", onnxruntime.OrtValue.ortvalue_from_numpy(ONES))
+            elif way == "address":
+                binding.bind_cpu_input("x", ZEROS)
+                binding.bind_input("x", "cpu", 0, np.float32, [2], ONES.ctypes.data)
             else:
+                binding.bind_input("x", "cpu", 0, np.float32, (2,), buffer_ptr=ZEROS.ctypes.data)
                 binding.bind_cpu_input("x", ONES)
             binding.bind_output("y")
             assert session.run_with_iobinding(binding) is None

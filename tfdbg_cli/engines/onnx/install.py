@@ -8,8 +8,8 @@ from typing import Any
 
 from tfdbg_cli.engines.base import WrapSession
 from tfdbg_cli.engines.kit.patches import PatchSet
-from tfdbg_cli.engines.onnx.private import NAMES, Session, named_values
-from tfdbg_cli.engines.onnx.requests import Request, bound_request
+from tfdbg_cli.engines.onnx.private import NAMES, IOBinding, Session, named_values
+from tfdbg_cli.engines.onnx.requests import Request, bound_request, note_binding
 
 __all__ = ["install", "plain_run", "straight"]
 
@@ -132,6 +132,15 @@ def _run_with_iobinding(original: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _bind(original: Callable[..., Any]) -> Callable[..., Any]:
+    def bind(self: Any, name: Any, *arguments: Any, **options: Any) -> Any:
+        found = original(self, name, *arguments, **options)
+        note_binding(self, str(name), *arguments, **options)
+        return found
+
+    return bind
+
+
 def install(wrap: WrapSession) -> Callable[[], None]:
     """Debug every session of the process, also those that exist already.
 
@@ -152,6 +161,8 @@ def install(wrap: WrapSession) -> Callable[[], None]:
                 _patches.replace(Session, "run_with_ort_values", _run_with_ort_values)
                 _patches.replace(Session, "run_with_ortvaluevector", _run_with_ortvaluevector)
                 _patches.replace(Session, "run_with_iobinding", _run_with_iobinding)
+                for name in ("bind_input", "bind_cpu_input", "bind_ortvalue_input"):
+                    _patches.replace(IOBinding, name, _bind)
         _wraps.append(wrap)
     NAMES.tell_version()
     undone = False
