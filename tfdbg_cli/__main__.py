@@ -177,6 +177,12 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
             " TensorFlow's own debug_data.DebugDumpDir reads (default: %(default)s)",
         ),
         add(
+            "--digest",
+            action="store_true",
+            help="keep hashes and statistics of tensors, not their values: a small reference for"
+            " run -d and --against",
+        ),
+        add(
             "--dump-limit",
             type=_size,
             metavar="SIZE",
@@ -414,6 +420,8 @@ def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger
     from tfdbg_cli.sessions.ranks.interface import find_place
 
     check = _check_options(options, wants_program)
+    if options.digest and (not options.keep_dumps or options.dump_format == "tfdbg"):
+        raise UserError("--digest is about the run folders of --keep-dumps.")
     place = find_place(leader=options.rank) if wants_program else None
     if options.post_mortem:
         _check_post_mortem(options, wants_program, is_alone=place is None)
@@ -431,6 +439,7 @@ def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger
         keep_dumps=options.keep_dumps or check is not None,
         dump_limit=options.dump_limit,
         as_directory=options.dump_format == "tfdbg",
+        digest=options.digest,
         report=options.report if place is None or place.rank == options.rank else None,
         filters=options.filters,
         check=check,

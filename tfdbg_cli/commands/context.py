@@ -66,6 +66,7 @@ class Context:
         dump: the run's tensors; ``None`` at run-start and after an undebugged run.
         width: columns of the screen that asked.
         is_first_stop: whether nothing was shown before.
+        keeps_dumps: dumps stay after the program's end.
         extra: what plug-ins and sessions keep from command to command of this stop.
         names: results stored by ``eval -o NAME``; kept from stop to stop.
         tracks: the numbers that are followed over runs, where a program runs on.
@@ -85,6 +86,7 @@ class Context:
     dump: Dump | None = None
     width: int = 80
     is_first_stop: bool = False
+    keeps_dumps: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)
     tracks: Tracks | None = None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import re
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from tfdbg_cli.common.commits import commit_at
 from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.common.version import __version__
 
@@ -25,6 +28,8 @@ def program_facts() -> list[tuple[str, str]]:
     look like secrets.
     """
     facts = [("Program", _command(sys.argv)), ("Started as", _command(_started_as()))]
+    if commit := _commit():
+        facts.append(("Commit", commit))
     system = f"{platform.system()} {platform.machine()}"
     python = f"{platform.python_implementation()} {platform.python_version()} on {system}"
     facts.append(("Python", python))
@@ -37,6 +42,12 @@ def program_facts() -> list[tuple[str, str]]:
     facts.append(("NumPy", str(getattr(numpy, "__version__", "not imported"))))
     facts.append(("tfdbg_cli", __version__))
     return facts
+
+
+@functools.cache
+def _commit() -> str:
+    """Of the program's own file, as it was when this was asked first."""
+    return commit_at(Path(sys.argv[0])) if sys.argv and sys.argv[0] else ""
 
 
 def _started_as() -> list[str]:

@@ -32,6 +32,8 @@ class Gap(NamedTuple):
             most: they are counted only where they have to be.
         is_bad: an element is finite in one of them and not in the other, or not in the same way.
         problem: why they can't be compared element by element; empty: they can.
+        note: what is known of them where the elements of one weren't kept, so that the numbers are
+            the least that they can be; empty: they were.
     """
 
     total: int = 0
@@ -41,6 +43,7 @@ class Gap(NamedTuple):
     differing: int = 0
     is_bad: bool = False
     problem: str = ""
+    note: str = ""
 
 
 class Difference(NamedTuple):

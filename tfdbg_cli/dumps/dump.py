@@ -19,6 +19,7 @@ from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.datum import Datum, InconvertibleTensorProto, number_executions
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.run_folder.digests import Digest
 from tfdbg_cli.dumps.run_info import RunError, RunInfo
 from tfdbg_cli.dumps.sources import Sources
 from tfdbg_cli.dumps.tables import Tables
@@ -152,6 +153,14 @@ class Dump(ABC):
     def value(self, datum: Datum) -> Any:
         """The value of a datum: an ndarray, or an `InconvertibleTensorProto`."""
         return datum.get_tensor()
+
+    def digest(self, datum: Datum) -> Digest | None:
+        """The hash and the statistics of a tensor, if they were kept; nothing is computed."""
+        return None
+
+    def is_kept(self, datum: Datum) -> bool:
+        """Whether the value of a tensor can be read."""
+        return True
 
     def tables(self) -> Tables:
         """What is known of all tensors together."""

@@ -173,6 +173,9 @@ class EngineWatch:
                 f"no tensor passed {choice.filter_name} up to the program's end, "
                 f"run {self.debugger.run_count}."
             )
+        elif choice is not None and choice.keeps:
+            store = self.debugger.store
+            yield f"the dumps of {store.kept_count} run(s) are kept in {store.shared_root()}."
         elif choice is not None and choice.times > 1 and self.debugger.countdown > 0:
             yield (
                 f"the program ended after run {self.debugger.run_count}, "

@@ -79,7 +79,7 @@ def sentence(row: Row) -> str:
 def _read(comparison: Comparison, row: Row) -> Difference | None:
     """The numbers of a pair; ``None`` where there are none."""
     first, second = row.pair.first, row.pair.second
-    if first is None or second is None or row.gap.problem:
+    if first is None or second is None or row.gap.problem or row.gap.note:
         return None
     try:
         one, other = map(np.asarray, comparison.values(row.pair))
@@ -154,11 +154,12 @@ def table(comparison: Comparison, rows: Sequence[Row], again: str, columns: int)
             _health(comparison.first, row.pair.first), _health(comparison.second, row.pair.second)
         )
         dump = comparison.first if row.pair.first is not None else comparison.second
-        texts = (
-            [Span(text) for text in _numbers(found)]
-            if found is not None
-            else [Span(""), Span(""), Span(""), Span(""), Span(""), Span("")]
-        )
+        numbers = [""] * 6
+        if found is not None:
+            numbers = _numbers(found)
+        elif row.gap.note:
+            numbers[0] = f">={row.gap.max_abs:.2g}"
+        texts = [Span(text) for text in numbers]
         name = row.datum.tensor_name
         cells = [
             [Span(row.said or "within", _ROLES.get(row.said, "dim"))],
@@ -176,6 +177,8 @@ def table(comparison: Comparison, rows: Sequence[Row], again: str, columns: int)
 def _problem(row: Row) -> list[Span]:
     if row.gap.problem:
         return [Span(f"  {row.gap.problem}", "warning")]
+    if row.gap.note:
+        return [Span(f"  {row.gap.note}", "dim")]
     first, second = row.pair.first, row.pair.second
     if first is not None and second is not None and first.tensor_name != second.tensor_name:
         return [Span(f"  = {second.tensor_name}", "dim")]
@@ -214,6 +217,7 @@ def record(comparison: Comparison, row: Row) -> Mapping[str, Any]:
         "health": healths[0],
         "counterpart_health": healths[1],
         "problem": row.gap.problem or None,
+        "statistics": row.gap.note or None,
     }
 
 
@@ -268,6 +272,14 @@ class PairScreen:
         if row.gap.problem:
             yield line((row.gap.problem, "warning"))
             return
+        if row.gap.note:
+            least, limit = _number(row.gap.max_abs), _number(row.bar.limit)
+            allowed = (f"  {limit} is allowed", "dim")
+            yield line("  max abs ", (f"at least {least}", "number"), allowed)
+            yield line(("  Known of A and B, as the values of one weren't kept:", "dim"))
+            for letter, text in zip("AB", row.gap.note.split(" | "), strict=False):
+                yield line(f"  {letter}  {text}")
+            return
         found = _read(self._comparison, row)
         if found is None:
             return
@@ -285,7 +297,7 @@ class PairScreen:
 
     def _elements(self) -> Iterator[Line]:
         first, second = self._row.pair.first, self._row.pair.second
-        if first is None or second is None or self._row.gap.problem:
+        if first is None or second is None or self._row.gap.problem or self._row.gap.note:
             return
         try:
             one, other = map(np.asarray, self._comparison.values(self._row.pair))

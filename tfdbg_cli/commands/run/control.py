@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import dataclass, field
 
 from tfdbg_cli.commands.context import (
@@ -27,6 +28,10 @@ from tfdbg_cli.dumps.dump import RunInfo
 __all__ = ["COMMANDS", "ExitChoice", "RunChoice", "describe_run"]
 
 
+#: How many runs there are up to the end of a program that nobody knows.
+ALL_RUNS = sys.maxsize
+
+
 @dataclass(frozen=True)
 class RunChoice:
     """What `run` asks of the session.
@@ -40,6 +45,7 @@ class RunChoice:
         is_profile: whether that run is timed op by op; no tensors are kept then.
         kind: only runs whose kind begins with this count; empty: all.
         is_stepper: whether that run is stepped through.
+        keeps: those before it are debugged, too, and their dumps are kept.
     """
 
     times: int = 1
@@ -52,6 +58,7 @@ class RunChoice:
     is_profile: bool = False
     kind: str = ""
     is_stepper: bool = False
+    keeps: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +110,15 @@ def _await_difference(context: Context, arguments: argparse.Namespace) -> None:
     arguments.till_filter_pass = _DIFFERS
 
 
+def _check_keep(context: Context, arguments: argparse.Namespace) -> None:
+    if not context.keeps_dumps:
+        raise UserError("-k is for programs started with --keep-dumps.")
+    if arguments.no_debug or arguments.till_filter_pass or arguments.till_differs:
+        raise UserError("-k keeps every run: leave -n, -f and -d out.")
+    if arguments.times == 1:
+        arguments.times = ALL_RUNS
+
+
 def _run(context: Context, arguments: argparse.Namespace) -> Result:
     if arguments.kind and context.run_info.unit == "session":
         raise UserError("Runs of this program are all of one kind.", "Leave --kind out.")
@@ -116,6 +132,8 @@ def _run(context: Context, arguments: argparse.Namespace) -> Result:
         )
     if arguments.filter_exclude_node_names and not arguments.till_filter_pass:
         raise UserError("-fenn is valid only together with -f FILTER.")
+    if arguments.keep:
+        _check_keep(context, arguments)
     if arguments.till_differs:
         _await_difference(context, arguments)
     watch = (
@@ -141,6 +159,7 @@ def _run(context: Context, arguments: argparse.Namespace) -> Result:
             op_type=arguments.op_type_filter,
             tensor_dtype=arguments.tensor_dtype_filter,
             kind=arguments.kind or "",
+            keeps=arguments.keep,
         )
     )
 
@@ -331,6 +350,10 @@ RUN = Command(
             default="",
             complete=completers.files,
         ),
+        Argument(
+            ("-k", "--keep"),
+            "keep the dumps of all runs up to the N-th of -t, without it to the program's end",
+        ),
         Argument(("-p", "--profile"), "time the ops of the run instead of keeping its tensors"),
         KIND,
         Argument(
@@ -357,6 +380,7 @@ RUN = Command(
         ("run", "execute the run and look at its tensors"),
         ("run -f has_inf_or_nan", "go on until something becomes nan or infinite"),
         ("run -d /tmp/good", "go on until a run differs from the one of its number there"),
+        ("run -k", "with --keep-dumps: keep every run of the program, for run -d and compare"),
         ("run -t 10", "nine runs undebugged, then one with the debugger"),
         ("run -n", "execute the run undebugged and stop before the next one"),
         ("run -p", "time every op of the run: lp lists them, ps shows them in the source"),

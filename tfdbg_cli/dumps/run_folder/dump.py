@@ -7,7 +7,7 @@ import functools
 import itertools
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from tfdbg_cli.dumps.run_folder.columns import (
     Columns,
     ColumnTables,
 )
+from tfdbg_cli.dumps.run_folder.digests import DIGESTS_FILE, Digest, read_digests
 from tfdbg_cli.dumps.run_folder.json_fields import (
     LARGEST,
     Fields,
@@ -429,6 +430,30 @@ class RunFolderDump(Dump):
             )
         )
 
+    def digest(self, datum: Datum) -> Digest | None:
+        return self._digests.get(_key(datum))
+
+    def is_kept(self, datum: Datum) -> bool:
+        return not isinstance(datum, RunFolderDatum) or datum.is_kept
+
+    @functools.cached_property
+    def _digests(self) -> Mapping[tuple[str, str, str, int], Digest]:
+        path = self._path(DIGESTS_FILE)
+        data = self.data()
+        written = self._checksums.get(DIGESTS_FILE)
+        # In a damaged index nobody knows whose row is whose.
+        if written is None or len(data) != self._run.size("tensors"):
+            return {}
+        try:
+            rows = read_file(path, self._root)
+            if zlib.crc32(rows) != written:
+                raise DumpError(_NOT_AS_WRITTEN)
+            found = read_digests(rows, len(data))
+        except DumpError as error:
+            self._report(f"{path} is damaged: {error.message}.")
+            return {}
+        return {_key(datum): found[at] for at, datum in enumerate(data) if at in found}
+
     def profile(self) -> Profile | None:
         """Timings per node; empty where they are lost, ``None`` where the run was not timed."""
         return self._profile
@@ -448,6 +473,10 @@ class RunFolderDump(Dump):
             if isinstance(datum, RunFolderDatum) and datum.op_type:
                 return datum.op_type
         return super().op_type(node_name)
+
+
+def _key(datum: Datum) -> tuple[str, str, str, int]:
+    return datum.tensor_name, datum.debug_op, datum.device_name, datum.execution
 
 
 def _frame(value: Any) -> Frame | None:

@@ -85,6 +85,11 @@ class RunFolderDatum(Datum):
         kind = self.op_type, self.debug_op, self.device_name, stored.dtype, stored.shape
         return self.node_name, self.output_slot, self.timestamp, place, kind
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether its value was stored."""
+        return not self._stored.missing
+
     def is_view_of(self, base: RunFolderDatum) -> None:
         """Say whose elements it shows."""
         self._stored.base = base._stored

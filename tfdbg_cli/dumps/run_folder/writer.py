@@ -22,6 +22,7 @@ from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.profile import Profile
 from tfdbg_cli.dumps.proto.graph_def import graph_chunks, node_def_of
 from tfdbg_cli.dumps.run_folder.columns import COLUMNS_FILE, ColumnsWriter
+from tfdbg_cli.dumps.run_folder.digests import DIGESTS_FILE, Digest, digest_of, written_digests
 from tfdbg_cli.dumps.run_folder.json_fields import sealed
 from tfdbg_cli.dumps.run_folder.profile_file import PROFILE_FILE, profile_lines
 from tfdbg_cli.dumps.run_folder.safetensors_part import PartWriter, raw_bytes, storage_of
@@ -56,6 +57,7 @@ SOURCES_FOLDER = "sources"
 # A view's elements are those of another tensor. Where they aren't found there, a copy of so many
 # bytes is stored; of a larger one only this.
 _SMALL_VIEW = 1 << 20
+_NO_VALUES = "Only hashes and statistics of this run were kept (--digest)."
 _IS_VIEW = "It is a view of another tensor; li names that one."
 
 # So much is held in memory before it is written, and so much may be lost by a kill.
@@ -83,6 +85,7 @@ class RunFolderWriter:
         path: a new or empty folder.
         limit: bytes of values to store. A tensor beyond it is listed with its type, shape and
             counts, but without its value, and a warning in the folder says so.
+        values: whether values are stored at all; without them hashes and statistics are.
 
     Attributes:
         path: the folder.
@@ -92,10 +95,14 @@ class RunFolderWriter:
         UserError: the folder isn't empty or can't be written to.
     """
 
-    def __init__(self, path: str | os.PathLike[str], limit: int | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], limit: int | None = None, values: bool = True
+    ) -> None:
         self.path = Path(path).expanduser()
         self.warnings: list[str] = []
         self._limit = limit
+        self._values = values
+        self._digests: dict[int, Digest] = {}
         self._stored = 0
         self._omitted = 0
         self._count = 0
@@ -254,6 +261,7 @@ class RunFolderWriter:
             record.update(dtype="string", shape=list(array.shape), bytes=size)
             if is_text(array):
                 record["text"] = True
+            self._keep_digest(record, array, line)
             if self._exceeds(record, len(line)):
                 return False
             record.update(stored="strings", value_crc32=_checksum(line, b"\n"))
@@ -263,6 +271,7 @@ class RunFolderWriter:
         nan, minus, plus = count_bad(array)
         record.update(dtype=kind.name, shape=list(array.shape), bytes=raw.nbytes)
         record.update(nan=nan, neg_inf=minus, pos_inf=plus)
+        self._keep_digest(record, array, raw_bytes(raw))
         if self._exceeds(record, raw.nbytes):
             return False
         record.update(stored=stored, value_crc32=_checksum(raw_bytes(raw)))
@@ -271,7 +280,16 @@ class RunFolderWriter:
         part.add(key, stored, raw)
         return True
 
+    def _keep_digest(
+        self, record: dict[str, Any], array: np.ndarray[Any, Any], stored: Any
+    ) -> None:
+        if "n" in record:  # it is no feed
+            self._digests[record["n"]] = digest_of(array, stored)
+
     def _exceeds(self, record: dict[str, Any], size: int) -> bool:
+        if not self._values:
+            record["missing"] = _NO_VALUES
+            return True
         if self._limit is None or self._stored + size <= self._limit:
             self._stored += size
             return False
@@ -397,6 +415,8 @@ class RunFolderWriter:
                 f"The values of {self._omitted} tensors are not stored: they are beyond the limit "
                 f"of {_size_text(self._limit or 0)} for this dump."
             )
+        if self._digests:
+            self._write(DIGESTS_FILE, written_digests(self._digests, self._count))
         columns = self._columns.chunks()
         if columns:
             self._write(COLUMNS_FILE, columns)
@@ -477,18 +497,20 @@ def _frames_document(
     return {"frames": texts, "stacks": [list(stack) for stack in numbers], "nodes": nodes}
 
 
-def write_run_folder(dump: Dump, path: str | os.PathLike[str], limit: int | None = None) -> None:
+def write_run_folder(
+    dump: Dump, path: str | os.PathLike[str], limit: int | None = None, values: bool = True
+) -> None:
     """Write a whole dump as a run folder.
 
     Args:
         dump: what to write.
         path: a new or empty folder.
-        limit: as in `RunFolderWriter`.
+        limit, values: as in `RunFolderWriter`.
 
     Raises:
         UserError: the folder isn't empty, the disk is full or can't be written to.
     """
-    writer = RunFolderWriter(path, limit)
+    writer = RunFolderWriter(path, limit, values)
     writer.begin(dump.run_info())
     writer.add_graph(dump.graph(), dump.sources())
     places = ViewPlaces(dump)

@@ -63,6 +63,7 @@ class Debugger:
         filters: Python files with tensor filters.
         config_path: settings file; ``None``: the user's own.
         as_directory: dumps that stay are written in the original's format.
+        digest: dumps that stay have hashes and statistics of the tensors, and no values.
         report: where to write a report at each stop of ``run -f`` and each run that fails.
         log: the file that gets a line of JSON for each of these stops.
         check: nobody is asked at a stop: a tensor that passes a filter ends the program.
@@ -101,6 +102,7 @@ class Debugger:
         config_path: str | None = None,
         place: RankPlace | None = None,
         as_directory: bool = False,
+        digest: bool = False,
         report: str | None = None,
         check: GateOptions | None = None,
         log: str | None = None,
@@ -130,6 +132,7 @@ class Debugger:
             dump_limit,
             rank=place.rank if place is not None else None,
             as_directory=as_directory,
+            digest=digest,
         )
         #: What `eval -o` stored.
         self.names: dict[str, Any] = {}

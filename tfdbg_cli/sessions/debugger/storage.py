@@ -49,11 +49,13 @@ class DumpStore:
         keep: whether the dumps of runs that stopped stay after the program's end.
         limit: bytes of tensors held in memory per run; default: `DEFAULT_LIMIT`.
         as_directory: what stays is written in the original's format, for TensorFlow's own tools.
+        digest: of what stays there are hashes and statistics, but no values.
         rank: of this process, where it is one of several: its runs go to a folder ``rank_<rank>``
             below the root.
 
     Attributes:
         has_failed: whether a dump that was to stay could not be kept.
+        kept_count: how many were.
         number: names the folder of the next run that is written; 0: they are counted. The ranks
             give the parts of one run the same number.
 
@@ -68,6 +70,7 @@ class DumpStore:
         limit: int | None = None,
         rank: int | None = None,
         as_directory: bool = False,
+        digest: bool = False,
     ) -> None:
         if is_remote(root):
             raise UserError(f"--dump-root {root} is an address.", "Name a folder.")
@@ -77,8 +80,9 @@ class DumpStore:
         self.keep = keep
         self.limit = DEFAULT_LIMIT if limit is None else limit
         self.rank = rank
-        self.as_directory = as_directory
+        self.as_directory, self.digest = as_directory, digest
         self.has_failed = False
+        self.kept_count = 0
         self.number = 0
         self._temporary: str | None = None
         self._guest_of: str | None = None
@@ -107,7 +111,7 @@ class DumpStore:
     @property
     def _spills_stay(self) -> bool:
         """Whether a run folder that was written for want of memory is what is kept."""
-        return self.keep and not self.as_directory
+        return self.keep and not self.as_directory and not self.digest
 
     def _folder(self, name: str = "run") -> Path:
         base = self.shared_root()
@@ -156,7 +160,7 @@ class DumpStore:
         from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
 
         try:
-            path = self._folder("spilled" if self.as_directory else "run")
+            path = self._folder("spilled" if self.as_directory or self.digest else "run")
             with _whole(path):
                 write_run_folder(dump, path)
                 found = RunFolderDump(path)
@@ -181,13 +185,14 @@ class DumpStore:
                 path = self._folder()
                 with _whole(path):
                     problems = write_dump_directory(dump, path)
-            elif isinstance(dump, RunFolderDump):
+            elif isinstance(dump, RunFolderDump) and not self.digest:
                 return ""
             else:
                 path = self._folder()
                 with _whole(path):
-                    write_run_folder(dump, path)
+                    write_run_folder(dump, path, values=not self.digest)
             self._kept = weakref.ref(dump), path
+            self.kept_count += 1
         except (OSError, UserError, ValueError, MemoryError) as error:
             pass_on(error)
             self.has_failed = True

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from tfdbg_cli.commands.run.control import RunChoice
+from tfdbg_cli.commands.run.control import ALL_RUNS, RunChoice
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
@@ -73,6 +73,8 @@ class Waiting:
     def _announcement(self, choice: RunChoice) -> str:
         if choice.filter_name:
             what = f"until a tensor passes {choice.filter_name}"
+        elif choice.times == ALL_RUNS:
+            what = "to the program's end"
         elif choice.times > 1:
             what = f"until run #{self._first + choice.times - 1}"
         else:
@@ -139,7 +141,7 @@ class Waiting:
         parts.append(_time(seconds))
         if choice.filter_name:
             parts.append(f"until {choice.filter_name}")
-        elif choice.times > 1:
+        elif 1 < choice.times < ALL_RUNS:
             parts.append(f"until run #{self._first + choice.times - 1}")
         parts.append("Ctrl-C: stop")
         if self._said:

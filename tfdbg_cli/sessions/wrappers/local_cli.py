@@ -191,7 +191,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         if choice is None:
             return None
         is_watched = choice.is_debug and not choice.is_profile and not choice.is_stepper
-        if not is_watched or debugger.countdown > 1:
+        if not is_watched or (debugger.countdown > 1 and not choice.keeps):
             return None
         return self._watch(choice)
 
@@ -199,7 +199,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         """What a choice means for the run that starts now; counts it."""
         debugger = self.debugger
         debugger.countdown -= 1
-        if not choice.is_debug or debugger.countdown > 0:
+        if not choice.is_debug or (debugger.countdown > 0 and not choice.keeps):
             if not choice.is_debug and debugger.countdown <= 0:
                 debugger.choice = None
             return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
@@ -288,11 +288,13 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             is_profile = request.performed_action == OnRunStartAction.PROFILE_RUN
             dump: Dump | None = request.dump
             initial, role = self._first_screen(choice, dump, request)
-            debugger.store.number = self.run_call_count if debugger.ranks.is_joined else 0
+            is_numbered = debugger.ranks.is_joined or (choice is not None and choice.keeps)
+            debugger.store.number = self.run_call_count if is_numbered else 0
             is_passing = not failed and initial.startswith(("lt -f", "why -f", "compare "))
             verdict = Verdict(bool(initial), is_passing, request.error)
             agreed = debugger.ranks.agree(self._rank_run, verdict)
             if not agreed.stops:
+                self._pass_by(choice, request)
                 return response
             if dump is None and request.make_dump is not None:
                 dump = request.make_dump()
@@ -326,6 +328,18 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             context = self._context("profile" if is_profile else "run-end", info, dump)
             self._stop_at_end(context, initial, role, agreed)
         return response
+
+    def _pass_by(self, choice: RunChoice | None, request: OnRunEndRequest) -> None:
+        """There is no stop at a run; under ``run -k`` it is kept."""
+        if choice is None or not choice.keeps:
+            return
+        dump, request.dump = request.dump, None
+        if dump is None or self.debugger.store.has_failed:  # which was told
+            return
+        if (info := dump.run_info()) is not None:
+            info.program = [*program_facts(), *self._seed()]
+        self.debugger.store.retain(dump)
+        self.debugger.store.release(dump)
 
     def _keep(self, last_run: LastRun, request: OnRunEndRequest) -> None:
         """A run of ``--post-mortem`` is over: it may be the last one."""
@@ -380,6 +394,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             and (dump is not None or request.filter_passed is not None)
         ):
             return self._filtered(choice, dump, request)
+        if choice is not None and choice.keeps and self.debugger.countdown > 0:
+            return ("lt" if self.debugger.waiting.is_interrupted else ""), "end"
         is_profile = request.performed_action == OnRunStartAction.PROFILE_RUN
         return "lp" if is_profile else "lt", "end"
 
@@ -423,7 +439,9 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
     def _stops_at_end(self) -> bool:
         """Whether the run that starts now is one that `on_run_end` can stop after."""
         choice = self.debugger.choice
-        return choice is not None and choice.is_debug and self.debugger.countdown <= 1
+        if choice is None or not choice.is_debug:
+            return False
+        return choice.keeps or self.debugger.countdown <= 1
 
     def _filtered(
         self, choice: RunChoice, dump: Dump | None, request: OnRunEndRequest
@@ -503,6 +521,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             dump,
             names=debugger.names,
             tracks=debugger.tracks,
+            keeps_dumps=debugger.store.keep,
         )
 
     def _forget(self) -> None:

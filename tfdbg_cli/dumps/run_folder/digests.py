@@ -1,0 +1,120 @@
+"""A hash and a few numbers of each tensor of a run folder, by which runs are told apart unread."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.dumps.dtypes import blocks
+from tfdbg_cli.dumps.files import Chunk
+from tfdbg_cli.dumps.finite import count_bad
+
+__all__ = ["DIGESTS_FILE", "Digest", "digest_of", "read_digests", "written_digests"]
+
+DIGESTS_FILE = "digests.bin"
+
+# A row for each tensor, in the order of the index; one that has none is all zeros.
+_ROW = np.dtype([("hash", "V16"), ("bad", "<i8", 3), ("numbers", "<f8", 4)])
+_NONE = bytes(16)
+_PIECE = 1 << 16
+
+
+class Digest(NamedTuple):
+    """A tensor in 72 bytes.
+
+    Attributes:
+        hash: 16 bytes of the SHA-256 of its elements as a run folder stores them.
+        bad: how many elements are NaN, minus infinity and plus infinity.
+        least, most, mean, std: of the finite elements, as float64; NaN where there are none, and
+            of what isn't a real number.
+    """
+
+    hash: bytes
+    bad: tuple[int, int, int]
+    least: float
+    most: float
+    mean: float
+    std: float
+
+    @property
+    def range(self) -> str:
+        """The numbers in words."""
+        return f"{self.least:.6g} to {self.most:.6g}, mean {self.mean:.6g}, std {self.std:.6g}"
+
+
+def digest_of(value: np.ndarray[Any, Any], stored: Any) -> Digest:
+    """The digest of an array.
+
+    Args:
+        value: numbers, booleans or strings.
+        stored: the bytes of its elements, as a run folder has them.
+    """
+    found = hashlib.sha256(stored).digest()[:16]
+    is_text = value.dtype.kind in "OSUT"
+    bad = (0, 0, 0) if is_text else count_bad(value)
+    if is_text or value.dtype.kind == "c":
+        return Digest(found, bad, math.nan, math.nan, math.nan, math.nan)
+    return Digest(found, bad, *_statistics(value))
+
+
+def _statistics(value: np.ndarray[Any, Any]) -> tuple[float, float, float, float]:
+    """Minimum, maximum, mean and standard deviation of the finite elements.
+
+    The parts are joined as Chan, Golub and LeVeque do it (1979, "Updating formulae and a pairwise
+    algorithm for computing sample variances").
+    """
+    least, most = math.inf, -math.inf
+    count, mean, squares = 0, 0.0, 0.0
+    with np.errstate(all="ignore"):
+        for block in blocks(value, _PIECE):
+            part = block.astype(np.float64)
+            total = float(part.sum())
+            if not math.isfinite(total):
+                part = part[np.isfinite(part)]
+            if not part.size:
+                continue
+            least, most = min(least, float(part.min())), max(most, float(part.max()))
+            middle = float(part.mean())
+            part -= middle
+            apart = middle - mean
+            whole = count + part.size
+            squares += float(np.dot(part, part)) + apart * apart * count * part.size / whole
+            mean += apart * part.size / whole
+            count = whole
+    if not count:
+        return math.nan, math.nan, math.nan, math.nan
+    return least, most, mean, math.sqrt(squares / count)
+
+
+def written_digests(digests: Mapping[int, Digest], count: int) -> Iterable[Chunk]:
+    """The content of the file.
+
+    Args:
+        digests: by the numbers of the tensors.
+        count: of all tensors.
+    """
+    rows = np.zeros(count, _ROW)
+    for number, each in digests.items():
+        rows[number] = (each.hash, each.bad, (each.least, each.most, each.mean, each.std))
+    yield rows.tobytes()
+
+
+def read_digests(data: memoryview, count: int) -> Mapping[int, Digest]:
+    """The digests by the numbers of the tensors.
+
+    Raises:
+        DumpError: it isn't as long as it must be.
+    """
+    if len(data) != count * _ROW.itemsize:
+        raise DumpError(f"it has {len(data)} bytes in place of {count * _ROW.itemsize}")
+    rows: Any = np.frombuffer(data, _ROW)
+    return {
+        number: Digest(bytes(row["hash"]), tuple(row["bad"].tolist()), *row["numbers"].tolist())
+        for number, row in enumerate(rows)
+        if bytes(row["hash"]) != _NONE
+    }
