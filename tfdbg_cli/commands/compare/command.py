@@ -20,8 +20,9 @@ from tfdbg_cli.comparing.alignment import align, read_map
 from tfdbg_cli.comparing.bars import Bars, read_rules
 from tfdbg_cli.comparing.comparison import Comparison, Row
 from tfdbg_cli.comparing.reference import run_name
+from tfdbg_cli.comparing.shards import side_by_side
 from tfdbg_cli.dumps.dump import Dump
-from tfdbg_cli.dumps.open import list_runs, open_dump
+from tfdbg_cli.dumps.open import find_ranks, list_runs, open_dump, open_ranks, rank_runs
 
 __all__ = ["COMMANDS", "OtherRun", "compare_command"]
 
@@ -92,7 +93,8 @@ def _comparison(
     bars = _bars(arguments)
     renamed = read_map(arguments.map) if arguments.map else ()
     other = _other(dump, arguments, open_run)
-    comparison = Comparison(dump, other.dump, align(dump, other.dump, renamed), bars)
+    first, second = side_by_side(dump, other.dump)
+    comparison = Comparison(first, second, align(first, second, renamed), bars)
     if kept is not None:
         kept[2].dump.close()
     context.extra[_KEPT] = asked, comparison, other
@@ -131,6 +133,11 @@ def _other(dump: Dump, arguments: argparse.Namespace, open_run: _Opener | None) 
     if info is not None:
         # Of a folder of runs the one of the same number.
         alike = [each for each in list_runs(path) if each.name == run_name(info.call_count)]
+        if not alike:
+            ranks = rank_runs(find_ranks(path))
+            found = [run for run in ranks if run.name == run_name(info.call_count)]
+            if found:
+                return OtherRun(open_ranks(found[0]), f"{path}, {found[0].name}")
         path = alike[0] if alike else path
     return OtherRun(open_dump(path), str(path))
 

@@ -588,6 +588,12 @@ def is_lazy(tensor: torch.Tensor) -> bool:
     return _LAZY in sys.modules and tensor.device.type == "lazy"
 
 
+def shard_of(tensor: torch.Tensor) -> torch.Tensor:
+    """This rank's part of a DTensor, which is what its ops are given; of others, themselves."""
+    part = getattr(tensor, LOCAL, None)
+    return part if isinstance(part, torch.Tensor) else tensor
+
+
 def storage_key(tensor: torch.Tensor) -> int:
     """What tensors that share memory have in common; 0: the tensor has no storage of its own."""
     try:

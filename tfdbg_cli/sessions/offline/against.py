@@ -9,8 +9,9 @@ from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.comparing.alignment import align
 from tfdbg_cli.comparing.comparison import Comparison
+from tfdbg_cli.comparing.shards import side_by_side
 from tfdbg_cli.dumps.dump import Dump
-from tfdbg_cli.dumps.open import find_runs, open_dump
+from tfdbg_cli.dumps.open import RankRun, find_ranks, find_runs, open_dump, open_ranks, rank_runs
 from tfdbg_cli.sessions.offline.commands import Opened
 from tfdbg_cli.sessions.offline.survey import Survey
 
@@ -46,10 +47,10 @@ def first_apart(survey: Survey, against: str) -> Parting:
     Raises:
         UserError: there is nothing to compare.
     """
-    others = find_runs(against)
+    others: list[Path | RankRun] = [*find_runs(against)] or [*rank_runs(find_ranks(against))]
     if not others:
         open_dump(against)  # says what is there instead
-    by_name = {path.name: path for path in others}
+    by_name = {each.name: each for each in others}
     is_one = len(others) == len(survey.runs) == 1
     found: Opened | None = None
     lost: list[str] = []
@@ -71,7 +72,9 @@ def first_apart(survey: Survey, against: str) -> Parting:
         count += 1
         if found is not None:
             found.dump.close()
-        found = Opened(run, dump, first=f"compare {quoted(str(other))}")
+        # Of several ranks, compare finds the run of the same number itself.
+        folder = against if isinstance(other, RankRun) else str(other)
+        found = Opened(run, dump, first=f"compare {quoted(folder)}")
         if is_apart:
             before = f"The {count - 1} run(s) before it are within the bar."
             return Parting(found, [*_short(lost), *[before] * (count > 1)], not lost)
@@ -87,9 +90,10 @@ def _short(lost: list[str]) -> list[str]:
     return [*lost[:_NAMED], *more]
 
 
-def _are_apart(dump: Dump, other: Path) -> bool:
-    second = open_dump(other)
+def _are_apart(dump: Dump, other: Path | RankRun) -> bool:
+    opened = open_ranks(other) if isinstance(other, RankRun) else open_dump(other)
     try:
-        return Comparison(dump, second, align(dump, second)).first_apart() is not None
+        first, second = side_by_side(dump, opened)
+        return Comparison(first, second, align(first, second)).first_apart() is not None
     finally:
-        second.close()
+        opened.close()

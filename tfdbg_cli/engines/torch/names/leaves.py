@@ -14,7 +14,7 @@ from tfdbg_cli.engines.kit.stacks import user_frames, variables
 from tfdbg_cli.engines.torch.names.optimizers import Updates
 from tfdbg_cli.engines.torch.names.scopes import Leaf, Names, legal
 from tfdbg_cli.engines.torch.names.sites import tensors_in
-from tfdbg_cli.engines.torch.private import storage_key
+from tfdbg_cli.engines.torch.private import shard_of, storage_key
 
 __all__ = ["Leaves", "named_tensors"]
 
@@ -100,9 +100,11 @@ class Leaves:
         self._names.search()
         found: dict[int, tuple[torch.Tensor, Leaf]] = {}
         for tensor, leaf in self._names.tensors():
-            found[storage_key(tensor)] = (tensor, leaf)
+            part = shard_of(tensor)
+            found[storage_key(part)] = (part, leaf)
             grad = tensor.grad if tensor.is_leaf else None
             if grad is not None:
+                grad = shard_of(grad)
                 found[storage_key(grad)] = (grad, Leaf(grad, f"input/{leaf.name}.grad", "Input"))
         found.pop(0, None)
         return found

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.engines.kit.stacks import USER, kind_of
+from tfdbg_cli.engines.torch.private import shard_of
 
 __all__ = ["Updates"]
 
@@ -82,18 +83,21 @@ class Updates:
         if count == self._state_count:
             return False
         self._state_count = count
-        known = self._known
         for parameter in self._parameters():
-            known.setdefault(id(parameter), (parameter, parameter, ""))
+            self._add(parameter, parameter, "")
             grad = parameter.grad
             if isinstance(grad, torch.Tensor):
-                known.setdefault(id(grad), (grad, parameter, "grad"))
+                self._add(grad, parameter, "grad")
         for parameter, state in states.items() if isinstance(states, dict) else ():
             if isinstance(parameter, torch.Tensor) and isinstance(state, dict):
                 for name, value in state.items():
                     for path, tensor in _leaves(str(name), value, _DEEPEST - 1):
-                        known.setdefault(id(tensor), (tensor, parameter, path))
+                        self._add(tensor, parameter, path)
         return True
+
+    def _add(self, tensor: torch.Tensor, parameter: torch.Tensor, name: str) -> None:
+        for each in (tensor, shard_of(tensor)):
+            self._known.setdefault(id(each), (each, parameter, name))
 
     def _parameters(self) -> Iterator[torch.Tensor]:
         for group in getattr(self._optimizer, "param_groups", ()):

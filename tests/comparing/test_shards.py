@@ -1,0 +1,149 @@
+"""The parts of several ranks beside a run that was not shared out."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tfdbg_cli.comparing.alignment import align
+from tfdbg_cli.comparing.comparison import Comparison
+from tfdbg_cli.comparing.shards import WholeDump, side_by_side
+from tfdbg_cli.dumps.joined import JoinedDump
+from tfdbg_cli.dumps.memory import MemoryDump
+
+
+def dump_of(**tensors):
+    dump = MemoryDump()
+    for at, (name, value) in enumerate(tensors.items()):
+        dump.add(name, 0, value, timestamp=at)
+    return dump
+
+
+FULL = np.arange(24, dtype=np.float32).reshape(4, 6)
+PARTS = {
+    "rows": (FULL, [FULL[:1], FULL[1:]]),
+    "columns": (FULL, [FULL[:, :4], FULL[:, 4:]]),
+    "replicas": (FULL, [FULL, FULL]),
+    "sums": (FULL, [FULL * 0.25, FULL * 0.75]),
+    "scalar": (np.float32(3), [np.float32(1), np.float32(2)]),
+    "numbers": (np.arange(4), [np.arange(2), np.arange(2, 4)]),
+}
+
+
+@pytest.fixture(params=[False, True], ids=["A", "B"])
+def joined(request):
+    whole = dump_of(**{name: full for name, (full, _) in PARTS.items()})
+    ranks = {
+        rank: dump_of(**{name: parts[rank] for name, (_, parts) in PARTS.items()}, alone=FULL)
+        for rank in (1, 0)
+    }
+    both = side_by_side(whole, JoinedDump(ranks))
+    if request.param:
+        both = side_by_side(JoinedDump(ranks), whole)[::-1]
+    return both
+
+
+def test_parts_are_joined_as_their_shapes_say(joined):
+    whole, found = joined
+    assert isinstance(found, WholeDump)
+    for name, (full, _) in PARTS.items():
+        (datum,) = found.by_tensor(f"{name}:0")
+        value = found.value(datum)
+        assert datum.shape == np.shape(value) == np.shape(full)
+        np.testing.assert_array_equal(value, full)
+    (alone,) = found.by_tensor("alone:0")
+    assert "side by side" not in alone.note
+    rows = list(Comparison(whole, found, align(whole, found)).rows())
+    assert [row.datum.tensor_name for row in rows if not row.is_pair] == ["alone:0"]
+    assert not any(row.is_beyond for row in rows)
+
+
+def test_parts_that_do_not_fit_are_told():
+    whole = dump_of(x=FULL)
+    ranks = JoinedDump({0: dump_of(x=FULL[:2]), 1: dump_of(x=FULL[:1])})
+    first, second = side_by_side(whole, ranks)
+    (row,) = Comparison(first, second, align(first, second)).beyond()
+    assert "the shapes differ: [4, 6] and [2, 6]" in row.gap.problem
+
+
+def test_a_part_that_is_wrong_is_beyond_the_bar():
+    whole = dump_of(x=FULL, y=FULL)
+    ranks = JoinedDump({0: dump_of(x=FULL[:2], y=FULL), 1: dump_of(x=FULL[2:] + 1, y=FULL + 0.5)})
+    first, second = side_by_side(whole, ranks)
+    (row,) = Comparison(first, second, align(first, second)).beyond()
+    # Of replicas the first counts: compare rank_0 with rank_1 tells more.
+    assert (row.datum.node_name, row.gap.max_abs) == ("x", 1)
+
+
+def test_runs_of_one_kind_stay_as_they_are():
+    one, other = dump_of(x=FULL), dump_of(x=FULL)
+    ranks = [JoinedDump({0: one, 1: other}) for _ in range(2)]
+    assert side_by_side(one, other) == (one, other)
+    assert side_by_side(*ranks) == (*ranks,)
+
+
+TENSOR_PARALLEL = """
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+if sys.argv[1] != "alone":
+    dist.init_process_group("gloo")
+    places = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    net = parallelize_module(net, init_device_mesh("cpu", (2,)), places)
+if sys.argv[1] == "bad" and dist.get_rank() == 1:
+    with torch.no_grad():
+        net[2].weight.to_local()[0, 0] += 0.01
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+torch.manual_seed(1)
+x, y = torch.randn(32, 8), torch.randn(32, 4)
+for step in range(2):
+    loss = (net(x) - y).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+if dist.is_initialized():
+    dist.destroy_process_group()
+"""
+
+
+@pytest.mark.torch
+def test_tensor_parallel_shards_beside_an_unsharded_run(tmp_path):
+    pytest.importorskip("torch")
+    program = tmp_path / "train.py"
+    program.write_text(TENSOR_PARALLEL)
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "XDG_CONFIG_HOME": str(tmp_path)}
+    launch = {"alone": [], "good": ["torch.distributed.run", "--nproc-per-node", "2", "-m"]}
+    launch["bad"] = launch["good"]
+
+    def run(*command):
+        command = [sys.executable, "-m", *map(str, command)]
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=600
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    keeps = "--batch", "--keep-dumps", "-c", "run -k", "--dump-root"
+    for name, start in launch.items():
+        status, text = run(*start, "tfdbg_cli", *keeps, tmp_path / name, program, name)
+        assert status == 0, text
+    look = "tfdbg_cli", "--batch", "--dump-dir"
+    status, text = run(*look, tmp_path / "alone", "--against", tmp_path / "good")
+    assert status == 0, text
+    assert "None of 2 runs is beyond the bar" in text
+    for pair in (("alone", "bad"), ("bad", "alone")):
+        first, second = (tmp_path / name for name in pair)
+        status, text = run(*look, first, "--against", second)
+        assert status == 1
+        assert "They part at 2.weight:0: it was different at the start of this run." in text
+    # What a rank has goes by the names of the model.
+    _, text = run(*look, tmp_path / "good" / "rank_1" / "run_000002", "-c", "lt -n weight")
+    for name in ("0.weight:0", "gradients/2.weight/Acc", "optimizer/SGD/0.weight/add_:0"):
+        assert name in text
