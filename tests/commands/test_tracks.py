@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import math
 import struct
+import sys
+import types
 import xml.etree.ElementTree as xml
 
 import numpy as np
@@ -282,6 +284,18 @@ def test_what_cannot_be_followed(command, told):
     reply = live().service.run(command)
     assert reply.failed
     assert told in reply.message.text
+
+
+@pytest.mark.parametrize(("has_torch", "role"), [(True, "info"), (False, "warning")])
+def test_norms_are_pytorchs(monkeypatch, has_torch, role):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    if has_torch:
+        monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
+    tracks = Tracks()
+    message = live(tracks).service.run("track --norms").message
+    assert tracks.has_norms
+    assert message.role == role
+    assert ("hasn't imported" in message.text) == (not has_torch)
 
 
 def test_what_is_followed_begins_anew_and_ends():

@@ -87,6 +87,7 @@ class EngineTraits:
         steps_calls: calls of functions are runs, and can be done step by step.
         files: ``module:function`` that gives the file system of an address (`RemoteFiles` of
             `dumps.remote_files`), if `package` is installed; empty: it knows no addresses.
+        has_norms: norms of gradients and parameters can be followed over its runs.
         detours: modules whose functions call ours, only to be called by those a second time.
     """
 
@@ -98,6 +99,7 @@ class EngineTraits:
     has_hooks: bool = False
     steps_calls: bool = False
     files: str = ""
+    has_norms: bool = False
     detours: frozenset[str] = frozenset()
 
 

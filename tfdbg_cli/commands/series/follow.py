@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Sequence
 
 from tfdbg_cli.commands.context import Context
@@ -25,6 +26,7 @@ from tfdbg_cli.common.documents import (
     line,
 )
 from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.dumps.series.event_files import write_scalars
 from tfdbg_cli.dumps.series.tracks import CAPACITY, LOSS, Points, Series, Tracks
 from tfdbg_cli.tensors.sparkline import sparkline
@@ -65,6 +67,14 @@ def _track(context: Context, arguments: argparse.Namespace) -> Result:
         if text:
             raise UserError("--norms takes no expression.", "Give two commands.")
         context.tracks.has_norms = True
+        known = [traits for traits in all_traits() if traits.has_norms]
+        if not any(traits.package in sys.modules for traits in known):
+            titles = " and ".join(traits.title for traits in known)
+            return Toast(
+                f"Norms are known of {titles} alone, which this program hasn't imported;"
+                " track np.linalg.norm(`w:0`) follows that of one tensor.",
+                "warning",
+            )
         return Toast(
             "Norms of gradients and parameters are followed from the next run of PyTorch on."
         )

@@ -37,6 +37,7 @@ TRAITS = EngineTraits(
         ),
     ),
     steps_calls=True,
+    has_norms=True,
     op_roles=OpRoles(
         placing=frozenset(
             [
