@@ -1,6 +1,7 @@
 """Waiting at the level of ops looks at few tensors, and misses nothing."""
 
 import json
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
 import onnxruntime
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx_kit import FAIL, session_of
 from test_onnx_runs import debugged
 
@@ -138,3 +139,25 @@ def test_errors_are_the_programs_own_with_the_twins_results(as_set):
         session.run(None, feeds)
     assert str(raised.value) == str(plain.value)
     assert ends[0].error.op_name == "bad"
+
+
+def test_twins_share_the_file_of_large_initializers(as_set, monkeypatch, tmp_path):
+    monkeypatch.setattr("tfdbg_cli.engines.onnx.twin._LARGE", 1 << 12)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    as_set(level="ops")
+    weight = numpy_helper.from_array(np.ones((64, 64), np.float32), "w")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"], "p"),
+        helper.make_node("Log", ["p"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64]) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    with debugged(session, Watch(filter_name="has_inf_or_nan")) as ends:
+        session.run(None, {"x": np.ones((1, 64), np.float32)})
+        session.run(None, {"x": -np.ones((1, 64), np.float32)})
+        (datum,) = ends[1].dump.by_tensor("p:0")
+        assert ends[1].dump.value(datum)[0, 0] == -64
+        assert len(list(tmp_path.iterdir())) == 1
+    assert [end.filter_passed for end in ends] == [False, None]

@@ -92,11 +92,14 @@ class Model:
         nodes: those of the model's own graph, in the order in which they are computed.
         tensors: the model's name of a tensor of its own graph -> ``node:slot``.
         outputs: the model's names of its outputs.
+        mapped: the folder with the values of large initializers, and these without them; ``None``:
+            they aren't large, or nobody has needed them.
         optimised: tells what became of a node, where the graph that runs hasn't got it.
     """
 
     def __init__(self, proto: Any, folder: str) -> None:
         self.proto, self.folder = proto, folder
+        self.mapped: tuple[str, list[Any]] | None = None
         self.optimised: Callable[[], Mapping[str, str]] = dict
         graph = proto.graph
         self._taken: set[str] = set()

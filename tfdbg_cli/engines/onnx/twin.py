@@ -154,17 +154,23 @@ class Twin:
         """Put large initializers into a file of ours; its folder, empty: they are small."""
         import onnx.external_data_helper
 
+        if self._model.mapped is not None:  # by another twin of the model
+            folder, initializers = self._model.mapped
+            del proto.graph.initializer[:]
+            proto.graph.initializer.extend(initializers)
+            return folder
         size = sum(len(tensor.raw_data) for tensor in proto.graph.initializer)
         if size < _LARGE:
             return ""
-        folder = tempfile.mkdtemp(prefix="tfdbg_onnx_")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        folder = os.path.realpath(tempfile.mkdtemp(prefix="tfdbg_onnx_"))
+        weakref.finalize(self._model, shutil.rmtree, folder, ignore_errors=True)
         onnx.external_data_helper.convert_model_to_external_data(proto, location="weights")
         onnx.external_data_helper.write_external_data_tensors(proto, folder)
         for tensor in proto.graph.initializer:
             if tensor.data_location == 1:
                 tensor.ClearField("raw_data")
-        return os.path.realpath(folder)
+        self._model.mapped = folder, [*proto.graph.initializer]
+        return folder
 
     def run(
         self,
