@@ -59,9 +59,7 @@ ADVICE = {
 
 
 _NOTHING = Cause("nothing", "the mean of nothing: no element is left", ADVICE["nothing"])
-_ONE = Cause(
-    "one", "the variance of one element: it divides by n - 1, which is 0", ADVICE["one"]
-)
+_ONE = Cause("one", "the variance of one element: it divides by n - 1, which is 0", ADVICE["one"])
 
 
 def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
@@ -188,8 +186,8 @@ def _by_rules(
     texts = [text.format(at=case.at(mask)) for _, text, mask in (found[0], *others)]
     text = ", and ".join(texts)
     if kind in ("division", "gradient") and (root := makers.root_of_gradient(node, meaning)):
-        what = "the norm of a zero vector" if makers.norm(root) else "a square root at 0"
-        kind, text = "gradient", f"the gradient of {what}{case.at(mask)}"
+        norm = ", the norm of a zero vector" if makers.norm(root) else ""
+        kind, text = "gradient", f"the gradient of a square root at 0{case.at(mask)}{norm}"
     elif kind == "division" and meaning == "div" and (norm := makers.norm(node.inputs[-1])):
         kind, text = "norm", f"{text}: it is {norm}, the norm of a zero vector"
     limit = largest_number(dtype)

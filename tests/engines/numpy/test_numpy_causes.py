@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from causes_kit import LOCAL, Case, Told, cases_of, told
+from causes_cases import LOCAL, Case
+from causes_kit import Told, cases_of, told
 from program_server import Programs, environment
 
 _PROGRAM = """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from causes_kit import LOCAL, Case, Told, cases_of, told
+from causes_cases import LOCAL, Case
+from causes_kit import Told, cases_of, told
 from program_server import Programs
 from tf2_kit import server
 
