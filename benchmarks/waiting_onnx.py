@@ -86,6 +86,10 @@ def main() -> None:
         "plain": [],
         "run -f has_inf_or_nan": [*wait, "run -f has_inf_or_nan"],
         "the same, level ops": [*wait, "config set level ops", "-c", "run -f has_inf_or_nan"],
+        "and results twin": [
+            *(*wait, "config set level ops", "-c", "config set results twin"),
+            *("-c", "run -f has_inf_or_nan"),
+        ],
     }
     if importlib.util.find_spec("polygraphy") is not None:
         ways["polygraphy"] = []

@@ -192,7 +192,8 @@ def test_mistakes_are_one_line_with_cause_and_fix(shell, capfd, tmp_path, comman
 
 
 def stop_of(command):
-    return next(mode for mode in ("run-end", "profile", "stepper") if mode in command.modes)
+    modes = ("run-end", "profile", "stepper", "post-mortem")
+    return next(mode for mode in modes if mode in command.modes)
 
 
 @pytest.mark.parametrize("command", BUILTIN, ids=lambda command: command.name)
@@ -221,6 +222,7 @@ def test_every_example_is_understood(dump, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for command in BUILTIN:
         shell = Shell(dump, stop_of(command))
+        shell.context.extra["uncaught"] = ValueError("an example")
         for text, _ in command.examples:
             words = split_words(split_output(text)[0])
             assert words[0] in (command.name, *command.aliases)

@@ -192,7 +192,7 @@ class Screen:
         """Read to the end of the client; its exit status."""
         try:
             while True:
-                self._feed(self.child.read_nonblocking(65536, timeout=10))
+                self._feed(self.child.read_nonblocking(65536, timeout=60))
         except pexpect.EOF:
             self.child.close()
         return int(self.child.exitstatus or 0)

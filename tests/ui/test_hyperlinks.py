@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import socket
+import sys
 
 import pytest
 from test_line import Session, session  # noqa: F401 (a fixture)
+from test_terminal import terminal  # noqa: F401 (a fixture)
 
 from tfdbg_cli.commands.reply import Reply
 from tfdbg_cli.common.documents import TextDocument, line
@@ -76,3 +78,39 @@ def test_the_setting_comes_first_but_for_a_dumb_terminal():
     assert style_of("off", {"TERM": "xterm-kitty"}) == ""
     assert style_of("file", {"TERM": "xterm-256color", "TMUX": "x"}) == "file"
     assert style_of("file", {"TERM": "dumb"}) == ""
+
+
+PROGRAM = """
+import numpy as np
+from tfdbg_cli.engines import numpy as tf
+
+y = tf.log(tf.constant(np.float32(0), name="x"), name="y")
+with tf.Session() as session:
+    session.run(y)
+"""
+
+
+def test_the_full_screen_has_them_too(terminal, tmp_path):  # noqa: F811
+    program = tmp_path / "train.py"
+    program.write_text(PROGRAM)
+    options = "-m", "tfdbg_cli", "--ui", "screen", "-c", "run", "-c", "ni -t y", str(program)
+    command = sys.executable, *options
+    seen = terminal(size=(100, 30), command=command, XDG_CONFIG_HOME=str(tmp_path))
+    seen.until("Traceback of node construction")
+    seen.until("train.py")
+    assert "\x1b]8;;" not in seen.raw  # it isn't known of this terminal
+    seen.child.send("config set hyperlinks vscode\r")
+    seen.until("hyperlinks: vscode")
+    before = len(seen.raw)
+    seen.child.send("ni -t y\r")
+    seen.until("Traceback of node construction")
+    target = f"\x1b]8;;vscode://file{program}:5\x1b\\"
+    seen.until(lambda: END in seen.raw[before:].partition(target)[2])
+    linked = seen.raw[before:].partition(target)[2].partition(END)[0]
+    assert re.sub(r"\x1b\[[\d;]*m", "", linked).strip()
+    seen.child.send("config set hyperlinks off\r")
+    seen.until(lambda: "hyperlinks: off" in seen.text)
+    before = len(seen.raw)
+    seen.child.send("ni -t y\r")
+    seen.until("Traceback of node construction")
+    assert "\x1b]8;;v" not in seen.raw[before:]

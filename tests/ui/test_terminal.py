@@ -59,7 +59,7 @@ class Terminal:
         """Read until a text is on the screen, or a condition holds."""
         while not (condition in self.text if isinstance(condition, str) else condition()):
             try:
-                self._feed(self.child.read_nonblocking(65536, timeout=10))
+                self._feed(self.child.read_nonblocking(65536, timeout=60))
             except (pexpect.TIMEOUT, pexpect.EOF):
                 raise AssertionError(f"no {condition!r} in\n{self.text}") from None
 
@@ -71,7 +71,7 @@ class Terminal:
         """Read to the end of the program; its exit status."""
         try:
             while True:
-                self._feed(self.child.read_nonblocking(65536, timeout=10))
+                self._feed(self.child.read_nonblocking(65536, timeout=60))
         except pexpect.EOF:
             self.child.close()
             return self.child.exitstatus if self.child.signalstatus is None else -1

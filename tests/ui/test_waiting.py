@@ -64,7 +64,7 @@ def test_ctrl_c_in_undebugged_runs_stops_before_the_next_one(debugged: Make) -> 
     shown.until("tfdbg>")
     assert "run-start" in shown.text
     shown.type("run\r")
-    shown.until("y:0")
+    shown.until("--- run-end")
     shown.type("exit --end\r")
     assert shown.ends() == 1
 

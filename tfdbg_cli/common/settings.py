@@ -52,7 +52,7 @@ FIELDS = (
         "hyperlinks",
         "auto",
         str,
-        "Line UI: links of the terminal's own on lines of source; auto: where it is known to know.",
+        "Links of the terminal's own on lines of source; auto: where it is known to know them.",
         ("auto", "off", "file", "kitty", "vscode"),
     ),
     Field(
@@ -110,7 +110,8 @@ FIELDS = (
 
 def all_fields() -> tuple[Field, ...]:
     """Every setting there is, those of the engines included."""
-    return (*FIELDS, *(field for traits in all_traits() for field in traits.settings))
+    own = (field for traits in all_traits() for field in traits.settings)
+    return tuple({field.name: field for field in (*FIELDS, *own)}.values())
 
 
 @functools.cache

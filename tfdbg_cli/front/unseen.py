@@ -41,7 +41,7 @@ SEEN = (
 UNSEEN = (
     ("TensorFlow 2", "eager operations outside of tapes and blocks, functions of tf.data"),
     ("JAX", "operations outside of compiled functions and blocks"),
-    ("ONNX Runtime", "run_async, run_with_ortvaluevector"),
+    ("ONNX Runtime", "run_async"),
     ("NumPy", "the program's own computations; of these nothing can be noticed"),
 )
 

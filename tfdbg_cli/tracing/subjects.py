@@ -95,7 +95,9 @@ class SessionSubject(Subject):
         self._rest = (arguments.get("options"), arguments.get("run_metadata"))
 
     def start(self) -> SteppedRun:
-        if self._fetches is None:
+        # ONNX Runtime takes no names for all.
+        is_nothing = self._feed_dict is None or self._adapter.is_empty([])
+        if self._fetches is None and is_nothing:
             raise TraceError(
                 "This trace has no fetches, so there is no run to do.",
                 "Write trace(sess, fetches, feed_dict); only trace(sess).every() needs none.",

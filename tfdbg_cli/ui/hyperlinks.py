@@ -15,7 +15,7 @@ from tfdbg_cli.commands.shell.parsing import tokenize
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.lines import Link
 
-__all__ = ["LINK_END", "link_start", "style_of"]
+__all__ = ["LINK_END", "address_of", "link_start", "style_of"]
 
 #: Ends a link.
 LINK_END = "\x1b]8;;\x1b\\"
@@ -66,12 +66,22 @@ def link_start(link: Link | None, style: str) -> str:
         link: of a span.
         style: as `style_of` gives it.
     """
-    place = _place(link.command) if link is not None and style else None
+    address = address_of(link.command, style) if link is not None else ""
+    return f"\x1b]8;;{address}\x1b\\" if address else ""
+
+
+def address_of(command: str, style: str) -> str:
+    """Where a link to a line of source leads; empty: the command shows none.
+
+    Args:
+        command: of the debugger's.
+        style: as `style_of` gives it.
+    """
+    place = _place(command) if style else None
     if place is None:
         return ""
     path, line = place
-    made = _FORMATS[style].format(host=quote(socket.gethostname()), path=quote(path), line=line)
-    return f"\x1b]8;;{made}\x1b\\"
+    return _FORMATS[style].format(host=quote(socket.gethostname()), path=quote(path), line=line)
 
 
 def _place(command: str) -> tuple[str, int] | None:

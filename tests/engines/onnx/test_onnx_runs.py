@@ -76,7 +76,9 @@ def of_nodes(nodes, inputs, outputs):
     return onnxruntime.InferenceSession(model.SerializeToString())
 
 
-@pytest.mark.parametrize("way", ["run", "ort_values", "binding", "binding_of_numpy"])
+@pytest.mark.parametrize(
+    "way", ["run", "ort_values", "vector", "binding", "binding_of_numpy", "address"]
+)
 def test_every_way_to_ask_for_a_run(way):
     session = session_of(LOG)
     with debugged(session) as ends:
@@ -85,11 +87,23 @@ def test_every_way_to_ask_for_a_run(way):
         elif way == "ort_values":
             given = {"x": onnxruntime.OrtValue.ortvalue_from_numpy(ONES)}
             result = session.run_with_ort_values(["y"], given)[0].numpy()
+        elif way == "vector":
+            names = onnxruntime.capi.onnxruntime_pybind11_state
+            given, made = names.OrtValueVector(), names.OrtValueVector()
+            given.push_back(onnxruntime.OrtValue.ortvalue_from_numpy(ONES)._ortvalue)
+            place = names.OrtDevice(names.OrtDevice.cpu(), names.OrtDevice.default_memory(), 0)
+            options = onnxruntime.RunOptions()
+            session.run_with_ortvaluevector(options, ["x"], given, ["y"], made, [place])
+            result = onnxruntime.OrtValue(made[0]).numpy()
         else:
             binding = session.io_binding()
             if way == "binding":
                 binding.bind_ortvalue_input("x", onnxruntime.OrtValue.ortvalue_from_numpy(ONES))
+            elif way == "address":
+                binding.bind_cpu_input("x", ZEROS)
+                binding.bind_input("x", "cpu", 0, np.float32, [2], ONES.ctypes.data)
             else:
+                binding.bind_input("x", "cpu", 0, np.float32, (2,), buffer_ptr=ZEROS.ctypes.data)
                 binding.bind_cpu_input("x", ONES)
             binding.bind_output("y")
             assert session.run_with_iobinding(binding) is None

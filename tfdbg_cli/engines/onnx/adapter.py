@@ -22,6 +22,7 @@ from tfdbg_cli.engines.base import CannotStep, Capture, SessionAdapter, Watch
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
+from tfdbg_cli.engines.onnx.checked import checked_names
 from tfdbg_cli.engines.onnx.graph import nodes_of
 from tfdbg_cli.engines.onnx.inside import Inner, Insides
 from tfdbg_cli.engines.onnx.install import plain_run, straight
@@ -65,6 +66,7 @@ class OnnxAdapter(SessionAdapter):
         self._lock = threading.RLock()
         self._model: Model | UserError | None = None
         self._twin: Twin | UserError | None = None
+        self._watched: Twin | None = None
         #: Runs of the session that the twin hasn't made, of models that draw random numbers.
         self._behind = 0
         self._has_told = False
@@ -139,7 +141,9 @@ class OnnxAdapter(SessionAdapter):
         value: Any = None
         self._behind += 1
         try:
-            value = request.plain()
+            value = self._by_twin(request, watch)
+            if value is None:
+                value = request.plain()
         except Exception as raised:
             if self.describe_error(raised) is None:
                 raise
@@ -215,29 +219,73 @@ class OnnxAdapter(SessionAdapter):
                 tell(f"a run of ONNX Runtime couldn't be looked at: {one_line(ours)}")
             return Capture(value, MemoryDump(Graph(())), error)
 
+    def _by_twin(self, request: Request, watch: Watch) -> list[Any] | None:
+        """What the program gets where ``results`` is ``twin``; ``None``: its own session's."""
+        is_light = self._is_light(request, watch)
+        if self._setting("results") != "twin" or not request.gives_arrays:
+            return None
+        if watch.filter_name == _NONFINITE and self._setting("level") in _OUTPUTS:
+            return None  # it isn't run
+        with straight():
+            model, twin = self.model(), self.twin()
+            if model is None or twin is None or model.random:
+                return None
+            try:
+                if is_light:
+                    twin = self._watching(model, watch)
+                names = [*twin.names, *(name for name in request.names if name not in twin.names)]
+                found = twin.run(request.feeds, names, request.options, lambda value: value)
+                values = [found[name].numpy() for name in request.names]
+            except Exception:  # the program's own session says what is wrong
+                return None
+        request.found = found
+        return values
+
+    def _is_light(self, request: Request, watch: Watch) -> bool:
+        """Whether a run that waits for something bad is looked at in few places first."""
+        model = self.model()
+        return (
+            model is not None
+            and watch.filter_name == _NONFINITE
+            and not (watch.node_name or watch.op_type or watch.tensor_dtype or request.unknown)
+            # What is drawn is drawn once, and bodies are run by what their nodes were given.
+            and not (model.random or any(node.body for node in model.nodes))
+        )
+
     def _nothing_bad(self, request: Request, watch: Watch, outputs: Mapping[str, Any]) -> bool:
         """Whether a run that waits for something bad has none, told without a dump."""
         if watch.filter_name != _NONFINITE or not self._is_clean(outputs, watch):
             return False
         if self._setting("level") in _OUTPUTS:
             return True
-        if watch.node_name or watch.op_type or watch.tensor_dtype or request.unknown:
-            return False
-        model, twin = self.model(), self.twin()
-        # What is drawn is drawn once, and bodies are run by what their nodes were given.
-        if model is None or twin is None or model.random or any(n.body for n in model.nodes):
+        model = self.model()
+        if model is None or not self._is_light(request, watch):
             return False
         if self._has_bad_weights is None:
             weights = {name: weight.load() for name, weight in model.weights.items()}
             self._has_bad_weights = not self._is_clean(weights, Watch())
         if self._has_bad_weights or not self._is_clean(request.feeds, watch):
             return False
-        inside = [name for name in twin.names if name not in outputs]
         try:
-            found = twin.run(request.feeds, inside, request.options, lambda value: value)
+            found = request.found
+            if found is None:
+                twin = self._watching(model, watch)
+                inside = [name for name in twin.names if name not in outputs]
+                found = twin.run(request.feeds, inside, request.options, lambda value: value)
             return self._is_clean(found, watch)
         except Exception:  # it is told with the dump
             return False
+
+    def _watching(self, model: Model, watch: Watch) -> Twin:
+        """A twin that gives what has to be looked at."""
+        if watch.exclude:  # what tells of another may be excluded
+            twin = self.twin()
+            if twin is not None:
+                return twin
+        with self._lock:
+            if self._watched is None:
+                self._watched = Twin(self.session, model, only=frozenset(checked_names(model)))
+            return self._watched
 
     def _is_clean(self, outputs: Mapping[str, Any], watch: Watch) -> bool:
         """Whether no output that counts is bad."""
@@ -328,6 +376,8 @@ class OnnxAdapter(SessionAdapter):
         wanted += [name for name in request.names if name in twin.names and name not in wanted]
         notes = self._catch_up(model, twin, feeds)
         self._behind = 0
+        if error is None and request.found is not None and twin.names <= request.found.keys():
+            return {name: as_value(request.found[name]) for name in wanted}, notes
         if error is None:
             try:
                 return twin.run(feeds, wanted, request.options), notes

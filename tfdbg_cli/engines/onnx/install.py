@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfdbg_cli.engines.base import WrapSession
 from tfdbg_cli.engines.kit.patches import PatchSet
-from tfdbg_cli.engines.onnx.private import NAMES, Session
-from tfdbg_cli.engines.onnx.requests import Request, bound_request
+from tfdbg_cli.engines.onnx.private import NAMES, IOBinding, Session, named_values
+from tfdbg_cli.engines.onnx.requests import Request, bound_request, note_binding
 
 __all__ = ["install", "plain_run", "straight"]
 
@@ -59,7 +59,8 @@ def _run(original: Callable[..., Any]) -> Callable[..., Any]:
             with straight():
                 return original(self, output_names, input_feed, run_options)
 
-        request = Request(_names(self, output_names), input_feed, run_options, plain)
+        names = _names(self, output_names)
+        request = Request(names, input_feed, run_options, plain, gives_arrays=True)
         return wrapper.run(request.names, input_feed, request)
 
     return run
@@ -83,6 +84,36 @@ def _run_with_ort_values(original: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _run_with_ortvaluevector(original: Callable[..., Any]) -> Callable[..., Any]:
+    def run(
+        self: Any,
+        run_options: Any,
+        feed_names: Any,
+        feeds: Any,
+        fetch_names: Any,
+        fetches: Any,
+        fetch_devices: Any,
+    ) -> Any:
+        arguments = (run_options, feed_names, feeds, fetch_names, fetches, fetch_devices)
+        wrapper = _wrapper(self)
+        if wrapper is None:
+            return original(self, *arguments)
+
+        def plain() -> Any:
+            with straight():
+                return original(self, *arguments)
+
+        def outputs(_: Any) -> Mapping[str, Any]:
+            return named_values(fetch_names, fetches)
+
+        given = named_values(feed_names, feeds)
+        # What an output is put into may be what an input is.
+        request = Request(fetch_names, given, run_options, plain, outputs, is_bound=True)
+        return wrapper.run(request.names, given, request)
+
+    return run
+
+
 def _run_with_iobinding(original: Callable[..., Any]) -> Callable[..., Any]:
     def run(self: Any, iobinding: Any, run_options: Any = None) -> Any:
         wrapper = _wrapper(self)
@@ -99,6 +130,15 @@ def _run_with_iobinding(original: Callable[..., Any]) -> Callable[..., Any]:
         return wrapper.run(request.names, request.feeds, request)
 
     return run
+
+
+def _bind(original: Callable[..., Any]) -> Callable[..., Any]:
+    def bind(self: Any, name: Any, *arguments: Any, **options: Any) -> Any:
+        found = original(self, name, *arguments, **options)
+        note_binding(self, str(name), *arguments, **options)
+        return found
+
+    return bind
 
 
 def install(wrap: WrapSession) -> Callable[[], None]:
@@ -119,7 +159,10 @@ def install(wrap: WrapSession) -> Callable[[], None]:
             with _patches.together():
                 _patches.replace(Session, "run", _run)
                 _patches.replace(Session, "run_with_ort_values", _run_with_ort_values)
+                _patches.replace(Session, "run_with_ortvaluevector", _run_with_ortvaluevector)
                 _patches.replace(Session, "run_with_iobinding", _run_with_iobinding)
+                for name in ("bind_input", "bind_cpu_input", "bind_ortvalue_input"):
+                    _patches.replace(IOBinding, name, _bind)
         _wraps.append(wrap)
     NAMES.tell_version()
     undone = False

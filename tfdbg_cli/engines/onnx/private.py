@@ -18,6 +18,7 @@ __all__ = [
     "bound_outputs",
     "initial_options",
     "model_source",
+    "named_values",
 ]
 
 NAMES = PrivateNames("ONNX Runtime", str(onnxruntime.__version__), ("1.32",))
@@ -45,6 +46,13 @@ def bound_inputs(binding: Any) -> Mapping[str, Any]:
     found = dict(getattr(binding, "_bound_inputs", {}))
     found.update(getattr(binding, "_numpy_obj_references", {}))
     return found
+
+
+def named_values(names: Sequence[str], vector: Any) -> dict[str, Any]:
+    """The values of an ``OrtValueVector``, as a program has them, by their names."""
+    return {
+        str(name): onnxruntime.OrtValue(value) for name, value in zip(names, vector, strict=False)
+    }
 
 
 def bound_outputs(binding: Any) -> Sequence[str]:

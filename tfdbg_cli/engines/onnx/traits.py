@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfdbg_cli.common.fields import Field
 from tfdbg_cli.common.traits import EngineTraits, OpRoles, meaning
 
 __all__ = ["TRAITS"]
@@ -10,6 +11,16 @@ TRAITS = EngineTraits(
     "onnx",
     "ONNX Runtime",
     "onnxruntime",
+    settings=(
+        Field(
+            "results",
+            "own",
+            str,
+            "ONNX Runtime: what a program gets of a debugged run; twin: what the debugger computes"
+            " for itself, which saves a run where each node is looked at.",
+            ("own", "twin"),
+        ),
+    ),
     op_roles=OpRoles(
         placing=frozenset(
             [

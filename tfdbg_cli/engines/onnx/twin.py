@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,15 +32,18 @@ _COPIED = (
 _lock = threading.RLock()
 
 
-def own_options(session: Any) -> Any:
-    """Options like those of a session, but without optimisations, and silent."""
+def own_options(session: Any, is_optimised: bool = False) -> Any:
+    """Options like those of a session, but silent, and without optimisations or with its own."""
     given = initial_options(session)
     made = onnxruntime.SessionOptions()
+    made.log_severity_level = _SILENT
     for name in _COPIED if given is not None else ():
         if hasattr(given, name):
             setattr(made, name, getattr(given, name))
-    made.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    made.log_severity_level = _SILENT
+    if not is_optimised:
+        made.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    elif given is not None:
+        made.graph_optimization_level = given.graph_optimization_level
     return made
 
 
@@ -64,18 +67,19 @@ def without_optimisations(options: Any) -> Iterator[Any]:
                 setattr(options, name, value)
 
 
-def session_of(proto: Any, session: Any, folder: str = "") -> Any:
+def session_of(proto: Any, session: Any, folder: str = "", is_optimised: bool = False) -> Any:
     """A session of a model made for the debugger, like one of the program's.
 
     Args:
         proto: the model.
         session: the program's.
         folder: where its external data is.
+        is_optimised: with the optimisations of the program's, as far as its options can be copied.
 
     Raises:
         UserError: ONNX Runtime doesn't take it.
     """
-    options = own_options(session)
+    options = own_options(session, is_optimised)
     if folder:
         options.add_session_config_entry(_FOLDER, folder)
     providers = list(zip(session.get_providers(), _options_of(session), strict=True))
@@ -108,12 +112,20 @@ class Twin:
         session: the program's.
         model: of it.
         count: of its nodes, only so many; ``None``: all.
+        only: the tensors to give beside the model's outputs; ``None``: all of these nodes. It is
+            then optimised as the program's is.
 
     Attributes:
         names: the tensors that it can give, by the model's names.
     """
 
-    def __init__(self, session: Any, model: Model, count: int | None = None) -> None:
+    def __init__(
+        self,
+        session: Any,
+        model: Model,
+        count: int | None = None,
+        only: Collection[str] | None = None,
+    ) -> None:
         import onnx
 
         self._model = model
@@ -125,7 +137,7 @@ class Twin:
         known = set(model.outputs) if count is None else set()
         for node in model.nodes[:count]:
             for name in node.outputs.values():
-                if name not in known:
+                if name not in known and (only is None or name in only):
                     known.add(name)
                     proto.graph.output.append(
                         model.types.get(name) or onnx.ValueInfoProto(name=name)
@@ -134,7 +146,7 @@ class Twin:
         folder = model.folder
         if not any(tensor.data_location == 1 for tensor in proto.graph.initializer):
             folder = self._map_weights(proto)
-        self._session = session_of(proto, session, folder)
+        self._session = session_of(proto, session, folder, is_optimised=only is not None)
         #: Sequences and maps, which no OrtValue gives; known after the first run.
         self._others: set[str] = set()
 

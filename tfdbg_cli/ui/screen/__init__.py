@@ -12,6 +12,7 @@ from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.common.streams import Streams
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.bindings import KeyTable
+from tfdbg_cli.ui.hyperlinks import style_of
 from tfdbg_cli.ui.plain import PlainUI
 from tfdbg_cli.ui.screen.app import App
 from tfdbg_cli.ui.screen.stack import ViewStack
@@ -62,15 +63,16 @@ class ScreenUI(UserInterface):
         self._progress: ProgressLine | None = None
         settings.on_change(self._setting_changed)
 
-    def _theme(self) -> Theme:
-        return choose_theme(self._settings.get("theme"), color=self._color)
+    def _look(self) -> tuple[Theme, str]:
+        theme = choose_theme(self._settings.get("theme"), color=self._color)
+        return theme, style_of(self._settings.get("hyperlinks"))
 
     def _setting_changed(self, name: str, value: Any) -> None:
         if self._app is not None:
             if name == "mouse_mode":
                 self._app.set_mouse(value)
-            elif name == "theme":
-                self._app.set_theme(self._theme())
+            elif name in {"theme", "hyperlinks"}:
+                self._app.set_look(*self._look())
 
     def interact(self, service: Service, queue: CommandQueue) -> Leave:
         """One stop. If queued commands end it, the terminal isn't touched at all."""
@@ -94,7 +96,7 @@ class ScreenUI(UserInterface):
                         self._was_warned = True
                         app.warn(self._settings.warning)
                     with terminal:
-                        app.run_loop(terminal, self._theme())
+                        app.run_loop(terminal, *self._look())
             finally:
                 self._app = None
                 self._views.end_stop()

@@ -118,7 +118,7 @@ class App(Commander):
             if reply.failed:
                 self._queue.failed = True
 
-    def run_loop(self, terminal: Terminal, theme: Theme) -> None:
+    def run_loop(self, terminal: Terminal, theme: Theme, hyperlinks: str) -> None:
         """Show the screen until a command gives control back."""
         screen = terminal.screen
         self._colors = getattr(screen, "colors", 1)
@@ -129,7 +129,7 @@ class App(Commander):
         )
         self._loop = self._work.loop = self._panes.loop = loop
         self._terminal = terminal
-        self.set_theme(theme)
+        self.set_look(theme, hyperlinks)
         loop.event_loop.alarm(0, terminal.started)
         if terminal.polls_size:
             loop.event_loop.alarm(_POLL_SECONDS, self._poll_size)
@@ -189,13 +189,16 @@ class App(Commander):
             loop.screen_size = None
         loop.event_loop.alarm(_POLL_SECONDS, self._poll_size)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Use other colours at once."""
+    def set_look(self, theme: Theme, hyperlinks: str) -> None:
+        """Use other colours, and links of the terminal's own, at once."""
         if self._loop is not None:
+            self.state.hyperlinks = hyperlinks
             screen = self._loop.screen
             self.state.colors = self._colors if theme.colors else 1
             if isinstance(screen, raw.Screen):
-                screen.set_terminal_properties(colors=self._colors if theme.colors else 1)
+                screen.set_terminal_properties(
+                    colors=self._colors if theme.colors else 1, hyperlinks=bool(hyperlinks)
+                )
             screen.register_palette(theme.urwid_palette())
             screen.clear()
 

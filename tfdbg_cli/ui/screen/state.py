@@ -73,6 +73,7 @@ class ScreenState:
         last_key: when the last key was pressed (`time.monotonic`).
         pane: what stands beside lists.
         colors: how many colours the terminal has; 1: none, or they are off.
+        hyperlinks: how lines of source are linked in the terminal; empty: not at all.
         popup: the rows that a list covered when the screen was painted, ``(first, behind)``.
     """
 
@@ -93,6 +94,7 @@ class ScreenState:
     menu_at: int | None = None
     program_printed: bool = False
     colors: int = 1
+    hyperlinks: str = ""
     popup: tuple[int, int] = (0, 0)
     last_key: float = 0.0
     pane: Pane = field(init=False)

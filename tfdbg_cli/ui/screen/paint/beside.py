@@ -25,7 +25,7 @@ def beside(left: Sequence[Cells], view: View, state: ScreenState) -> list[Cells]
     """
     pane = state.pane
     shown = pane.look(view, max(len(left) - 1, 1))
-    right = [_title(pane, shown), *page_rows(shown, state.colors)]
+    right = [_title(pane, shown), *page_rows(shown, state.colors, state.hyperlinks)]
     unicode = is_utf8(urwid.util.get_encoding())
     bar = "" if thumb(view)[1] else "│" if unicode else "|"  # the scroll bar parts them, too
     border = clip([Segment(bar, "scrollbar")], 0, 1)

@@ -9,7 +9,11 @@ import urwid
 
 from tfdbg_cli.common.printable import printable
 
-__all__ = ["Cells", "Segment", "Target", "canvas_of", "clip", "is_utf8", "text_width"]
+__all__ = ["Cells", "Look", "Segment", "Target", "canvas_of", "clip", "is_utf8", "text_width"]
+
+
+#: Of a piece of text: an entry of the palette, colours of its own, or one over the other.
+Look = str | urwid.AttrSpec | urwid.LayeredAttr
 
 
 class Target(NamedTuple):
@@ -26,13 +30,10 @@ class Target(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A piece of text with its attribute and, if it can be clicked, a target.
-
-    The attribute is the name of an entry of the palette, or has colours of its own.
-    """
+    """A piece of text with its look and, if it can be clicked, a target."""
 
     text: str
-    attribute: str | urwid.AttrSpec = "text"
+    attribute: Look = "text"
     target: Target | None = None
 
 
@@ -47,7 +48,7 @@ class Cells(NamedTuple):
     """
 
     data: bytes
-    runs: list[tuple[str | urwid.AttrSpec, int]]
+    runs: list[tuple[Look, int]]
     targets: list[tuple[int, int, Target]]
     more: bool
 
@@ -130,7 +131,7 @@ def clip(
         width -= 1
         window = _window(text, left, width)
     data = b" " * window.before
-    runs: list[tuple[str | urwid.AttrSpec, int]] = [(fill, window.before)] if window.before else []
+    runs: list[tuple[Look, int]] = [(fill, window.before)] if window.before else []
     targets: list[tuple[int, int, Target]] = []
     at = 0
     for segment in segments:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import urwid
 
 from tfdbg_cli.common.documents import Line
+from tfdbg_cli.ui.hyperlinks import address_of
 from tfdbg_cli.ui.marks import cut_at, match_places
-from tfdbg_cli.ui.screen.paint.cells import Cells, Segment, Target, clip, is_utf8
+from tfdbg_cli.ui.screen.paint.cells import Cells, Look, Segment, Target, clip, is_utf8
 from tfdbg_cli.ui.screen.paint.inked import inked_segment
 from tfdbg_cli.ui.screen.view import LinkPlace, View
 
@@ -36,7 +37,7 @@ def thumb(view: View) -> tuple[int, int]:
     return round(view.top / view.last_top * (height - length)), length
 
 
-def page_rows(view: View, colors: int = 1) -> list[Cells]:
+def page_rows(view: View, colors: int = 1, hyperlinks: str = "") -> list[Cells]:
     """The rows of the page, ``view.height`` of them, ``view.width`` columns each.
 
     Only the visible lines are asked of the Document. The last column is the scroll bar's; a line
@@ -45,6 +46,7 @@ def page_rows(view: View, colors: int = 1) -> list[Cells]:
     Args:
         view: what is shown.
         colors: how many colours the terminal has; 1: none.
+        hyperlinks: how lines of source are linked in the terminal; empty: not at all.
     """
     encoding = urwid.util.get_encoding()
     unicode = is_utf8(encoding)
@@ -64,10 +66,12 @@ def page_rows(view: View, colors: int = 1) -> list[Cells]:
         # All that a row depends on. One that is as it was on the page before is painted already.
         state = (number == view.mark, link, view.cursor.span_on(number), number == view.match)
         cell = view.table.span_on(number)
-        looks = (encoding, colors, view.left, view.width, view.pattern, state, cell)
+        looks = (encoding, colors, hyperlinks, view.left, view.width, view.pattern, state, cell)
         painted = before.get(number)
         if painted is None or painted[:2] != (looks, made):
             segments = _segments(view, made, number, link, colors)
+            if hyperlinks:
+                segments = [_linked(segment, hyperlinks) for segment in segments]
             fill = "text" if cell is None else "table-row"
             cells = _clipped(segments, view, view.frozen(number) if view.left else 0, fill)
             painted = (looks, made, cells)
@@ -78,11 +82,21 @@ def page_rows(view: View, colors: int = 1) -> list[Cells]:
     return rows
 
 
-def _on_row(attribute: str | urwid.AttrSpec) -> str | urwid.AttrSpec:
+def _on_row(attribute: Look) -> Look:
     """The look of a piece of the row that the cursor is on; what is bad, or drawn, stays."""
     if not isinstance(attribute, str) or attribute.partition("+")[0] in _STAY:
         return attribute
     return "table-row"
+
+
+def _linked(segment: Segment, style: str) -> Segment:
+    """A piece, which the terminal itself leads on from where it leads to a line of source."""
+    target = segment.target
+    address = address_of(target.value, style) if target and target.kind == "command" else ""
+    if not address:
+        return segment
+    over = urwid.AttrSpec(hyperlink=address)
+    return segment._replace(attribute=urwid.LayeredAttr(over, segment.attribute))
 
 
 def _clipped(segments: list[Segment], view: View, frozen: int, fill: str) -> Cells:

@@ -29,7 +29,7 @@ def paint(state: ScreenState) -> tuple[list[Cells], tuple[int, int] | None]:
         rows.append(bars.menu_row(view.document.menu, state.menu_at, cols))
     if view is not None:
         view.resize(cols - state.pane.lay_out(view, cols, areas.page_height), areas.page_height)
-        page = page_rows(view, state.colors)
+        page = page_rows(view, state.colors, state.hyperlinks)
         rows += beside(page, view, state) if state.pane.columns else page
     else:
         rows += [clip((), 0, cols)] * areas.page_height
