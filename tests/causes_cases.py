@@ -429,6 +429,15 @@ CASES = (
         jax="jax.grad(lambda w: jnp.where(w < 3.5, jnp.exp(w * 30 * (w != 3)), 0).sum())(w)",
     ),
     Case(
+        "product in a gradient",
+        f"0 times an infinity{_AT}",
+        torch="gradient(torch.where(one_zero > 0, x * one.masked_fill(one_zero == 0, inf), 0))",
+        tensorflow="tf.gradients("
+        "tf.where(one_zero > 0, w * tf.where(one_zero > 0, one, inf * one), one), w)[0]",
+        jax="jax.grad(lambda w: jnp.where("
+        "one_zero > 0, w * jnp.where(one_zero > 0, one, inf), 0).sum())(w)",
+    ),
+    Case(
         "mean of nothing",
         "the mean of nothing: no element is left$",
         numpy="tf.reduce_mean(nothing)",

@@ -32,7 +32,8 @@ class OpRoles:
             ``acos``, ``atanh``, ``acosh``, ``div``, ``mod``, ``reciprocal``, ``pow``, ``exp``,
             ``exp2``, ``add``, ``sub``, ``mul``, ``square``, ``cast``, ``linear`` (sums of
             products), ``sum``, ``max``, ``norm``, ``sqrt_grad`` (of the root and what comes back
-            to it), ``softmax``, ``mean``, ``variance``, ``same`` (the numbers of its input, in
+            to it), ``sqrt_backward``, ``mul_backward`` (of what comes back and what the forward op
+            was given), ``softmax``, ``mean``, ``variance``, ``same`` (the numbers of its input, in
             whatever shape).
         unwritten: matches the whole name of those whose memory nobody has written to yet.
         sending: matches the beginning of those that send to another process.

@@ -51,7 +51,7 @@ class Makers:
         if what == "sqrt_grad":
             return node.inputs[0]
         forward = self._lineage.graph.nodes.get(node.attributes.get(_FORWARD_NODE, ""))
-        if what != "div":
+        if what not in ("div", "sqrt_backward"):
             return ""
         if forward is not None:
             return f"{forward.name}:0" if self._computes(forward) == "sqrt" else ""

@@ -199,9 +199,18 @@ def _linear(case: Case) -> _Found:
     yield from _overflows(case._replace(made=np.full(case.made.shape, np.inf)), None)
 
 
-def _root_gradients(case: Case) -> _Found:
-    if case.known(0):
-        yield "gradient", "the gradient of a square root at 0{at}", _is(case, 0, 0)
+def _root_gradients(number: int) -> Callable[[Case], _Found]:
+    def find(case: Case) -> _Found:
+        if case.known(number):
+            yield "gradient", "the gradient of a square root at 0{at}", _is(case, number, 0)
+
+    return find
+
+
+def _product_gradients(case: Case) -> _Found:
+    """Of what came back, and of the operands, each of which may be its factor."""
+    for other in range(1, len(case.given)):
+        yield from _products(case._replace(given=[case.given[0], case.given[other]]))
 
 
 #: What an op computes -> the reasons that it may have.
@@ -228,7 +237,9 @@ RULES: Mapping[str, Callable[[Case], _Found]] = {
     "linear": _linear,
     "sum": _linear,
     "norm": _linear,
-    "sqrt_grad": _root_gradients,
+    "sqrt_grad": _root_gradients(0),
+    "sqrt_backward": _root_gradients(1),
+    "mul_backward": _product_gradients,
 }
 #: Whose inputs have the shape of the result, or one that is stretched to it.
 BY_ELEMENT = frozenset(RULES) - {"linear", "norm", "sum"}

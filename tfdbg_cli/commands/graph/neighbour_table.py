@@ -51,7 +51,8 @@ _OF_NODES = ("phase", "module")
 #: What can be shown, in the order in which it is offered.
 COLUMNS = ("op_type", "edge", *_OF_TENSORS, *_OF_NODES, "name")
 _DEFAULT = ("dtype", "shape", "health")
-_NUMBERS = ("min", "max", "mean")
+_ALL = (*_DEFAULT, "min", "max", "mean")
+_NARROW = 70
 
 
 class Neighbour(NamedTuple):
@@ -88,8 +89,10 @@ def shown_columns(
     """
     found = chosen_columns(text, COLUMNS) if text else ()
     if not found:
-        tensors = (*_DEFAULT, *(_NUMBERS if width >= WIDE else ())) if has_tensors else ()
-        found = tuple(map(Shown, ("op_type", *(("edge",) if has_control else ()), *tensors)))
+        # What must not be pushed off the screen is the name.
+        tensors = ("health",) if width < _NARROW else _DEFAULT if width < WIDE else _ALL
+        names = ("op_type", *(("edge",) if has_control else ()), *(tensors if has_tensors else ()))
+        found = tuple(map(Shown, names))
     has_name = any(each.name == "name" for each in found)
     return found if has_name else (*found, Shown("name"))
 

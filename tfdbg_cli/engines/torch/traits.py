@@ -80,6 +80,8 @@ TRAITS = EngineTraits(
             mean="mean",
             variance="std std_mean var var_mean",
             same="clone",
+            sqrt_backward="SqrtBackward0",
+            mul_backward="MulBackward0",
         ),
         unwritten=re.compile(r"(new_)?empty(_like|_strided|_permuted)?|resize_(as_)?"),
         sending=re.compile(r"_?c10d(_functional)?\."),
