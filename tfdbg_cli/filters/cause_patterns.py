@@ -9,7 +9,7 @@ import numpy as np
 
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Node, node_name_of, parse_tensor_name
-from tfdbg_cli.filters.lineage import TensorLineage
+from tfdbg_cli.filters.lineage import TensorLineage, floats
 
 __all__ = ["Makers", "constant"]
 
@@ -27,6 +27,14 @@ def constant(node: Node, place: int) -> float | None:
         if _NUMBER.fullmatch(text):
             return float(text)
     return None
+
+
+def _operand(node: Node, place: int) -> str:
+    """The tensor that an operand is; empty: it is a number, or isn't there."""
+    if constant(node, place) is not None:
+        return ""
+    at = place if len(node.inputs) > 1 else 0
+    return node.inputs[at] if at < len(node.inputs) else ""
 
 
 class Makers:
@@ -56,12 +64,16 @@ class Makers:
         if forward is not None:
             return f"{forward.name}:0" if self._computes(forward) == "sqrt" else ""
         # 0.5 / sqrt(x), which only the backward pass reads, is how JAX has it.
-        root, maker = self._maker(node.inputs[-1])
+        root, maker = self._maker(_operand(node, 1))
         if constant(node, 0) != 0.5 or self._computes(maker) != "sqrt":
             return ""
         readers = self._readers(node)
         is_backward = [each.attributes.get(_PHASE) == _BACKWARD for each in readers]
         return root if readers and all(is_backward) else ""
+
+    def divisor_norm(self, node: Node) -> str:
+        """The node of the norm that a division divides by; empty: it is none."""
+        return self.norm(_operand(node, 1))
 
     def norm(self, name: str) -> str:
         """The node of the norm that a tensor is; empty: it is none."""
@@ -73,23 +85,29 @@ class Makers:
 
     def is_below_its_maximum(self, node: Node) -> bool:
         """Whether it is x - max(x), of which exp is taken: the first part of a softmax."""
-        name = node.inputs[-1]
+        whole, name = _operand(node, 0), _operand(node, 1)
         has_maximum = False
-        while name != node.inputs[0]:
+        seen: set[str] = set()  # a damaged graph may lead in a circle
+        while name != whole:
+            seen.add(name)
             maker = self._node(name)
             what = self._computes(maker)
             if maker is None or not maker.inputs or what not in ("max", "same"):
+                return False
+            if maker.inputs[0] in seen:
                 return False
             has_maximum = has_maximum or what == "max"
             name = maker.inputs[0]
         return has_maximum and any(self._computes(each) == "exp" for each in self._readers(node))
 
-    def is_sum_of_nothing(self, name: str) -> bool:
-        """Whether it is a sum of no elements."""
-        return any(self._size(each) == 0 for each in self._made_by(name, "sum")[:1])
+    def is_mean_of_nothing(self, node: Node) -> bool:
+        """Whether a division is of a sum of no elements."""
+        total = _operand(node, 0)
+        return any(self._size(each) == 0 for each in self._made_by(total, "sum")[:1])
 
-    def is_variance_of_one(self, name: str) -> bool:
-        """Whether it is a sum of squares of x - mean(x), each of one element."""
+    def is_variance_of_one(self, node: Node) -> bool:
+        """Whether a division is of a sum of squares of x - mean(x), each of one element."""
+        name = _operand(node, 0)
         for squares in self._made_by(name, "sum")[:1]:
             difference = self._made_by(self._squared(squares), "sub")
             if len(difference) == 2 and self._size(squares) == self._size(name):
@@ -115,8 +133,8 @@ class Makers:
         if len(node.inputs) < 2:
             return constant(node, 1)
         given = self._lineage.as_given(self._datum, node.inputs[1])
-        value = given.get_tensor() if given is not None and given.shape == () else None
-        return float(value) if isinstance(value, np.ndarray | np.generic) else None
+        value = floats(given) if given is not None and given.shape == () else None
+        return float(value) if value is not None else None
 
     def _made_by(self, name: str, *what: str) -> Sequence[str]:
         """What the op was given that made a tensor, if it computes one of these; else nothing."""
@@ -126,8 +144,12 @@ class Makers:
     def _maker(self, name: str) -> tuple[str, Node | None]:
         """A tensor and what made it, past the ops that only hand numbers on."""
         maker = self._node(name)
-        while maker is not None and len(maker.inputs) >= 1 and self._hands_on(maker):
+        seen = {name}
+        while maker is not None and maker.inputs and self._hands_on(maker):
             name = maker.inputs[0]
+            if name in seen:
+                return name, None
+            seen.add(name)
             maker = self._node(name)
         return name, maker
 

@@ -11,7 +11,7 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.filters.cause_patterns import Makers, constant
 from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT, RULES, Case
-from tfdbg_cli.filters.lineage import TensorLineage, floats
+from tfdbg_cli.filters.lineage import TensorLineage, floats, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 
 __all__ = ["ADVICE", "Cause", "cause_of"]
@@ -115,7 +115,7 @@ class _Input:
 
 
 def _whole_numbers(datum: Datum) -> _Array | None:
-    value = np.asarray(datum.get_tensor())
+    value = np.asarray(value_of(datum))
     return value.astype(np.float64) if value.dtype.kind in "iub" else None
 
 
@@ -149,9 +149,9 @@ def _of_rows(meaning: str, made: _Array, given: _Array | None) -> Cause | None:
 
 def _of_none(makers: Makers, node: Node) -> Cause | None:
     """Of a sum that is divided by a count of 0."""
-    if makers.is_sum_of_nothing(node.inputs[0]):
+    if makers.is_mean_of_nothing(node):
         return _NOTHING
-    return _ONE if makers.is_variance_of_one(node.inputs[0]) else None
+    return _ONE if makers.is_variance_of_one(node) else None
 
 
 def _by_rules(
@@ -188,7 +188,7 @@ def _by_rules(
     if kind in ("division", "gradient") and (root := makers.root_of_gradient(node, meaning)):
         norm = ", the norm of a zero vector" if makers.norm(root) else ""
         kind, text = "gradient", f"the gradient of a square root at 0{case.at(mask)}{norm}"
-    elif kind == "division" and meaning == "div" and (norm := makers.norm(node.inputs[-1])):
+    elif kind == "division" and meaning == "div" and (norm := makers.divisor_norm(node)):
         kind, text = "norm", f"{text}: it is {norm}, the norm of a zero vector"
     limit = largest_number(dtype)
     if kind in ("half", "overflow") and limit is not None:
