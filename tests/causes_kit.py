@@ -1,10 +1,78 @@
-"""What is told of a run's first bad tensor: programs, and the reason that is to be given."""
+"""Asks `why` of all cases of a table, which a program computes, each as a run of its own."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-__all__ = ["reason_of"]
+import pytest
+from causes_cases import CASES, LOCAL, Case
+from program_server import Programs
+
+__all__ = ["Told", "cases_of", "reason_of", "told"]
+
+#: What the programs print before a case.
+MARK = "case: "
+
+
+class Told:
+    """What was said of each case of a program.
+
+    Args:
+        engine: whose words the program has.
+        out: what the debugger has printed, with the `MARK` of each case before it.
+    """
+
+    def __init__(self, engine: str, out: str) -> None:
+        self._engine = engine
+        parts = re.split(rf"^{MARK}(.*)$", out, flags=re.MULTILINE)
+        self._parts = dict(zip(parts[1::2], parts[2::2], strict=True))
+
+    def check(self, case: Case) -> None:
+        """What is said of a case is what is to be said of it."""
+        out = self._parts[case.name]
+        said, expected = reason_of(out), case.expected(self._engine)
+        assert bool(said) == bool(expected), out
+        assert re.match(expected, said), out
+
+    def check_local(self, case: Case) -> None:
+        """Nobody says of a case that something began in it."""
+        assert "It began in" not in self._parts[case.name], self._parts[case.name]
+
+
+def cases_of(engine: str, cases: Sequence[Case] = CASES) -> list[Any]:
+    """The cases that an engine has a way to compute, for `pytest.mark.parametrize`."""
+    return [pytest.param(each, id=each.name) for each in cases if getattr(each, engine)]
+
+
+def told(programs: Programs, folder: Path, engine: str, text: str, *commands: str) -> Told:
+    """What is said of all cases, which one program computes, each a run that stops once.
+
+    Args:
+        programs: runs it.
+        folder: where to write it.
+        engine: whose words to take.
+        text: of the program, with ``{cases}`` where they are to stand: pairs of a name and either
+            a function of ``w`` and ``bad``, or, for ONNX, a text.
+        commands: before the first case.
+    """
+    before = "" if engine == "onnx" else "lambda w, bad: "
+    ways = [(each.name, getattr(each, engine)) for each in (*CASES, *LOCAL)]
+    written = [
+        f"    ({name!r}, {before}{repr(way) if engine == 'onnx' else way}),\n"
+        for name, way in ways
+        if way
+    ]
+    path = folder / f"causes_{engine}.py"
+    path.write_text(text.replace("{cases}", "".join(written)))
+    commands = (*commands, *("run -f has_inf_or_nan",) * len(written))
+    options = [part for command in commands for part in ("-c", command)]
+    done = programs.debugged("--batch", *options, path)
+    for trouble in ("Traceback", "the debugger failed", "Error in the debugger"):
+        assert trouble not in done.err + done.out, done.err
+    return Told(engine, done.out)
 
 
 def reason_of(out: str) -> str:

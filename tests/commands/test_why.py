@@ -6,8 +6,16 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from causes_kit import reason_of
+from command_kit import Shell
+
+from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_info import RunInfo
 
 _PROGRAM = """
 import numpy as np
@@ -21,12 +29,6 @@ loss = tf.reduce_sum(made, name="loss")
 with tf.Session() as session:
     session.run(loss, {{w: np.array([[1, 4, 2], [3, 0.5, 2]], "float32")}})
 """
-_CAUSES = {
-    "tf.log(zero)": r"the logarithm of 0 at \[1, 2\]",
-    "w / zero": r"a division by 0 at \[1, 2\]",
-    "w * 1e38": r"float32 overflows at \[0, 1\]: its limit is 3.4028e\+38",
-    "tf.matmul(w * 1e25, tf.transpose(w * 1e25))": r"float32 overflows at 4 elements",
-}
 
 
 def debugged(tmp_path, text, *commands):
@@ -40,12 +42,6 @@ def debugged(tmp_path, text, *commands):
         timeout=120,
         check=False,
     ).stdout
-
-
-@pytest.mark.parametrize("expression", _CAUSES)
-def test_the_reason(tmp_path, expression):
-    out = debugged(tmp_path, _PROGRAM.format(expression=expression), "run -f has_inf_or_nan", "why")
-    assert re.match(_CAUSES[expression], reason_of(out)), out
 
 
 def test_a_stop_opens_with_the_verdict_and_the_list_follows(tmp_path):
@@ -122,3 +118,57 @@ with tf.Session() as session:
     assert "Nothing went bad of itself" in out
     assert re.search(r"^The first is w:0  float32 \[2, 2\]  4 nan of 4$", out, re.MULTILINE)
     assert reason_of(out.replace("Nothing", "It began in ")) == "it came in with the weights (w:0)"
+
+
+def reason_in(dump):
+    dump.set_run_info(RunInfo(engine="tensorflow", fetches=["made:0"]))
+    return reason_of(Shell(dump).text("why"))
+
+
+@pytest.mark.parametrize(
+    ("op_type", "expected"),
+    [("RealDiv", "a division by 0"), ("Sub", "an infinity minus an infinity at 2 elements")],
+)
+def test_a_graph_that_leads_in_a_circle(op_type, expected):
+    nodes = [
+        Node("x", "Const"),
+        Node("a", "Identity", ["b:0"]),
+        Node("b", "Max", ["a:0", "x:0"]),
+        Node("c", "Identity", ["d:0"]),
+        Node("d", "Identity", ["c:0"]),
+        Node("made", op_type, ["x:0", "c:0" if op_type == "RealDiv" else "a:0"]),
+        Node("end", "Exp", ["made:0"]),
+    ]
+    dump = MemoryDump(Graph(nodes))
+    bad = np.full(2, -np.inf, np.float32)
+    is_division = op_type == "RealDiv"
+    dump.add("x", 0, np.float32([1, 1]) if is_division else bad, timestamp=1)
+    name, value = ("c", np.zeros(2, np.float32)) if is_division else ("a", bad)
+    dump.add(name, 0, value, timestamp=2)
+    dump.add("made", 0, np.full(2, np.inf if is_division else np.nan, np.float32), timestamp=3)
+    assert reason_in(dump).startswith(expected)
+
+
+def test_an_input_that_cannot_be_read_shows_nothing():
+    dump = MemoryDump(Graph([Node("x", "Placeholder"), Node("made", "Log", ["x:0"])]))
+
+    def damaged():
+        raise DumpError("x is damaged")
+
+    dump.add_datum(Datum("x", 0, damaged, timestamp=1, dtype="float32", shape=(2,), nbytes=8))
+    dump.add("made", 0, np.float32([0, -np.inf]), timestamp=2)
+    assert reason_in(dump) == ""
+
+
+def test_a_number_that_divides_is_no_norm():
+    nodes = [
+        Node("x", "Placeholder"),
+        Node("norm", "linalg_vector_norm", ["x:0"]),
+        Node("made", "div", ["norm:0"], attributes={"_arg_other": "0"}),
+    ]
+    dump = MemoryDump(Graph(nodes))
+    dump.add("x", 0, np.float32([3, 4]), timestamp=1)
+    dump.add("norm", 0, np.float32(5), timestamp=2)
+    dump.add("made", 0, np.float32(np.inf), timestamp=3)
+    dump.set_run_info(RunInfo(engine="torch", results={"made:0": True}))
+    assert reason_of(Shell(dump).text("why")) == "a division by 0"

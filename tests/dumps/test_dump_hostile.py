@@ -41,7 +41,10 @@ COMMANDS = [
     "ni -a -d -t h/Relu",
     "li -r -t h/Relu",
     "li --to-first-bad h/Relu",
+    "li -r h/Relu -o op_type,edge,dtype,shape,size,health,min,time,device,phase,module",
     "lo -r x",
+    "lo x -s health",
+    "why",
     "ls",
     "ps /home/user/train.py",
 ]

@@ -20,10 +20,14 @@ from tfdbg_cli.filters.registry import FilterRegistry
 COUNT = 100
 
 
-def service(width: int = 79) -> CommandService:
-    dump = MemoryDump(Graph([Node(f"op_{n:02}", "Mul" if n % 2 else "Add") for n in range(COUNT)]))
-    for number in range(COUNT):
-        dump.add(f"op_{number:02}", 0, np.full(number + 1, number, np.float32), timestamp=number)
+def service(width: int = 79, dump: MemoryDump | None = None) -> CommandService:
+    if dump is None:
+        dump = MemoryDump(
+            Graph([Node(f"op_{n:02}", "Mul" if n % 2 else "Add") for n in range(COUNT)])
+        )
+        for number in range(COUNT):
+            value = np.full(number + 1, number, np.float32)
+            dump.add(f"op_{number:02}", 0, value, timestamp=number)
     context = Context(
         "run-end", make_registry(), FilterRegistry(), Settings(None), dump=dump, width=width
     )

@@ -18,6 +18,7 @@ from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.common.tables import VERBS
+from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.ui.keys import KEYS, Where
@@ -110,6 +111,36 @@ def test_keys_write_the_commands_that_they_stand_for(size: tuple[int, int], many
         # What was run by keys does the same as a script.
         typed = [stop.run(text, size[0]).document for text in stop.history.items]
         assert all(document is not None for document in typed)
+
+    play(script, stop, size=size)
+
+
+@pytest.mark.parametrize("size", [(160, 50), (80, 24), (50, 12)])
+def test_a_list_of_neighbours_becomes_a_table(size: tuple[int, int]) -> None:
+    nodes = [Node("x", "Placeholder"), *(Node(f"op_{n:02}", "Mul", ["x:0"]) for n in range(9))]
+    dump = MemoryDump(Graph(nodes))
+    for n in range(9):
+        dump.add(f"op_{n:02}", 0, np.full(n + 1, np.nan if n == 4 else n, "f4"), timestamp=n)
+    stop = service(dump=dump)
+
+    def script(screen: Player) -> Keys:
+        yield enter("lo x")
+        yield ["esc", "c", "]"]
+        assert stop.history.items[-1] == "lo x -s name --reverse"
+        assert "Node↓" in screen.text
+        yield ["H", "H"]
+        assert stop.history.items[-1] == "lo x -s health --reverse"
+        first = next(row for row in screen.page if "op_0" in row).removesuffix("│")
+        assert "5 nan" in first
+        assert first.split()[-1] == "op_04"
+        yield [" "]
+        assert stop.history.items[-1] == "select op_04:0"
+        assert "● op_04" in screen.text
+        yield ["$", "!"]
+        assert stop.history.items[-1].startswith("lo x -o name!,op_type,")
+        assert any(row.startswith("Node") for row in screen.page)
+        yield ["enter"]
+        assert 'Recipients of node "op_00"' in screen.text  # a selection goes on to the next row
 
     play(script, stop, size=size)
 

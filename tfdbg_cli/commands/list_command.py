@@ -15,7 +15,14 @@ from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.documents import Link, Span
 from tfdbg_cli.common.errors import UserError, did_you_mean
 
-__all__ = ["ListCommand", "Shown", "chosen_columns", "order_arguments", "read_shown"]
+__all__ = [
+    "ListCommand",
+    "Shown",
+    "chosen_columns",
+    "complete_chosen",
+    "order_arguments",
+    "read_shown",
+]
 
 _SHOWN = re.compile(r"(?P<name>[^:!]*)(?P<before>!?)(:(?P<width>\d+))?(?P<frozen>!?)")
 _BEHIND = re.compile("[:!]")
@@ -83,14 +90,14 @@ def order_arguments(keys: Sequence[str], default: str) -> tuple[Argument, ...]:
             f"what to show: {keys[0]}!,{keys[1]}:20 (! comes first and stays in sight, 20 wide)",
             "COLUMNS",
             default="",
-            complete=functools.partial(_complete, tuple(keys)),
+            complete=functools.partial(complete_chosen, tuple(keys)),
         ),
         Argument(("-s", "--sort_by"), "the column to sort by", "KEY", default, choices=tuple(keys)),
         Argument(("-r", "--reverse"), "in descending order"),
     )
 
 
-def _complete(keys: tuple[str, ...], context: Context, typed: str) -> Iterable[Candidate]:
+def complete_chosen(keys: Sequence[str], context: Context, typed: str) -> Iterable[Candidate]:
     """The last of several columns with commas between; those that are there aren't offered."""
     head, comma, last = typed.rpartition(",")
     given = {_BEHIND.split(part, 1)[0] for part in head.split(",")}
@@ -114,6 +121,7 @@ class ListCommand:
         sorts: the columns that it can be sorted by.
         filters: column -> the flag that takes a regular expression for it.
         flag: the option of the columns.
+        turned: the option of the descending order.
     """
 
     name: str
@@ -127,6 +135,7 @@ class ListCommand:
     sorts: Collection[str] = ()
     filters: Mapping[str, str] = field(default_factory=dict)
     flag: str = "-o"
+    turned: str = "-r"
 
     @property
     def again(self) -> str:
@@ -141,7 +150,9 @@ class ListCommand:
     def text(self) -> str:
         """The whole command line."""
         is_sorted = self.sort_by and self.sort_by != self.unsorted
-        return self.again + f" -s {self.sort_by}" * bool(is_sorted) + " -r" * self.reverse
+        return (
+            self.again + f" -s {self.sort_by}" * bool(is_sorted) + f" {self.turned}" * self.reverse
+        )
 
     def arrow(self, column: str) -> str:
         """Stands behind the head that the list is sorted by, if that was asked for."""
@@ -159,7 +170,7 @@ class ListCommand:
         """What a head does: sort the same list by its column, or turn it round."""
         if column not in self.sorts:
             return None
-        turn = " -r" if column == self.sort_by and not self.reverse else ""
+        turn = f" {self.turned}" if column == self.sort_by and not self.reverse else ""
         return Link(f"{self.again} -s {column}{turn}")
 
     def sorted(self, column: str, reverse: bool) -> str:
@@ -179,6 +190,11 @@ class ListCommand:
             raise UserError("A list needs a column.")
         frozen_first = sorted(shown, key=lambda each: not each.is_frozen)
         return replace(self, chosen=",".join(map(str, frozen_first))).text
+
+    @property
+    def showing_all(self) -> str:
+        """The list with the columns on the screen named."""
+        return self._showing(self.shown)
 
     def without(self, column: str) -> str:
         """The list without a column."""

@@ -27,12 +27,14 @@ class OpRoles:
         buffers: a module's memory, as it was before the run.
         telling: they give the program a number (``item()``), which is in the attribute ``_result``.
         weights: they stand for parameters and other state of a model.
-        batches: they bring in data from outside, whatever they are given.
+        batches: they bring in data from outside, whatever they are given; a run's inputs.
         meanings: op type -> what it computes: ``log``, ``log1p``, ``sqrt``, ``rsqrt``, ``asin``,
             ``acos``, ``atanh``, ``acosh``, ``div``, ``mod``, ``reciprocal``, ``pow``, ``exp``,
-            ``add``, ``sub``, ``mul``, ``square``, ``cast``, ``linear`` (sums of products, and of
-            single numbers), ``norm``, ``sqrt_grad`` (of the root and what comes back to it),
-            ``softmax``, ``mean``, ``variance``.
+            ``exp2``, ``add``, ``sub``, ``mul``, ``square``, ``cast``, ``linear`` (sums of
+            products), ``sum``, ``max``, ``norm``, ``sqrt_grad`` (of the root and what comes back
+            to it), ``sqrt_backward``, ``mul_backward`` (of what comes back and what the forward op
+            was given), ``softmax``, ``mean``, ``variance``, ``same`` (the numbers of its input, in
+            whatever shape).
         unwritten: matches the whole name of those whose memory nobody has written to yet.
         sending: matches the beginning of those that send to another process.
     """
@@ -49,6 +51,10 @@ class OpRoles:
     meanings: Mapping[str, str] = field(default_factory=dict)
     unwritten: re.Pattern[str] = _NEVER
     sending: re.Pattern[str] = _NEVER
+
+    def computes(self, op_type: str) -> str:
+        """What an op computes, of what is in `meanings`; empty: it isn't known."""
+        return self.meanings.get(op_type) or self.meanings.get(op_type.rstrip("_"), "")
 
     def joined(self, other: OpRoles) -> OpRoles:
         """The roles of both."""

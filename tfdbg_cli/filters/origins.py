@@ -163,6 +163,7 @@ class _Kinds:
             return _Kind.CLEAN
         if not node.inputs or op_type in roles.reading:
             is_constant = op_type in roles.lifting and _size(datum) == 1
+            is_constant = is_constant and not (bad.nan and op_type in roles.weights)
             return _Kind.MEANT if is_constant or _is_mask(datum, bad) else _Kind.ORIGIN
         if not bad.nan and (
             _has_infinite_argument(node) or _is_overflown_mask(datum, node, inputs, bad)

@@ -48,7 +48,8 @@ def first_bad_document(context: Context, graph: Graph, name: str | None, as_json
     start: Datum | str | None
     if name is None:
         # Where something went wrong rather than at a mask of infinities, if there is such a place.
-        start = next((d for d in dump.iter_find(origin_of_nonfinite) if d.node_name in graph), None)
+        found = dump.iter_find(origin_of_nonfinite, on_error=lambda datum, error: None)
+        start = next((datum for datum in found if datum.node_name in graph), None)
         if start is None:
             start = health.first_bad([d for d in dump.data() if d.node_name in graph])
         why = "No tensor of this run holds a nan or an infinity."

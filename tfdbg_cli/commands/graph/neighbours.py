@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import re
 from bisect import bisect_left, bisect_right
 
 from tfdbg_cli.commands.context import DUMP_MODES, PROFILE_MODES, Context, need_graph
 from tfdbg_cli.commands.graph.first_bad import first_bad_document
+from tfdbg_cli.commands.graph.neighbour_table import (
+    COLUMNS,
+    Neighbour,
+    NeighbourRows,
+    NeighbourTable,
+    shown_columns,
+)
 from tfdbg_cli.commands.graph.node_info import find_node
 from tfdbg_cli.commands.graph.node_path import path_document
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
+from tfdbg_cli.commands.list_command import ListCommand, complete_chosen
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.commands.table import RowsDocument
+from tfdbg_cli.commands.tensors.columns import WIDE
+from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.units import node_menu
 from tfdbg_cli.common.documents import (
     ChainDocument,
+    Document,
     Line,
     Link,
     Span,
@@ -78,22 +89,31 @@ class _Tree:
         """The line with this number, from 0."""
         dots = bisect_right(self._dots, at)
         visit = self._walk[at - dots]
-        indent = "|  " * (min(visit.depth, _DEEPEST) - 1)
         if dots and self._dots[dots - 1] == at:
+            indent = "|  " * min(visit.depth, _DEEPEST)
             link = Link(f"{self._command} {quoted(visit.edge.node)}")
-            return Line([Span(f"{indent}|  |- "), Span("... (deeper)", "link", link)])
+            return Line([Span(f"{indent}|- "), Span("... (deeper)", "link", link)])
+        return self.visited(visit)
+
+    def visited(self, visit: Visit) -> Line:
+        """The line of a node, and of how it was come to."""
+        indent = "|  " * (min(visit.depth, _DEEPEST) - 1)
         node = self._graph.nodes.get(visit.edge.node)
         spans = [Span(f"{indent}|- ({visit.depth}) ")]
         if visit.edge.is_control:
             spans.append(Span("(Ctrl) ", "dim"))
         if self._op_types:
             spans.append(Span(f"[{node.op_type if node else '?'}] ", "op_type"))
-        # A damaged graph may lack a node that others name.
-        opened = Link(f"{self._command} {quoted(visit.edge.node)}") if node else None
-        spans.append(Span(visit.edge.label, "link" if node else "", opened))
+        spans.append(self.name(visit))
         if visit.repeated is not None:
             spans += self._reference(visit)
         return line(*spans)
+
+    def name(self, visit: Visit) -> Span:
+        """A node, as a link; a damaged graph may lack one that others name."""
+        is_known = visit.edge.node in self._graph
+        opened = Link(f"{self._command} {quoted(visit.edge.node)}") if is_known else None
+        return Span(visit.edge.label, "link" if is_known else "", opened)
 
     def _reference(self, visit: Visit) -> list[Span]:
         assert visit.repeated is not None
@@ -168,22 +188,87 @@ def _neighbours(
     if not len(walk):
         head.append(line("  [None]"))
     command = f"{'lo' if outputs else 'li'} -c -r" + (" -t" if arguments.op_type else "")
-    tree = _Tree(graph, walk, len(head) + 1, command, recursive, arguments.op_type)
+    is_table = bool(arguments.columns or arguments.sort_by or arguments.reverse)
+    first = len(head) + 1 + is_table
+    has_types = arguments.op_type and not is_table  # it has a column for them
+    tree = _Tree(graph, walk, first, command, recursive and not is_table, has_types)
     if arguments.json:
         return json_document(len(walk), tree.record)
+    written = _written(context, arguments, name, outputs)
+    listed: Document = NeighbourRows(tree.count, tree.line, written)
+    if is_table:
+        listed = _table(context, graph, walk, tree, written)
     one = "recipient" if outputs else "input"
     legend = [line(), line("Legend:"), line("  (d): recursion depth = d.")]
-    if arguments.control:
+    if is_table and not recursive:
+        legend = []
+    if arguments.control and legend:
         legend.append(line(f"  (Ctrl): Control {one}."))
-    if arguments.op_type:
+    if has_types:
         legend.append(line(f"  [Op]: {one.capitalize()} node has op type Op."))
-    if walk.has_repeated:
+    if walk.has_repeated and legend:
         legend.append(line(f"  (see line n): its own {one}s are listed below line n."))
     if len(walk.cuts) and recursive:
         legend.append(line("  ...: there is more beyond the depth limit."))
-    return ChainDocument(
-        [TextDocument(head), RowsDocument(tree.count, tree.line), TextDocument(legend)],
-        menu=node_menu(context.need_dump(), name, "list_outputs" if outputs else "list_inputs"),
+    menu = node_menu(context.need_dump(), name, "list_outputs" if outputs else "list_inputs")
+    return ChainDocument([TextDocument(head), listed, TextDocument(legend)], menu=menu)
+
+
+def _written(
+    context: Context, arguments: argparse.Namespace, name: str, outputs: bool
+) -> ListCommand:
+    """The table as a command line."""
+    is_tree = arguments.recursive or arguments.depth is not None
+    if is_tree and (arguments.sort_by or arguments.reverse):
+        raise UserError("A tree has an order of its own.", "Without -r and -d it can be sorted.")
+    return ListCommand(
+        f"{'lo' if outputs else 'li'} {quoted(name)}",
+        {"-d": str(arguments.depth or "")},
+        ("-c",) * arguments.control + ("-r",) * arguments.recursive,
+        shown=shown_columns(
+            arguments.columns,
+            context.width,
+            has_control=arguments.control,
+            has_tensors=bool(context.need_dump().data()),
+        ),
+        chosen=arguments.columns,
+        sort_by=arguments.sort_by or ("name" if arguments.reverse else ""),
+        reverse=arguments.reverse,
+        sorts=() if is_tree else COLUMNS,
+        turned="--reverse",
+    )
+
+
+def _table(
+    context: Context,
+    graph: Graph,
+    walk: GraphWalk,
+    tree: _Tree,
+    written: ListCommand,
+) -> NeighbourTable:
+    dump = context.need_dump()
+    is_tree = not written.sorts
+
+    def made(number: int) -> Neighbour:
+        visit = walk[number]
+        edge = visit.edge
+        node = graph.nodes.get(edge.node)
+        # What a node gets is one tensor of another one; of who gets it the first is shown.
+        own = edge.is_control or node_name_of(edge.tensor) != edge.node
+        data = dump.by_node(edge.node) if own else dump.by_tensor(edge.tensor)
+        if own:
+            data = [datum for datum in data if not datum.output_slot]
+        return Neighbour(
+            edge.node,
+            node.op_type if node is not None else "",
+            edge.is_control,
+            data[-1] if data else None,
+            lambda: tree.visited(visit).spans if is_tree else [tree.name(visit)],
+        )
+
+    width = max(context.width, WIDE - 1) if context.is_printed else context.width
+    return NeighbourTable(
+        TensorFacts(dump), made, len(walk), width, written=written, selected=context.selected
     )
 
 
@@ -220,6 +305,21 @@ _ARGUMENTS = (
     Argument(("-r", "--recursive"), "as a tree, each node expanded once"),
     Argument(("-t", "--op_type"), "show the op types"),
     Argument(
+        ("-o", "--columns"),
+        "as a table: what to show, with commas between: op_type,health",
+        "COLUMNS",
+        default="",
+        complete=functools.partial(complete_chosen, COLUMNS),
+    ),
+    Argument(
+        ("-s", "--sort_by"),
+        "as a table, sorted by a column",
+        "COLUMN",
+        default="",
+        choices=COLUMNS,
+    ),
+    Argument(("--reverse",), "in descending order"),
+    Argument(
         ("--path",),
         "instead: a shortest path between this node and NODE, with its tensors",
         "FROM",
@@ -234,6 +334,10 @@ _TO_FIRST_BAD = Argument(
 _TREE_DETAILS = (
     "Each node is expanded once; (see line n) tells where. Lines deeper than "
     f"{_DEEPEST} levels are indented no further. "
+)
+_TABLE_DETAILS = (
+    f"Columns, for -o and -s: {', '.join(COLUMNS)}. They show the tensor that a node gives, or "
+    "of a recipient what it has made. A tree keeps its order.\n\n"
 )
 _PATH_DETAILS = (
     "--path A B looks for a way of data from A to B, then from B to A; where there is none, or "
@@ -252,10 +356,12 @@ LIST_INPUTS = Command(
         ("li hidden/Relu", "its direct inputs"),
         ("li -r -t cross_entropy/Log", "what it was computed from, with op types"),
         ("li -c -r -d 5 train/Adam", "control inputs too, five levels deep"),
+        ("li loss -o op_type,health", "as a table: how each input is"),
+        ("li -r loss -o health,min,max", "the tree, and how each tensor is"),
         ("li --path input/x loss", "how one comes from the other, and which tensor is bad"),
         ("li --to-first-bad loss", "where the nan in the loss began"),
     ),
-    details=_TREE_DETAILS + _PATH_DETAILS + "\n\n"
+    details=_TREE_DETAILS + _TABLE_DETAILS + _PATH_DETAILS + "\n\n"
     "--to-first-bad walks back through bad tensors only; what wasn't dumped is passed through. "
     "In loops a tensor counts as it was when its consumer was computed.",
 )
@@ -271,9 +377,10 @@ LIST_OUTPUTS = Command(
     examples=(
         ("lo Softmax", "who uses it"),
         ("lo -r Softmax", "and who uses those"),
+        ("lo x -s health --reverse", "as a table, those with the most bad elements first"),
         ("lo --path Softmax train/Adam", "how one leads to the other"),
     ),
-    details=_TREE_DETAILS + _PATH_DETAILS,
+    details=_TREE_DETAILS + _TABLE_DETAILS + _PATH_DETAILS,
 )
 
 COMMANDS = (LIST_INPUTS, LIST_OUTPUTS)

@@ -17,7 +17,7 @@ from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.tensors.list_tensors import LIST_TENSORS
 from tfdbg_cli.common.documents import ChainDocument, Document, Line, Link, Span, TextDocument, line
-from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.dump import Datum, Dump, Predicate
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.builtin import has_inf_or_nan
@@ -60,7 +60,7 @@ def first_origin(dump: Dump, exclude: re.Pattern[str] | None = None) -> Datum | 
     def counts(datum: Datum) -> bool:
         return exclude is None or not exclude.search(datum.node_name)
 
-    origin = next(filter(counts, dump.iter_find(origin_of_nonfinite)), None)
+    origin = next(filter(counts, _passing(dump, origin_of_nonfinite)), None)
     given = _given(dump, origin) if origin is not None else frozenset()
     for datum in dump.maybe_nonfinite(dump.data()) if given else ():
         if datum is origin:
@@ -70,6 +70,11 @@ def first_origin(dump: Dump, exclude: re.Pattern[str] | None = None) -> Datum | 
         if given & _given(dump, datum) and began_here(dump, datum):
             return datum
     return origin
+
+
+def _passing(dump: Dump, predicate: Predicate) -> Iterator[Datum]:
+    """The tensors for which a filter is true; what can't be read passes none."""
+    return dump.iter_find(predicate, on_error=lambda datum, error: None)
 
 
 def _given(dump: Dump, datum: Datum) -> frozenset[str]:
@@ -264,7 +269,7 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
     if begin is not None:
         context.extra["loss is told"] = True
         lines = verdict(dump, begin, context.width)
-    elif next(iter(dump.iter_find(has_inf_or_nan)), None) is not None:
+    elif next(_passing(dump, has_inf_or_nan), None) is not None:
         lines = [line((_MEANT, "info")), *_first_of_all(dump)]
     else:
         lines = [line(("No tensor of this run holds a nan or an infinity.", "success"))]

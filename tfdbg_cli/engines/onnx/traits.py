@@ -29,7 +29,9 @@ TRAITS = EngineTraits(
             ]
         ),
         choosing=frozenset(["Where"]),
+        lifting=frozenset(["Initializer"]),
         weights=frozenset(["Initializer"]),
+        batches=frozenset(["Input"]),
         meanings=meaning(
             log="Log",
             sqrt="Sqrt",
@@ -46,10 +48,13 @@ TRAITS = EngineTraits(
             sub="Sub",
             mul="Mul",
             cast="Cast CastLike",
-            linear="Conv ConvTranspose Einsum Gemm MatMul ReduceSum Sum",
+            linear="Conv ConvTranspose Einsum Gemm MatMul Sum",
+            sum="ReduceSum",
+            max="ReduceMax",
             norm="ReduceL2",
             softmax="LogSoftmax Softmax",
-            mean="Mean ReduceMean",
+            mean="GlobalAveragePool Mean ReduceMean",
+            same="Expand Flatten Identity Reshape Squeeze Unsqueeze",
         ),
     ),
 )

@@ -34,7 +34,12 @@ TRAITS = EngineTraits(
         replacing=frozenset(["Assign"]),
         reading=frozenset(["ReadVariableOp"]),
         weights=frozenset(["Variable", "VariableV2", "VarHandleOp"]),
-        batches=frozenset(["IteratorGetNext", "QueueDequeueManyV2", "QueueDequeueV2"]),
+        batches=frozenset(
+            [
+                *("Input", "IteratorGetNext", "Placeholder", "PlaceholderWithDefault"),
+                *("QueueDequeueManyV2", "QueueDequeueUpToV2", "QueueDequeueV2", "_Arg"),
+            ]
+        ),
         meanings=meaning(
             log="Log",
             log1p="Log1p",
@@ -44,7 +49,7 @@ TRAITS = EngineTraits(
             acos="Acos",
             atanh="Atanh",
             acosh="Acosh",
-            div="Div RealDiv TruncateDiv",
+            div="Div FloorDiv RealDiv TruncateDiv",
             mod="FloorMod Mod TruncateMod",
             reciprocal="Inv Reciprocal",
             pow="Pow",
@@ -55,11 +60,14 @@ TRAITS = EngineTraits(
             square="Square",
             cast="Cast",
             linear="AddN BatchMatMul BatchMatMulV2 BatchMatMulV3 Conv2D Conv3D Cumsum "
-            "DepthwiseConv2dNative Einsum MatMul Sum UnsortedSegmentSum",
+            "DepthwiseConv2dNative Einsum MatMul UnsortedSegmentSum",
+            sum="Sum",
+            max="Max",
             norm="EuclideanNorm L2Loss",
             sqrt_grad="SqrtGrad",
             softmax="LogSoftmax Softmax",
             mean="AvgPool Mean",
+            same="BroadcastTo ExpandDims Identity Reshape Squeeze StopGradient",
         ),
         unwritten=re.compile("Empty"),
     ),

@@ -32,6 +32,8 @@ __all__ = ["FullLevel", "RecordingLevel", "RecordsLevel"]
 
 # Values that are kept where otherwise none is: of bad tensors, the first ones.
 _MOST_KEPT = 100
+# Ops in which something bad has begun, whose inputs are kept as well: they tell why.
+_MOST_BEGUN = 4
 # An op that is under way is among the last ones: others begin within it, or on other threads.
 _MOST_UNDER_WAY = 20
 
@@ -331,7 +333,10 @@ def _add_held(checks: Verdicts[OpRecord], records: Iterable[OpRecord], judged: i
 
 
 class RecordsLevel(RecordingLevel):
-    """Records every op and holds no values but the first bad ones, where those can be told."""
+    """Records every op, and holds the first bad values only, and what those were made of.
+
+    That is where they can be told: on a CPU.
+    """
 
     level = "op records"
 
@@ -340,7 +345,7 @@ class RecordsLevel(RecordingLevel):
         # No circle: what was recorded is let go of as soon as the run is.
         keep = functools.partial(RecordsLevel._keep, weakref.proxy(self))
         self._verdicts: Verdicts[OpRecord] = Verdicts(keep)
-        self._kept = 0
+        self._kept = self._begun = 0
         self.recorder = RunRecorder(watch, hold=False, names=names, check=self._verdicts)
 
     def so_far(self) -> Verdicts[OpRecord]:
@@ -350,8 +355,12 @@ class RecordsLevel(RecordingLevel):
     def _keep(self, record: OpRecord, slot: int, tensor: torch.Tensor) -> None:
         if self._kept < _MOST_KEPT:
             self._kept += 1
-            output = record.outputs[slot]
-            output.held = self.recorder.ops.holder.hold(tensor, output.key)
+            output, ops = record.outputs[slot], self.recorder.ops
+            output.held = ops.holder.hold(tensor, output.key)
+            is_first = bool(record.inputs) and not any(each.held for each in record.inputs)
+            if is_first and self._begun < _MOST_BEGUN:
+                self._begun += 1
+                ops.hold_inputs(record)
 
     def finish(self, error: BaseException | None) -> Capture:
         """The graph of the run and its bad values, if there are any."""
@@ -366,7 +375,9 @@ class RecordsLevel(RecordingLevel):
                 for record, slot in self._verdicts.bad()
                 if record.is_adopted
             )
-            dump.warnings.append("Ops were recorded without values: only bad ones are here.")
+            dump.warnings.append(
+                "Ops were recorded without values: bad ones are here, and what they began with."
+            )
         if error is None:
             passes = bool(bad)
             if bad and dump is not None and self._kept:

@@ -21,7 +21,7 @@ from tfdbg_cli.engines.torch.names.scopes import Leaf, Names
 from tfdbg_cli.engines.torch.private import storage_key
 from tfdbg_cli.engines.torch.record.describing import Describer
 from tfdbg_cli.engines.torch.record.holding import Holder
-from tfdbg_cli.engines.torch.record.op_record import JUDGED, OpOutput, OpRecord
+from tfdbg_cli.engines.torch.record.op_record import JUDGED, NOT_JUDGED, OpOutput, OpRecord
 from tfdbg_cli.engines.torch.record.tracking import Tracker
 from tfdbg_cli.engines.torch.record.written import make_written
 
@@ -181,6 +181,24 @@ class RecordedTensors:
         record = output.record
         if is_held and self._wants(record, output):
             output.held = self.holder.hold(tensor, output.key)
+
+    def hold_inputs(self, record: OpRecord) -> None:
+        """Hold what an op was given that has just been done, as far as it is as it was.
+
+        Parameters, which nobody has looked at, are looked at.
+        """
+        writes = self._tracker.writes
+        for given in record.inputs:
+            tensor = given.reference()
+            is_changed = given.key in writes and writes[given.key][-1] is not given
+            if tensor is None or is_changed or tensor.is_meta:
+                continue
+            is_leaf = given.record.facts is None
+            if is_leaf and given.judged == NOT_JUDGED and self._check is not None:
+                given.judged = JUDGED
+                self._check.add(given.record, given.slot, tensor)
+            if given.held is None:
+                given.held = self.holder.hold(tensor, given.key, is_owned=is_leaf)
 
     def _wants(self, record: OpRecord, output: OpOutput) -> bool:
         wanted = self._wanted

@@ -1,0 +1,175 @@
+"""What several ops compute together, where a framework has no op for it: norms, softmax, means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.dumps.graph import Node, node_name_of, parse_tensor_name
+from tfdbg_cli.filters.lineage import TensorLineage, floats
+
+__all__ = ["Makers", "constant"]
+
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+]?inf|nan", re.IGNORECASE)
+# The attributes that have an op's operands, where they are numbers and no tensors.
+_OPERANDS = (("_arg_self", "_arg_0"), ("_arg_other", "_arg_exponent", "_arg_1", "y"))
+_PHASE, _BACKWARD = "_phase", "backward"
+_FORWARD_NODE, _VIEW = "_forward_node", "_view"
+
+
+def constant(node: Node, place: int) -> float | None:
+    """An operand that is no tensor but a number; ``None``: it is a tensor."""
+    for name in _OPERANDS[place]:
+        text = node.attributes.get(name, "")
+        if _NUMBER.fullmatch(text):
+            return float(text)
+    return None
+
+
+def _operand(node: Node, place: int) -> str:
+    """The tensor that an operand is; empty: it is a number, or isn't there."""
+    if constant(node, place) is not None:
+        return ""
+    at = place if len(node.inputs) > 1 else 0
+    return node.inputs[at] if at < len(node.inputs) else ""
+
+
+class Makers:
+    """By which ops the tensors were made that a tensor was computed from.
+
+    Args:
+        lineage: of the dump.
+        datum: the tensor.
+    """
+
+    def __init__(self, lineage: TensorLineage, datum: Datum) -> None:
+        self._lineage, self._datum = lineage, datum
+
+    def root_of_gradient(self, node: Node, what: str) -> str:
+        """The square root of which a node computes the gradient; empty: it computes none.
+
+        Args:
+            node: the one that made the tensor.
+            what: it computes.
+        """
+        assert self._lineage.graph is not None
+        if what == "sqrt_grad":
+            return node.inputs[0]
+        forward = self._lineage.graph.nodes.get(node.attributes.get(_FORWARD_NODE, ""))
+        if what not in ("div", "sqrt_backward"):
+            return ""
+        if forward is not None:
+            return f"{forward.name}:0" if self._computes(forward) == "sqrt" else ""
+        # 0.5 / sqrt(x), which only the backward pass reads, is how JAX has it.
+        root, maker = self._maker(_operand(node, 1))
+        if constant(node, 0) != 0.5 or self._computes(maker) != "sqrt":
+            return ""
+        readers = self._readers(node)
+        is_backward = [each.attributes.get(_PHASE) == _BACKWARD for each in readers]
+        return root if readers and all(is_backward) else ""
+
+    def divisor_norm(self, node: Node) -> str:
+        """The node of the norm that a division divides by; empty: it is none."""
+        return self.norm(_operand(node, 1))
+
+    def norm(self, name: str) -> str:
+        """The node of the norm that a tensor is; empty: it is none."""
+        source, maker = self._maker(name)
+        is_norm = self._computes(maker) == "norm"
+        for total in self._made_by(name, "sqrt")[:1]:
+            is_norm = any(self._squared(each) for each in self._made_by(total, "sum")[:1])
+        return parse_tensor_name(source)[0] if is_norm else ""
+
+    def is_below_its_maximum(self, node: Node) -> bool:
+        """Whether it is x - max(x), of which exp is taken: the first part of a softmax."""
+        whole, name = _operand(node, 0), _operand(node, 1)
+        has_maximum = False
+        seen: set[str] = set()  # a damaged graph may lead in a circle
+        while name != whole:
+            seen.add(name)
+            maker = self._node(name)
+            what = self._computes(maker)
+            if maker is None or not maker.inputs or what not in ("max", "same"):
+                return False
+            if maker.inputs[0] in seen:
+                return False
+            has_maximum = has_maximum or what == "max"
+            name = maker.inputs[0]
+        return has_maximum and any(self._computes(each) == "exp" for each in self._readers(node))
+
+    def is_mean_of_nothing(self, node: Node) -> bool:
+        """Whether a division is of a sum of no elements."""
+        total = _operand(node, 0)
+        return any(self._size(each) == 0 for each in self._made_by(total, "sum")[:1])
+
+    def is_variance_of_one(self, node: Node) -> bool:
+        """Whether a division is of a sum of squares of x - mean(x), each of one element."""
+        name = _operand(node, 0)
+        for squares in self._made_by(name, "sum")[:1]:
+            difference = self._made_by(self._squared(squares), "sub")
+            if len(difference) == 2 and self._size(squares) == self._size(name):
+                dividend = self._made_by(difference[1], "div")
+                mean = self._made_by((*dividend, difference[1])[0], "mean", "sum")
+                return [*mean[:1]] == [difference[0]]
+        return False
+
+    def _squared(self, name: str) -> str:
+        """The tensor of which it is the square; empty: it is none."""
+        maker = self._maker(name)[1]
+        what = self._computes(maker)
+        if maker is None or not maker.inputs:
+            return ""
+        is_square = (
+            what == "square"
+            or (what == "mul" and len(maker.inputs) == 2 and len(set(maker.inputs)) == 1)
+            or (what == "pow" and self._exponent(maker) == 2)
+        )
+        return maker.inputs[0] if is_square else ""
+
+    def _exponent(self, node: Node) -> float | None:
+        if len(node.inputs) < 2:
+            return constant(node, 1)
+        given = self._lineage.as_given(self._datum, node.inputs[1])
+        value = floats(given) if given is not None and given.shape == () else None
+        return float(value) if value is not None else None
+
+    def _made_by(self, name: str, *what: str) -> Sequence[str]:
+        """What the op was given that made a tensor, if it computes one of these; else nothing."""
+        maker = self._maker(name)[1]
+        return maker.inputs if maker is not None and self._computes(maker) in what else ()
+
+    def _maker(self, name: str) -> tuple[str, Node | None]:
+        """A tensor and what made it, past the ops that only hand numbers on."""
+        maker = self._node(name)
+        seen = {name}
+        while maker is not None and maker.inputs and self._hands_on(maker):
+            name = maker.inputs[0]
+            if name in seen:
+                return name, None
+            seen.add(name)
+            maker = self._node(name)
+        return name, maker
+
+    def _hands_on(self, node: Node) -> bool:
+        return _VIEW in node.attributes or self._computes(node) == "same"
+
+    def _node(self, name: str) -> Node | None:
+        assert self._lineage.graph is not None
+        return self._lineage.graph.nodes.get(node_name_of(name))
+
+    def _readers(self, node: Node) -> list[Node]:
+        assert self._lineage.graph is not None
+        nodes = self._lineage.graph.nodes
+        edges = self._lineage.graph.recipients(node.name, control=False)
+        return [nodes[edge.node] for edge in edges if edge.node in nodes]
+
+    def _computes(self, node: Node | None) -> str:
+        return self._lineage.roles.computes(node.op_type) if node is not None else ""
+
+    def _size(self, name: str) -> int:
+        """The number of elements; -1: it isn't known."""
+        given = self._lineage.as_given(self._datum, name)
+        return int(np.prod(given.shape)) if given is not None and given.shape is not None else -1
