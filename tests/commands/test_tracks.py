@@ -286,16 +286,16 @@ def test_what_cannot_be_followed(command, told):
     assert told in reply.message.text
 
 
-@pytest.mark.parametrize(("has_torch", "role"), [(True, "info"), (False, "warning")])
-def test_norms_are_pytorchs(monkeypatch, has_torch, role):
+@pytest.mark.parametrize("has_torch", [True, False])
+def test_norms_before_the_first_run(monkeypatch, has_torch):
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     if has_torch:
         monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
     tracks = Tracks()
     message = live(tracks).service.run("track --norms").message
     assert tracks.has_norms
-    assert message.role == role
-    assert ("hasn't imported" in message.text) == (not has_torch)
+    assert message.role == ("info" if has_torch else "warning")
+    assert ("at the end of one" in message.text) == (not has_torch)
 
 
 def test_what_is_followed_begins_anew_and_ends():

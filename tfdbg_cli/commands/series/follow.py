@@ -11,6 +11,7 @@ from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.reply import Candidate, Toast
 from tfdbg_cli.commands.series.files import save_series
 from tfdbg_cli.commands.series.loss_line import number_role, number_text, spark_spans
+from tfdbg_cli.commands.series.norms import GRADIENT, PARAMETER, norm_expressions
 from tfdbg_cli.commands.series.plot_document import PlotDocument, between
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
@@ -34,7 +35,7 @@ from tfdbg_cli.tensors.sparkline import sparkline
 __all__ = ["COMMANDS"]
 
 _SPARK = 24
-_LONGEST_NAME = 40
+_LONGEST_NAME, _LONGEST = 40, 100
 # Rows of a curve, by how many there are.
 _HEIGHTS = {1: 12, 2: 8}
 _LEAST_HEIGHT = 6
@@ -66,18 +67,7 @@ def _track(context: Context, arguments: argparse.Namespace) -> Result:
     if arguments.norms:
         if text:
             raise UserError("--norms takes no expression.", "Give two commands.")
-        context.tracks.has_norms = True
-        known = [traits for traits in all_traits() if traits.has_norms]
-        if not any(traits.package in sys.modules for traits in known):
-            titles = " and ".join(traits.title for traits in known)
-            return Toast(
-                f"Norms are known of {titles} alone, which this program hasn't imported;"
-                " track np.linalg.norm(`w:0`) follows that of one tensor.",
-                "warning",
-            )
-        return Toast(
-            "Norms of gradients and parameters are followed from the next run of PyTorch on."
-        )
+        return _follow_norms(context, context.tracks)
     if text == LOSS and not getattr(arguments, "as"):
         return _follow_loss(context.tracks)
     template = parse_template(text)
@@ -104,17 +94,41 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
 
 
+def _cut(expression: str) -> str:
+    """As much of an expression as a row has room for: norms are over many tensors."""
+    return expression if len(expression) <= _LONGEST else f"{expression[: _LONGEST - 1]}…"
+
+
 def _follow_loss(tracks: Tracks) -> Toast:
     if LOSS in tracks:
         return Toast("The loss is followed already: plot loss shows it.")
     return Toast("The loss is followed, as soon as a run tells it.")
 
 
+def _follow_norms(context: Context, tracks: Tracks) -> Toast:
+    """Follow norms: an engine's own, or as expressions over what this run has."""
+    tracks.has_norms = True
+    if any(traits.has_norms and traits.package in sys.modules for traits in all_traits()):
+        return Toast("Norms of gradients and parameters are followed from the next run on.")
+    if context.dump is None:
+        return Toast(
+            "What there is to follow is read off a run: give track --norms at the end of one.",
+            "warning",
+        )
+    found = norm_expressions(context.dump)
+    if not found:
+        return Toast("This run has no gradients that an optimizer reads.", "warning")
+    for name, expression in found.items():
+        tracks.follow(name, expression)
+    many = f"{len(found)} norms are followed from the next run on"
+    return Toast(f"{many}; plot {GRADIENT} shows that of all gradients.")
+
+
 def _forget(tracks: Tracks, name: str) -> Toast:
     if name == "--norms" or (name not in tracks and name.strip("-") == "norms"):
         tracks.has_norms = False
         for each in [*tracks]:
-            if each.startswith(("grad_norm", "param_norm")) and not tracks[each].expression:
+            if each.partition(".")[0] in (GRADIENT, PARAMETER):
                 tracks.forget(each)
         return Toast("Norms are followed no more.")
     if name not in tracks:
@@ -152,7 +166,7 @@ def _row(series: Series, width: int) -> Line:
     parts += [*spark_spans(blocks), Span(" " * (_SPARK - len(blocks) + 2))]
     parts += [Span(number_text(last), number_role(last)), Span(f" at run {points.runs[-1]}")]
     if series.expression and series.expression.replace("`", "") != series.name:
-        parts.append(Span(f"  {series.expression}", "dim"))
+        parts.append(Span(f"  {_cut(series.expression)}", "dim"))
     return Line(parts)
 
 
@@ -302,7 +316,7 @@ TRACK = Command(
             complete=completers.expression,
         ),
         Argument(("--as",), "what to call it", "NAME", default=""),
-        Argument(("--norms",), "PyTorch: norms of gradients and parameters, module by module"),
+        Argument(("--norms",), "norms of gradients and parameters, module by module"),
         Argument(
             ("-d", "--delete"),
             "follow it no more; norms for those of --norms",
@@ -314,7 +328,7 @@ TRACK = Command(
     examples=(
         ('track "np.linalg.norm(`fc1.weight:0`)" --as weight', "one number of each run"),
         ("track `logits:0`.max()", "followed from the next run on"),
-        ("track --norms", "PyTorch: norms of gradients and parameters of each module"),
+        ("track --norms", "norms of gradients and parameters of each module"),
         ("track", "what is followed, each with its last numbers"),
         ("track -d weight", "let go of it"),
     ),
