@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 from jax_kit import bits, waiting, watched
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.base import RunAction, Watch
 from tfdbg_cli.engines.jax.engine import ENGINE
 
 CASES = {}
@@ -383,3 +383,27 @@ class TestSteps:
         assert stepper.reach("log:0")
         stepper.override("log:0", [1, 2])
         assert stepper.finish().value.tolist() == [2, 3]
+
+
+def test_a_run_is_timed_op_by_op():
+    def cell(h, x):
+        return jnp.tanh(h + x), h
+
+    function = jax.jit(lambda h, xs: lax.scan(cell, h, xs)[0] * 2)
+    with watched() as hosts:
+        hosts.action = RunAction.PROFILE_RUN
+        result = function(_ones(2), _ones(5, 2))
+    assert bits(result) == bits(function(_ones(2), _ones(5, 2)))
+    (end,) = hosts.ends
+    dump = end.dump
+    assert not dump.data()
+    entries = list(dump.profile())
+    names = [entry.node for entry in entries]
+    # Each iteration, in the order in which it was done; the loop itself is what is in it.
+    assert names == ["scan/add", "scan/tanh"] * 5 + ["mul"]
+    starts = [entry.start for entry in entries]
+    assert starts == sorted(starts) and starts[0] == 0
+    assert all(0 < entry.op_time == entry.exec_time for entry in entries)
+    assert [device.name for device in dump.profile().devices] == ["CPU:0"]
+    assert {"scan/add", "mul"} <= dump.graph().nodes.keys()
+    assert "done one by one" in dump.warnings[0]

@@ -25,7 +25,7 @@ from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
 from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 
-__all__ = ["OUTPUTS", "OutputsLevel", "ReplayLevel"]
+__all__ = ["OUTPUTS", "OutputsLevel", "ReplayLevel", "Replayed"]
 
 # What an array is part of ends here in its path.
 _ROOT = re.compile(r"[.\[/]")
@@ -69,6 +69,10 @@ class Replayed:
         """``node:slot`` of an array; empty: it is none of these calls'."""
         return self._tensors.get(id(tensor), ("",))[0]
 
+    def make_replay(self, *args: Any) -> Replay:
+        """What does a call op by op."""
+        return Replay(*args)
+
     def add(self, call: Call) -> None:
         """Do one more call."""
         closed = call.jaxpr
@@ -99,7 +103,7 @@ class Replayed:
                 self._tell(name, 0, leaf.value)
                 self._tensors.setdefault(id(leaf.value), (f"{name}:0", leaf.value))
             self.inputs[leaf.path] = known or f"{name}:0"
-        replay = Replay(self._tell, call.callbacks.copy(), call.error)
+        replay = self.make_replay(self._tell, call.callbacks.copy(), call.error)
         try:
             made = replay.run(plan.block, [leaf.value for leaf in leaves])
         except Exception as error:

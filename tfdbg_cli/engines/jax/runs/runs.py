@@ -15,7 +15,7 @@ from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_info import RunInfo
-from tfdbg_cli.engines.base import Capture, RunHandle, SteppedRun
+from tfdbg_cli.engines.base import Capture, RunHandle, SteppedRun, Watch
 from tfdbg_cli.engines.jax.plans.plan import computes_gradients
 from tfdbg_cli.engines.jax.private import (
     NAMES,
@@ -28,6 +28,7 @@ from tfdbg_cli.engines.jax.runs.calls import Call, FunctionCall, JaxprCall
 from tfdbg_cli.engines.jax.runs.description import CallDescription
 from tfdbg_cli.engines.jax.runs.errors import show_errors_program_only
 from tfdbg_cli.engines.jax.runs.levels import ReplayLevel
+from tfdbg_cli.engines.jax.runs.timing import TimingLevel
 from tfdbg_cli.engines.jax.stepping.calls import PromptedCall, Trap, stepper_of
 from tfdbg_cli.engines.kit.contain import contained
 from tfdbg_cli.engines.kit.description import Driven, OpenRun
@@ -45,6 +46,8 @@ _TRAINS = re.compile(r"train|update|fit", re.IGNORECASE)
 
 class JaxRuns(RunLife[OpenRun]):
     """The runs of a program that uses JAX."""
+
+    can_profile = True
 
     def __init__(self, program: Any, policy: Any) -> None:
         super().__init__(program, policy)
@@ -157,6 +160,10 @@ class JaxRuns(RunLife[OpenRun]):
 
     def can_step(self) -> bool:
         return True
+
+    def timing_level(self, watch: Watch) -> CaptureLevel:
+        """A replay with clocks."""
+        return TimingLevel(watch)
 
     def drive(self, watcher: CaptureLevel, handle: RunHandle) -> PromptedCall | None:
         return PromptedCall(watcher, handle.conduct) if isinstance(watcher, ReplayLevel) else None
