@@ -107,7 +107,11 @@ def align(
     left = {other.key(datum): datum for datum in other.data}
     for datum in one.data:
         name, how = _renamed(datum.node_name, renamed)
-        found = left.pop(one.key(datum, name), None)
+        key = one.key(datum, name)
+        # Names that frameworks give by counting are another op's in another engine.
+        if across is not None and key in left and _shape(left[key]) != _shape(datum):
+            continue
+        found = left.pop(key, None)
         if found is not None:
             taken[id(datum)] = found, how
     if across is not None:
@@ -173,6 +177,8 @@ def _match_by_neighbours(one: _Side, other: _Side, taken: _Taken, left: _Left) -
 def _match_by_order(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
     """Match the rest by kind, in the order in which both runs have them."""
     rest = [datum for datum in one.data if id(datum) not in taken]
+    if one.sort is not None:  # numbers in the code of another engine stand wherever they do
+        rest = [datum for datum in rest if _shape(datum) != () or one.inputs(datum)]
     others = [datum for datum in other.data if other.key(datum) in left]
     matcher = difflib.SequenceMatcher(
         None, list(map(one.kind, rest)), list(map(other.kind, others)), autojunk=False

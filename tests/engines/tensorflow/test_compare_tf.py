@@ -77,3 +77,21 @@ def test_sessions_part_where_they_were_made_to(planted):
 @pytest.mark.parametrize("planted", [_FUNCTION], indirect=True, ids=["function"])
 def test_steps_part_where_they_were_made_to(planted):
     assert "scaled" in planted.parted("factor").split(": ")[0]
+
+
+@pytest.mark.parametrize(("variant", "where"), [("none", ""), ("factor", "scaled")])
+def test_a_session_beside_a_function(tmp_path, variant, where):
+    kept = {}
+    for name, text, which in (("session", _SESSION, "none"), ("function", _FUNCTION, variant)):
+        program = tmp_path / f"{name}.py"
+        program.write_text(text)
+        (tmp_path / name).mkdir()
+        kept[name] = Planted(launched, program, tmp_path / name, runs=2).kept(which)
+    # The first run of the session has made the variables.
+    first, second = kept["session"] / "run_000002", kept["function"] / "run_000001"
+    _, out, err = launched("--batch", "--dump-dir", str(first), "-c", f"compare {second}")
+    assert "by value" in out, err
+    if where:
+        assert f"They part at {where}" in out or "They part at mul" in out, out
+    else:
+        assert " 0 beyond the bar" in out, out
