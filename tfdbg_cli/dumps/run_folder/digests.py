@@ -21,7 +21,8 @@ DIGESTS_FILE = "digests.bin"
 # A row for each tensor, in the order of the index; one that has none is all zeros.
 _ROW = np.dtype([("hash", "V16"), ("bad", "<i8", 3), ("numbers", "<f8", 4)])
 _NONE = bytes(16)
-_PIECE = 1 << 16
+# What is computed of so many stays in a core's cache.
+_PIECE = 1 << 13
 
 
 class Digest(NamedTuple):
@@ -47,16 +48,20 @@ class Digest(NamedTuple):
         return f"{self.least:.6g} to {self.most:.6g}, mean {self.mean:.6g}, std {self.std:.6g}"
 
 
-def digest_of(value: np.ndarray[Any, Any], stored: Any) -> Digest:
+def digest_of(
+    value: np.ndarray[Any, Any], stored: Any, bad: tuple[int, int, int] | None = None
+) -> Digest:
     """The digest of an array.
 
     Args:
         value: numbers, booleans or strings.
         stored: the bytes of its elements, as a run folder has them.
+        bad: as `Digest.bad`, where it was counted.
     """
     found = hashlib.sha256(stored).digest()[:16]
     is_text = value.dtype.kind in "OSUT"
-    bad = (0, 0, 0) if is_text else count_bad(value)
+    if bad is None:
+        bad = (0, 0, 0) if is_text else count_bad(value)
     if is_text or value.dtype.kind == "c":
         return Digest(found, bad, math.nan, math.nan, math.nan, math.nan)
     return Digest(found, bad, *_statistics(value))
@@ -72,23 +77,42 @@ def _statistics(value: np.ndarray[Any, Any]) -> tuple[float, float, float, float
     count, mean, squares = 0, 0.0, 0.0
     with np.errstate(all="ignore"):
         for block in blocks(value, _PIECE):
-            part = block.astype(np.float64)
-            total = float(part.sum())
-            if not math.isfinite(total):
-                part = part[np.isfinite(part)]
+            part = _finite(_plain(block))
             if not part.size:
                 continue
-            least, most = min(least, float(part.min())), max(most, float(part.max()))
-            middle = float(part.mean())
-            part -= middle
-            apart = middle - mean
+            low, high = float(part.min()), float(part.max())
+            least, most = min(least, low), max(most, high)
+            # From the middle nothing is far: the squares of the differences stay exact.
+            shift = low / 2 + high / 2
+            apart = np.subtract(part, shift, dtype=np.float64)
+            total = float(apart.sum())
+            middle = shift + total / part.size
             whole = count + part.size
-            squares += float(np.dot(part, part)) + apart * apart * count * part.size / whole
-            mean += apart * part.size / whole
+            between = middle - mean
+            squares += float(np.dot(apart, apart)) - total * total / part.size
+            squares += between * between * count * part.size / whole
+            mean += between * part.size / whole
             count = whole
     if not count:
         return math.nan, math.nan, math.nan, math.nan
-    return least, most, mean, math.sqrt(squares / count)
+    return least, most, mean, math.sqrt(max(squares, 0.0) / count)
+
+
+def _plain(part: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same numbers in a dtype that NumPy computes with: bfloat16 and smaller: float32."""
+    if part.dtype.kind == "b":
+        return part.view(np.uint8)
+    return part if part.dtype.isbuiltin == 1 else part.astype(np.float32)
+
+
+def _finite(part: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The elements that are neither NaN nor infinite."""
+    if part.dtype.kind != "f" or (
+        np.isfinite(part.min(initial=0)) and np.isfinite(part.max(initial=0))
+    ):
+        return part
+    found: np.ndarray[Any, Any] = part[np.isfinite(part)]
+    return found
 
 
 def written_digests(digests: Mapping[int, Digest], count: int) -> Iterable[Chunk]:

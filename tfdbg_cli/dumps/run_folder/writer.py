@@ -271,7 +271,7 @@ class RunFolderWriter:
         nan, minus, plus = count_bad(array)
         record.update(dtype=kind.name, shape=list(array.shape), bytes=raw.nbytes)
         record.update(nan=nan, neg_inf=minus, pos_inf=plus)
-        self._keep_digest(record, array, raw_bytes(raw))
+        self._keep_digest(record, array, raw_bytes(raw), (nan, minus, plus))
         if self._exceeds(record, raw.nbytes):
             return False
         record.update(stored=stored, value_crc32=_checksum(raw_bytes(raw)))
@@ -281,10 +281,14 @@ class RunFolderWriter:
         return True
 
     def _keep_digest(
-        self, record: dict[str, Any], array: np.ndarray[Any, Any], stored: Any
+        self,
+        record: dict[str, Any],
+        array: np.ndarray[Any, Any],
+        stored: Any,
+        bad: tuple[int, int, int] | None = None,
     ) -> None:
         if "n" in record:  # it is no feed
-            self._digests[record["n"]] = digest_of(array, stored)
+            self._digests[record["n"]] = digest_of(array, stored, bad)
 
     def _exceeds(self, record: dict[str, Any], size: int) -> bool:
         if not self._values:
