@@ -72,24 +72,57 @@ def step():
 }
 
 
-@pytest.mark.parametrize("framework", STEPS)
-def test_what_it_raises_amid_the_recording_reaches_the_program(framework, tmp_path):
-    if framework != "numpy":
-        pytest.importorskip("torch")
-    script = tmp_path / "storm.py"
-    script.write_text(STEPS[framework] + STORM)
-    commands = ["-c", "run -f has_inf_or_nan"] * 100
+# What has begun to go bad is looked for by doing it again, which takes longest.
+DIVERGED = (
+    STEPS["torch, an optimizer"]
+    + """
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.fill_(0.1)
+        net[0].weight.fill_(1e38)
+with torch.no_grad():
+    net[0].weight.fill_(1e38)
+"""
+)
+
+IMPATIENT = """
+import runpy, sys
+from tfdbg_cli.common import signal_gate
+signal_gate._LONGEST = 0.01
+sys.argv[0] = "tfdbg_cli"
+runpy.run_module("tfdbg_cli", run_name="__main__", alter_sys=True)
+"""
+
+
+def check_nothing_is_lost(launcher, script, count):
+    commands = ["-c", "run -f has_inf_or_nan"] * count
     done = subprocess.run(
-        [sys.executable, "-m", "tfdbg_cli", "--batch", *commands, str(script)],
+        [sys.executable, *launcher, "--batch", *commands, str(script)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert "RESULT 0 lost" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
     assert "the debugger failed" not in done.stderr
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("framework", STEPS)
+def test_what_it_raises_amid_the_recording_reaches_the_program(framework, tmp_path):
+    if framework != "numpy":
+        pytest.importorskip("torch")
+    script = tmp_path / "storm.py"
+    script.write_text(STEPS[framework] + STORM)
+    check_nothing_is_lost(["-m", "tfdbg_cli"], script, 100)
+
+
+def test_what_it_raises_when_it_has_waited_for_too_long_does_too(tmp_path):
+    pytest.importorskip("torch")
+    script = tmp_path / "storm.py"
+    script.write_text(DIVERGED.replace("range(30)", "range(10)") + STORM.replace("0.03", "0.3"))
+    check_nothing_is_lost(["-c", IMPATIENT], script, 400)
 
 
 OWN = """

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -87,9 +88,29 @@ def debugged(tmp_path: Path) -> Iterator[Make]:
 
 
 def send(shown: Terminal, number: int) -> None:
+    """Send the program a signal, whatever it is at."""
     found = re.search(r"it is (\d+)", shown.raw)
     assert found, shown.raw
     os.kill(int(found[1]), number)
+
+
+def send_at_rest(shown: Terminal, number: int) -> None:
+    """Send the program a signal as soon as it waits for something for good.
+
+    Python notices no signal that comes after it has printed a prompt and before it waits for the
+    first key, at its own `input()` as here: not before the next Enter.
+    """
+    found = re.search(r"it is (\d+)", shown.raw)
+    assert found, shown.raw
+    status = Path(f"/proc/{found[1]}/status")
+    seen = ""
+    while status.exists():  # only Linux tells
+        now = status.read_text()
+        if "(sleeping)" in now and now == seen:
+            break
+        seen = now
+        time.sleep(0.05)  # whoever waits for the interpreter's lock wakes up ten times meanwhile
+    send(shown, number)
 
 
 @pytest.mark.parametrize("ui", ["screen", "line", "readline", "plain"])
@@ -98,7 +119,7 @@ def test_an_error_of_its_own_reaches_the_program(debugged: Make, ui: str, mode: 
     shown = debugged(ui, "own", mode)
     before = modes(shown.child.fileno())
     shown.until("tfdbg>")
-    send(shown, signal.SIGUSR1)
+    send_at_rest(shown, signal.SIGUSR1)
     shown.until("RESULT Late too long None True session.run(y, {x: [0.0]})")
     assert modes(shown.child.fileno()) == before
     assert shown.ends() == 0
@@ -120,7 +141,7 @@ def test_so_does_an_exit_or_an_interrupt(
 ) -> None:
     shown = debugged(ui, kind)
     shown.until("tfdbg>")
-    send(shown, number)
+    send_at_rest(shown, number)
     shown.until(f"RESULT {name} too long None True")
     assert shown.ends() == 0
 
@@ -134,7 +155,7 @@ def test_in_a_program_of_pytorch(debugged: Make, ui: str, command: str) -> None:
     if command:
         shown.type(command)
         shown.until("stepper:")
-    send(shown, signal.SIGUSR1)
+    send_at_rest(shown, signal.SIGUSR1)
     if command:  # there is a run, and its end is a stop
         shown.until("run-end:")
         shown.type("run\r")

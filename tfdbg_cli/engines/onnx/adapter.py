@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import RunError
@@ -172,6 +173,7 @@ class OnnxAdapter(SessionAdapter):
             with straight():
                 profile = profiled(self.session, model, request.names, feeds, place_of(graph))
         except Exception as error:
+            pass_on(error)
             tell(f"the run couldn't be timed: {one_line(error)}")
         return Capture(value, MemoryDump(graph, profile=profile))
 
@@ -214,6 +216,7 @@ class OnnxAdapter(SessionAdapter):
                 return Capture(value, None, filter_passed=False, make_dump=make)
             return Capture(value, self._dump(request, watch, stack, outputs, error), error)
         except Exception as ours:  # the program gets what it has asked for all the same
+            pass_on(ours)
             if not self._has_told:
                 self._has_told = True
                 tell(f"a run of ONNX Runtime couldn't be looked at: {one_line(ours)}")
@@ -236,7 +239,8 @@ class OnnxAdapter(SessionAdapter):
                 names = [*twin.names, *(name for name in request.names if name not in twin.names)]
                 found = twin.run(request.feeds, names, request.options, lambda value: value)
                 values = [found[name].numpy() for name in request.names]
-            except Exception:  # the program's own session says what is wrong
+            except Exception as error:  # the program's own session says what is wrong
+                pass_on(error)
                 return None
         request.found = found
         return values
@@ -273,7 +277,8 @@ class OnnxAdapter(SessionAdapter):
                 inside = [name for name in twin.names if name not in outputs]
                 found = twin.run(request.feeds, inside, request.options, lambda value: value)
             return self._is_clean(found, watch)
-        except Exception:  # it is told with the dump
+        except Exception as error:  # it is told with the dump
+            pass_on(error)
             return False
 
     def _watching(self, model: Model, watch: Watch) -> Twin:
@@ -347,6 +352,7 @@ class OnnxAdapter(SessionAdapter):
             for node in nodes:
                 made[node.name] = list(insides.of(node, known))
         except Exception as error:  # the rest of the run is shown all the same
+            pass_on(error)
             notes.append(f"The inside of branches and loops isn't shown: {one_line(error)}")
         notes += insides.notes
         return made
@@ -382,12 +388,14 @@ class OnnxAdapter(SessionAdapter):
             try:
                 return twin.run(feeds, wanted, request.options), notes
             except Exception as raised:
+                pass_on(raised)
                 error = raised
                 notes.append(f"The twin without optimisations fails: {one_line(raised)}")
         else:
             try:
                 twin.run(feeds, wanted)
             except Exception as raised:  # it names the node as the model has it
+                pass_on(raised)
                 error = raised
         return self._before(model, feeds, error, wanted), notes
 
@@ -409,7 +417,8 @@ class OnnxAdapter(SessionAdapter):
         try:
             cut = Twin(self.session, model, at)
             return cut.run(feeds, [name for name in wanted if name in names])
-        except Exception:  # bad inputs: nothing was computed
+        except Exception as raised:  # bad inputs: nothing was computed
+            pass_on(raised)
             return {}
 
     def _catch_up(self, model: Model, twin: Twin, feeds: Mapping[str, Any]) -> list[str]:
@@ -428,7 +437,8 @@ class OnnxAdapter(SessionAdapter):
         for _ in range(missed):
             try:
                 twin.run(feeds, outputs)
-            except Exception:
+            except Exception as error:
+                pass_on(error)
                 break
         return []
 

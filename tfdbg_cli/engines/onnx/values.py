@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime
 
 from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.datum import InconvertibleTensorProto
 from tfdbg_cli.dumps.dtypes import decode, dtype_by_name
 from tfdbg_cli.dumps.finite import all_finite
@@ -97,6 +98,7 @@ def _of_ort_value(value: Any) -> Any:
             return value.numpy()
         return _raw(value, number, name)
     except Exception as error:  # of types that this version can't give
+        pass_on(error)
         return InconvertibleTensorProto(f"a {kind}, which can't be read: {one_line(error)}")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 
 __all__ = ["as_array", "datum_of", "is_floating", "is_key"]
@@ -32,6 +33,7 @@ def as_array(value: Any) -> Any:
     try:
         return np.asarray(jax.random.key_data(value) if is_key(value) else value)
     except Exception as error:  # tokens, deleted or remote arrays
+        pass_on(error)
         return InconvertibleTensorProto(f"it can't be read: {error}")
 
 

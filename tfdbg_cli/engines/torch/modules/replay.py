@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Watch
@@ -190,6 +191,7 @@ class Replayer:
             raise
         except BaseException as error:
             level.discard()
+            pass_on(error)
             raise Refused(f"it failed the second time ({one_line(error)})") from None
         finally:
             sys.settrace(tracer)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dtypes import decode, dtype_by_name
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.engines.torch.private import functions_seen, is_capturing, quiet
@@ -83,6 +84,7 @@ def to_numpy(tensor: torch.Tensor) -> _Array | InconvertibleTensorProto:
         with undisturbed():
             array = _array_of(tensor, 0)
     except Exception as error:
+        pass_on(error)
         return InconvertibleTensorProto(f"{title(tensor)} can't be read: {one_line(error)}")
     if isinstance(array, np.ndarray) and array.flags.writeable:
         array = array.view()
