@@ -27,6 +27,7 @@ FRAMEWORKS = {
 DUMPS = {"common", "dumps"}
 STEPPING = DUMPS | {"tensors", "filters", "stepping"}
 COMPARING = DUMPS | {"tensors", "filters", "comparing"}
+SCANNING = DUMPS | {"tensors", "filters", "scanning"}
 COMMANDS = STEPPING | COMPARING | {"commands"}
 ENGINES = DUMPS | {"net", "tensors", "stepping", "engines"}
 SESSIONS = COMMANDS | ENGINES | {"ui", "sessions"}
@@ -39,6 +40,7 @@ MAY_USE = {
     "filters": DUMPS | {"tensors", "filters"},
     "stepping": STEPPING,
     "comparing": COMPARING,
+    "scanning": SCANNING,
     "commands": COMMANDS,
     "ui": DUMPS | {"net", "tensors", "filters", "commands", "ui"},
     "engines": ENGINES,
@@ -46,7 +48,7 @@ MAY_USE = {
     "tracing": TRACING,
     "coverage": {"coverage"},
     "testing": SESSIONS | TRACING | {"front", "testing"},
-    "front": SESSIONS | TRACING | {"front"},
+    "front": SESSIONS | TRACING | SCANNING | {"front"},
     "__main__": SESSIONS | {"front"},
     "__init__": SESSIONS | TRACING | {"front"},
 }

@@ -29,7 +29,8 @@ _USAGE = """tfdbg [options] SCRIPT [args ...]
        tfdbg [options] --dump-dir DIR [--against DIR]
        tfdbg [options] --grpc ADDRESS
        tfdbg [options] pm SCRIPT [args ...]
-       tfdbg [options] attach [ADDRESS]"""
+       tfdbg [options] attach [ADDRESS]
+       tfdbg scan TREE [-f FILTER] [--executor WHO]"""
 
 _DESCRIPTION = """\
 Runs a program as python does and stops before and after each of its runs (a
@@ -505,6 +506,20 @@ def _die_of_interrupt() -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _other_command(line: _CommandLine) -> int:
+    """What stands in the place of a script and is none."""
+    try:
+        if line.script == "scan":
+            from tfdbg_cli.front.scan import main as scan
+
+            return scan(line.args)
+        from tfdbg_cli.front.attach import main as attach
+
+        return attach(line.args, line.options)
+    except KeyboardInterrupt:  # before it shows anything, or after
+        _die_of_interrupt()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line.
 
@@ -544,13 +559,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.log is not None and not wants_program:
             raise UserError("--log is about the runs of a program.")
         _check_names(options)
-        if line.script == "attach" and not os.path.exists(line.script):
-            try:
-                from tfdbg_cli.front.attach import main as attach
-
-                return attach(line.args, options)
-            except KeyboardInterrupt:  # before it shows anything, or after
-                _die_of_interrupt()
+        if line.script in ("attach", "scan") and not os.path.exists(line.script):
+            return _other_command(line)
         _check_remote(options, wants_program)
         debugger = _make_debugger(options, wants_program)
         if options.dump_dir is not None:

@@ -21,6 +21,7 @@ __all__ = [
     "RankRun",
     "find_ranks",
     "find_runs",
+    "is_dump",
     "list_runs",
     "open_dump",
     "open_ranks",
@@ -54,6 +55,11 @@ def _kind(path: Path) -> type[DebugDumpDir] | type[RunFolderDump] | None:
     # What is left when the index is lost still holds tensors.
     is_part = any(name.startswith("tensors-") and name.endswith(".safetensors") for name in names)
     return RunFolderDump if is_part else None
+
+
+def is_dump(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder is a dump of either kind, by the names in it."""
+    return _kind(Path(path)) is not None
 
 
 def _check(path: str | os.PathLike[str]) -> Path:

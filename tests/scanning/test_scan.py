@@ -1,0 +1,249 @@
+"""`tfdbg scan`: which of many dumps have tensors that pass a filter, by many workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_folder.writer import write_run_folder
+
+ROOT = Path(__file__).parents[2]
+RANKS, STEPS = 3, 12
+#: rank and step of the dumps with something bad in them.
+BAD = [(0, 9), (0, 10), (2, 2)]
+
+Scan = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def write(path: Path, *, is_bad: bool) -> None:
+    dump = MemoryDump()
+    dump.add("x", 0, np.ones(5, np.float32))
+    dump.add("y", 0, np.float32([1, np.nan if is_bad else 2]))
+    write_run_folder(dump, path)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for rank in range(RANKS):
+        for step in range(1, STEPS + 1):
+            path = tmp_path / "tree" / f"rank_{rank}" / f"step{step}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(path, is_bad=(rank, step) in BAD)
+    return tmp_path / "tree"
+
+
+@pytest.fixture
+def scan(tree: Path, tmp_path: Path) -> Scan:
+    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "tfdbg_cli", "scan", tree, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"},
+        )
+
+    return run
+
+
+def findings(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def counted(tree: Path) -> dict[str, int]:
+    """How often the index has each dump."""
+    counts: dict[str, int] = {}
+    for line in (tree / "tfdbg-scan.jsonl").read_text().split("\n")[1:]:
+        if line:
+            folder = json.loads(line)["folder"]
+            counts[folder] = counts.get(folder, 0) + 1
+    return counts
+
+
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_the_dumps_with_something_bad_are_found(scan: Scan, tree: Path, executor: str) -> None:
+    done = scan("--executor", executor)
+    assert done.returncode == 3, done.stderr
+    assert re.findall(r"^(\S+) +1 of 2  first y:0$", done.stdout, re.MULTILINE) == [
+        f"rank_{rank}/step{step}" for rank, step in BAD
+    ]
+    assert "3 of 36 dumps have tensors that pass has_inf_or_nan." in done.stdout
+    assert not done.stderr
+    assert counted(tree) == {f"rank_{r}/step{s + 1}": 1 for r in range(RANKS) for s in range(STEPS)}
+
+
+def test_what_is_in_the_index_is_not_done_again(scan: Scan, tree: Path) -> None:
+    before = scan("--json").stdout
+    first = counted(tree)
+    assert scan("--json").stdout == before
+    assert counted(tree) == first
+    changed = tree / "rank_1" / "step3"
+    for path in changed.iterdir():
+        path.unlink()
+    write(changed, is_bad=True)
+    gone = tree / "rank_0" / "step9"
+    gone.rename(tree / "rank_0" / "step99")
+    found = {each["folder"]: each["passed"] for each in findings(scan("--json").stdout)}
+    assert {name for name, passed in found.items() if passed} == {
+        *("rank_0/step10", "rank_0/step99", "rank_1/step3", "rank_2/step2"),
+    }
+    assert counted(tree) == first | {"rank_1/step3": 2, "rank_0/step99": 1}
+
+
+def test_a_scan_that_was_cut_off_is_gone_on_with(scan: Scan, tree: Path) -> None:
+    scan()
+    index = tree / "tfdbg-scan.jsonl"
+    lines = index.read_text().splitlines(keepends=True)
+    index.write_text("".join(lines[:8]) + lines[8][:20])  # killed amid a line
+    done = scan()
+    assert done.returncode == 3
+    assert "3 of 36 dumps" in done.stdout
+    names = [json.loads(line)["folder"] for line in lines[1:]]
+    text = index.read_text()
+    assert all(text.count(f'"{name}", "state"') == 1 for name in names[7:])
+    assert text.startswith("".join(lines[:8]))
+
+
+def test_the_index_of_another_filter_is_put_aside(scan: Scan, tree: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    own.write_text("def has_five(datum, tensor):\n    return tensor.size == 5\n")
+    scan()
+    done = scan("--filters", own, "-f", "has_five")
+    assert "36 of 36 dumps have tensors that pass has_five." in done.stdout
+    assert "has_inf_or_nan" in (tree / "tfdbg-scan.jsonl.before").read_text()
+
+
+def test_a_dump_that_kills_its_worker_is_named(scan: Scan, tree: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    own.write_text(
+        "import os, signal\n"
+        "def kills(datum, tensor):\n"
+        "    if tensor.size == 2 and tensor[1] != tensor[1]:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return tensor.size == 5\n"
+    )
+    done = scan("--filters", own, "-f", "kills", "--jobs", "2")
+    assert "33 of 36 dumps" in done.stdout
+    assert re.findall(r"^tfdbg: (\S+): its worker was killed$", done.stderr, re.MULTILINE) == [
+        f"rank_{rank}/step{step}" for rank, step in BAD
+    ]
+    assert set(counted(tree).values()) == {1}
+    (tmp_path / "own.py").write_text("def kills(datum, tensor):\n    return tensor.size == 5\n")
+    done = scan("--filters", own, "-f", "kills")  # those alone are tried again
+    assert "36 of 36 dumps" in done.stdout
+    assert sum(counted(tree).values()) == 39
+
+
+def test_damaged_dumps_are_rows_that_say_so(scan: Scan, tree: Path) -> None:
+    for rank, step in BAD:
+        for path in (tree / f"rank_{rank}" / f"step{step}").glob("*.safetensors"):
+            path.write_bytes(path.read_bytes()[:60])
+    done = scan()
+    assert done.returncode == 1, done.stdout
+    assert "0 of 36 dumps" in done.stdout
+    assert done.stderr.count("tfdbg: rank_") == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["-f", "has_inf"], "Did you mean has_inf_or_nan?"),
+        (["--executor", "thread"], 'no executor "thread"'),
+        (["--executor", "nowhere:make"], '"nowhere" can\'t be imported'),
+        (["--executor", "os:getcwd"], "gives a str"),
+        (["--executor", "os:nothing"], 'no "nothing" to call'),
+        (["--jobs", "0"], "--jobs takes a number from 1 on"),
+        (["--index", "own.py"], "own.py is no index of a scan"),
+        (["--index", "no/where"], "no/where"),
+        (["--unknown"], "tfdbg scan"),
+    ],
+)
+def test_mistakes_are_one_line(scan: Scan, tmp_path: Path, arguments: list[str], says: str) -> None:
+    (tmp_path / "own.py").write_text("a = 1\n")
+    done = scan(*arguments)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert (tmp_path / "own.py").read_text() == "a = 1\n"
+
+
+@pytest.mark.parametrize("tree_name", ["none", "empty", "s3://bucket/runs"])
+def test_there_is_nothing_to_scan(tmp_path: Path, tree_name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "tfdbg_cli", "scan", tree_name],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+
+
+CLUSTER = """
+import sys
+from distributed import LocalCluster
+
+if __name__ == "__main__":
+    with LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """The address of a Dask scheduler with three worker processes."""
+    pytest.importorskip("distributed")
+    script = tmp_path / "cluster.py"
+    script.write_text(CLUSTER)
+    running = subprocess.Popen(
+        [sys.executable, script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert running.stdin is not None
+    assert running.stdout is not None
+    address = running.stdout.readline().strip()
+    yield address.replace("tcp://", "dask://")
+    running.stdin.close()
+    running.wait()
+    running.stdout.close()
+
+
+def test_a_dask_worker_that_dies_takes_nothing_along(
+    scan: Scan, tree: Path, tmp_path: Path, cluster: str
+) -> None:
+    once = tmp_path / "died"
+    own = tmp_path / "own.py"
+    own.write_text(
+        "import os, signal\n"
+        "def bad_once(datum, tensor):\n"
+        "    if tensor.size == 2 and tensor[1] != tensor[1]:\n"
+        f"        if not os.path.exists({str(once)!r}):\n"
+        f"            open({str(once)!r}, 'x').close()\n"
+        "            os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        return True\n"
+        "    return False\n"
+    )
+    done = scan("--executor", cluster, "--filters", own, "-f", "bad_once")
+    assert once.exists()
+    assert "3 of 36 dumps have tensors that pass bad_once." in done.stdout, done.stderr
+    assert set(counted(tree).values()) == {1}
+    assert len(counted(tree)) == 36

@@ -1,0 +1,1 @@
+"""Filters over trees of dumps, by many workers."""
