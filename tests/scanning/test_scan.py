@@ -101,6 +101,14 @@ def test_what_is_in_the_index_is_not_done_again(scan: Scan, tree: Path) -> None:
     assert counted(tree) == first | {"rank_1/step3": 2, "rank_0/step99": 1}
 
 
+def test_a_dump_may_be_the_tree(scan: Scan, tree: Path) -> None:
+    dump = tree.rename(tree.parent / "all") / "rank_2" / "step2"
+    dump.rename(tree)
+    for _ in range(3):
+        assert "1 of 1 dumps" in scan().stdout
+    assert counted(tree) == {".": 1}
+
+
 def test_a_scan_that_was_cut_off_is_gone_on_with(scan: Scan, tree: Path) -> None:
     scan()
     index = tree / "tfdbg-scan.jsonl"

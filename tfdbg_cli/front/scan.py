@@ -80,8 +80,9 @@ def main(argv: Sequence[str]) -> int:
         KeyboardInterrupt: what was found until then is in the index.
     """
     from tfdbg_cli.scanning.executors import make_executor
-    from tfdbg_cli.scanning.index import INDEX_NAME, Index
+    from tfdbg_cli.scanning.index import Index
     from tfdbg_cli.scanning.scan import scan
+    from tfdbg_cli.scanning.tree import INDEX_NAME
 
     options = _make_parser().parse_args(argv)
     files = [os.path.abspath(path) for path in options.filters]

@@ -17,10 +17,7 @@ from tfdbg_cli.dumps.files import write_error
 from tfdbg_cli.scanning.tree import Folder
 from tfdbg_cli.scanning.work import Finding
 
-__all__ = ["INDEX_NAME", "Index"]
-
-#: Beside the dumps.
-INDEX_NAME = "tfdbg-scan.jsonl"
+__all__ = ["Index"]
 
 _FORMAT = {"format": "tfdbg-scan", "version": 1}
 

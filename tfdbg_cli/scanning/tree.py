@@ -10,7 +10,10 @@ from typing import NamedTuple
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.open import is_dump
 
-__all__ = ["Folder", "batches", "find_folders"]
+__all__ = ["INDEX_NAME", "Folder", "batches", "find_folders"]
+
+#: Of the index beside the dumps.
+INDEX_NAME = "tfdbg-scan.jsonl"
 
 # Less is not worth the way to another machine.
 _BATCH_BYTES = 64 << 20
@@ -68,6 +71,8 @@ def _seen(tree: str, folder: str) -> Folder:
     count, size, latest = 0, 0, 0
     for inside, _, names in os.walk(folder):
         for name in names:
+            if name.startswith(INDEX_NAME):
+                continue  # the tree is a dump itself
             try:
                 found = os.stat(os.path.join(inside, name))
             except OSError:
