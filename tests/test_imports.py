@@ -27,10 +27,10 @@ FRAMEWORKS = {
 DUMPS = {"common", "dumps"}
 STEPPING = DUMPS | {"tensors", "filters", "stepping"}
 COMPARING = DUMPS | {"tensors", "filters", "comparing"}
-SCANNING = DUMPS | {"tensors", "filters", "scanning"}
+SCANNING = COMPARING | {"scanning"}
 COMMANDS = STEPPING | COMPARING | {"commands"}
 ENGINES = DUMPS | {"net", "tensors", "stepping", "engines"}
-SESSIONS = COMMANDS | ENGINES | {"ui", "sessions"}
+SESSIONS = COMMANDS | ENGINES | SCANNING | {"ui", "sessions"}
 TRACING = STEPPING | ENGINES | {"sessions", "tracing"}
 MAY_USE = {
     "common": {"common"},
@@ -48,7 +48,7 @@ MAY_USE = {
     "tracing": TRACING,
     "coverage": {"coverage"},
     "testing": SESSIONS | TRACING | {"front", "testing"},
-    "front": SESSIONS | TRACING | SCANNING | {"front"},
+    "front": SESSIONS | TRACING | {"front"},
     "__main__": SESSIONS | {"front"},
     "__init__": SESSIONS | TRACING | {"front"},
 }

@@ -30,7 +30,8 @@ _USAGE = """tfdbg [options] SCRIPT [args ...]
        tfdbg [options] --grpc ADDRESS
        tfdbg [options] pm SCRIPT [args ...]
        tfdbg [options] attach [ADDRESS]
-       tfdbg scan TREE [-f FILTER] [--executor WHO]"""
+       tfdbg scan TREE [-f FILTER] [--executor WHO]
+       tfdbg compare TREE_A TREE_B [--executor WHO]"""
 
 _DESCRIPTION = """\
 Runs a program as python does and stops before and after each of its runs (a
@@ -509,10 +510,10 @@ def _die_of_interrupt() -> NoReturn:
 def _other_command(line: _CommandLine) -> int:
     """What stands in the place of a script and is none."""
     try:
-        if line.script == "scan":
-            from tfdbg_cli.front.scan import main as scan
+        if line.script in ("scan", "compare"):
+            from tfdbg_cli.front import trees
 
-            return scan(line.args)
+            return (trees.scan_main if line.script == "scan" else trees.compare_main)(line.args)
         from tfdbg_cli.front.attach import main as attach
 
         return attach(line.args, line.options)
@@ -559,7 +560,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.log is not None and not wants_program:
             raise UserError("--log is about the runs of a program.")
         _check_names(options)
-        if line.script in ("attach", "scan") and not os.path.exists(line.script):
+        if line.script in ("attach", "scan", "compare") and not os.path.exists(line.script):
             return _other_command(line)
         _check_remote(options, wants_program)
         debugger = _make_debugger(options, wants_program)

@@ -26,7 +26,7 @@ from tfdbg_cli.dumps.feeds import as_tensor, is_text
 from tfdbg_cli.dumps.files import write_error
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.open import open_dump
-from tfdbg_cli.dumps.remote_files import is_remote, remote_files
+from tfdbg_cli.dumps.remote.systems import is_remote, remote_files
 from tfdbg_cli.dumps.run_folder import writer as runfolder_writer
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, RunFolderWriter, write_run_folder
 from tfdbg_cli.dumps.run_info import late_error

@@ -12,7 +12,7 @@ from session_kit import Script, make_debugger
 
 import tfdbg_cli as tf_debug
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.dumps.remote_files import fetched
+from tfdbg_cli.dumps.remote.shadow import fetched
 from tfdbg_cli.engines import numpy as np_engine
 from tfdbg_cli.sessions.offline.look import look
 
@@ -115,7 +115,8 @@ def test_tensorflow_does_it_where_nobody_has_imported_it(ram, opened):
     program = f"""
         import sys
         import tfdbg_cli
-        from tfdbg_cli.sessions.offline.look import fetched
+        import tfdbg_cli.sessions.offline.look
+        from tfdbg_cli.dumps.remote.shadow import fetched
         assert "tensorflow" not in sys.modules
         {opened.format(ram)}
     """

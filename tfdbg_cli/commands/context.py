@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.documents import Line, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.settings import Settings
-from tfdbg_cli.dumps.dump import Dump, RunError, RunInfo
+from tfdbg_cli.dumps.dump import Datum, Dump, RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.filters.registry import FilterRegistry
@@ -76,6 +76,8 @@ class Context:
         walk: moves through the run, in the stepper.
         discard: in the stepper: gives the run up as if it had never begun.
         describe_error: what the framework says of an error of the run; ``None``: it isn't its.
+        found_before: the tensors of the dump that pass a filter, by its name, where that is known;
+            ``None``: it isn't.
     """
 
     mode: str
@@ -96,6 +98,7 @@ class Context:
     walk: Walk | None = None
     discard: Callable[[], None] | None = None
     describe_error: Callable[[BaseException], RunError | None] = lambda error: None
+    found_before: Callable[[str], Sequence[Datum] | None] = lambda name: None
 
     @property
     def is_live(self) -> bool:

@@ -92,7 +92,7 @@ class EngineTraits:
         has_hooks: the framework calls hooks of the program's around runs.
         steps_calls: calls of functions are runs, and can be done step by step.
         files: ``module:function`` that gives the file system of an address (`RemoteFiles` of
-            `dumps.remote_files`), if `package` is installed; empty: it knows no addresses.
+            `dumps.remote.systems`), if `package` is installed; empty: it knows no addresses.
         has_norms: norms of gradients and parameters can be followed over its runs.
         detours: modules whose functions call ours, only to be called by those a second time.
     """

@@ -12,7 +12,7 @@ from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.files import lines_of
 from tfdbg_cli.comparing.gaps import Gap, epsilon
 
-__all__ = ["Bar", "Bars", "Rule", "read_rules"]
+__all__ = ["Bar", "Bars", "Rule", "make_bars", "read_rules"]
 
 # So many roundings are ordinary where the inputs differ; where they are the same, bit for bit, the
 # same operation makes the same of them, but for the order in which another kernel adds.
@@ -101,6 +101,29 @@ class Bars:
         elif not same_inputs and _FLIPS.search(op_type):
             share = _SHARE_OF_FLIPS
         return Bar(atol + rtol * gap.scale, share)
+
+
+def make_bars(rtol: float | None, atol: float | None, bar: str, rules: str) -> Bars:
+    """What is allowed, as options say it.
+
+    Args:
+        rtol, atol: as `Bars` has them.
+        bar: ``cosine`` or ``cosine:0.999``; empty: none.
+        rules: a file of rules; empty: none.
+
+    Raises:
+        UserError: an option says something else, or the file can't be read.
+    """
+    cosine = None
+    if bar:
+        name, _, least = bar.partition(":")
+        if name != "cosine":
+            raise UserError(f'--bar: there is no bar "{name}".', "Use cosine or cosine:0.999.")
+        try:
+            cosine = float(least) if least else 0.999
+        except ValueError:
+            raise UserError(f'--bar: "{least}" is no number.') from None
+    return Bars(rtol, atol or 0.0, cosine, read_rules(rules) if rules else ())
 
 
 def read_rules(path: str) -> list[Rule]:

@@ -221,14 +221,25 @@ class Dump(ABC):
         first_n: int = 0,
         exclude: re.Pattern[str] | None = None,
         on_error: Callable[[Datum, Exception], None] | None = None,
+        part: tuple[int, int] = (0, 1),
     ) -> Iterator[Datum]:
-        """As `find`, one at a time: little is read beyond what the caller takes."""
+        """As `find`, one at a time: little is read beyond what the caller takes.
+
+        Args:
+            predicate, first_n, exclude, on_error: as for `find`.
+            part: which part of the tensors is looked at, and of how many: one comes after the
+                other in time.
+        """
         count = 0
         data: Iterable[Datum] = self.tables().without_views()
         if exclude is not None:
             data = (datum for datum in data if not exclude.search(datum.node_name))
         if is_only_nonfinite(predicate):
             data = self.maybe_nonfinite(data)
+        at, parts = part
+        if parts > 1:
+            data = list(data)
+            data = data[len(data) * at // parts : len(data) * (at + 1) // parts]
         predicate = bound(predicate, self)
         for datum in data:
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from tfdbg_cli.dumps.tfdbg_dir.names import DEVICE_PREFIX, METADATA_PREFIX
 
 __all__ = [
     "RankRun",
+    "are_of_dump",
     "find_ranks",
     "find_runs",
     "is_dump",
@@ -37,24 +38,27 @@ _HINT = (
 
 def _kind(path: Path) -> type[DebugDumpDir] | type[RunFolderDump] | None:
     """Which dump a folder is, by the names in it."""
-    names: set[str] = set()
-    has_metadata = False
     try:
         with os.scandir(path) as entries:
-            for entry in entries:
-                if entry.name.startswith(METADATA_PREFIX):
-                    has_metadata = True
-                else:
-                    names.add(entry.name)
+            return _kind_of({entry.name for entry in entries})
     except OSError:
         return None
-    if has_metadata:
+
+
+def _kind_of(names: Collection[str]) -> type[DebugDumpDir] | type[RunFolderDump] | None:
+    """Likewise, by the names."""
+    if any(name.startswith(METADATA_PREFIX) for name in names):
         return DebugDumpDir
     if INDEX_FILE in names or RUN_FILE in names:
         return RunFolderDump
     # What is left when the index is lost still holds tensors.
     is_part = any(name.startswith("tensors-") and name.endswith(".safetensors") for name in names)
     return RunFolderDump if is_part else None
+
+
+def are_of_dump(names: Collection[str]) -> bool:
+    """Whether a folder with files and folders of these names is a dump of either kind."""
+    return _kind_of(names) is not None
 
 
 def is_dump(path: str | os.PathLike[str]) -> bool:

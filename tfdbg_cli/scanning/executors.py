@@ -60,9 +60,11 @@ def give_up(executor: Executor, running: Iterable[Future[Any]]) -> None:
     if isinstance(executor, ProcessPoolExecutor):
         for child in active_children():
             child.terminate()
+        executor.shutdown()
     else:
         for future in running:
             future.cancel()
+        executor.shutdown(wait=False)
 
 
 def _ignore_interrupts() -> None:

@@ -10,10 +10,13 @@ from typing import NamedTuple
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.scanning.executors import give_up
 from tfdbg_cli.scanning.index import Index
-from tfdbg_cli.scanning.tree import Folder, batches, find_folders
-from tfdbg_cli.scanning.work import Finding, scan_folders
+from tfdbg_cli.scanning.tree import Folder, batches
+from tfdbg_cli.scanning.work import Finding
 
-__all__ = ["Progress", "scan"]
+__all__ = ["Do", "Progress", "scan"]
+
+#: What a worker does with a piece of work: a function of a module, as others are sent it.
+Do = Callable[[Sequence[Folder]], list[Finding]]
 
 # So many pieces of work are handed out at once: workers never wait, and little is lost with one.
 _AHEAD = 64
@@ -22,39 +25,40 @@ _AHEAD = 64
 class Progress(NamedTuple):
     """How far a scan has come, in dumps and their bytes; of all that was to be done."""
 
-    done: int
-    all: int
+    done: float
+    all: float
     done_bytes: int
     all_bytes: int
 
 
 def scan(
-    tree: str,
+    folders: Sequence[Folder],
     index: Index,
-    filter_name: str,
-    files: Sequence[str],
+    do: Do,
     make: Callable[[], Executor],
     tell: Callable[[Progress], None],
+    *,
+    has_parts: bool,
 ) -> list[Finding]:
-    """Scan the dumps of a tree, and give what is known of all in the tree's order.
+    """Do something with dumps, and give what is known of all in their order.
 
     Args:
-        tree: a folder; workers on other machines see it at the same path.
+        folders: the dumps.
         index: what is in there isn't done again, and what is found goes there at once.
-        filter_name: of the filter.
-        files: of filters of the user's.
+        do: what is done; workers on other machines see the same files at the same paths.
         make: makes the executor; once more where a worker's death has broken it.
         tell: is told how far it has come.
+        has_parts: whether it can be done with parts of a large dump.
 
     Raises:
-        UserError: there is nothing to scan, or no such filter.
+        UserError: of what is done.
     """
-    folders = list(find_folders(tree))
-    if not folders:
-        raise UserError(f"there is no dump in {tree}.")
     index.keep_only(each.path for each in folders)
-    work = _Work(tree, index, filter_name, files, make, tell)
-    work.do([each for each in folders if not index.is_done(each)])
+    left = [each for each in folders if not index.is_done(each)]
+    pieces = list(batches(left, has_parts=has_parts))
+    # Parts that an earlier scan has done are of the same size now.
+    pieces = [left for piece in pieces if (left := [e for e in piece if not index.is_done(e)])]
+    _Work(index, do, make, tell).do(pieces)
     return [index.findings[each.path] for each in folders]
 
 
@@ -63,32 +67,30 @@ class _Work:
 
     def __init__(
         self,
-        tree: str,
         index: Index,
-        filter_name: str,
-        files: Sequence[str],
+        do: Do,
         make: Callable[[], Executor],
         tell: Callable[[Progress], None],
     ) -> None:
-        self._tree, self._filter_name, self._files = tree, filter_name, files
-        self._index = index
+        self._index, self._do = index, do
         self._make, self._tell = make, tell
         self._progress = Progress(0, 0, 0, 0)
 
-    def do(self, folders: Sequence[Folder]) -> None:
-        self._progress = Progress(0, len(folders), 0, sum(each.size for each in folders))
-        left = self._until_a_death(batches(folders))
+    def do(self, pieces: Sequence[list[Folder]]) -> None:
+        folders = list(chain(*pieces))
+        self._progress = Progress(0, _count(folders), 0, sum(each.size for each in folders))
+        left = self._until_a_death(pieces)
         while left is not None:
             # One of those that were at work has killed its worker. Alone, it is found.
             suspects, others = left
             for each in suspects:
                 if self._until_a_death([[each]]) is not None:
                     self._done([each], [_failed(each, "its worker was killed")])
-            left = self._until_a_death(batches(others))
+            left = self._until_a_death(others)
 
     def _until_a_death(
         self, pieces: Iterable[list[Folder]]
-    ) -> tuple[list[Folder], list[Folder]] | None:
+    ) -> tuple[list[Folder], list[list[Folder]]] | None:
         """Do pieces of work; ``None``, or what was at work when a worker died, and what wasn't."""
         waiting = list(pieces)
         if not waiting:
@@ -100,21 +102,19 @@ class _Work:
             while waiting or running:
                 while waiting and len(running) < _AHEAD:
                     piece = waiting.pop()
-                    future = executor.submit(
-                        scan_folders, self._tree, piece, self._filter_name, self._files
-                    )
-                    running[future] = piece
+                    running[executor.submit(self._do, piece)] = piece
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     self._take(future, running[future])
                     del running[future]
         except BrokenExecutor:
+            executor.shutdown()
             waiting.reverse()
-            return list(chain(*running.values())), list(chain(*waiting))
+            return list(chain(*running.values())), waiting
         except BaseException:
             give_up(executor, running)
             raise
-        finally:
-            executor.shutdown(wait=False)
+        # Python's own threads of a pool that is left alone stumble at its end.
+        executor.shutdown()
         return None
 
     def _take(self, future: Future[list[Finding]], piece: list[Folder]) -> None:
@@ -130,10 +130,18 @@ class _Work:
         self._index.add(findings)
         done, all_done, done_bytes, all_bytes = self._progress
         done_bytes += sum(each.size for each in piece)
-        self._progress = Progress(done + len(piece), all_done, done_bytes, all_bytes)
+        self._progress = Progress(done + _count(piece), all_done, done_bytes, all_bytes)
         self._tell(self._progress)
+
+
+def _count(folders: Iterable[Folder]) -> float:
+    """How many dumps some parts of dumps are."""
+    return sum(1 / folder.part[1] for folder in folders)
 
 
 def _failed(folder: Folder, problem: str) -> Finding:
     # Its state is no folder's: the next scan tries again.
-    return {"folder": folder.path, "state": "", "bytes": folder.size, "problems": [problem]}
+    finding: Finding = {"folder": folder.path, "state": "", "bytes": folder.size}
+    if folder.part != (0, 1):
+        finding["part"] = list(folder.part)
+    return finding | {"problems": [problem]}

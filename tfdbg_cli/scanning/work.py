@@ -1,34 +1,38 @@
-"""What a worker does: a filter over the tensors of some dumps."""
+"""What a worker does: a filter over the tensors of some dumps, or those of other dumps beside."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.dumps.open import open_dump
+from tfdbg_cli.comparing.alignment import align
+from tfdbg_cli.comparing.bars import Bars
+from tfdbg_cli.comparing.comparison import Comparison
+from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
-from tfdbg_cli.scanning.tree import Folder
+from tfdbg_cli.scanning.tree import Folder, opened
 
-__all__ = ["Finding", "scan_folders"]
+__all__ = ["NAMED", "Finding", "compare_folders", "merged", "scan_folders"]
 
 #: A row of the index: what was found in a dump, in what JSON has.
 Finding = dict[str, Any]
 
-_NAMED = 20
+#: So many tensors of a dump are named.
+NAMED = 20
 
 
 def scan_folders(
-    tree: str, folders: Sequence[Folder], filter_name: str, files: Sequence[str]
+    tree: str, filter_name: str, files: Sequence[str], folders: Sequence[Folder]
 ) -> list[Finding]:
     """Look for the tensors that pass a filter in some dumps of a tree.
 
     Args:
         tree: as the worker sees it.
-        folders: dumps in it.
         filter_name: of the filter.
         files: of filters of the user's.
+        folders: dumps in it, or parts of dumps.
 
     Raises:
         UserError: there is no such filter.
@@ -36,37 +40,86 @@ def scan_folders(
     registry = FilterRegistry()
     for path in files:
         load_filters(path, registry)
-    predicate = registry.predicate(filter_name)
-    return [_scanned(tree, folder, predicate) for folder in folders]
+    look = partial(_scanned, tree, registry.predicate(filter_name))
+    return [_found(folder, look) for folder in folders]
 
 
-def _scanned(tree: str, folder: Folder, predicate: Any) -> Finding:
+def compare_folders(tree: str, other: str, bars: Bars, folders: Sequence[Folder]) -> list[Finding]:
+    """Say where some dumps of a tree part from those of the same paths in another one.
+
+    Args:
+        tree, other: as the worker sees them.
+        bars: how far two tensors may be apart.
+        folders: dumps in the first one.
+    """
+    look = partial(_compared, tree, other, bars)
+    return [_found(folder, look) for folder in folders]
+
+
+def merged(parts: Sequence[Finding]) -> Finding:
+    """What was found in a dump, of what was found in its parts, in their order."""
+    whole = {name: value for name, value in parts[0].items() if name != "part"}
+    if len(parts) > 1:
+        whole["passed"] = sum(each.get("passed", 0) for each in parts)
+        for name in ("first", "problems"):
+            found = [one for each in parts for one in each.get(name, ())]
+            whole[name] = list({str(one): one for one in found}.values())[:NAMED]
+        whole["bytes"] = sum(each["bytes"] for each in parts)
+    return whole
+
+
+def _found(folder: Folder, look: Callable[[Folder, Finding], Iterator[str]]) -> Finding:
     finding: Finding = {"folder": folder.path, "state": folder.state, "bytes": folder.size}
-    failures: list[str] = []
+    if folder.part != (0, 1):
+        finding["part"] = list(folder.part)
+    problems: list[str] = []
     try:
-        dump = open_dump(os.path.join(tree, folder.path), validate=False)
-        found = dump.find(
-            predicate,
-            on_error=lambda datum, error: failures.append(
-                f"{datum.tensor_name}: {one_line(error)}"
-            ),
-        )
+        problems.extend(look(folder, finding))
+    except UserError as error:
+        problems.append(str(error))
+    except Exception as error:  # a damaged dump is a row that says so
+        problems.append(one_line(error))
+    if problems:
+        finding["problems"] = problems[:NAMED]
+    return finding
+
+
+def _scanned(tree: str, predicate: Any, folder: Folder, finding: Finding) -> Iterator[str]:
+    failures: list[str] = []
+
+    def failed(datum: Datum, error: Exception) -> None:
+        failures.append(f"{datum.tensor_name}: {one_line(error)}")
+
+    with opened(tree, folder.path) as dump:
+        found = list(dump.iter_find(predicate, on_error=failed, part=folder.part))
         finding["tensors"] = len(dump.data())
         finding["passed"] = len(found)
-        finding["first"] = [
-            {
-                "tensor": datum.tensor_name,
-                "op": dump.op_type(datum.node_name),
-                "dtype": datum.dtype,
-                "shape": None if datum.shape is None else list(datum.shape),
-            }
-            for datum in found[:_NAMED]
-        ]
-        problems = [*dump.warnings, *failures]
-    except UserError as error:
-        problems = [str(error)]
-    except Exception as error:  # a damaged dump is a row that says so
-        problems = [one_line(error)]
-    if problems:
-        finding["problems"] = problems[:_NAMED]
-    return finding
+        finding["first"] = [_named(dump, datum) for datum in found[:NAMED]]
+        yield from (*dump.warnings, *failures)
+
+
+def _compared(tree: str, other: str, bars: Bars, folder: Folder, finding: Finding) -> Iterator[str]:
+    with opened(tree, folder.path) as first, opened(other, folder.path) as second:
+        pairs = align(first, second)
+        finding["tensors"] = sum(one is not None and two is not None for one, two, *_ in pairs)
+        comparison = Comparison(first, second, pairs, bars)
+        row = comparison.first_apart()
+        finding["passed"] = int(row is not None)
+        if row is not None:
+            finding["said"] = row.said
+            finding["max_abs"] = float(row.gap.max_abs)
+            finding["first"] = [_named(first, row.datum)]
+        elif not finding["tensors"]:
+            yield "no tensor of one is one of the other."
+        yield from (*first.warnings, *second.warnings)
+
+
+def _named(dump: Dump, datum: Datum) -> dict[str, Any]:
+    dumps = dump.by_tensor(datum.tensor_name)
+    return {
+        "tensor": datum.tensor_name,
+        **({"number": dumps.index(datum)} if len(dumps) > 1 else {}),
+        "op": dump.op_type(datum.node_name),
+        "dtype": datum.dtype,
+        "shape": None if datum.shape is None else list(datum.shape),
+    }

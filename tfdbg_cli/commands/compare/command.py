@@ -17,7 +17,7 @@ from tfdbg_cli.commands.tensors.program_names import resolve_program_name
 from tfdbg_cli.common.documents import ChainDocument, Document, Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.comparing.alignment import align, read_map
-from tfdbg_cli.comparing.bars import Bars, read_rules
+from tfdbg_cli.comparing.bars import make_bars
 from tfdbg_cli.comparing.comparison import Comparison, Row
 from tfdbg_cli.comparing.reference import run_name
 from tfdbg_cli.comparing.shards import side_by_side
@@ -90,7 +90,7 @@ def _comparison(
     if kept is not None and kept[0] == asked:
         comparison, other = kept[1:]
         return comparison, other
-    bars = _bars(arguments)
+    bars = make_bars(arguments.rtol, arguments.atol, arguments.bar, arguments.rules)
     renamed = read_map(arguments.map) if arguments.map else ()
     other = _other(dump, arguments, open_run)
     first, second = side_by_side(dump, other.dump)
@@ -99,20 +99,6 @@ def _comparison(
         kept[2].dump.close()
     context.extra[_KEPT] = asked, comparison, other
     return comparison, other
-
-
-def _bars(arguments: argparse.Namespace) -> Bars:
-    cosine = None
-    if arguments.bar:
-        name, _, least = arguments.bar.partition(":")
-        if name != "cosine":
-            raise UserError(f'--bar: there is no bar "{name}".', "Use cosine or cosine:0.999.")
-        try:
-            cosine = float(least) if least else 0.999
-        except ValueError:
-            raise UserError(f'--bar: "{least}" is no number.') from None
-    rules = read_rules(arguments.rules) if arguments.rules else ()
-    return Bars(arguments.rtol, arguments.atol or 0.0, cosine, rules)
 
 
 def _other(dump: Dump, arguments: argparse.Namespace, open_run: _Opener | None) -> OtherRun:

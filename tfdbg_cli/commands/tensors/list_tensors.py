@@ -72,6 +72,8 @@ def passing(context: Context, arguments: argparse.Namespace) -> _Selection:
     predicate = None
     if arguments.tensor_filter:
         predicate = context.filters.predicate(arguments.tensor_filter)
+        if (known := _found_before(context, arguments)) is not None:
+            return known
     data, seen = _without_views(context, arguments)
     hidden = len(data) - len(seen)
     failures: list[str] = []
@@ -117,6 +119,18 @@ def passing(context: Context, arguments: argparse.Namespace) -> _Selection:
         except Exception as error:
             failed(datum, error)
     return _Selection(found, hidden, failures)
+
+
+def _found_before(context: Context, arguments: argparse.Namespace) -> _Selection | None:
+    """What passes the tensor filter, if that is known and nothing else is asked for."""
+    names = ("node_name_filter", "op_type_filter", "dtype", "filter_exclude_node_names")
+    if any(getattr(arguments, name) for name in (*names, "selected", "views")):
+        return None
+    known = context.found_before(arguments.tensor_filter)
+    if known is None:
+        return None
+    data, seen = _without_views(context, arguments)
+    return _Selection(known, len(data) - len(seen), [])
 
 
 def _regex(text: str, what: str) -> re.Pattern[str] | None:

@@ -14,7 +14,7 @@ import numpy as np
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dtypes import decode, dtype_by_name
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
-from tfdbg_cli.dumps.files import read_file
+from tfdbg_cli.dumps.files import read_part
 from tfdbg_cli.dumps.run_folder.json_fields import LARGEST, Fields, fail
 from tfdbg_cli.dumps.run_folder.strings_part import decode_strings
 from tfdbg_cli.dumps.run_folder.view_places import view_in
@@ -202,13 +202,12 @@ class Stored:
 
     def _data(self) -> memoryview:
         """The bytes of the elements."""
-        data = read_file(self.path, self.root)
-        if self.end > len(data):
+        found = read_part(self.path, self.root, self.start, self.end)
+        if len(found) < self.end - self.start:
+            size = os.path.getsize(self.path)
             raise DumpError(
-                f"{self.path} is damaged: it ends at byte {len(data)}, but the tensor at "
-                f"{self.end}."
+                f"{self.path} is damaged: it ends at byte {size}, but the tensor at {self.end}."
             )
-        found = data[self.start : self.end]
         if self.checksum is not None:
             if zlib.crc32(found) != self.checksum:
                 where = f"bytes {self.start} to {self.end}"

@@ -9,7 +9,7 @@ from typing import Any
 
 # Makes known what engines tell of dumps without their frameworks: addresses, roles of ops.
 import tfdbg_cli.engines.registry  # noqa: F401
-from tfdbg_cli.dumps.remote_files import fetched
+from tfdbg_cli.dumps.remote.shadow import fetched
 from tfdbg_cli.dumps.tfdbg_dir import debug_dump_dir as directory
 
 __all__ = ["DebugDumpDir"]

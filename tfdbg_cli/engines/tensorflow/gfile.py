@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import posixpath
+from collections.abc import Iterable, Sequence
 
-from tfdbg_cli.dumps.remote_files import RemoteFiles
+from tfdbg_cli.dumps.remote.systems import RemoteFile, RemoteFiles
 
 __all__ = ["files_at"]
 
@@ -27,6 +28,19 @@ class _GFiles:
     def names(self, address: str) -> Sequence[str]:
         # Some file systems mark folders with a slash.
         return [name.rstrip("/") for name in self._io.list_directory_v2(address)]
+
+    def files(self, address: str) -> Iterable[RemoteFile]:
+        for folder, _, names in self._io.walk_v2(address):
+            for name in names:
+                path = posixpath.join(folder, name)
+                found = self._io.stat_v2(path)
+                below = path.removeprefix(address.rstrip("/")).lstrip("/")
+                yield RemoteFile(below, int(found.length), str(found.mtime_nsec))
+
+    def read(self, address: str, start: int, end: int) -> bytes:
+        with self._io.FileIO(address, "rb") as file:
+            file.seek(start)
+            return bytes(file.read(end - start))
 
     def make_folder(self, address: str) -> None:
         self._io.recursive_create_dir_v2(address)

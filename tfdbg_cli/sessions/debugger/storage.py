@@ -19,7 +19,7 @@ from tfdbg_cli.dumps import files
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.joined import JoinedDump, rank_name
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.remote_files import is_remote
+from tfdbg_cli.dumps.remote.systems import is_remote
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 
 __all__ = ["DEFAULT_LIMIT", "DumpStore", "check_dump_root"]

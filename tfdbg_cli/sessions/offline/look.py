@@ -15,10 +15,11 @@ from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.open import find_ranks, find_runs, open_dump, rank_runs
 from tfdbg_cli.dumps.profile import is_profile_only
-from tfdbg_cli.dumps.remote_files import fetched
+from tfdbg_cli.dumps.remote.shadow import shadowed
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.offline.against import first_apart
 from tfdbg_cli.sessions.offline.commands import Opened, run_commands
+from tfdbg_cli.sessions.offline.scanned import Scanned
 from tfdbg_cli.sessions.offline.search import Search
 from tfdbg_cli.sessions.offline.survey import Survey
 
@@ -48,8 +49,9 @@ def look(
     Raises:
         UserError: there is no dump.
     """
-    survey = _survey(fetched(path), validate)
-    registry = CommandRegistry([*BUILTIN, *run_commands(survey, Search(survey, debugger.filters))])
+    survey = _survey(shadowed(path), validate)
+    search = Search(survey, debugger.filters)
+    registry = CommandRegistry([*BUILTIN, *run_commands(survey, search)])
     if against is None:
         opened = _open_last(survey, debugger)
     else:
@@ -62,7 +64,7 @@ def look(
     while True:
         survey.current = opened.run.number
         try:
-            action = _stop(opened, survey, registry, debugger)
+            action = _stop(opened, survey, registry, debugger, search.scanned)
         finally:
             opened.dump.close()
         if not isinstance(action, Opened):
@@ -108,7 +110,13 @@ def _open_last(survey: Survey, debugger: Debugger) -> Opened:
     raise UserError(f"None of the {len(survey.runs)} runs can be opened: {errors[0]}")
 
 
-def _stop(opened: Opened, survey: Survey, registry: CommandRegistry, debugger: Debugger) -> Any:
+def _stop(
+    opened: Opened,
+    survey: Survey,
+    registry: CommandRegistry,
+    debugger: Debugger,
+    scanned: Scanned,
+) -> Any:
     """Show one run; returns what the user left it for."""
     dump = opened.dump
     is_profile = is_profile_only(dump)
@@ -120,6 +128,7 @@ def _stop(opened: Opened, survey: Survey, registry: CommandRegistry, debugger: D
         dump.run_info() or RunInfo(),
         dump,
         names=debugger.names,
+        found_before=lambda name: scanned.data(opened.run, dump, name),
     )
     _mention_filter(context, debugger)
     count = len(survey.runs)

@@ -12,6 +12,7 @@ from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, bound, is_only_nonfinite
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.filters.registry import FilterRegistry
+from tfdbg_cli.sessions.offline.scanned import Scanned
 from tfdbg_cli.sessions.offline.survey import Survey, SurveyedRun
 from tfdbg_cli.tensors.measurements import Measurements
 
@@ -60,11 +61,15 @@ class Search:
     Args:
         survey: the runs.
         filters: the tensor filters.
+
+    Attributes:
+        scanned: what was found before.
     """
 
     def __init__(self, survey: Survey, filters: FilterRegistry) -> None:
         self._survey = survey
         self._filters = filters
+        self.scanned = Scanned(filters)
         self._found: dict[tuple[RunFilter, Predicate, int], FoundRun] = {}
 
     def check(self, wanted: RunFilter) -> None:
@@ -86,6 +91,12 @@ class Search:
         original = self._filters.get(wanted.name)
         key = wanted, original, run.number
         if key not in self._found:
+            before = None if wanted.exclude else self.scanned.finding(run, wanted.name)
+            if before is not None:
+                first = before["first"][0] if before["passed"] else {}
+                found = FoundRun(str(first.get("tensor", "")), first.get("number"))
+                self._found[key] = found
+                return found
             exclude = compile_regex(wanted.exclude, "-fenn") if wanted.exclude else None
             try:
                 dump = self._survey.open(run)

@@ -17,7 +17,7 @@ from tfdbg_cli.common.program_facts import program_facts
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, RunInfo, is_only_nonfinite
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.remote_files import is_remote
+from tfdbg_cli.dumps.remote.systems import is_remote
 from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines.base import Capture, KnowsSeed, RunCall, Watch
 from tfdbg_cli.sessions.compat.node_stepper import NodeStepper

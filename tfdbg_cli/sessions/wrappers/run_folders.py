@@ -14,7 +14,7 @@ from typing import Any
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.files import make_folder
-from tfdbg_cli.dumps.remote_files import deliver, is_remote, remote_files
+from tfdbg_cli.dumps.remote.systems import deliver, is_remote, remote_files
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_request_info
 
 __all__ = ["DISK_LIMIT", "RunFolders"]

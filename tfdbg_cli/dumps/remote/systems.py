@@ -1,30 +1,44 @@
 """Dump roots that are addresses (``gs://bucket/runs``) and no folders of this machine.
 
-Files are copied: what is written goes there file by file as it is finished, what is read is
-fetched once. A framework's own file systems do it where one is installed that has some
-(`EngineTraits.files`), else ``fsspec``.
+What is written goes there file by file as it is finished; for what is read see `shadow`. A
+framework's own file systems do it where one is installed that has some (`EngineTraits.files`),
+else ``fsspec``.
 """
 
 from __future__ import annotations
 
-import atexit
 import importlib
 import importlib.util
 import os
 import posixpath
 import re
-import shutil
-import tempfile
-from collections.abc import Sequence
-from typing import Any, Protocol
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.traits import all_traits
 
-__all__ = ["RemoteFiles", "deliver", "fetched", "is_remote", "remote_files"]
+__all__ = ["RemoteFile", "RemoteFiles", "deliver", "is_remote", "remote_files"]
 
 # A drive letter of Windows is no scheme.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+# What fsspec's file systems call it; those of object stores first.
+_STAMPS = ("ETag", "etag", "mtime", "LastModified", "last_modified", "updated", "created")
+
+
+class RemoteFile(NamedTuple):
+    """A file at an address.
+
+    Attributes:
+        name: from the address on, with ``/``.
+        size: in bytes.
+        stamp: another one when it was written to.
+    """
+
+    name: str
+    size: int
+    stamp: str
 
 
 class RemoteFiles(Protocol):
@@ -38,6 +52,12 @@ class RemoteFiles(Protocol):
 
     def names(self, address: str) -> Sequence[str]:
         """The names in a folder."""
+
+    def files(self, address: str) -> Iterable[RemoteFile]:
+        """All files in a folder and those in it."""
+
+    def read(self, address: str, start: int, end: int) -> bytes:
+        """Some bytes of a file; no others are fetched."""
 
     def make_folder(self, address: str) -> None:
         """Make a folder and those above it, as far as they aren't there."""
@@ -70,6 +90,16 @@ class _Fsspec:
         found = self._system.ls(address, detail=False)
         return [posixpath.basename(str(each).rstrip("/")) for each in found]
 
+    def files(self, address: str) -> Iterable[RemoteFile]:
+        root = str(self._system._strip_protocol(address)).rstrip("/")
+        found = self._system.find(address, detail=True)
+        for path, info in sorted(found.items()):
+            stamp = next((info[key] for key in _STAMPS if info.get(key) is not None), "")
+            yield RemoteFile(path[len(root) :].lstrip("/"), int(info["size"] or 0), str(stamp))
+
+    def read(self, address: str, start: int, end: int) -> bytes:
+        return bytes(self._system.cat_file(address, start=start, end=end))
+
     def make_folder(self, address: str) -> None:
         self._system.makedirs(address, exist_ok=True)
 
@@ -88,7 +118,10 @@ def remote_files(address: str) -> RemoteFiles:
     """
     problems = []
     known = [(traits.package, traits.files) for traits in all_traits() if traits.files]
-    for package, target in (*known, ("fsspec", f"{__name__}:_Fsspec")):
+    # A framework that the program doesn't use is imported for it last: that takes seconds.
+    known.append(("fsspec", f"{__name__}:_Fsspec"))
+    known.sort(key=lambda each: each[0] not in sys.modules)
+    for package, target in known:
         if importlib.util.find_spec(package) is None:
             problems.append(f"{package} is not installed")
             continue
@@ -123,40 +156,3 @@ def deliver(folder: str, address: str) -> None:
                 os.remove(path)
     except Exception as error:  # each file system has its own
         raise UserError(f"{address} can't be written: {one_line(error)}") from error
-
-
-def fetched(path: Any) -> Any:
-    """A dump folder of this machine: a copy of one at an address, which goes with the process.
-
-    Args:
-        path: anything but an address is returned as it is.
-
-    Raises:
-        UserError: there is no folder at the address, or it can't be read.
-    """
-    if not is_remote(path):
-        return path
-    files = remote_files(path)
-    copy = tempfile.mkdtemp(prefix="tfdbg_")
-    atexit.register(shutil.rmtree, copy, ignore_errors=True)
-    folder = os.path.join(copy, posixpath.basename(path.rstrip("/")) or "dump")
-    try:
-        if not files.is_folder(path):
-            raise UserError(f"There is no dump at {path}: the folder doesn't exist.")
-        pending = [(path, folder)]
-        while pending:
-            address, here = pending.pop()
-            os.makedirs(here, exist_ok=True)
-            for name in files.names(address):
-                if not name or name in (".", "..") or "/" in name or os.sep in name:
-                    continue  # nothing is written outside of the copy
-                there, target = posixpath.join(address, name), os.path.join(here, name)
-                if files.is_folder(there):
-                    pending.append((there, target))
-                else:
-                    files.get(there, target)
-    except UserError:
-        raise
-    except Exception as error:  # each file system has its own
-        raise UserError(f"{path} can't be read: {one_line(error)}") from error
-    return folder

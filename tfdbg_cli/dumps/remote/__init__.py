@@ -1,0 +1,1 @@
+"""Dumps at addresses (``s3://bucket/runs``)."""

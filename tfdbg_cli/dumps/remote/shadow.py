@@ -1,0 +1,150 @@
+"""A folder at an address as one of this machine, whose files are fetched as they are read.
+
+What it holds here are empty files of the right names and sizes, which take no room on most disks;
+`read_file` and `read_part` of `dumps.files` know who reads them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import posixpath
+import shutil
+import tempfile
+import threading
+from typing import Any
+
+from tfdbg_cli.common.errors import DumpError, UserError, one_line
+from tfdbg_cli.dumps.files import readers
+from tfdbg_cli.dumps.remote.systems import RemoteFiles, is_remote, remote_files
+
+__all__ = ["Shadow", "fetched", "shadowed"]
+
+
+class Shadow:
+    """A folder at an address, as long as it isn't closed.
+
+    Args:
+        address: of the folder.
+        keeps: whether what was read once stays here, on the disk, until it is closed.
+
+    Attributes:
+        folder: the folder here.
+
+    Raises:
+        UserError: there is no folder at the address, or it can't be listed.
+    """
+
+    def __init__(self, address: str, *, keeps: bool) -> None:
+        files = remote_files(address)
+        self._copy = tempfile.mkdtemp(prefix="tfdbg_")
+        self.folder = os.path.join(self._copy, posixpath.basename(address.rstrip("/")) or "dump")
+        self._paths: list[str] = []
+        try:
+            found = list(files.files(address))
+            if not found and not files.is_folder(address):
+                raise UserError(f"There is no dump at {address}: the folder doesn't exist.")
+            os.makedirs(self.folder)
+            for each in found:
+                parts = each.name.split("/")
+                if any(part in ("", ".", "..") or os.sep in part for part in parts):
+                    continue  # nothing is written outside of the folder
+                path = os.path.join(self.folder, *parts)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "wb") as file:
+                    file.truncate(each.size)
+                there = posixpath.join(address, each.name)
+                readers[path] = _Distant(files, there, path, each.size, keeps).read
+                self._paths.append(path)
+        except UserError:
+            self.close()
+            raise
+        except Exception as error:  # each file system has its own
+            self.close()
+            raise UserError(f"{address} can't be read: {one_line(error)}") from error
+
+    def fetch(self) -> None:
+        """Make copies of all files, for those who read them in another way.
+
+        Raises:
+            DumpError: one can't be read.
+        """
+        for path in self._paths:
+            readers.pop(path)(0, None)
+
+    def close(self) -> None:
+        """Forget it, and what was kept."""
+        for path in self._paths:
+            readers.pop(path, None)
+        shutil.rmtree(self._copy, ignore_errors=True)
+
+    def __enter__(self) -> str:
+        return self.folder
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def shadowed(path: Any) -> Any:
+    """A dump folder of this machine: that of an address, which goes with the process.
+
+    Args:
+        path: anything but an address is returned as it is.
+
+    Raises:
+        UserError: there is no folder at the address, or it can't be listed.
+    """
+    if not is_remote(path):
+        return path
+    made = Shadow(path, keeps=True)
+    atexit.register(made.close)
+    return made.folder
+
+
+def fetched(path: Any) -> Any:
+    """As `shadowed`, but all of it is copied.
+
+    Raises:
+        UserError: likewise, or a file can't be read.
+    """
+    if not is_remote(path):
+        return path
+    made = Shadow(path, keeps=True)
+    atexit.register(made.close)
+    made.fetch()
+    return made.folder
+
+
+class _Distant:
+    """One file of a shadow."""
+
+    def __init__(self, files: RemoteFiles, address: str, path: str, size: int, keeps: bool) -> None:
+        self._files, self._address, self._path = files, address, path
+        self._size, self._keeps = size, keeps
+        self._here: set[tuple[int, int]] = set()
+        self._lock = threading.Lock()
+
+    def read(self, start: int, end: int | None) -> bytes:
+        """Fetch some bytes, or read them where they are kept.
+
+        Raises:
+            DumpError: they can't be read.
+        """
+        end = self._size if end is None else min(end, self._size)
+        if start >= end:
+            return b""
+        try:
+            with self._lock:
+                if (start, end) in self._here:
+                    with open(self._path, "rb") as file:
+                        file.seek(start)
+                        return file.read(end - start)
+                found = self._files.read(self._address, start, end)
+                if self._keeps and len(found) == end - start:
+                    with open(self._path, "r+b") as file:
+                        file.seek(start)
+                        file.write(found)
+                    self._here.add((start, end))
+                return found
+        except Exception as error:  # each file system has its own
+            raise DumpError(f"{self._address} can't be read: {one_line(error)}.") from error
