@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from planted_kit import launched
 
-from tfdbg_cli.common.commits import commit_at
+from tfdbg_cli.common.commits import commit_at, is_dirty
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_folder.digests import digest_of
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
@@ -232,3 +232,63 @@ def test_the_commit_of_a_program(repository, tmp_path):
     (tmp_path / ".git" / "HEAD").write_bytes(b"\xff\xfe")
     assert commit_at(tmp_path / "a" / "train.py") == ""
     assert commit_at(Path("/train.py")) == ""
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+@pytest.mark.parametrize("hashes", ["sha1", "sha256"])
+def test_whether_there_is_more_than_the_commit(repository, tmp_path, version, hashes):
+    top = tmp_path / "top"
+    made = [*repository[:-1], str(top)]
+    made_so = subprocess.run(
+        [*repository[:-2], "init", "-q", f"--object-format={hashes}", str(top)], check=False
+    )
+    if made_so.returncode:
+        pytest.skip("this git has no such hashes")
+    script = top / "code" / "train.py"
+    script.parent.mkdir()
+    script.write_text("pass\n")
+    (top / "code" / "train_more.py").write_text("pass\n")
+    (top / "link").symlink_to("code")
+
+    def git(*words):
+        subprocess.run([*made, *words], check=True, capture_output=True)
+
+    def clean(is_clean):
+        done = subprocess.run(
+            [*made, "describe", "--always", "--dirty"], check=True, capture_output=True, text=True
+        )
+        assert ("-dirty" not in done.stdout) is is_clean
+        assert is_dirty(script) is (not is_clean)
+
+    git("add", ".")
+    git("update-index", "--index-version", version)
+    git("commit", "-q", "-m", "one")
+    if version == "3":
+        git("update-index", "--skip-worktree", "code/train_more.py")
+        (top / "code" / "train_more.py").write_text("print()\n")
+    clean(True)
+    (top / "unknown.py").write_text("pass\n")
+    os.utime(script, (1, 1))
+    clean(True)
+    script.write_text("quit\n")
+    clean(False)
+    git("add", "code/train.py")
+    clean(False)
+    (top / "code.py").write_text("pass\n")
+    (top / "code" / "a" / "b").mkdir(parents=True)
+    (top / "code" / "a" / "b" / "ü").write_text("")
+    git("add", ".")
+    git("commit", "-q", "-m", "two")
+    clean(True)
+    script.chmod(0o755)
+    clean(False)
+    script.chmod(0o644)
+    (top / "link").unlink()
+    clean(False)
+    (top / "link").symlink_to("code")
+    git("gc", "-q")
+    git("repack", "-adq")
+    clean(True)
+    (top / ".git" / "index").write_bytes(b"DIRC\0\0\0\x02\0\0\0\x09")
+    assert is_dirty(script) is None
+    assert is_dirty(Path("/train.py")) is None

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tfdbg_cli.common.commits import commit_at
+from tfdbg_cli.common.commits import commit_at, is_dirty
 from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.common.version import __version__
 
@@ -47,7 +47,11 @@ def program_facts() -> list[tuple[str, str]]:
 @functools.cache
 def _commit() -> str:
     """Of the program's own file, as it was when this was asked first."""
-    return commit_at(Path(sys.argv[0])) if sys.argv and sys.argv[0] else ""
+    if not sys.argv or not sys.argv[0]:
+        return ""
+    program = Path(sys.argv[0])
+    commit = commit_at(program)
+    return f"{commit}, and changes since" if commit and is_dirty(program) else commit
 
 
 def _started_as() -> list[str]:
