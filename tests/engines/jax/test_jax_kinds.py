@@ -17,6 +17,9 @@ from tfdbg_cli.engines.base import RunAction, Watch
 from tfdbg_cli.engines.jax.engine import ENGINE
 
 CASES = {}
+# The flag of types whose attributes Python has looked up.
+_CACHED = 1 << 19
+enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
 
 
 def case(*nodes):
@@ -139,17 +142,22 @@ def int4():
     return jax.jit(lambda x: x.astype(jnp.int4))(_ones(2)).astype(jnp.int8)
 
 
-@case("shard_map")
-def pmap():
-    return jax.pmap(lambda x: x * 2)(_ones(1, 3))
+try:
+    sharded = jax.shard_map
+except AttributeError:  # before JAX 0.6
+    from jax.experimental.shard_map import shard_map as sharded
+
+if jax.__version_info__ >= (0, 9):  # before, it was compiled in a way of its own
+
+    @case("shard_map")
+    def pmap():
+        return jax.pmap(lambda x: x * 2)(_ones(1, 3))
 
 
 @case("shard_map")
 def shard_map():
     mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
-    total = jax.shard_map(
-        lambda x: lax.psum(jnp.log(x), "d"), mesh=mesh, in_specs=P("d"), out_specs=P()
-    )
+    total = sharded(lambda x: lax.psum(jnp.log(x), "d"), mesh=mesh, in_specs=P("d"), out_specs=P())
     return jax.jit(total)(jax.device_put(jnp.arange(8.0), NamedSharding(mesh, P("d"))))
 
 
@@ -175,7 +183,7 @@ def nested():
 
 @case("log")
 def double_precision():
-    with jax.enable_x64(True):
+    with enable_x64(True):
         return jax.jit(jnp.log)(np.ones(2))
 
 
@@ -245,13 +253,13 @@ def test_functions_of_the_programs_are_called_once():
 def test_a_function_that_was_compiled_before_is_seen_and_afterwards_it_is_not():
     function = jax.jit(jnp.log)
     kind = type(function)
-    before = kind.__flags__, kind.__call__
+    before = kind.__flags__ | _CACHED, kind.__call__
     function(_ones(2))
     with watched() as hosts:
         function(_ones(2))
     function(_ones(2))
     assert len(hosts.ends) == 1
-    assert (kind.__flags__, kind.__call__) == before
+    assert (kind.__flags__ | _CACHED, kind.__call__) == before
 
 
 def test_operations_outside_of_compiled_functions_are_no_runs_and_that_is_said():
@@ -284,6 +292,7 @@ def test_errors_of_tracing_are_the_programs_own():
     assert hosts.ends[-1].error is not None
 
 
+@pytest.mark.skipif(not hasattr(jax, "new_ref"), reason="there are none")
 def test_mutable_arrays_are_written_to_once():
     @jax.jit
     def function(total, x):

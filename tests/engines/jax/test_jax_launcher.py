@@ -23,7 +23,9 @@ def test_the_example_is_stopped_at_the_logarithm_stepped_back_and_mended():
     assert "It began in [log] log:0" in said
     line = line_of("debug_jax.py", "jnp.log(jax.nn.softmax")
     assert f"debug_jax.py:{line}" in said
-    assert "run-end: training run #7: train_step" in done.out
+    # Which step it is depends on the random numbers, which aren't those of older releases.
+    bad = 1 + [line.endswith("nan") for line in plain.out.splitlines()].index(True)
+    assert f"run-end: training run #{bad}: train_step" in done.out
     assert f"{line}" in "\n".join(shown["ni -t log"])
-    assert "stepper: training run #8: train_step" in done.out
+    assert f"stepper: training run #{bad + 1}: train_step" in done.out
     assert re.findall(r"^step.*", done.out, re.M) == re.findall(r"^step.*", plain.out, re.M)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 from jax_kit import Found, bits, program, waiting
 
@@ -155,6 +156,11 @@ SCRIPTS = {
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_is_stopped_at_the_op_that_is_to_blame(tmp_path, name):
     text, filter_name, node, execution, parameter = SCRIPTS[name]
+    if name == "nnx":
+        if jax.__version_info__ < (0, 6):
+            pytest.skip("its Flax updates in another way")
+        if jax.__version_info__ < (0, 7):  # its Flax names no scopes
+            node = "sub"
     path = tmp_path / "train.py"
     plain = program(path, text)
     with waiting(filter_name) as hosts:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import jax
+import jax.extend.core.primitives
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.kit.patches import PatchSet
@@ -27,23 +28,34 @@ __all__ = [
     "is_own_jaxpr",
     "is_program_function",
     "let_calls_be_replaced",
+    "only",
     "result_names",
+    "result_tree",
     "scan_counts",
+    "scope_of",
     "set_message",
     "statics",
     "wrapped",
     "writes_to_arguments",
 ]
 
-NAMES = PrivateNames("JAX", jax.__version__, ["0.10.2", "0.12.0.1"])
+_TESTED = ["0.4.38", "0.5.3", "0.6.2", "0.7.2", "0.8.3", "0.9.2", "0.10.2", "0.12.0.1"]
+NAMES = PrivateNames("JAX", jax.__version__, _TESTED)
 
+# What JAX before 0.4.38 lacks; there more is otherwise than names.
+NAMES.require("jax.errors:JaxRuntimeError")
 _trace_state_clean = NAMES.require("jax._src.core:trace_state_clean")
 # Whatever a compiled program calls back is called by one method, which hands the result to a
 # function of this module's: what it has given is seen there, and no frame of ours is in between.
 _FROM = NAMES.need("replayed with callbacks", "jax._src.callback:_FlatCallback.__call__")
 _callback_trees = NAMES.need("replayed with callbacks", "jax._src.callback:tree_util.tree_leaves")
 #: What a compiled function is to whatever transforms programs (``jax.grad`` and the like).
-call_primitive: Any = NAMES.need("seen inside of jax.grad", "jax.extend.core.primitives:jit_p")
+call_primitive: Any = NAMES.need(
+    "seen inside of jax.grad",
+    "jax.extend.core.primitives:jit_p"
+    if hasattr(jax.extend.core.primitives, "jit_p")
+    else "jax._src.pjit:pjit_p",  # before JAX 0.7
+)
 
 _has_devices = NAMES.need(
     "told from what others import and don't use", "jax._src.xla_bridge:backends_are_initialized"
@@ -51,7 +63,7 @@ _has_devices = NAMES.need(
 
 #: The class of what ``jax.jit`` makes.
 compiled_function: type = type(jax.jit(lambda: None))
-if "__call__" not in vars(compiled_function) or not hasattr(compiled_function, "trace"):
+if "__call__" not in vars(compiled_function) or not hasattr(jax.jit(lambda: None), "trace"):
     NAMES.require("jax:jit.<what it makes>.__call__ and .trace")
 
 
@@ -93,6 +105,28 @@ def callback_results(patches: PatchSet, see: Callable[[Any, Any], None]) -> None
     patches.replace(module, "tree_util", seeing, wraps=False)
 
 
+def only(jaxpr: Any, equation: Any, inputs: Sequence[Any]) -> Any:
+    """A jaxpr of one of its equations."""
+    made = {"constvars": [], "invars": inputs, "outvars": equation.outvars, "eqns": [equation]}
+    if jax.__version_info__ < (0, 5):  # it counts the names of arguments
+        made["debug_info"] = None
+    return jaxpr.replace(**made)
+
+
+def scope_of(source: Any) -> str:
+    """Where an equation was written: ``transpose(jvp(Model))/Dense_0``."""
+    if jax.__version_info__ >= (0, 7):
+        return str(source.name_stack)
+    # Transformations of what has no name were left out.
+    names: list[str] = []
+    for each in reversed(source.name_stack.stack):
+        if type(each).__name__ == "Transform":
+            names.append(f"{each.name}({names.pop() if names else ''})")
+        else:
+            names.append(each.name)
+    return "/".join(reversed(names))
+
+
 def writes_to_arguments(jaxpr: Any) -> bool:
     """Whether a jaxpr reads or writes mutable arrays, which it must not do twice."""
     kinds = {type(effect).__module__ for effect in jaxpr.effects}
@@ -112,6 +146,11 @@ def set_message(error: BaseException, text: str) -> None:
     error.args = (text, *error.args[1:])
     if hasattr(error, "_error_message"):
         error._error_message = text
+
+
+def result_tree(traced: Any) -> Any:
+    """How the results of a function that was traced are nested."""
+    return traced.out_tree if hasattr(traced, "out_tree") else traced._out_tree  # before JAX 0.8
 
 
 def wrapped(function: Any) -> Callable[..., Any] | None:
@@ -138,16 +177,27 @@ def is_own_jaxpr(jaxpr: Any) -> bool:
     return f"{os.sep}jax{os.sep}_src{os.sep}" in place
 
 
+def _jit_info(function: Any) -> Any:
+    """What ``jax.jit`` was given with a function."""
+    found = getattr(function, "_jit_info", None)
+    if found is None:  # before JAX 0.6
+        trace = getattr(function.trace, "__wrapped__", None) if hasattr(function, "trace") else None
+        if trace is not None:
+            cells = zip(trace.__code__.co_freevars, trace.__closure__ or (), strict=False)
+            found = next((each.cell_contents for name, each in cells if name == "jit_info"), None)
+    return found
+
+
 def statics(function: Any) -> tuple[Sequence[int], Sequence[str]]:
     """The arguments that are part of the function: positions and names."""
-    info = getattr(function, "_jit_info", None)
+    info = _jit_info(function)
     positions = getattr(info, "static_argnums", None) or ()
     return (*positions,), (*(getattr(info, "static_argnames", None) or ()),)
 
 
 def donated(function: Any) -> tuple[Sequence[int], Sequence[str]]:
     """The arguments whose memory the function may use again: positions and names."""
-    info = getattr(function, "_jit_info", None)
+    info = _jit_info(function)
     positions = getattr(info, "donate_argnums", None) or ()
     return (*positions,), (*(getattr(info, "donate_argnames", None) or ()),)
 

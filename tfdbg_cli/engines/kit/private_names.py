@@ -91,7 +91,9 @@ class PrivateNames:
 
     @property
     def _advice(self) -> str:
-        return f"The debugger was tested with {' and '.join(self._tested)}."
+        *others, last = self._tested
+        tested = f"{', '.join(others)} and {last}" if others else last
+        return f"The debugger was tested with {tested}."
 
     def tell_version(self) -> None:
         """Say so, once, if the version is older or newer than all that were tested."""

@@ -13,7 +13,7 @@ from jax.extend import core
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.names import Scope, frames_of, modules_of, node_name
-from tfdbg_cli.engines.jax.private import argument_names, scan_counts
+from tfdbg_cli.engines.jax.private import argument_names, only, scan_counts, scope_of
 from tfdbg_cli.engines.kit.numbering import Numbering
 
 __all__ = ["Block", "Constant", "Op", "Plan", "computes_gradients"]
@@ -112,9 +112,7 @@ class Op:
         equation = self.equation
         given = [each for each in equation.invars if not isinstance(each, core.Literal)]
         unique = list(dict.fromkeys(given))
-        jaxpr = self._jaxpr.replace(
-            constvars=[], invars=unique, outvars=equation.outvars, eqns=[equation]
-        )
+        jaxpr = only(self._jaxpr, equation, unique)
         function: Callable[..., Sequence[Any]] = core.jaxpr_as_fun(core.ClosedJaxpr(jaxpr, ()))
         if len(unique) == len(given):
             return function
@@ -130,7 +128,7 @@ class Op:
     def attributes(self) -> Mapping[str, str]:
         """Its parameters, and what is written down among its operands, as text."""
         made = {
-            f"_arg_{at}": str(each.value)
+            f"_arg_{at}": str(np.asarray(each.value))
             for at, each in enumerate(self.inputs)
             if isinstance(each, Constant) and not each.tensor and not getattr(each.value, "ndim", 0)
         }
@@ -250,7 +248,7 @@ class Plan:
         """Add the equations of a jaxpr to a block, those of what they call in their place."""
         for equation in jaxpr.eqns:
             source = equation.source_info
-            here = scope.inside(str(source.name_stack))
+            here = scope.inside(scope_of(source))
             if not here.parts:
                 here = Scope(modules_of(source), here.is_gradient)
             inputs = [_read(known, each) for each in equation.invars]
@@ -371,7 +369,7 @@ class Plan:
 def computes_gradients(jaxpr: Any) -> bool:
     """Whether a backward pass is among the equations of a jaxpr."""
     for equation in jaxpr.eqns:
-        if "transpose(" in str(equation.source_info.name_stack):
+        if "transpose(" in scope_of(equation.source_info):
             return True
         called = _called(equation)
         if called is not None and computes_gradients(called.jaxpr):

@@ -15,7 +15,7 @@ from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.replay import CallbackResults
 from tfdbg_cli.engines.jax.plans.values import is_key
 from tfdbg_cli.engines.jax.private import argument_names as names_of
-from tfdbg_cli.engines.jax.private import donated, statics, wrapped
+from tfdbg_cli.engines.jax.private import donated, result_tree, statics, wrapped
 from tfdbg_cli.engines.jax.runs.owners import hides_names, names_of_arrays
 from tfdbg_cli.engines.kit.sites import argument_names
 from tfdbg_cli.engines.kit.stacks import call_frame, take
@@ -157,7 +157,7 @@ class FunctionCall(Call):
         return self._traced
 
     def rebuild(self, leaves: list[Any]) -> Any:
-        return jax.tree.unflatten(self._trace().out_tree, leaves)
+        return jax.tree.unflatten(result_tree(self._trace()), leaves)
 
     def forget(self) -> None:
         super().forget()
