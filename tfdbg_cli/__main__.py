@@ -7,11 +7,12 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.common.printable import printable
+from tfdbg_cli.common.streams import tell
 from tfdbg_cli.common.version import __version__
 from tfdbg_cli.front.completion import SHELLS, completion_script
 from tfdbg_cli.front.options import WRONG_USE, OptionParser, add_ui_options, check_theme
@@ -513,12 +514,26 @@ def _other_command(line: _CommandLine) -> int:
         if line.script in ("scan", "compare"):
             from tfdbg_cli.front import trees
 
-            return (trees.scan_main if line.script == "scan" else trees.compare_main)(line.args)
+            return _printed(trees.scan_main if line.script == "scan" else trees.compare_main, line)
         from tfdbg_cli.front.attach import main as attach
 
         return attach(line.args, line.options)
     except KeyboardInterrupt:  # before it shows anything, or after
         _die_of_interrupt()
+
+
+def _printed(main: Callable[[Sequence[str]], int], line: _CommandLine) -> int:
+    """The exit status of what prints to stdout; 1 if that couldn't be written."""
+    try:
+        status = main(line.args)
+        sys.stdout.flush()
+        return status
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # `| head` has seen enough
+            tell(f"stdout can't be written: {error.strerror or error}.")
+        # Python writes the rest at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:

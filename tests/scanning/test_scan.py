@@ -332,6 +332,40 @@ def test_mistakes_are_one_line(scan: Scan, tmp_path: Path, arguments: list[str],
     assert (tmp_path / "own.py").read_text() == "a = 1\n"
 
 
+def gone() -> int:
+    """A pipe that nobody reads, as that to a `head` that has seen enough."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        (gone, ""),
+        (
+            lambda: os.open("/dev/full", os.O_WRONLY),
+            "tfdbg: stdout can't be written: No space left on device.\n",
+        ),
+    ],
+)
+def test_nobody_takes_what_is_printed(tree: Path, where: Callable[[], int], says: str) -> None:
+    stdout = where()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "tfdbg_cli", "scan", tree, "--executor", "threads"],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+    finally:
+        os.close(stdout)
+    assert (done.stderr, done.returncode) == (says, 1)
+
+
 @pytest.mark.parametrize("tree_name", ["none", "empty", "nosuch://bucket/runs"])
 def test_there_is_nothing_to_scan(tmp_path: Path, tree_name: str) -> None:
     (tmp_path / "empty").mkdir()

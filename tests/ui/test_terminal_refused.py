@@ -71,3 +71,35 @@ def test_a_message_that_can_not_be_written_is_not_told_of():
             check=True,
         )
     assert done.stdout == b"goes on\n"
+
+
+QUIET = """
+from tfdbg_cli.engines import numpy as tf
+tf.Session().run(tf.square(3.0, name="y"))
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("is_kept", [False, True], ids=["at the program", "at its dump"])
+def test_a_batch_whose_output_is_lost_has_failed(tmp_path, is_kept):
+    def tfdbg(*arguments, stdout):
+        return subprocess.run(
+            [sys.executable, "-m", "tfdbg_cli", "--batch", *arguments],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+            cwd=tmp_path,
+        )
+
+    (tmp_path / "quiet.py").write_text(QUIET)
+    what = ["-c", "run", "-c", "lt", "quiet.py"]
+    if is_kept:
+        keeps = ("--keep-dumps", "--dump-root", "kept")
+        assert tfdbg(*keeps, *what, stdout=subprocess.DEVNULL).returncode == 0
+        what = ["--dump-dir", "kept", "-c", "lt"]
+    with open("/dev/full", "w") as full:
+        done = tfdbg(*what, stdout=full)
+    said = "what the debugger shows can't be written any more: No space left on device."
+    assert (done.stderr, done.returncode) == (f"tfdbg: {said}\n", 1)

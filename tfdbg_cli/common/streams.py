@@ -123,12 +123,16 @@ class TextSink:
     Args:
         stream: the program's stdout or stderr as it is now; ``None``: there is none.
         is_for_messages: what can't be written here can't be told of anywhere.
+
+    Attributes:
+        broken: nothing can be written any more.
+        is_full: that is for want of room; nobody has closed it.
     """
 
     def __init__(self, stream: TextIO | None, *, is_for_messages: bool = False) -> None:
         self.stream = stream
         self._is_for_messages = is_for_messages
-        self.broken = False
+        self.broken = self.is_full = False
         self._own: OwnDescriptor | None = None
         # Only a real text file: the streams of notebooks have a fileno that isn't theirs.
         if os.name != "nt" and isinstance(stream, io.TextIOWrapper):
@@ -165,10 +169,10 @@ class TextSink:
         except (OSError, ValueError, AttributeError, TypeError) as error:
             # A closed pipe, a full disk, no stream at all: nobody reads us.
             self.broken = True
-            if self._is_for_messages:
-                return
             if isinstance(error, OSError) and error.errno in _NO_SPACE:
-                tell(f"what the debugger shows can't be written any more: {error.strerror}.")
+                self.is_full = True
+                if not self._is_for_messages:
+                    tell(f"what the debugger shows can't be written any more: {error.strerror}.")
 
 
 def _write_bytes(number: int, data: bytes) -> None:

@@ -51,6 +51,11 @@ class PlainUI(TextUI):
         is_kernels = type(sys.stdout).__module__.startswith("ipykernel")
         return is_kernels and self.streams.stdin is sys.stdin
 
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether stdout is full."""
+        return self._out.is_full
+
     def print_lines(self, lines: Iterable[Line]) -> None:
         """Print lines a block at a time."""
         rest = iter(lines)

@@ -57,6 +57,11 @@ class TextUI(UserInterface):
         """Rows and columns of the screen that output pauses on; ``None``: it never pauses."""
         return None
 
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether what is printed is lost for want of room."""
+        return False
+
     @abstractmethod
     def print_lines(self, lines: Iterable[Line]) -> None:
         """Print lines, which may be made while they are printed."""
@@ -303,6 +308,7 @@ class TextUI(UserInterface):
             if reply.message is not None:
                 self._flush_title(service)
                 self.print_message(reply.message)
+            queue.failed = queue.failed or (queue.batch and self.is_cut_short)
             if reply.leave is not None:
                 return reply.leave
             if reply.question is not None:
