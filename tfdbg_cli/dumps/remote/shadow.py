@@ -16,7 +16,7 @@ from typing import Any
 
 from tfdbg_cli.common.errors import DumpError, UserError, one_line
 from tfdbg_cli.dumps.files import readers
-from tfdbg_cli.dumps.remote.systems import RemoteFiles, is_remote, remote_files
+from tfdbg_cli.dumps.remote.systems import RemoteFiles, inside, is_remote, remote_files
 
 __all__ = ["Shadow", "fetched", "shadowed"]
 
@@ -38,21 +38,22 @@ class Shadow:
     def __init__(self, address: str, *, keeps: bool) -> None:
         files = remote_files(address)
         self._copy = tempfile.mkdtemp(prefix="tfdbg_")
-        self.folder = os.path.join(self._copy, posixpath.basename(address.rstrip("/")) or "dump")
+        name = posixpath.basename(address.rstrip("/"))
+        self.folder = os.path.join(self._copy, name if name.strip(".") else "dump")
         self._paths: list[str] = []
         try:
             found = list(files.files(address))
             if not found and not files.is_folder(address):
                 raise UserError(f"There is no dump at {address}: the folder doesn't exist.")
             os.makedirs(self.folder)
-            for each in found:
-                parts = each.name.split("/")
-                if any(part in ("", ".", "..") or os.sep in part for part in parts):
-                    continue  # nothing is written outside of the folder
-                path = os.path.join(self.folder, *parts)
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                with open(path, "wb") as file:
-                    file.truncate(each.size)
+            for each in inside(found):  # nothing is written outside of the folder
+                path = os.path.join(self.folder, *each.name.split("/"))
+                try:
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    with open(path, "wb") as file:
+                        file.truncate(each.size)
+                except (FileExistsError, IsADirectoryError, NotADirectoryError):
+                    continue  # a store may have a file and a folder of one name
                 there = posixpath.join(address, each.name)
                 readers[path] = _Distant(files, there, path, each.size, keeps).read
                 self._paths.append(path)
