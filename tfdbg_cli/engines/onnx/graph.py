@@ -16,7 +16,7 @@ from tfdbg_cli.engines.onnx.values import ELEMENTS
 
 __all__ = ["exported_frames", "nodes_of"]
 
-_LINE = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
+_LINE = re.compile(r'File "([^"]+)", line (\d{1,9}), in (.+)')
 _MOST_SHOWN = 20
 
 
@@ -122,7 +122,8 @@ def _text(attribute: Any) -> str:
         return f"a graph of {len(attribute.g.node)} nodes"
     if attribute.HasField("t"):
         tensor = attribute.t
-        if len(tensor.raw_data) > 1 << 12:
+        # What is beside the model isn't read for this.
+        if len(tensor.raw_data) > 1 << 12 or tensor.data_location == 1:
             return f"{ELEMENTS.get(tensor.data_type, '?')} {list(tensor.dims)}"
         return str(numpy_helper.to_array(tensor))
     value = helper.get_attribute_value(attribute)
