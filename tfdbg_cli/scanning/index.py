@@ -10,14 +10,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from typing import IO, Any
 
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.temporary import make_folder, remove_folder
 from tfdbg_cli.dumps.files import is_inside, open_at_once, write_error
 from tfdbg_cli.dumps.remote.systems import is_remote, remote_files
 from tfdbg_cli.dumps.run_folder.json_fields import is_whole, parse_json, sealed
@@ -189,14 +188,14 @@ class _Away:
 
     def __init__(self, address: str) -> None:
         self._address, self._files = address, remote_files(address)
-        self._folder = tempfile.mkdtemp(prefix="tfdbg_")
+        self._folder = make_folder()
         self.path = os.path.join(self._folder, "index")
         self._saved = time.monotonic()
         try:
             if self._files.exists(address):
                 self._files.get(address, self.path)
         except Exception as error:  # each file system has its own
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_folder(self._folder)
             raise UserError(f"{address} can't be read: {one_line(error)}") from error
 
     def save(self) -> None:
@@ -215,7 +214,7 @@ class _Away:
         try:
             self.put()
         finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_folder(self._folder)
 
 
 def _part(finding: Finding) -> tuple[int, int]:
