@@ -244,7 +244,8 @@ def _is_finding(found: Mapping[str, Any], compares: bool) -> bool:
     if not (isinstance(first, list) and isinstance(problems, list)):
         return False
     has_passed = bool(found.get("passed"))
-    counts = [found.get("bytes"), *(found.get(name, 0) for name in ("passed", "tensors"))]
+    counts = [found.get("bytes"), found.get("passed", 0)]
+    counts.append(found.get("tensors", None if has_passed else 0))
     numbers = [found.get("max_abs")] if has_passed and compares else []
     texts = [found.get("folder"), found.get("state"), *problems]
     texts += [found.get("said")] if has_passed and compares else []
