@@ -479,7 +479,7 @@ def test_addresses_are_told_from_paths(tmp_path):
         remote_files("nosuch://a/b")
     said = caught.value.message
     assert said.startswith("nosuch://a/b can't be reached: ")
-    assert "; fsspec: " in said and "nosuch" in said.partition("; fsspec: ")[2]
+    assert "fsspec: " in said and "nosuch" in said.partition("fsspec: ")[2]
 
 
 def test_what_cannot_be_written_is_said_in_the_system_s_words():

@@ -29,6 +29,8 @@ _MODULES = "torch", "tensorflow", "keras", "tf_keras", "jax", "onnxruntime", "on
 PRELOADED = {
     "torch": "torch._dynamo",
     "tensorflow": "tensorflow",
+    "jax": "jax",
+    "onnx": "onnx",  # ONNX Runtime has a thread, which no child of a fork has
     "numpy": "numpy",
     "plain": "numpy",
 }
@@ -123,6 +125,18 @@ WAYS = {
     "keep": Way(
         ("--batch", "--keep-dumps", "--dump-root", "{dumps}", *("-c", "run") * 8), is_apart=True
     ),
+    "digest": Way(
+        ("--batch", "--keep-dumps", "--digest", "--dump-root", "{dumps}", "-c", "run -k"),
+        is_apart=True,
+    ),
+    "check": Way(
+        (
+            *("--check", "has_inf_or_nan", "--check-only", "--log", "{dumps}.jsonl"),
+            *("--dump-root", "{dumps}"),
+        ),
+        is_apart=True,
+    ),
+    "mortem": Way(("--post-mortem", "--batch", "-c", "help lt"), is_apart=True),
     "pty": Way(
         ("--ui", "line", "--filters", _NEVER),
         typed=("run", "run", "run -f never", "exit --detach"),
@@ -165,6 +179,8 @@ class Fate:
         if key not in self._plain:
             self._plain[key] = self._run(script, way, plain=True)
         plain = self._plain[key]
+        if missing := _MISSING.search(plain.stderr):
+            return f"{script.name} asks for what nobody has: {missing[0].decode()}"
         debugged = self._run(script, way)
         found = compare(plain, debugged)
         if not found:
@@ -208,6 +224,9 @@ def compare(plain: Done, debugged: Done) -> str:
     # Asked for by the person: a batch whose commands found nothing to run at fails, and says so.
     if plain.status == 0 and asked == 1 and b"command(s) were not run" in debugged.stderr:
         asked = 0
+    # So does a check, which says that it has failed, or that there was nothing to check.
+    if plain.status == 0 and asked in (1, 3) and _CHECKED.search(debugged.stderr):
+        asked = 0
     if plain.status != asked:
         lines += [f"exit status: {plain.status} plain, {debugged.status} debugged"]
     lines += _diff("stdout", plain.stdout, debugged.stdout)
@@ -221,9 +240,19 @@ def compare(plain: Done, debugged: Done) -> str:
     return "\n".join(lines)
 
 
+# What ends a script before it comes to what it is about.
+_MISSING = re.compile(
+    rb"(?m)^(AttributeError: module '(tfdbg_cli|tensorflow|torch|jax)|NameError).*"
+)
+_CHECKED = re.compile(rb"(?m)^tfdbg: check.*(failed|nothing)")
+_CHECKED_STORY = re.compile(rb"(?ms)^It began in .*?(?=^tfdbg: )")
+
+
 def _steady(stderr: bytes) -> bytes:
     """Without the debugger's lines, which it marks, times of logged lines, addresses of objects."""
-    lines = [line for line in stderr.splitlines(True) if not line.startswith(b"tfdbg: ")]
+    # What a check has found is in front of the line that says so.
+    text = _CHECKED_STORY.sub(b"", stderr)
+    lines = [line for line in text.splitlines(True) if not line.startswith(b"tfdbg: ")]
     text = re.sub(rb"(?m)^([VIWEF]\d{4}) [^]]*]", rb"\1", b"".join(lines))
     return re.sub(rb" at 0x[0-9a-f]+", b" at 0x", text)
 

@@ -11,33 +11,16 @@ from pathlib import Path
 
 import hypothesis
 from fate_kit import APART, Fate, Script
+from fate_languages import COMMON, LANGUAGES, ONNX_NODES, Language
 from hypothesis import strategies as st
 
 __all__ = ["ENGINES", "WAYS_OF_PROGRAMS", "generate", "programs", "search"]
 
-ENGINES = "numpy", "tensorflow", "torch"
+ENGINES = "numpy", "tensorflow", "torch", *LANGUAGES
 WAYS_OF_PROGRAMS = "batch", "never", "nonfinite", "detach", "keep"
 
-_COMMON = """\
-import atexit, gc, os, random, signal, sys, threading, weakref
-import numpy as np
-random.seed(1); np.random.seed(2)
-class Own(Exception):
-    pass
-def handle(number, frame):
-    if raises:
-        raise Own("from a handler")
-    print("handled", number)
-raises = False
-signal.signal(signal.SIGUSR1, handle)
-def hit():  # elsewhere, nobody knows when it is handled
-    if threading.current_thread() is threading.main_thread():
-        os.kill(os.getpid(), signal.SIGUSR1)
-def show(*values):
-    print(*[v.tolist() if hasattr(v, "tolist") else v for v in values])
-"""
 _TORCH = f"""\
-{_COMMON}
+{COMMON}
 import torch, copy, pickle
 from torch import nn
 import torch.nn.functional as F
@@ -80,7 +63,7 @@ def step(x):
     return loss
 """
 _GRAPH = f"""\
-{_COMMON}
+{COMMON}
 {{imports}}
 tf.set_random_seed(3)
 calls = []
@@ -112,10 +95,16 @@ def tried(f):
         print(type(error).__name__)
 """
 _IMPORTS = {
-    "numpy": "from tfdbg_cli.engines import numpy as tf",
+    "numpy": (
+        "from tfdbg_cli.engines import numpy as tf\n"
+        "from tfdbg_cli.engines.numpy.ops.math_ops import unary\n"
+        "def py_func(f, given, dtype):\n"
+        "    return unary('Called', f, '')(*given)"
+    ),
     # The optimizer would compute the last bit in another way where more is fetched.
     "tensorflow": (
         "import tensorflow.compat.v1 as tf\n"
+        "py_func = tf.py_func\n"
         "tf.disable_eager_execution()\n"
         "from tensorflow.core.protobuf import rewriter_config_pb2\n"
         "config = tf.ConfigProto()\n"
@@ -153,7 +142,6 @@ _ANYWHERE = (
     "print(threading.active_count())",
 )
 _TORCH_LINES = (
-    *_ANYWHERE,
     "{n} = {n} * {m}",
     "{n} = torch.sin({n}) + {m}",
     "{n} = {n}.clone(); {n}[1:] = {k}",
@@ -199,19 +187,25 @@ _TORCH_BLOCKS = (
     "with torch.random.fork_rng():",
     "if {n}.detach().sum() > {k}:",
 )
+_TORCH_LANGUAGE = Language(_TORCH, _TORCH_LINES, _TORCH_BLOCKS)
 _NODES = (
     "{n} + {m}",
     "{n} * {m} - {k}.0",
     "tf.{log}({n})",
     "tf.random_uniform([3])",
-    "tf.random_normal([3], seed={k})",
     "{v} * {n}",
     "tf.assign_add({v}, {n}) + 0.0",
     "tf.assign({v}, {n}) + 0.0",
     "tf.check_numerics({n}, 'bad')",
-    "tf.py_func(called, [{n}], tf.float32)",
-    "tf.cond(tf.reduce_sum({n}) > {k}.0, lambda: {n} + 1.0, lambda: {m} * 2.0)",
+    "py_func(called, [{n}], tf.float32)",
+    "tf.where(tf.greater({n}, {k}.0), {n}, {m})",
+    "tf.truncated_normal([3])",
     "tf.while_loop(lambda i, q: i < {k}, lambda i, q: (i + 1, q * 1.5), [0, {n}])[1]",
+)
+# Those that the NumPy engine hasn't got.
+_TENSORFLOW_NODES = (
+    "tf.random_normal([3], seed={k})",
+    "tf.cond(tf.reduce_sum({n}) > {k}.0, lambda: {n} + 1.0, lambda: {m} * 2.0)",
 )
 _GRAPH_LINES = (
     *_ANYWHERE,
@@ -254,6 +248,7 @@ def _statements(
             )
         elif kind == "thread":
             made += ["def work():", "    global a, b, c, model, optimizer, session, raises, last"]
+            made += ["    global w, key, value, state, v, tape"]
             made += ["    global fails_at, backward_fails, bad_calls, handle_of, gone", *inner]
             made += ["thread = threading.Thread(target=work); thread.start(); thread.join()"]
         else:
@@ -270,10 +265,34 @@ _AFTER = (
 
 
 @st.composite
+def _models(draw: st.DrawFn) -> str:
+    """The model of an ONNX program."""
+    names, nodes = ["x", "s"], []
+    for at, text in enumerate(draw(st.lists(st.sampled_from(ONNX_NODES), min_size=1, max_size=7))):
+        given = {"n": draw(st.sampled_from(names)), "m": draw(st.sampled_from(names))}
+        nodes.append(f"    n{at} = {text.format(i=at, k=draw(st.integers(1, 4)), **given)}")
+        names.append(f"n{at}")
+    return "\n".join(
+        [
+            '<ir_version: 8, opset_import: ["" : 17]>',
+            "g (float[3] x, float[3] s, int64[1] shape) => (float[3] last, float[3] new)",
+            "<float one = {1}, float two = {2}> {",
+            "    total = ReduceSum <keepdims = 0> (x)",
+            "    yes = Greater(total, one)",
+            *nodes,
+            f"    last = Identity({names[-1]})",
+            "    new = Add(s, one)",
+            "}",
+        ]
+    )
+
+
+@st.composite
 def programs(draw: st.DrawFn, engine: str) -> Script:
     """One for an engine."""
     number = st.integers(0, 3)
-    if engine == "torch":
+    if engine not in _IMPORTS:
+        head, texts, blocks = _TORCH_LANGUAGE if engine == "torch" else LANGUAGES[engine]
         name = st.sampled_from("abc")
 
         def filled(texts: Sequence[str]) -> st.SearchStrategy[str]:
@@ -283,12 +302,15 @@ def programs(draw: st.DrawFn, engine: str) -> Script:
                 *(st.sampled_from(texts), name, name, number, dtypes),
             )
 
-        head, lines, heads = _TORCH, filled(_TORCH_LINES), filled(_TORCH_BLOCKS)
+        lines, heads = filled((*_ANYWHERE, *texts)), filled(blocks)
+        if engine == "onnx":
+            head = f"text = '''{draw(_models())}'''\n{head}"
     else:
         head = _GRAPH.format(imports=_IMPORTS[engine], variables=_VARIABLES[engine])
         node = st.builds("nodes[{} % len(nodes)]".format, st.integers(0, 7))
         log = "log" if engine == "numpy" else "math.log"
-        for text in draw(st.lists(st.sampled_from(_NODES), min_size=1, max_size=7)):
+        known = _NODES if engine == "numpy" else (*_NODES, *_TENSORFLOW_NODES)
+        for text in draw(st.lists(st.sampled_from(known), min_size=1, max_size=7)):
             given = {"n": draw(node), "m": draw(node), "k": draw(number), "log": log}
             made = text.format(**given, v=draw(st.sampled_from("vw")))
             head += f"add(lambda: {made})\n"
@@ -304,7 +326,8 @@ def programs(draw: st.DrawFn, engine: str) -> Script:
         )
     body = draw(_statements(lines, heads, 2))
     body += draw(st.sampled_from([[]] * 8 + [[leaving] for leaving in _LEAVING]))
-    return Script(f"{engine}/made", f"{APART}\n{head}" + "\n".join(body) + "\n")
+    # Where it begins, the framework is there already.
+    return Script(f"{engine.rstrip('2')}/made", f"{APART}\n{head}" + "\n".join(body) + "\n")
 
 
 def search(

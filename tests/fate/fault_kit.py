@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fate_kit import APART, PRELOADED, compare
 from fate_processes import Client, Companion, Done, Processes, Typist
-from fault_situations import END, PROGRAMS, RANKS, SIGNALS, SITUATIONS, STRUCK
+from fault_situations import END, FAIL, OPS, PROGRAMS, RANKS, SIGNALS, SITUATIONS, STRUCK
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.temporary import SHARED_MEMORY
@@ -112,10 +112,11 @@ class Faults:
         self._options, self._typed = SITUATIONS[situation]
         program = RANKS if situation in STRUCK else PROGRAMS[engine]
         # Its stdout is a file of its own: what stops show isn't the program's.
-        self._text = APART + "\n" + program + END
+        self._text = APART + "\n" + program + END + (FAIL if situation == "mortem" else "")
         self._name = f"{engine} {situation}"
         self._is_struck = situation != "client"
-        self._op = "log" if engine == "torch" else "y"
+        self._op = OPS[engine]
+        self._checks = situation == "check"
         self._log = folder / "calls"
         self._dumps = folder / "dumps"
         self._processes = Processes(folder, PRELOADED[engine], "fault_shim")
@@ -125,6 +126,8 @@ class Faults:
             self._other = Processes(folder / "other", PRELOADED[engine], "fault_shim")
             self._be_ranks(STRUCK[situation], self._processes, self._other)
         self._plain = self._run(plain=True)
+        # ONNX Runtime leaves a file there in a plain run as well.
+        self._left_plain = {name for folder in self._temporary for name in os.listdir(folder)}
         self._plain_mate = self._mate.result if self._mate else None
         #: Calls of a run without a fault.
         self.calls: list[Call] = []
@@ -289,12 +292,14 @@ class Faults:
             said and done is not self._whole
         ):  # commands that failed: a batch tells of them by its exit status, too
             rest = [line for line in done.stderr.splitlines(True) if line not in said]
-            status = 0 if done.status == 1 else done.status
+            status = plain.status if done.status == 1 else done.status
             done = replace(done, status=status, stderr=b"".join(rest))
         elif done.status == 1 and (
             is_untold or any(text in line for line in told for text in _UNDONE)
         ):
-            done = replace(done, status=0)
+            done = replace(done, status=plain.status)
+        if self._checks and done.status in (1, 3):  # whether the line that says so was written
+            done = replace(done, status=plain.status)
         again = [
             f"said {count} times: {line}" for line, count in Counter(told).items() if count > 1
         ]
@@ -343,7 +348,7 @@ class Faults:
 
     def _names_left(self) -> list[str]:
         temporary = (name for folder in self._temporary for name in os.listdir(folder))
-        return sorted([*temporary, *_orphans()])
+        return sorted([*({*temporary} - self._left_plain), *_orphans()])
 
     def close(self) -> None:
         """End its processes."""

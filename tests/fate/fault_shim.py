@@ -30,6 +30,7 @@ _OURS = os.path.join(Path(__file__).resolve().parents[2], "tfdbg_cli", "")
 _NOT_OURS = (
     "/site-packages/torch/",
     "/site-packages/tensorflow/",
+    "/site-packages/jax/",
     "/script.py",
     "/asyncio/selector_events.py",  # a socket pair of its own: it has no other end to fail
     f"{_OURS}engines/numpy/",  # what a program imports

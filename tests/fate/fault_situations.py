@@ -4,8 +4,10 @@ from __future__ import annotations
 
 __all__ = [
     "END",
+    "FAIL",
     "LIMITS",
     "MODES",
+    "OPS",
     "PROGRAMS",
     "RANKS",
     "SIGNALS",
@@ -25,7 +27,8 @@ LIMITS = {
     "DISK": tuple(4 << step for step in range(11)),
 }
 
-#: What is behind each program.
+#: What is behind each program, and what ends that of ``mortem``.
+FAIL = "raise ValueError('nobody catches it')\n"
 END = """
 for number in range(3):
     print(number, step(number))
@@ -56,6 +59,36 @@ tf = tensorflow.compat.v1
 tf.disable_eager_execution()
 """
     + _SESSION,
+    "jax": """
+import jax
+import jax.numpy as jnp
+import numpy as np
+w = jnp.ones(40000)
+@jax.jit
+def f(w, x):
+    y = jnp.log(x * 1.0)
+    return jnp.sum(w * 2.0) + y[0], y
+def step(number):
+    z, y = f(w, np.float32([1.0 - number]))
+    return z.item(), y.tolist()
+""",
+    "onnx": """
+import numpy as np
+import onnxruntime
+from onnx import parser
+model = parser.parse_model('''<ir_version: 8, opset_import: ["" : 17]>
+g (float[N] x, float[40000] w) => (float[N] y, float z) <float one = {1}> {
+    [p] p = Mul(x, one)
+    [y] y = Log(p)
+    [q] q = Add(w, one)
+    [z] z = ReduceSum <keepdims = 0> (q)
+}''')
+session = onnxruntime.InferenceSession(model.SerializeToString())
+w = np.ones(40000, np.float32)
+def step(number):
+    y, z = session.run(None, {"x": np.float32([1.0 - number]), "w": w})
+    return y.tolist(), z.item()
+""",
     "torch": """
 import torch
 torch.manual_seed(0)
@@ -69,6 +102,8 @@ def step(number):
     return loss.item()
 """,
 }
+#: The node of each that makes something bad.
+OPS = {"numpy": "y", "tensorflow": "y", "jax": "log", "onnx": "y", "torch": "log"}
 #: Two ranks that exchange their gradients; rank 1 makes the first nan.
 RANKS = """
 import os
@@ -117,6 +152,18 @@ SITUATIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("--batch", *_RUNS, *_FILES, *_RUNS * 3),
         (),
     ),
+    "digest": (
+        ("--batch", "--keep-dumps", "--digest", "--dump-root", "{dumps}", "-c", "run -k"),
+        (),
+    ),
+    "check": (
+        (
+            *("--check", "has_inf_or_nan", "--check-only", "--check-output", "{dumps}.txt"),
+            *("--log", "{dumps}.jsonl", "--report", "{dumps}.html", "--dump-root", "{dumps}"),
+        ),
+        (),
+    ),
+    "mortem": (("--post-mortem", "--batch", "--log", "{dumps}.jsonl", *_COMMANDS), ()),
     "line": (
         ("--ui", "line"),
         ("run", "run", "run", "lt", "pt {op}:0", "run -f has_inf_or_nan", "exit --detach"),

@@ -49,6 +49,14 @@ def test_a_script_that_differs_from_itself_is_told(tmp_path):
     assert "plain/now differs from itself" in found
 
 
+def test_a_script_that_never_comes_to_its_subject_is_told(tmp_path):
+    text = "from tfdbg_cli.engines import numpy as tf\ntf.no_such_op(1)\n"
+    fate = Fate(tmp_path)
+    found = fate.difference(Script("plain/early", text), "batch")
+    fate.close()
+    assert "plain/early asks for what nobody has: AttributeError: module 'tfdbg_cli" in found
+
+
 def test_stdout_that_nobody_would_compare_is_refused(tmp_path):
     fate = Fate(tmp_path)
     with pytest.raises(ValueError, match="stdout of plain/other"):

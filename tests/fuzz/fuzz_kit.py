@@ -151,6 +151,8 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     path = arguments[0]
     if not isinstance(path, str | bytes | os.PathLike):
         return
+    if event == "os.remove" and arguments[1] != -1:  # in a folder that is open, as rmtree does
+        return
     text = os.path.realpath(os.fsdecode(os.fspath(path)))
     if not text.startswith(_root) and not text.startswith(_allowed):
         _outside = f"{event} of {text}"

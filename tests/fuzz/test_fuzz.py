@@ -20,12 +20,15 @@ from fuzz_kit import (
     shown,
 )
 from fuzz_targets import TARGETS
+from fuzz_tree_targets import LEFT_OUT
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.proto import wire
 
 HERE = Path(__file__).parent
-FOUND = sorted(path for path in FINDINGS.rglob("*") if path.is_file())
+FOUND = sorted(
+    path for path in FINDINGS.rglob("*") if path.is_file() and path.parent.name not in LEFT_OUT
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -119,6 +119,19 @@ def test_what_other_programs_read(runner, program):
     assert (suite.get("tests"), suite.get("failures")) == ("1", "0")
 
 
+def test_an_output_that_a_full_disk_does_not_take_is_told_once(runner):
+    text = PROGRAM.replace("with tf.", "setrlimit(RLIMIT_FSIZE, (100, 100))\nwith tf.")
+    script = runner.write("full.py", f"from resource import RLIMIT_FSIZE, setrlimit\n{text}")
+    file = runner.folder / "found.txt"
+    done = runner.tfdbg("--check", "has_inf_or_nan", "--check-only", "--check-output", file, script)
+    assert done.status == 3
+    assert done.stdout.endswith("step 5\ndone\n")
+    told = f"tfdbg: --check-output {file}: OSError: [Errno 27] File too large"
+    assert [note for note in done.notes if "--check-output" in note] == [told]
+    assert "check failed in 3 of 6 run(s)" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_github_shows_the_line(runner, program):
     runner.environment |= {"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(runner.folder)}
     done = runner.tfdbg("--check", "has_inf_or_nan", program)

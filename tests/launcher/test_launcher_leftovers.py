@@ -1,5 +1,6 @@
 """Spills, shared memory and tokens of programs that were killed are removed; nobody else's."""
 
+import importlib.util
 import os
 import shlex
 import signal
@@ -152,3 +153,43 @@ def test_a_program_runs_where_no_folder_can_be_written_to(runner):
     assert done.stdout.endswith("done\n"), done.stderr
     assert "Traceback" not in done.stderr
     assert done.returncode == 0
+
+
+COPIES = """\
+import os, sys
+import fsspec
+import numpy as np
+from tfdbg_cli.common.temporary import passing_folder
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.remote.shadow import shadowed
+from tfdbg_cli.dumps.run_folder.writer import write_run_folder
+dump = MemoryDump()
+dump.add("x", 0, np.ones(1000))
+write_run_folder(dump, "dump")
+fsspec.filesystem("memory").put("dump", "/dump", recursive=True)
+folder = shadowed("memory://dump")
+with passing_folder() as other:
+    if not os.fork():
+        sys.exit()  # what Python does at an end is done in a child, too
+    os.wait()
+    print(os.listdir(folder) != [] and os.path.isdir(other), flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("fsspec") is None, reason="needs fsspec")
+def test_copies_of_what_is_elsewhere_go_with_their_process_and_no_child_of_it(runner, tmp_path):
+    place = tmp_path / "tmp"
+    place.mkdir()
+    running = subprocess.Popen(
+        [sys.executable, runner.write("copies.py", COPIES)],
+        cwd=runner.folder,
+        env={**runner.environment, "TMPDIR": str(place)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with running:
+        assert running.stdout.readline() == b"True\n"
+        assert len(list(place.iterdir())) == 2
+        running.kill()
+    until(lambda: not list(place.iterdir()))

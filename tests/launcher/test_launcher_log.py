@@ -57,6 +57,21 @@ def test_a_full_disk_is_told_once_and_harms_nobody(runner, program):
     assert done.stdout.splitlines()[-1] == runner.python(program).stdout.strip()
 
 
+def test_a_line_that_a_full_disk_has_cut_ends_before_the_next(runner, tmp_path):
+    limit = "        setrlimit(RLIMIT_FSIZE, (100 if step == 4 else -1, -1))\n"
+    text = PROGRAM.replace("        session.run(y,", f"{limit}        session.run(y,")
+    script = runner.write("full.py", f"from resource import RLIMIT_FSIZE, setrlimit\n{text}")
+    log = tmp_path / "stops.jsonl"
+    done = runner.tfdbg("--log", log, *WAITING, script)
+    assert done.status == 0
+    assert [note for note in done.notes if "--log" in note] == [
+        f"tfdbg: --log {log}: OSError: [Errno 27] File too large"
+    ]
+    cut, *whole = log.read_text().splitlines()
+    assert len(cut) == 100
+    assert [json.loads(line)["stop"] for line in whole] == ["error"]
+
+
 def test_a_file_that_cannot_be_written(runner, program, tmp_path):
     done = runner.tfdbg("--log", tmp_path / "no" / "such.jsonl", "--batch", program)
     assert (done.status, done.stdout) == (2, "")

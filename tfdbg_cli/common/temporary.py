@@ -14,10 +14,11 @@ import secrets
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 
 from tfdbg_cli.common.streams import OwnDescriptor
 
-__all__ = ["SHARED_MEMORY", "at_death", "make_folder", "remove_folder", "sweep"]
+__all__ = ["SHARED_MEMORY", "at_death", "make_folder", "passing_folder", "remove_folder", "sweep"]
 
 #: Where files are memory.
 SHARED_MEMORY = "/dev/shm"
@@ -45,6 +46,8 @@ exec 3<&0 0</dev/null
 #: Descriptors of this process: the locks, and the janitor's pipe.
 _locks: dict[str, OwnDescriptor] = {}
 _pipes: list[OwnDescriptor] = []
+#: What this process has made, and not its parent before a fork.
+_made: set[str] = set()
 
 
 def make_folder(parent: str | None = None) -> str:
@@ -55,6 +58,7 @@ def make_folder(parent: str | None = None) -> str:
     """
     where = os.path.abspath(parent or tempfile.gettempdir())
     outer = os.path.join(where, _PREFIX + secrets.token_hex(8))
+    _made.add(outer)
     at_death(outer)  # before it is there: a kill may come at any time
     os.mkdir(outer, 0o700)
     with contextlib.suppress(ImportError, OSError):  # no such system: nobody looks after it
@@ -80,10 +84,22 @@ def make_folder(parent: str | None = None) -> str:
 
 
 def remove_folder(folder: str) -> None:
-    """Remove one that `make_folder` has made."""
+    """Remove one that `make_folder` has made; in a forked child that of its parent stays."""
     outer = os.path.dirname(folder)
-    shutil.rmtree(outer, ignore_errors=True)
-    _locks.pop(outer, None)
+    if outer in _made:
+        shutil.rmtree(outer, ignore_errors=True)
+        _locks.pop(outer, None)
+        _made.discard(outer)
+
+
+@contextlib.contextmanager
+def passing_folder() -> Iterator[str]:
+    """An empty folder of our own, for as long as the block takes."""
+    folder = make_folder()
+    try:
+        yield folder
+    finally:
+        remove_folder(folder)
 
 
 def at_death(path: str, token: str = "") -> None:
@@ -124,6 +140,7 @@ def _leave_to_parent() -> None:
     """In a forked child: all of it is its parent's."""
     _locks.clear()
     _pipes.clear()
+    _made.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -225,8 +225,10 @@ def read_map(path: str) -> list[tuple[re.Pattern[str], str]]:
         try:
             if not (pattern and arrow and name):
                 raise ValueError("there is no -> between two names")
-            found.append((re.compile(pattern), name))
-        except (ValueError, re.error) as error:
+            compiled = re.compile(pattern)
+            compiled.sub(name, "")  # whether there are such groups
+            found.append((compiled, name))
+        except (ValueError, IndexError, RecursionError, OverflowError, re.error) as error:
             raise UserError(
                 f"{path}:{number}: {one_line(error)}",
                 r"A line reads: layer(\d+)/(.*) -> block\1/\2",

@@ -150,7 +150,7 @@ def read_rules(path: str) -> list[Rule]:
             )
             if numbers or not given:
                 raise ValueError(f"there is no {', '.join(numbers) or 'rtol=, atol= or share='}")
-        except (ValueError, re.error) as error:
+        except (ValueError, RecursionError, OverflowError, re.error) as error:
             raise UserError(
                 f"{path}:{number}: {one_line(error)}",
                 "A line reads: OP_REGEX DTYPE_REGEX rtol=1e-3 atol=1e-6 share=0.01",

@@ -17,6 +17,7 @@ __all__ = [
     "Reader",
     "is_inside",
     "make_folder",
+    "open_at_once",
     "read_file",
     "read_part",
     "readers",
@@ -73,7 +74,7 @@ def read_file(
         if not (is_own or is_inside(path, root or "")):
             raise DumpError(f"{path} leads out of the dump.")
         # A FIFO isn't waited for.
-        with open(path, "rb", buffering=0, opener=_open_at_once) as file:
+        with open(path, "rb", buffering=0, opener=open_at_once) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise DumpError(f"{path} is no plain file.")
@@ -106,7 +107,8 @@ def read_part(
     return read_file(path, root)[start:end]
 
 
-def _open_at_once(path: str, flags: int) -> int:
+def open_at_once(path: str, flags: int) -> int:
+    """An opener for `open` that waits for nobody, were it a FIFO."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 

@@ -214,6 +214,8 @@ def _done(
     has_parts: bool,
 ) -> list[Finding]:
     """Let it be done, and give what was found; `--json` prints it."""
+    from tfdbg_cli.dumps.files import is_inside
+    from tfdbg_cli.dumps.remote.systems import is_remote
     from tfdbg_cli.scanning.executors import make_executor
     from tfdbg_cli.scanning.index import Index
     from tfdbg_cli.scanning.scan import scan
@@ -221,7 +223,10 @@ def _done(
 
     name = INDEX_NAMES["against" in about]
     make = functools.partial(make_executor, options.executor, options.jobs)
-    index = Index(options.index or joined(tree, name), about)
+    place = joined(tree, name)
+    if not options.index and not is_remote(tree) and not is_inside(place, tree):
+        raise UserError(f"{place} leads out of the tree.", "Name another file with --index.")
+    index = Index(options.index or place, about)
     progress = _Bar()
     try:
         found = scan(folders, index, do, make, progress, has_parts=has_parts)

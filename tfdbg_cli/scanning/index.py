@@ -1,7 +1,8 @@
 """The index of a scan: a line of JSON for each dump, added as it is done.
 
-The first line says what it is about. A dump whose files were written since counts as not done; of
-several lines about one dump the last one holds. A large dump has a line for each of its parts.
+The first line says what it is about; each ends with the CRC-32 of what is before it, and one that
+was damaged says nothing. A dump whose files were written since counts as not done; of several
+lines about one dump the last one holds. A large dump has a line for each of its parts.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
-import tempfile
+import stat
 import time
 from collections.abc import Iterable, Mapping
 from typing import IO, Any
 
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.dumps.files import write_error
+from tfdbg_cli.common.temporary import make_folder, remove_folder
+from tfdbg_cli.dumps.files import is_inside, open_at_once, write_error
 from tfdbg_cli.dumps.remote.systems import is_remote, remote_files
+from tfdbg_cli.dumps.run_folder.json_fields import is_whole, parse_json, sealed
 from tfdbg_cli.scanning.tree import Folder
 from tfdbg_cli.scanning.work import Finding, merged
 
@@ -42,10 +44,10 @@ class Index:
     def __init__(self, path: str, about: Mapping[str, Any]) -> None:
         self._away = _Away(path) if is_remote(path) else None
         self._path = here = self._away.path if self._away is not None else path
-        self._known = _Known()
         head = {**_FORMAT, **about}
+        self._known = _Known(head)
         try:
-            with contextlib.suppress(FileNotFoundError), open(here, encoding="utf-8") as file:
+            with contextlib.suppress(FileNotFoundError), _opened(here) as file:
                 first = _head_of(file)
                 if first is None:
                     hint = "Name another file with --index."
@@ -96,7 +98,7 @@ class Index:
 
     def _write(self, line: dict[str, Any]) -> None:
         try:
-            self._file.write(json.dumps(line) + "\n")
+            self._file.write(sealed(json.dumps(line)).decode() + "\n")
         except OSError as error:
             raise write_error(self._path, error) from error
 
@@ -114,33 +116,39 @@ class Index:
 
 def read_index(path: str) -> tuple[dict[str, Any], dict[str, Finding]] | None:
     """What an index is about, and what was found; ``None``: it is none, or can't be read."""
-    known = _Known()
+    if not is_inside(path, os.path.dirname(path)):
+        return None
     try:
-        with open(path, encoding="utf-8") as file:
+        with _opened(path) as file:
             about = _head_of(file)
             if about is None or about.get("version") != _FORMAT["version"]:
                 return None
+            known = _Known(about)
             known.read(file)
-    except (OSError, ValueError):
+    except (OSError, UserError):
         return None
     return about, known.findings
 
 
 class _Known:
-    """What the lines of an index say.
+    """What the lines of an index say; one that was damaged says nothing, and its dump isn't done.
+
+    Args:
+        head: the first line.
 
     Attributes:
         findings: path of a dump -> what was found in it, of those that were done wholly.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, head: Mapping[str, Any]) -> None:
+        self._compares = "against" in head
         self.findings: dict[str, Finding] = {}
         self._parts: dict[str, dict[int, Finding]] = {}
 
     def read(self, file: IO[str]) -> None:
         for line in file:
             found = _parsed(line)
-            if found is not None and isinstance(found.get("folder"), str):
+            if found is not None and _is_finding(found, self._compares):
                 self.take(found)
 
     def take(self, finding: Finding) -> None:
@@ -180,14 +188,14 @@ class _Away:
 
     def __init__(self, address: str) -> None:
         self._address, self._files = address, remote_files(address)
-        self._folder = tempfile.mkdtemp(prefix="tfdbg_")
+        self._folder = make_folder()
         self.path = os.path.join(self._folder, "index")
         self._saved = time.monotonic()
         try:
             if self._files.exists(address):
                 self._files.get(address, self.path)
         except Exception as error:  # each file system has its own
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_folder(self._folder)
             raise UserError(f"{address} can't be read: {one_line(error)}") from error
 
     def save(self) -> None:
@@ -206,7 +214,7 @@ class _Away:
         try:
             self.put()
         finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_folder(self._folder)
 
 
 def _part(finding: Finding) -> tuple[int, int]:
@@ -217,14 +225,55 @@ def _part(finding: Finding) -> tuple[int, int]:
     return 0, 1
 
 
+def _opened(path: str) -> IO[str]:
+    """An index to read, whatever its bytes are.
+
+    Raises:
+        UserError: it is no file, but a device or a FIFO.
+    """
+    file = open(path, encoding="utf-8", errors="replace", opener=open_at_once)  # noqa: SIM115
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise UserError(f"{path} is no plain file.", "Name another file with --index.")
+
+
+def _is_finding(found: Mapping[str, Any], compares: bool) -> bool:
+    """Whether a line says, in the right types, all that is read of it."""
+    first, problems = found.get("first", []), found.get("problems", [])
+    if not (isinstance(first, list) and isinstance(problems, list)):
+        return False
+    has_passed = bool(found.get("passed"))
+    counts = [found.get("bytes"), found.get("passed", 0)]
+    counts.append(found.get("tensors", None if has_passed else 0))
+    numbers = [found.get("max_abs")] if has_passed and compares else []
+    texts = [found.get("folder"), found.get("state"), *problems]
+    texts += [found.get("said")] if has_passed and compares else []
+    for each in first:
+        if not isinstance(each, dict):
+            return False
+        counts.append(each.get("number", 0))
+        texts += each.get("tensor"), each.get("op")
+    return (
+        bool(first) == has_passed
+        and all(type(each) is int and each >= 0 for each in counts)
+        and all(isinstance(each, float) for each in numbers)
+        and all(isinstance(each, str) for each in texts)
+    )
+
+
 def _head_of(file: IO[str]) -> dict[str, Any] | None:
     first = _parsed(file.readline())
     return first if first is not None and first.get("format") == _FORMAT["format"] else None
 
 
 def _parsed(line: str) -> dict[str, Any] | None:
+    """What a line says, if it is as it was written."""
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
+        found = parse_json(line) if is_whole(line) else None
+    except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        return None
+    found.pop("crc32", None)
+    return found

@@ -14,7 +14,7 @@ from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.open import are_of_dump, is_dump, open_dump
 from tfdbg_cli.dumps.remote.shadow import Shadow
-from tfdbg_cli.dumps.remote.systems import RemoteFile, is_remote, remote_files
+from tfdbg_cli.dumps.remote.systems import RemoteFile, inside, is_remote, remote_files
 
 __all__ = ["INDEX_NAMES", "Folder", "batches", "find_folders", "joined", "opened", "state_of"]
 
@@ -112,12 +112,12 @@ def batches(folders: Iterable[Folder], *, has_parts: bool) -> Iterator[list[Fold
 def state_of(folder: str) -> tuple[int, str]:
     """The bytes of a dump's files, and a text that changes when one is written."""
     count, size, latest = 0, 0, 0
-    for inside, _, names in os.walk(folder):
+    for place, _, names in os.walk(folder):
         for name in names:
             if name.startswith(INDEX_NAMES):
                 continue  # the tree is a dump itself
             try:
-                found = os.stat(os.path.join(inside, name))
+                found = os.stat(os.path.join(place, name))
             except OSError:
                 continue
             count, size, latest = count + 1, size + found.st_size, max(latest, found.st_mtime_ns)
@@ -145,9 +145,11 @@ class _Listed:
         at.files.append(file)
 
     def all_files(self) -> Iterator[RemoteFile]:
-        yield from self.files
-        for folder in self.inner.values():
-            yield from folder.all_files()
+        waiting = [self]
+        while waiting:
+            folder = waiting.pop()
+            yield from folder.files
+            waiting += reversed(folder.inner.values())
 
     def dumps(self, path: str) -> Iterator[Folder]:
         names = {posixpath.basename(file.name) for file in self.files}
@@ -169,7 +171,7 @@ def _find_listed(tree: str) -> Iterator[Folder]:
     """As `find_folders`, by one listing."""
     root = _Listed()
     try:
-        for file in remote_files(tree).files(tree):
+        for file in inside(remote_files(tree).files(tree)):
             root.add(file)
     except UserError:
         raise

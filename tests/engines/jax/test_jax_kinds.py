@@ -1,6 +1,8 @@
 """Whatever JAX can compile is watched, and gives what it would give."""
 
 import functools
+import gc
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -416,3 +418,19 @@ def test_a_run_is_timed_op_by_op():
     assert [device.name for device in dump.profile().devices] == ["CPU:0"]
     assert {"scan/add", "mul"} <= dump.graph().nodes.keys()
     assert "done one by one" in dump.warnings[0]
+
+
+def test_arrays_that_the_program_lets_go_of_are_gone():
+    """Without a garbage collection: what was looked at keeps them no longer than itself."""
+    gc.disable()
+    try:
+        with waiting():
+            seen = weakref.ref(jax.jit(jnp.log)(jnp.ones(3)))
+            assert seen() is None
+        with watched() as hosts:
+            seen = weakref.ref(jax.jit(jnp.log)(jnp.zeros(3)))
+            assert len(hosts.ends) == 1
+            hosts._all.clear()  # whoever debugs has looked
+        assert seen() is None
+    finally:
+        gc.enable()

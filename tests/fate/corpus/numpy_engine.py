@@ -1,11 +1,16 @@
 import sys
 import numpy as np
 from tfdbg_cli.engines import numpy as tf
+from tfdbg_cli.engines.numpy.ops.math_ops import unary
 tf.set_random_seed(7)
 
 
 def show(*values):
     print(*[v.tolist() if isinstance(v, np.ndarray) else v for v in values])
+
+
+def py_func(f, inputs, dtype):
+    return unary(f.__name__, f, "An op that calls a function of the program's.")(*inputs)
 
 
 #%% simple
@@ -32,7 +37,7 @@ for _ in range(4):
 show(session.run(v))
 
 #%% random_streams
-a, b = tf.random_uniform([2]), tf.random_normal([2])
+a, b = tf.random_uniform([2]), tf.truncated_normal([2])
 session = tf.Session()
 for _ in range(3):
     show(session.run(a), session.run([a, b])[1])
@@ -42,7 +47,7 @@ show(np.random.RandomState(1).rand(2))
 x = tf.placeholder(tf.float32, [None, 2])
 w = tf.Variable(np.ones((2, 1), "f4"))
 loss = tf.reduce_mean(tf.square(tf.matmul(x, w)))
-train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+train = tf.train.AdamOptimizer(0.1).minimize(loss)
 with tf.Session() as session:
     session.run(tf.global_variables_initializer())
     for i in range(5):
@@ -106,9 +111,10 @@ with tf.Session() as session:
 
 #%% branches
 x = tf.placeholder(tf.float32, [])
-y = tf.cond(tf.greater(x, 0.0), lambda: tf.log(x), lambda: tf.negative(x))
+y = tf.where(tf.greater(x, 0.0), tf.log(x), tf.negative(x))
+z = tf.while_loop(lambda v: tf.greater(v, 0.5), lambda v: tf.log(v), [x])
 with tf.Session() as session:
-    show([session.run(y, {x: value}).tolist() for value in (-1, 1, 0)])
+    show([session.run([y, z], {x: value}) for value in (-1, 1, 0)])
 
 #%% py_func_raises
 calls = []
@@ -118,7 +124,7 @@ def f(value):
         raise ValueError("second")
     return value * 2
 x = tf.placeholder(tf.float32, [1])
-y = tf.py_func(f, [x], tf.float32)
+y = py_func(f, [x], tf.float32)
 session = tf.Session()
 for i in range(3):
     try:
@@ -131,7 +137,7 @@ print(calls)
 def f(value):
     raise KeyboardInterrupt
 x = tf.placeholder(tf.float32, [1])
-y = tf.py_func(f, [x], tf.float32)
+y = py_func(f, [x], tf.float32)
 try:
     tf.Session().run(y, {x: [1]})
 except BaseException as error:
@@ -141,7 +147,7 @@ except BaseException as error:
 def f(value):
     sys.exit(6)
 x = tf.placeholder(tf.float32, [1])
-tf.Session().run(tf.py_func(f, [x], tf.float32), {x: [1]})
+tf.Session().run(py_func(f, [x], tf.float32), {x: [1]})
 
 #%% threads
 import threading
@@ -174,7 +180,8 @@ for hook in (threading.excepthook, lambda args: print(args.exc_type.__name__, ar
 results = []
 for number in range(3):
     with tf.Graph().as_default():
-        c = tf.random_uniform([2], seed=number)
+        tf.set_random_seed(number)
+        c = tf.random_uniform([2])
         with tf.Session() as session:
             results.append([session.run(c).tolist() for _ in range(2)])
 show(results)
@@ -243,7 +250,7 @@ def f(value):
     os.kill(os.getpid(), signal.SIGUSR1)
     return value
 x = tf.placeholder(tf.float32, [1])
-show(tf.Session().run(tf.py_func(f, [x], tf.float32), {x: [1]}))
+show(tf.Session().run(py_func(f, [x], tf.float32), {x: [1]}))
 
 #%% handler_raises_in_a_run
 import os, signal
@@ -256,7 +263,7 @@ def f(value):
     os.kill(os.getpid(), signal.SIGUSR1)
     return value
 x = tf.placeholder(tf.float32, [1])
-y = tf.py_func(f, [x], tf.float32)
+y = py_func(f, [x], tf.float32)
 try:
     tf.Session().run(y, {x: [1]})
 except BaseException as error:
@@ -267,7 +274,7 @@ import os
 def f(value):
     os._exit(3)
 x = tf.placeholder(tf.float32, [1])
-tf.Session().run(tf.py_func(f, [x], tf.float32), {x: [1]})
+tf.Session().run(py_func(f, [x], tf.float32), {x: [1]})
 
 #%% fork_in_a_run
 import os
@@ -277,7 +284,7 @@ def f(value):
         os._exit(5)
     return np.float32([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])])
 x = tf.placeholder(tf.float32, [1])
-show(tf.Session().run(tf.py_func(f, [x], tf.float32), {x: [1]}))
+show(tf.Session().run(py_func(f, [x], tf.float32), {x: [1]}))
 
 #%% nested_runs
 session = tf.Session()
@@ -285,9 +292,9 @@ c = tf.random_uniform([2])
 def f(value):
     return session.run(c)
 x = tf.placeholder(tf.float32, [2])
-show(session.run(tf.py_func(f, [x], tf.float32), {x: [1, 2]}), session.run(c))
+show(session.run(py_func(f, [x], tf.float32), {x: [1, 2]}), session.run(c))
 
-#%% weakrefs_and_del
+#%% weakrefs_and_del # differs in mortem: the last run is kept until the next one
 import gc, weakref
 class Watched(tf.Session):
     def __del__(self):

@@ -41,6 +41,17 @@ print(lax.while_loop(lambda c: c[0] < 5, lambda c: (c[0] + 1, c[1] * 1.5), (0, j
 print(lax.cond(x.sum() > 3, lambda v: v + 1, lambda v: v * 2, w).tolist())
 print(jax.jit(f).lower(w, x).as_text()[:200])
 
+#%% jax_arrays_are_let_go
+import gc
+import weakref
+import jax
+import jax.numpy as jnp
+gc.disable()
+f = jax.jit(lambda x: jnp.log(x) * 2)
+for n in range(3):
+    gone = weakref.ref(f(jnp.full(3, float(n))))
+    print(gone() is None)
+
 #%% jax_training
 import jax
 import jax.numpy as jnp

@@ -7,6 +7,7 @@ What it holds here are empty files of the right names and sizes, which take no r
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import posixpath
 import shutil
@@ -15,8 +16,9 @@ import threading
 from typing import Any
 
 from tfdbg_cli.common.errors import DumpError, UserError, one_line
+from tfdbg_cli.common.temporary import make_folder, remove_folder
 from tfdbg_cli.dumps.files import readers
-from tfdbg_cli.dumps.remote.systems import RemoteFiles, is_remote, remote_files
+from tfdbg_cli.dumps.remote.systems import RemoteFiles, inside, is_remote, remote_files
 
 __all__ = ["Shadow", "fetched", "shadowed"]
 
@@ -37,22 +39,24 @@ class Shadow:
 
     def __init__(self, address: str, *, keeps: bool) -> None:
         files = remote_files(address)
-        self._copy = tempfile.mkdtemp(prefix="tfdbg_")
-        self.folder = os.path.join(self._copy, posixpath.basename(address.rstrip("/")) or "dump")
+        self._process = os.getpid()
+        self._copy = tempfile.mkdtemp(dir=_place(self._process))
+        name = posixpath.basename(address.rstrip("/"))
+        self.folder = os.path.join(self._copy, name if name.strip(".") else "dump")
         self._paths: list[str] = []
         try:
             found = list(files.files(address))
             if not found and not files.is_folder(address):
                 raise UserError(f"There is no dump at {address}: the folder doesn't exist.")
             os.makedirs(self.folder)
-            for each in found:
-                parts = each.name.split("/")
-                if any(part in ("", ".", "..") or os.sep in part for part in parts):
-                    continue  # nothing is written outside of the folder
-                path = os.path.join(self.folder, *parts)
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                with open(path, "wb") as file:
-                    file.truncate(each.size)
+            for each in inside(found):  # nothing is written outside of the folder
+                path = os.path.join(self.folder, *each.name.split("/"))
+                try:
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    with open(path, "wb") as file:
+                        file.truncate(each.size)
+                except (FileExistsError, IsADirectoryError, NotADirectoryError):
+                    continue  # a store may have a file and a folder of one name
                 there = posixpath.join(address, each.name)
                 readers[path] = _Distant(files, there, path, each.size, keeps).read
                 self._paths.append(path)
@@ -73,10 +77,11 @@ class Shadow:
             readers.pop(path)(0, None)
 
     def close(self) -> None:
-        """Forget it, and what was kept."""
+        """Forget it, and what was kept; in a forked child it is still its parent's."""
         for path in self._paths:
             readers.pop(path, None)
-        shutil.rmtree(self._copy, ignore_errors=True)
+        if os.getpid() == self._process:
+            shutil.rmtree(self._copy, ignore_errors=True)
 
     def __enter__(self) -> str:
         return self.folder
@@ -113,6 +118,14 @@ def fetched(path: Any) -> Any:
     atexit.register(made.close)
     made.fetch()
     return made.folder
+
+
+@functools.cache
+def _place(process: int) -> str:
+    """The folder of all shadows of this process."""
+    made = make_folder()
+    atexit.register(remove_folder, made)
+    return made
 
 
 class _Distant:

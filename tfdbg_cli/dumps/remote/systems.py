@@ -13,18 +13,24 @@ import os
 import posixpath
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.traits import all_traits
 
-__all__ = ["RemoteFile", "RemoteFiles", "deliver", "is_remote", "remote_files"]
+__all__ = ["RemoteFile", "RemoteFiles", "deliver", "inside", "is_remote", "remote_files"]
 
 # A drive letter of Windows is no scheme.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 # What fsspec's file systems call it; those of object stores first.
 _STAMPS = ("ETag", "etag", "mtime", "LastModified", "last_modified", "updated", "created")
+
+
+# What no part of a name can have here: it would lead elsewhere, or to no file at all.
+_MARKS = ("\0", os.sep) if os.sep == "/" else ("\0", os.sep, ":")
+# Bytes of a name in object stores, and of a part of one on file systems.
+_LONGEST, _LONGEST_PART = 1024, 255
 
 
 class RemoteFile(NamedTuple):
@@ -108,6 +114,22 @@ class _Fsspec:
 
     def put(self, path: str, address: str) -> None:
         self._system.put_file(path, address)
+
+
+def inside(files: Iterable[RemoteFile]) -> Iterator[RemoteFile]:
+    """The files of a listing whose names a folder of this machine can have, and keep inside."""
+    for file in files:
+        try:
+            is_short = len(file.name.encode()) <= _LONGEST
+        except UnicodeError:  # half of a character
+            continue
+        if is_short and all(map(_is_name, file.name.split("/"))):
+            yield file
+
+
+def _is_name(part: str) -> bool:
+    is_short = len(part.encode()) <= _LONGEST_PART
+    return is_short and part not in ("", ".", "..") and not any(mark in part for mark in _MARKS)
 
 
 def remote_files(address: str) -> RemoteFiles:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.kit.stacks import Stack
@@ -16,7 +17,7 @@ from tfdbg_cli.engines.onnx.values import ELEMENTS
 
 __all__ = ["exported_frames", "nodes_of"]
 
-_LINE = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
+_LINE = re.compile(r'File "([^"]+)", line (\d{1,9}), in (.+)')
 _MOST_SHOWN = 20
 
 
@@ -57,8 +58,8 @@ def exported_frames(node: ModelNode) -> tuple[Frame, ...]:
     """The lines of the module that a node was exported from, as far as the files are here."""
     found = []
     for entry in node.proto.metadata_props:
-        if entry.key.endswith("stack_trace"):
-            for file, line, function in _LINE.findall(entry.value):
+        if _plain(entry.key).endswith("stack_trace"):
+            for file, line, function in _LINE.findall(_plain(entry.value)):
                 if file.endswith(".py") and os.path.isfile(file):
                     found.append(Frame(file, int(line), function.strip()))
     return tuple(found)
@@ -67,7 +68,7 @@ def exported_frames(node: ModelNode) -> tuple[Frame, ...]:
 def _attributes(model: Model, node: ModelNode) -> dict[str, str]:
     found: dict[str, str] = {}
     for attribute in node.proto.attribute:
-        found[attribute.name] = _text(attribute)
+        found[_plain(attribute.name)] = _text(attribute)
     found.update(_types(model, node.outputs))
     if node.scope:
         found["inside"] = node.scope
@@ -75,10 +76,10 @@ def _attributes(model: Model, node: ModelNode) -> dict[str, str]:
     if became:
         found["runs as"] = became
     for entry in node.proto.metadata_props:
-        if not entry.key.endswith("stack_trace"):
-            found[entry.key] = entry.value
+        if not _plain(entry.key).endswith("stack_trace"):
+            found[_plain(entry.key)] = _plain(entry.value)
     if node.proto.doc_string:
-        found["doc"] = node.proto.doc_string
+        found["doc"] = _plain(node.proto.doc_string)
     return found
 
 
@@ -112,7 +113,7 @@ def _type_text(type_: Any) -> str:
 
 def _dim(dim: Any) -> str:
     kind = dim.WhichOneof("value")
-    return str(getattr(dim, kind)) if kind else "?"
+    return str(_plain(getattr(dim, kind))) if kind else "?"
 
 
 def _text(attribute: Any) -> str:
@@ -122,9 +123,13 @@ def _text(attribute: Any) -> str:
         return f"a graph of {len(attribute.g.node)} nodes"
     if attribute.HasField("t"):
         tensor = attribute.t
-        if len(tensor.raw_data) > 1 << 12:
+        # What is beside the model isn't read for this.
+        if len(tensor.raw_data) > 1 << 12 or tensor.data_location == 1:
             return f"{ELEMENTS.get(tensor.data_type, '?')} {list(tensor.dims)}"
-        return str(numpy_helper.to_array(tensor))
+        try:
+            return str(numpy_helper.to_array(tensor))
+        except Exception as error:  # whatever a damaged one leads to
+            return f"<damaged: {one_line(error)}>"
     value = helper.get_attribute_value(attribute)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")

@@ -134,6 +134,7 @@ class Model:
 
     def _name_outside(self, name: str) -> str:
         """The node of an input or initializer: ``x`` for the tensor ``x`` or ``x:0``."""
+        _check_names(name)
         node = self._free(_plain(name), "")
         self._taken.add(node)
         self.tensors[name] = f"{node}:0"
@@ -144,6 +145,7 @@ class Model:
     ) -> list[ModelNode]:
         made = []
         for proto in protos:
+            _check_names(proto.name, proto.op_type, proto.domain, *proto.input, *proto.output)
             outputs = {slot: name for slot, name in enumerate(proto.output) if name}
             own = proto.name or _plain(next(iter(outputs.values()), proto.op_type))
             name = self._free(own, scope)
@@ -158,6 +160,7 @@ class Model:
                     *attribute.graphs,
                 ):
                     inner = dict(tensors)
+                    _check_names(attribute.name, *(each.name for each in graph.input))
                     branch = f"{name}/{attribute.name.removesuffix('_branch')}"
                     for value in graph.input:
                         # What comes in at each iteration is known by the node that brings it.
@@ -220,6 +223,17 @@ def _walk(nodes: Sequence[ModelNode]) -> Iterator[ModelNode]:
     for node in nodes:
         yield node
         yield from _walk(node.body)
+
+
+def _check_names(*names: object) -> None:
+    """Names are UTF-8, which ONNX Runtime doesn't ask for; protobuf gives others as bytes.
+
+    Raises:
+        UserError: one isn't.
+    """
+    for name in names:
+        if not isinstance(name, str):
+            raise UserError(f"The model has a name that isn't UTF-8: {name!r}.")
 
 
 def _plain(name: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import onnxruntime
 
+from tfdbg_cli.common.temporary import passing_folder
 from tfdbg_cli.engines.onnx.model import Model, ModelNode
 from tfdbg_cli.engines.onnx.private import initial_options, model_source
 from tfdbg_cli.engines.onnx.twin import own_options
@@ -45,7 +45,7 @@ def optimised_nodes(session: Any, model: Model) -> Mapping[str, str]:
     if model.folder or model.proto.ByteSize() > _LARGEST:
         return {}
     options = optimised_options(session)
-    with tempfile.TemporaryDirectory(prefix="tfdbg_onnx_") as folder:
+    with passing_folder() as folder:
         options.optimized_model_filepath = os.path.join(folder, "model.onnx")
         onnxruntime.InferenceSession(
             model_source(session), options, session.get_providers(), enable_fallback=0

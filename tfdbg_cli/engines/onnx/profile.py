@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
 import onnxruntime
 
+from tfdbg_cli.common.temporary import passing_folder
 from tfdbg_cli.dumps.profile import Locate, Profile, ProfileEntry
 from tfdbg_cli.engines.onnx.model import Model
 from tfdbg_cli.engines.onnx.optimised import optimised_options
@@ -31,7 +31,7 @@ def profiled(
         Exception: ONNX Runtime's.
     """
     options = optimised_options(session)
-    with tempfile.TemporaryDirectory(prefix="tfdbg_onnx_") as folder:
+    with passing_folder() as folder:
         options.enable_profiling = True
         options.profile_file_prefix = os.path.join(folder, "run")
         timed = onnxruntime.InferenceSession(

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
         tell(printable(_in_words(path, error)))
         return 1
     for output, value in zip(session.get_outputs(), values, strict=True):
-        print(f"{output.name}: {_summary(value)}")
+        print(printable(f"{output.name}: {_summary(value)}"))
     return 0
 
 
@@ -99,7 +99,8 @@ def _in_words(path: str, error: Exception) -> str:
         return text
     node = model.node_of_error(error)
     if node is None:
-        fits = [each for each in model.all_nodes if re.search(rf"\b{each.proto.op_type}\b", text)]
+        words = set(re.findall(r"\w+", text))
+        fits = [each for each in model.all_nodes if each.proto.op_type in words]
         node = fits[0] if len(fits) == 1 else None
     if node is None:
         return text
@@ -121,7 +122,7 @@ def _loaded(path: str, session: Any) -> Mapping[str, Any]:
     names = [each.name for each in session.get_inputs()]
     try:
         found = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # whatever damaged files lead to
         raise UserError(f"the inputs can't be read: {one_line(error)}") from error
     if isinstance(found, np.ndarray):
         if len(names) != 1:
@@ -136,7 +137,7 @@ def _loaded(path: str, session: Any) -> Mapping[str, Any]:
                 raise UserError(f'the model has no input "{name}".', hint)
         try:
             return {name: found[name] for name in found.files}
-        except (OSError, ValueError) as error:
+        except Exception as error:  # likewise
             raise UserError(f"the inputs can't be read: {one_line(error)}") from error
 
 

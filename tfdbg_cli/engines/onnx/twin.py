@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -15,6 +13,7 @@ import numpy as np
 import onnxruntime
 
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.temporary import make_folder, remove_folder
 from tfdbg_cli.engines.onnx.model import Model
 from tfdbg_cli.engines.onnx.private import initial_options
 from tfdbg_cli.engines.onnx.values import as_value
@@ -162,8 +161,9 @@ class Twin:
         size = sum(len(tensor.raw_data) for tensor in proto.graph.initializer)
         if size < _LARGE:
             return ""
-        folder = os.path.realpath(tempfile.mkdtemp(prefix="tfdbg_onnx_"))
-        weakref.finalize(self._model, shutil.rmtree, folder, ignore_errors=True)
+        made = make_folder()
+        weakref.finalize(self._model, remove_folder, made)
+        folder = os.path.realpath(made)
         onnx.external_data_helper.convert_model_to_external_data(proto, location="weights")
         onnx.external_data_helper.write_external_data_tensors(proto, folder)
         for tensor in proto.graph.initializer:

@@ -66,6 +66,7 @@ class Gate:
         self._findings: dict[tuple[str, str, str], Finding] = {}
         self._count = 0
         self._output = os.path.abspath(options.output) if options.output else None
+        self._is_lost = False
         if self._output is not None:
             self._write(self._output)
 
@@ -141,8 +142,7 @@ class Gate:
             story.append(finding.annotation(os.environ))
         kept = f" The dump is kept: tfdbg --dump-dir {dump}" if dump else ""
         tell(f"check failed: {finding.headline}.{kept}", "".join(f"{each}\n" for each in story))
-        if self._output is not None:
-            self._write(self._output)
+        self._save()
 
     def finish(self, runs: int) -> None:
         """The program is at its end.
@@ -157,8 +157,18 @@ class Gate:
             tell(f"check: nothing was checked, {runs} run(s) were seen.")
         elif not self._count:
             tell(f"check {self.name}: nothing in {checked} run(s).")
-        if self._output is not None:
+        self._save()
+
+    def _save(self) -> None:
+        """Write the output; that it can't be written is told once, and the program goes on."""
+        if self._output is None:
+            return
+        try:
             self._write(self._output)
+        except UserError as error:
+            if not self._is_lost:
+                tell(str(error))
+            self._is_lost = True
 
     def _write(self, path: str) -> None:
         try:

@@ -32,6 +32,8 @@ class StopLog:
         # The program may change its folder.
         self._path = os.path.abspath(os.path.expanduser(path))
         self._has_told = False
+        # What ends a line of which the disk has taken a part.
+        self._behind = ""
         try:
             os.close(self._open())
         except OSError as error:
@@ -59,9 +61,14 @@ class StopLog:
 
     def _append(self, text: str) -> None:
         # One call of write: lines of several processes don't mix.
+        data = (self._behind + text).encode()
         number = self._open()
         try:
-            os.write(number, text.encode())
+            done = os.write(number, data)
+            if done < len(data):  # the disk is full
+                self._behind = "\n"
+                os.write(number, data[done:])
+            self._behind = ""
         finally:
             os.close(number)
 

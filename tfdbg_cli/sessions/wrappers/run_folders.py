@@ -5,12 +5,11 @@ from __future__ import annotations
 import atexit
 import os
 import posixpath
-import shutil
-import tempfile
 import threading
 import time
 from typing import Any
 
+from tfdbg_cli.common import temporary
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.files import make_folder
@@ -132,6 +131,6 @@ def _remote_root(root: str) -> str:
         raise
     except Exception as error:  # each file system has its own
         raise UserError(f"{root} can't be made: {one_line(error)}") from error
-    here = tempfile.mkdtemp(prefix="tfdbg_")
-    atexit.register(shutil.rmtree, here, ignore_errors=True)
+    here = temporary.make_folder()
+    atexit.register(temporary.remove_folder, here)
     return here

@@ -53,10 +53,12 @@ class Replayed:
         self._matcher = WatchMatcher(watch)
         self._numbering = Numbering()
         self._clock = Clock()
-        self._nodes: list[Node] = []
+        nodes: list[Node] = []
+        self._nodes = nodes
         self._types: dict[str, str] = {}
         self._tensors: dict[int, tuple[str, Any]] = {}
-        self.dump = MemoryDump(lambda: Graph(self._nodes))
+        # Not by way of this: a cycle would keep arrays that the program has let go of.
+        self.dump = MemoryDump(lambda: Graph(nodes))
         self.inputs: dict[str, str] = {}
         self.outputs: dict[str, str] = {}
         self.results: dict[str, bool] = {}
