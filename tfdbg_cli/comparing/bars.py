@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.files import lines_of
-from tfdbg_cli.comparing.gaps import Gap, epsilon
+from tfdbg_cli.comparing.gaps import epsilon
 
 __all__ = ["Bar", "Bars", "Rule", "make_bars", "read_rules"]
 
@@ -40,12 +40,24 @@ class Bar(NamedTuple):
     """What is allowed of one tensor.
 
     Attributes:
-        limit: the largest absolute difference.
-        share: of the elements may be beyond it.
+        rtol, atol: relative to its largest element, and besides.
+        share: of the elements may be beyond that.
+        scale: its largest element, without the sign.
     """
 
-    limit: float
-    share: float
+    rtol: float = 0.0
+    atol: float = 0.0
+    share: float = 0.0
+    scale: float = 0.0
+
+    @property
+    def limit(self) -> float:
+        """The largest absolute difference."""
+        return self.limit_of(self.scale)
+
+    def limit_of(self, scale: float) -> float:
+        """That of a tensor whose largest element is so large."""
+        return self.atol + self.rtol * scale
 
 
 @dataclass(frozen=True)
@@ -66,13 +78,10 @@ class Bars:
     cosine: float | None = None
     rules: Sequence[Rule] = ()
 
-    def bar(
-        self, gap: Gap, dtypes: Sequence[str], op_type: str, added: int, *, same_inputs: bool
-    ) -> Bar:
-        """That of one tensor.
+    def bar(self, dtypes: Sequence[str], op_type: str, added: int, *, same_inputs: bool) -> Bar:
+        """That of one tensor, whose scale isn't known yet.
 
         Args:
-            gap: how far it is apart.
             dtypes: of both; the coarser one counts.
             op_type: of its node.
             added: how many numbers make one element of it.
@@ -100,7 +109,7 @@ class Bars:
             share = rule.share
         elif not same_inputs and _FLIPS.search(op_type):
             share = _SHARE_OF_FLIPS
-        return Bar(atol + rtol * gap.scale, share)
+        return Bar(rtol, atol, share)
 
 
 def make_bars(rtol: float | None, atol: float | None, bar: str, rules: str) -> Bars:

@@ -162,24 +162,24 @@ class Comparison:
                 found = row
         return found
 
+    def exact(self, row: Row) -> Row:
+        """A row with the gap and the scale of all elements, where some were enough to judge it."""
+        if not row.gap.is_partial:
+            return row
+        try:
+            found = gap(*self.values(row.pair))
+        except (DumpError, OSError) as error:  # it can't be read any more
+            return row._replace(gap=row.gap._replace(problem=one_line(error)))
+        return row._replace(gap=found, bar=row.bar._replace(scale=found.scale))
+
     def _judged(self, pair: Pair) -> Row:
         first, second = pair.first, pair.second
         if first is None or second is None:
             said = ONLY_FIRST if second is None else ONLY_SECOND
             # Another engine computes by other ops.
-            return Row(pair, Gap(), Bar(0.0, 0.0), not self._is_across, said)
+            return Row(pair, Gap(), Bar(), not self._is_across, said)
         node = self._nodes.get(first.node_name)
         given = self._given(node)
-        try:
-            one = other = None
-            known = self._by_digests(first, second)
-            if known is None:
-                one, other = self.values(pair)
-                known = gap(one, other)
-            found = known
-        except (DumpError, OSError, ValueError) as error:
-            one = other = None
-            found = Gap(problem=one_line(error))
         op_type = self.first.op_type(first.node_name)
         is_same_op = op_type == self.second.op_type(second.node_name)
         dtypes: tuple[str, ...] = _dtype(first), _dtype(second)
@@ -187,12 +187,24 @@ class Comparison:
             self._coarsest = max(*dtypes, self._coarsest, key=epsilon)
             dtypes += (self._coarsest,) * bool(epsilon(dtypes[0]))
         bar = self._bars.bar(
-            found,
             dtypes,
             op_type,
             self._added(first, node),
             same_inputs=given == _SAME and is_same_op,
         )
+        # What is judged by its share of elements, or by the angle, is to be known in full.
+        allowed = bar.limit_of if not bar.share and self._bars.cosine is None else None
+        try:
+            one = other = None
+            known = self._by_digests(first, second)
+            if known is None:
+                one, other = self.values(pair)
+                known = gap(one, other, allowed)
+            found = known
+        except (DumpError, OSError, ValueError) as error:
+            one = other = None
+            found = Gap(problem=one_line(error))
+        bar = bar._replace(scale=found.scale)
         is_beyond = self._is_beyond(pair, found, bar, one, other)
         self._note(first.node_name, _SAME if found.is_equal else _APART if is_beyond else _NEAR)
         said, others = "", tuple[str, ...]()

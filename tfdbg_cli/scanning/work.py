@@ -107,7 +107,7 @@ def _compared(tree: str, other: str, bars: Bars, folder: Folder, finding: Findin
         finding["passed"] = int(row is not None)
         if row is not None:
             finding["said"] = row.said
-            finding["max_abs"] = float(row.gap.max_abs)
+            finding["max_abs"] = float(comparison.exact(row).gap.max_abs)
             finding["first"] = [_named(first, row.datum)]
         elif not finding["tensors"]:
             yield "no tensor of one is one of the other."

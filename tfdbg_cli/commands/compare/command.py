@@ -193,6 +193,7 @@ def _head(
     elif unequal is None:
         made.append(line(("All pairs are equal in every bit.", "success")))
     elif not apart or unequal is not apart[0]:
+        unequal = comparison.exact(unequal)
         made.append(
             line(
                 "The first that isn't equal in every bit: ",

@@ -198,6 +198,7 @@ def _numbers(found: Difference) -> list[str]:
 
 def record(comparison: Comparison, row: Row) -> Mapping[str, Any]:
     """A row for ``--json``."""
+    row = comparison.exact(row)
     found = _read(comparison, row)
     numbers = found._asdict() if found is not None else dict.fromkeys(Difference._fields)
     first, second = row.pair.first, row.pair.second
@@ -231,7 +232,7 @@ class PairScreen:
     """
 
     def __init__(self, comparison: Comparison, row: Row, names: tuple[str, str]) -> None:
-        self._comparison, self._row, self._names = comparison, row, names
+        self._comparison, self._row, self._names = comparison, comparison.exact(row), names
 
     def document(self) -> TextDocument:
         """All of it."""
