@@ -116,6 +116,23 @@ def test_a_wider_bar_lets_more_pass(planted, tmp_path):
     assert planted.compared("factor", "--rules", str(rules)) == []
 
 
+def test_a_wider_bar_for_all_runs_of_a_folder(planted, tmp_path):
+    good, other = (str(planted.kept(name)) for name in ("none", "factor"))
+    look = ("--batch", "--dump-dir", good, "--against", other)
+    status, out, err = planted.run(*look, "--rtol", "0.01")
+    assert (status, err) == (0, "")
+    assert "None of 3 runs is beyond the bar." in out
+    names = tmp_path / "na mes"
+    names.write_text("x -> labels\n")
+    status, out, err = planted.run(*look, "--map", str(names), "--bar", "cosine:0.9")
+    assert "1 by order" in out  # the screen is on the same terms
+    for options in (("--bar", "sine"), ("--map", "/no/such"), ("--rules", "/no/such")):
+        status, out, err = planted.run(*look, *options)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+    status, _, err = planted.run("--rtol", "1", str(planted.program), "none")
+    assert (status, err) == (2, "tfdbg: --rtol is about --against.\n")
+
+
 def test_one_tensor_in_both_runs(planted):
     _, out, _ = planted.run(
         *("--batch", "--dump-dir", str(planted.kept("none"))),
@@ -216,7 +233,7 @@ def test_a_living_program_stops_at_the_first_run_that_differs(planted):
     assert out.count("--- run-end: run #") == 1
     assert "--- run-end: run #3:" in out
     assert '1 dumped tensor(s) passing filter "differs":' in out
-    status, out, err = planted.run("--batch", "-c", command, program, "none")
+    status, out, err = planted.run("--batch", "-c", f"{command} --rtol 0.01", program, "factor")
     assert (status, out) == (0, "")
     assert "no tensor passed differs up to the program's end, run 3." in err
 
