@@ -3,8 +3,13 @@
 import re
 import shutil
 
+import ml_dtypes
+import numpy as np
 import pytest
 from planted_kit import Planted, launched
+
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_folder.writer import write_run_folder
 
 _PROGRAM = """
 import sys
@@ -252,3 +257,38 @@ def test_what_run_d_cannot_do(planted, command, message):
     _, _, err = planted.run("--batch", "-c", text, str(good.parent / "program.py"), "none")
     assert message in err
     assert "Traceback" not in err
+
+
+def test_elements_of_every_kind_have_numbers(planted, tmp_path):
+    """What is no number of NumPy's own has its differences told as well."""
+    masked = np.float32([-np.inf, 1, 2])
+    pairs = {
+        "bfloat16": (np.float32([1, 2]).astype(ml_dtypes.bfloat16), None),
+        "float8": (np.float32([1, 2]).astype(ml_dtypes.float8_e4m3fn), None),
+        "int4": (np.array([1, 2]).astype(ml_dtypes.int4), np.array([1, 4]).astype(ml_dtypes.int4)),
+        "large": (np.array([2**53, 1]), np.array([2**53 + 1, 1])),
+        "strings": (np.array([b"a", b"b"], object), np.array([b"a", b"c"], object)),
+        "masked": (masked, masked * np.float32(1.01)),
+        "empty": (np.zeros((0, 3)), np.zeros((3, 0))),
+    }
+    for side, name in enumerate("AB"):
+        dump = MemoryDump()
+        for what, values in pairs.items():
+            value, other = values[0], values[1] if values[1] is not None else values[0] * 2
+            dump.add(what, 0, other if side else value)
+        write_run_folder(dump, tmp_path / name)
+    look = "--batch", "--dump-dir", str(tmp_path / "A"), "-c"
+    _, out, _ = planted.run(*look, f"compare {tmp_path / 'B'} -a --bar cosine")
+    rows = {line.split()[-1]: line.split() for line in out.splitlines() if ":0" in line}
+    assert rows["bfloat16:0"][1:7] == ["2", "1", "128", "1", "all", "0"]
+    assert rows["float8:0"][1:7] == ["2", "1", "8", "1", "all", "0"]
+    assert rows["int4:0"][1:3] == ["2", "1"]
+    assert rows["large:0"][1:2] == ["1"]
+    assert rows["strings:0"][:2] == ["given", "50.0%"]
+    assert rows["masked:0"][0] == "within"  # the angle of what isn't masked
+    assert "empty:0  the shapes differ: [0, 3] and [3, 0]" in out
+    _, out, _ = planted.run(
+        *look, f"compare {tmp_path / 'B'} large", "-c", f"compare {tmp_path / 'B'} strings"
+    )
+    assert re.search(r"\[0\]  9007199254740992  9007199254740993 +1\n", out)
+    assert "differ  50.0%  1 of 2 elements" in out

@@ -138,6 +138,35 @@ def test_a_scale_that_is_larger_later_counts():
     assert gap(first, second, lambda scale: 1e-4 * scale).max_abs <= 1e-4 * 1e6
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "apart"),
+    [
+        (np.int64([2**53, 5]), np.int64([2**53 + 1, 5]), 1),
+        (np.uint64([2**64 - 1]), np.uint64([2**64 - 2]), 1),
+        (np.int64([-(2**63)]), np.int64([2**63 - 1]), 2**64 - 1),
+        (np.int8([-128]), np.int8([127]), 255),
+        (np.int32([-3]), np.int64([4]), 7),
+        (np.arange(6).astype(ml_dtypes.int4), np.arange(6)[::-1].astype(ml_dtypes.int4), 5),
+        (np.array([True]), np.array([False]), 1),
+        (np.uint8([3]), np.float32([1.5]), 1.5),
+    ],
+)
+def test_whole_numbers_are_as_far_apart_as_they_are(one, other, apart):
+    for first, second in ((one, other), (other, one)):
+        found = gap(first, second)
+        assert found.max_abs == difference(first, second).max_abs == float(apart)
+        assert not found.is_equal
+        assert difference(first, second).differing == len(largest(first, second, 9))
+        assert beyond(first, second, apart / 2)
+        assert not beyond(first, second, apart)
+
+
+def test_a_cosine_is_of_what_is_finite_in_both():
+    masked = np.array([-np.inf, 1.0, 2.0, np.nan])
+    assert difference(masked, masked * 1.01).cosine == pytest.approx(1)
+    assert difference(masked[:1], masked[:1]).cosine is None
+
+
 @pytest.mark.parametrize("turn", [lambda x: x.T, lambda x: x[:, ::2], lambda x: x[::-1]])
 def test_elements_that_are_not_in_one_piece(turn):
     values = np.random.default_rng(0).standard_normal((700, 1000)).astype(np.float32)

@@ -17,6 +17,8 @@ __all__ = ["Bar", "Bars", "Rule", "make_bars", "read_rules"]
 # So many roundings are ordinary where the inputs differ; where they are the same, bit for bit, the
 # same operation makes the same of them, but for the order in which another kernel adds.
 _ROUNDINGS, _ROUNDINGS_OF_EQUALS = 16.0, 4.0
+# Coarse dtypes, or many numbers that are added up, don't let pass what is no rounding any more.
+_MOST, _MOST_STEPS = 0.1, 2.0
 # Ops in which a last bit decides which element is taken: some elements of theirs flip.
 _FLIPS = re.compile(
     r"relu|threshold|dropout|where|select|max|min|sign|clamp|clip|floor|ceil|round|bernoulli|topk"
@@ -104,6 +106,7 @@ class Bars:
             same_dtype = len(set(dtypes)) == 1
             few = same_inputs and same_dtype
             rtol = step * (_ROUNDINGS_OF_EQUALS if few else _ROUNDINGS * math.sqrt(max(added, 1)))
+            rtol = min(rtol, max(_MOST, _MOST_STEPS * step))
         share = 0.0
         if rule is not None and rule.share is not None:
             share = rule.share

@@ -17,6 +17,7 @@ from tfdbg_cli.comparing.gaps import Gap, beyond, difference, epsilon, gap
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
+from tfdbg_cli.tensors.numeric import dtype_kind
 
 __all__ = [
     "AT_START",
@@ -107,7 +108,8 @@ class Comparison:
         info = first.run_info()
         roles = op_roles(info.engine if info is not None else "")
         other_info = second.run_info()
-        self._is_across = info is None or other_info is None or info.engine != other_info.engine
+        # Of an engine that nobody has noted it is taken to be the same.
+        self._is_across = bool(info and other_info and info.engine != other_info.engine)
         self._coarsest = ""
         self._memory = roles.weights | roles.reading | roles.buffers
 
@@ -255,7 +257,7 @@ class Comparison:
             return far and not bar.share and self._bars.cosine is None
         least = self._bars.cosine
         if least is not None:
-            from_angle = _cosine(one, other)
+            from_angle = None if found.is_bad else _cosine(one, other)
             return from_angle is None or from_angle < least
         if not found.is_bad and found.max_abs <= bar.limit and found.max_abs:
             return False
@@ -308,7 +310,10 @@ class Comparison:
 
 
 def _cosine(one: Any, other: Any) -> float | None:
-    return difference(np.asarray(one), np.asarray(other)).cosine
+    arrays = np.asarray(one), np.asarray(other)
+    if {dtype_kind(each.dtype) for each in arrays} & {"string", "other"}:
+        return None
+    return difference(*arrays).cosine
 
 
 def _dtype(datum: Datum) -> str:

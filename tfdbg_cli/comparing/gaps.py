@@ -74,7 +74,8 @@ class Difference(NamedTuple):
             of the first one, of finite elements.
         max_ulps: the largest number of floating point numbers between two elements, in the
             coarser of the two dtypes; ``None``: they are no such numbers.
-        cosine: of the angle between them; ``None``: one is 0 everywhere, or not finite.
+        cosine: of the angle between them, of the elements that are finite in both; ``None``: those
+            of one are 0 everywhere.
         flips: elements of which the sign differs, zeros aside.
     """
 
@@ -155,8 +156,7 @@ def _exact_gap(one: _Array, other: _Array) -> Gap:
         if is_number:
             scale = max(scale, float(np.abs(left.astype(np.float64)).max(initial=0)))
         if count and is_number:
-            apart = left[unequal].astype(np.float64) - right[unequal].astype(np.float64)
-            most = max(most, float(np.abs(apart).max()))
+            most = max(most, float(_apart(left[unequal], right[unequal]).max()))
     return Gap(one.size, not differing, most, scale, differing)
 
 
@@ -228,6 +228,19 @@ def _same(left: _Array, right: _Array) -> _Array:
     return equal if equal.all() else equal | (np.isnan(left) & np.isnan(right))
 
 
+def _apart(left: _Array, right: _Array) -> _Array:
+    """How far elements are apart; of whole numbers exactly, if both are signed or both aren't."""
+    kinds = left.dtype.kind + right.dtype.kind
+    if kinds in ("ii", "uu"):
+        # As far as two int64 are ever apart is a uint64, if it is computed without a sign.
+        wide = np.int64 if kinds == "ii" else np.uint64
+        one, other = (np.asarray(each, wide).view(np.uint64) for each in (left, right))
+        return np.where(left > right, one - other, other - one)
+    if set(kinds) & set("biu"):
+        left = left.astype(np.float64)
+    return np.asarray(np.abs(left - right))
+
+
 def _pairs(one: _Array, other: _Array) -> Iterator[tuple[_Array, _Array]]:
     """Both in pieces, in dtypes that NumPy can compute with."""
     for left, right in _blocks(one, other):
@@ -247,12 +260,7 @@ def beyond(first: _Array, second: _Array, limit: float) -> int:
     count = 0
     with np.errstate(all="ignore"):
         for left, right in _pairs(first, second):
-            near = (
-                np.abs(left.astype(np.float64) - right) <= limit
-                if left.dtype.kind in "bui"
-                else (np.abs(left - right) <= limit)
-            )
-            same = near | _same(left, right)
+            same = (_apart(left, right) <= limit) | _same(left, right)
             count += left.size - int(np.count_nonzero(same))
     return count
 
@@ -265,14 +273,20 @@ def difference(first: _Array, second: _Array) -> Difference:
     products = lengths = others = 0.0
     with np.errstate(all="ignore"):
         for raw, raw_other in _blocks(first, second):
+            plain, other = widened(raw), widened(raw_other)
+            differing += plain.size - int(np.count_nonzero(_same(plain, other)))
             left, right = _wide(raw), _wide(raw_other)
-            same = _same(left, right)
-            differing += left.size - int(np.count_nonzero(same))
             both = np.isfinite(left) & np.isfinite(right)
-            apart = np.abs(left - right)
+            # What two elements of float32 are apart is no float32 always.
+            is_exact = (
+                "f" not in (kinds := plain.dtype.kind + other.dtype.kind) and "c" not in kinds
+            )
+            apart = _apart(plain, other) if is_exact else np.abs(left - right)
             most = max(most, float(apart.max(initial=0, where=both)))
+            if not both.all():
+                left, right = (np.where(both, each, 0) for each in (left, right))
             size = np.abs(left)
-            ratio = np.divide(apart, size, out=np.zeros_like(apart), where=both & (size > 0))
+            ratio = np.divide(apart, size, out=np.zeros_like(size), where=both & (size > 0))
             relative = max(relative, float(ratio.max()))
             products += float((left * right.conj()).real.sum())
             lengths += float((size * size).sum())
@@ -334,9 +348,8 @@ def largest(first: _Array, second: _Array, count: int) -> list[tuple[int, ...]]:
         apart = (first != second).astype(np.float64)
     else:
         with np.errstate(all="ignore"):
-            left, right = _wide(first), _wide(second)
-            same = _same(left, right)
-            apart = np.where(same, 0.0, np.abs(left - right))
+            left, right = widened(first), widened(second)
+            apart = np.where(_same(left, right), 0, _apart(left, right)).astype(np.float64)
             apart = np.where(np.isfinite(apart), apart, np.inf)
     flat = apart.reshape(-1)
     found = np.argsort(-flat, kind="stable")[:count] if flat.size <= 1 << 20 else _top(flat, count)
