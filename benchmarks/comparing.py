@@ -10,21 +10,25 @@ from tfdbg_cli.dumps.memory import MemoryDump
 _MB = 1 << 20
 
 
-def _dumps(count, changed):
-    """Two runs with so many tensors of 1 MB; the values of the second are others, or the same."""
+def _dumps(count, factor):
+    """Two runs with so many tensors of 1 MB; those of the second are so many times as large."""
     draw = np.random.default_rng(0)
     first, second = MemoryDump(), MemoryDump()
     for number in range(count):
         value = draw.standard_normal(_MB // 4, np.float32)
-        other = value * np.float32(1.00001) if changed else value.copy()
+        other = value * np.float32(factor)
         first.add(f"node_{number}", 0, value, timestamp=number + 1)
         second.add(f"node_{number}", 0, other, timestamp=number + 1)
     return first, second
 
 
 def _rows(count, rounds):
-    for name, changed in (("equal in every bit", False), ("another last digit everywhere", True)):
-        first, second = _dumps(count, changed)
+    for name, factor in (
+        ("equal in every bit", 1),
+        ("another last bit everywhere, within the bar", 1.0000002),
+        ("another last digit everywhere, beyond the bar", 1.00001),
+    ):
+        first, second = _dumps(count, factor)
         values = [datum.get_tensor() for dump in (first, second) for datum in dump.data()]
 
         def compare(first=first, second=second):

@@ -14,8 +14,9 @@ from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.common.version import __version__
+from tfdbg_cli.comparing.options import TERMS
 from tfdbg_cli.front.completion import SHELLS, completion_script
-from tfdbg_cli.front.options import WRONG_USE, OptionParser, add_ui_options, check_theme
+from tfdbg_cli.front.options import WRONG_USE, OptionParser, add_terms, add_ui_options, check_theme
 from tfdbg_cli.front.unseen import SEEN, UNSEEN
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ def _make_parser() -> tuple[OptionParser, dict[str, bool]]:
             " the end of each; runs no program",
         ),
     ]
+    actions += add_terms(parser.add_argument_group("what --against compares by"))
     add = parser.add_argument_group("where dumps go").add_argument
     actions += [
         add("--dump-root", metavar="DIR", help="where dumps go"),
@@ -480,11 +482,20 @@ def _open_doors(options: argparse.Namespace, debugger: Debugger) -> None:
         debugger.listen(options.listen, wait=not options.no_wait)
 
 
-def _look(directory: str, debugger: Debugger, against: str | None) -> int:
+def _check_terms(options: argparse.Namespace) -> None:
+    """Refuse what is said of a comparison that nobody has asked for."""
+    for term in TERMS:
+        is_given = getattr(options, term.name.lstrip("-")) != term.default
+        if is_given and options.against is None:
+            raise UserError(f"{term.name} is about --against.")
+
+
+def _look(options: argparse.Namespace, debugger: Debugger) -> int:
+    from tfdbg_cli.comparing.terms import Terms
     from tfdbg_cli.sessions.offline.look import look
 
     try:
-        look(directory, debugger, against=against)
+        look(options.dump_dir, debugger, against=options.against, terms=Terms.of(options))
     finally:
         debugger.close()
     return int(debugger.queue.failed and debugger.queue.batch)
@@ -567,6 +578,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise UserError("--dump-dir looks at dumps and runs no program.")
         if options.against is not None and options.dump_dir is None:
             raise UserError("--against compares dumps: --dump-dir says which.")
+        _check_terms(options)
         if options.grpc is not None and (wants_program or options.dump_dir is not None):
             raise UserError("--grpc looks at the runs of other programs: it goes alone.")
         if options.report is not None and not wants_program:
@@ -580,7 +592,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _check_remote(options, wants_program)
         debugger = _make_debugger(options, wants_program)
         if options.dump_dir is not None:
-            return _look(options.dump_dir, debugger, options.against)
+            return _look(options, debugger)
         if options.grpc is not None:
             return _receive(options.grpc, debugger)
         _open_doors(options, debugger)

@@ -3,8 +3,13 @@
 import re
 import shutil
 
+import ml_dtypes
+import numpy as np
 import pytest
 from planted_kit import Planted, launched
+
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_folder.writer import write_run_folder
 
 _PROGRAM = """
 import sys
@@ -116,6 +121,23 @@ def test_a_wider_bar_lets_more_pass(planted, tmp_path):
     assert planted.compared("factor", "--rules", str(rules)) == []
 
 
+def test_a_wider_bar_for_all_runs_of_a_folder(planted, tmp_path):
+    good, other = (str(planted.kept(name)) for name in ("none", "factor"))
+    look = ("--batch", "--dump-dir", good, "--against", other)
+    status, out, err = planted.run(*look, "--rtol", "0.01")
+    assert (status, err) == (0, "")
+    assert "None of 3 runs is beyond the bar." in out
+    names = tmp_path / "na mes"
+    names.write_text("x -> labels\n")
+    status, out, err = planted.run(*look, "--map", str(names), "--bar", "cosine:0.9")
+    assert "1 by order" in out  # the screen is on the same terms
+    for options in (("--bar", "sine"), ("--map", "/no/such"), ("--rules", "/no/such")):
+        status, out, err = planted.run(*look, *options)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+    status, _, err = planted.run("--rtol", "1", str(planted.program), "none")
+    assert (status, err) == (2, "tfdbg: --rtol is about --against.\n")
+
+
 def test_one_tensor_in_both_runs(planted):
     _, out, _ = planted.run(
         *("--batch", "--dump-dir", str(planted.kept("none"))),
@@ -216,7 +238,7 @@ def test_a_living_program_stops_at_the_first_run_that_differs(planted):
     assert out.count("--- run-end: run #") == 1
     assert "--- run-end: run #3:" in out
     assert '1 dumped tensor(s) passing filter "differs":' in out
-    status, out, err = planted.run("--batch", "-c", command, program, "none")
+    status, out, err = planted.run("--batch", "-c", f"{command} --rtol 0.01", program, "factor")
     assert (status, out) == (0, "")
     assert "no tensor passed differs up to the program's end, run 3." in err
 
@@ -235,3 +257,38 @@ def test_what_run_d_cannot_do(planted, command, message):
     _, _, err = planted.run("--batch", "-c", text, str(good.parent / "program.py"), "none")
     assert message in err
     assert "Traceback" not in err
+
+
+def test_elements_of_every_kind_have_numbers(planted, tmp_path):
+    """What is no number of NumPy's own has its differences told as well."""
+    masked = np.float32([-np.inf, 1, 2])
+    pairs = {
+        "bfloat16": (np.float32([1, 2]).astype(ml_dtypes.bfloat16), None),
+        "float8": (np.float32([1, 2]).astype(ml_dtypes.float8_e4m3fn), None),
+        "int4": (np.array([1, 2]).astype(ml_dtypes.int4), np.array([1, 4]).astype(ml_dtypes.int4)),
+        "large": (np.array([2**53, 1]), np.array([2**53 + 1, 1])),
+        "strings": (np.array([b"a", b"b"], object), np.array([b"a", b"c"], object)),
+        "masked": (masked, masked * np.float32(1.01)),
+        "empty": (np.zeros((0, 3)), np.zeros((3, 0))),
+    }
+    for side, name in enumerate("AB"):
+        dump = MemoryDump()
+        for what, values in pairs.items():
+            value, other = values[0], values[1] if values[1] is not None else values[0] * 2
+            dump.add(what, 0, other if side else value)
+        write_run_folder(dump, tmp_path / name)
+    look = "--batch", "--dump-dir", str(tmp_path / "A"), "-c"
+    _, out, _ = planted.run(*look, f"compare {tmp_path / 'B'} -a --bar cosine")
+    rows = {line.split()[-1]: line.split() for line in out.splitlines() if ":0" in line}
+    assert rows["bfloat16:0"][1:7] == ["2", "1", "128", "1", "all", "0"]
+    assert rows["float8:0"][1:7] == ["2", "1", "8", "1", "all", "0"]
+    assert rows["int4:0"][1:3] == ["2", "1"]
+    assert rows["large:0"][1:2] == ["1"]
+    assert rows["strings:0"][:2] == ["given", "50.0%"]
+    assert rows["masked:0"][0] == "within"  # the angle of what isn't masked
+    assert "empty:0  the shapes differ: [0, 3] and [3, 0]" in out
+    _, out, _ = planted.run(
+        *look, f"compare {tmp_path / 'B'} large", "-c", f"compare {tmp_path / 'B'} strings"
+    )
+    assert re.search(r"\[0\]  9007199254740992  9007199254740993 +1\n", out)
+    assert "differ  50.0%  1 of 2 elements" in out

@@ -5,7 +5,7 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
@@ -107,3 +107,74 @@ def test_what_cannot_be_compared_says_why(one, other, problem):
 def test_elements_of_other_kinds(one, other, differing):
     found = gap(one, other)
     assert (found.differing, found.is_equal) == (differing, not differing)
+
+
+def pieces_of(first, second):
+    """Two arrays of several pieces, with what is drawn at the ends."""
+    room = np.ones((2, 3 << 16), first.dtype)
+    for row, drawn in zip(room, (first, second), strict=True):
+        row[: first.size] = row[-first.size :] = drawn.reshape(-1)
+    return room
+
+
+@settings(max_examples=40)
+@given(pairs(), st.sampled_from([0.0, 1e-3, 1.0]), st.booleans())
+def test_no_more_is_looked_at_than_it_takes_to_judge(pair, rtol, is_late):
+    first, second = pieces_of(*pair)
+    if is_late:  # only the last piece differs
+        second[: pair[0].size] = first[: pair[0].size]
+    whole = gap(first, second)
+    found = gap(first, second, lambda scale: rtol * scale)
+    assert found.is_equal == whole.is_equal
+    is_far, is_really = (each.is_bad or each.max_abs > rtol * each.scale for each in (found, whole))
+    assert is_far == is_really
+    assert found.max_abs <= whole.max_abs
+
+
+def test_a_scale_that_is_larger_later_counts():
+    first, second = np.ones(1 << 18), np.ones(1 << 18)
+    second[0] += 1e-3  # too far, beside what is near it
+    first[-1] = second[-1] = 1e6
+    assert gap(first, second, lambda scale: 1e-4 * scale).max_abs <= 1e-4 * 1e6
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "apart"),
+    [
+        (np.int64([2**53, 5]), np.int64([2**53 + 1, 5]), 1),
+        (np.uint64([2**64 - 1]), np.uint64([2**64 - 2]), 1),
+        (np.int64([-(2**63)]), np.int64([2**63 - 1]), 2**64 - 1),
+        (np.int8([-128]), np.int8([127]), 255),
+        (np.int32([-3]), np.int64([4]), 7),
+        (np.arange(6).astype(ml_dtypes.int4), np.arange(6)[::-1].astype(ml_dtypes.int4), 5),
+        (np.array([True]), np.array([False]), 1),
+        (np.uint8([3]), np.float32([1.5]), 1.5),
+    ],
+)
+def test_whole_numbers_are_as_far_apart_as_they_are(one, other, apart):
+    for first, second in ((one, other), (other, one)):
+        found = gap(first, second)
+        assert found.max_abs == difference(first, second).max_abs == float(apart)
+        assert not found.is_equal
+        assert difference(first, second).differing == len(largest(first, second, 9))
+        assert beyond(first, second, apart / 2)
+        assert not beyond(first, second, apart)
+
+
+def test_a_cosine_is_of_what_is_finite_in_both():
+    masked = np.array([-np.inf, 1.0, 2.0, np.nan])
+    assert difference(masked, masked * 1.01).cosine == pytest.approx(1)
+    assert difference(masked[:1], masked[:1]).cosine is None
+
+
+@pytest.mark.parametrize("turn", [lambda x: x.T, lambda x: x[:, ::2], lambda x: x[::-1]])
+def test_elements_that_are_not_in_one_piece(turn):
+    values = np.random.default_rng(0).standard_normal((700, 1000)).astype(np.float32)
+    first = turn(values)
+    second = np.ascontiguousarray(first)
+    assert gap(first, second).is_equal
+    assert difference(second, first).differing == 0
+    second = second.copy()
+    second[3, 5] += 1
+    assert gap(first, second).max_abs == gap(second, first).max_abs == pytest.approx(1)
+    assert beyond(first, second, 0.5) == 1

@@ -10,8 +10,10 @@ import pytest
 from tfdbg_cli.comparing.alignment import align
 from tfdbg_cli.comparing.comparison import Comparison
 from tfdbg_cli.comparing.shards import WholeDump, side_by_side
+from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.joined import JoinedDump
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.shard_place import ShardPlace
 
 
 def dump_of(**tensors):
@@ -57,7 +59,7 @@ def test_parts_are_joined_as_their_shapes_say(joined):
     assert "side by side" not in alone.note
     rows = list(Comparison(whole, found, align(whole, found)).rows())
     assert [row.datum.tensor_name for row in rows if not row.is_pair] == ["alone:0"]
-    assert not any(row.is_beyond for row in rows)
+    assert not any(row.is_beyond for row in rows if row.is_pair)
 
 
 def test_parts_that_do_not_fit_are_told():
@@ -82,6 +84,53 @@ def test_runs_of_one_kind_stay_as_they_are():
     ranks = [JoinedDump({0: one, 1: other}) for _ in range(2)]
     assert side_by_side(one, other) == (one, other)
     assert side_by_side(*ranks) == (*ranks,)
+
+
+def placed(full, ways, mesh, part_of):
+    """A run of several ranks whose parts say where they belong."""
+    ranks = {}
+    for rank, at in enumerate(np.ndindex(*mesh)):
+        place = ShardPlace(full.shape, ways, at, mesh)
+        assert ShardPlace.read(f"quantized; {place.note}") == place
+        dump = ranks[rank] = MemoryDump()
+        value = part_of(*at)
+        dump.add_datum(Datum("x", 0, lambda value=value: value, note=place.note))
+    return JoinedDump(ranks)
+
+
+ROWS = FULL.reshape(4, 1, 6)
+PLACED = {
+    "rows, then columns": (
+        ("S(0)", "S(1)"),
+        lambda a, b: FULL[2 * a : 2 * a + 2, 3 * b : 3 * b + 3],
+    ),
+    "rows, then rows": (("S(0)", "S(0)"), lambda a, b: ROWS[2 * a + b]),
+    # FSDP on top of tensor parallelism: what the later dimension has split is split again.
+    "rows after rows": (("_S(0, 2)", "S(0)"), lambda a, b: ROWS[2 * b + a]),
+    "replicas": (("R", "S(1)"), lambda a, b: FULL[:, 3 * b : 3 * b + 3]),
+    "sums": (("P(sum)", "R"), lambda a, b: FULL * (0.25, 0.75)[a]),
+    "means": (("P(avg)", "R"), lambda a, b: FULL * (0.5, 1.5)[a]),
+    "largest": (("P(max)", "S(1)"), lambda a, b: FULL[:, 3 * b : 3 * b + 3] - a),
+}
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_parts_that_say_where_they_belong_are_joined_so(name):
+    ways, part_of = PLACED[name]
+    whole, found = side_by_side(dump_of(x=FULL), placed(FULL, ways, (2, 2), part_of))
+    (datum,) = found.by_tensor("x:0")
+    assert datum.shape == FULL.shape
+    np.testing.assert_array_equal(found.value(datum), FULL)
+    assert f"placed {', '.join(ways)}" in datum.note
+    assert not Comparison(whole, found, align(whole, found)).beyond()
+
+
+def test_places_that_are_not_known_leave_it_to_the_shapes():
+    parts = placed(FULL, ("Q(7)",), (2,), lambda a: FULL[:, 3 * a : 3 * a + 3])
+    _, found = side_by_side(dump_of(x=FULL), parts)
+    (datum,) = found.by_tensor("x:0")
+    assert "side by side in dimension 1" in datum.note
+    np.testing.assert_array_equal(found.value(datum), FULL)
 
 
 TENSOR_PARALLEL = """
@@ -143,7 +192,9 @@ def test_tensor_parallel_shards_beside_an_unsharded_run(tmp_path):
         status, text = run(*look, first, "--against", second)
         assert status == 1
         assert "They part at 2.weight:0: it was different at the start of this run." in text
-    # What a rank has goes by the names of the model.
-    _, text = run(*look, tmp_path / "good" / "rank_1" / "run_000002", "-c", "lt -n weight")
+    # What a rank has goes by the names of the model, and says where it belongs.
+    commands = "-c", "lt -n weight", "-c", "pt 2.weight"
+    _, text = run(*look, tmp_path / "good" / "rank_1" / "run_000002", *commands)
+    assert "this rank's shard of [4, 16], placed S(1), at [1] of a mesh of [2]" in text
     for name in ("0.weight:0", "gradients/2.weight/Acc", "optimizer/SGD/0.weight/add_:0"):
         assert name in text

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_folder.writer import write_run_folder
+from tfdbg_cli.dumps.run_info import RunInfo
 
 ROOT = Path(__file__).parents[2]
 RANKS, STEPS = 3, 12
@@ -307,6 +309,59 @@ def test_a_bar_for_all_dumps_of_two_trees(compare: Scan, tree: Path, tmp_path: P
     assert "rank_2/step1  given          x:0  max abs 0.01\n" in done.stdout
     assert compare("--rtol", "0.02").returncode == 0
     assert compare("--bar", "sine").returncode == 2
+
+
+def test_names_that_differ_in_two_trees(compare: Scan, tmp_path: Path) -> None:
+    place = tmp_path / "other" / "rank_2" / "step1"
+    shutil.rmtree(place)
+    dump = MemoryDump()
+    dump.add("z", 0, np.float32([1, 2]))
+    dump.add("new/x", 0, np.full(5, 2, np.float32))
+    write_run_folder(dump, place)
+    names = tmp_path / "names"
+    names.write_text("y -> z\nx -> new/x\n")
+    done = compare("--map", names)
+    assert "rank_2/step1  given          x:0  max abs 1\n" in done.stdout
+    index = tmp_path / "tree" / "tfdbg-compare.jsonl"
+    assert "new/x" in index.read_text().splitlines()[0]  # of another map is another index
+
+
+def test_the_ranks_of_one_tree_are_joined_beside_one_process(tmp_path: Path) -> None:
+    value = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+    def keep(place: str, weight: np.ndarray[Any, Any]) -> None:
+        dump = MemoryDump(Graph([Node("w", "Parameter", [])]))
+        dump.add("w", 0, weight)
+        dump.set_run_info(RunInfo(engine="torch"))
+        path = tmp_path / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_run_folder(dump, path)
+
+    for step in ("step1", "step2", "step3"):
+        keep(f"alone/{step}", value)
+        for rank, rows in enumerate((value[:2], value[2:])):
+            keep(f"ranks/rank_{rank}/{step}", rows + (step == "step2" and rank == 1))
+    (tmp_path / "alone" / "step3").rename(tmp_path / "alone" / "step4")
+
+    def compared(*trees: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "tfdbg_cli", "compare", *trees, "--executor", "threads"],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+
+    done = compared("ranks", "alone")
+    assert done.returncode == 1
+    row = "step2  at the start   w:0 (Parameter)  max abs 1  (2 ranks joined)\n"
+    assert done.stdout.startswith(f"{row}1 of 4 dumps part")
+    assert "rank_0/step3: There is no dump at " in done.stderr
+    assert "1 dump(s) are only in alone: step4" in done.stderr
+    done = compared("alone", "ranks")
+    assert done.stdout.startswith(f"{row}1 of 3 dumps part")
+    assert "2 dump(s) are only in ranks: rank_0/step3, rank_1/step3" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -54,4 +54,5 @@ def lines_of(path: str) -> list[str]:
     try:
         return Path(path).expanduser().read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeError) as error:
-        raise UserError(f"{path}: {one_line(error)}") from None
+        why = getattr(error, "strerror", None) or one_line(error)
+        raise UserError(f"{path} can't be read: {why}.") from None

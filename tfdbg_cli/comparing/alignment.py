@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError, one_line
@@ -15,7 +15,10 @@ from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
 
-__all__ = ["Pair", "align", "read_map"]
+__all__ = ["Pair", "Renamed", "align", "read_map"]
+
+#: Regexes for whole names of nodes of the first run, and what they are called in the second.
+Renamed = Sequence[tuple[re.Pattern[str], str]]
 
 #: What pairs are matched by.
 NAME, MAP, NEIGHBOURS, ORDER, VALUE = "name", "map", "neighbours", "order", "value"
@@ -85,17 +88,14 @@ def _shape(datum: Datum) -> tuple[int, ...] | None:
         return None
 
 
-def align(
-    first: Dump, second: Dump, renamed: Sequence[tuple[re.Pattern[str], str]] = ()
-) -> list[Pair]:
+def align(first: Dump, second: Dump, renamed: Renamed = ()) -> list[Pair]:
     """The tensors of two runs, each with its counterpart, in the order of the first run.
 
     Those that only the second has stand behind the pair of the tensor before them.
 
     Args:
         first, second: views are left out.
-        renamed: regexes for whole names of nodes of the first run, and what they are called in
-            the second, as `re.Match.expand` takes it.
+        renamed: names of the second run as `re.Match.expand` takes them.
     """
     one, other = _Side(first), _Side(second)
     across = across_engines(first, second)
@@ -123,7 +123,7 @@ def align(
     return _in_order(one, other, taken, {id(datum) for datum in left.values()})
 
 
-def _renamed(name: str, renamed: Iterable[tuple[re.Pattern[str], str]]) -> tuple[str, str]:
+def _renamed(name: str, renamed: Renamed) -> tuple[str, str]:
     for pattern, text in renamed:
         match = pattern.fullmatch(name)
         if match is not None:

@@ -10,13 +10,15 @@ from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.files import lines_of
-from tfdbg_cli.comparing.gaps import Gap, epsilon
+from tfdbg_cli.comparing.gaps import epsilon
 
 __all__ = ["Bar", "Bars", "Rule", "make_bars", "read_rules"]
 
 # So many roundings are ordinary where the inputs differ; where they are the same, bit for bit, the
 # same operation makes the same of them, but for the order in which another kernel adds.
 _ROUNDINGS, _ROUNDINGS_OF_EQUALS = 16.0, 4.0
+# Coarse dtypes, or many numbers that are added up, don't let pass what is no rounding any more.
+_MOST, _MOST_STEPS = 0.1, 2.0
 # Ops in which a last bit decides which element is taken: some elements of theirs flip.
 _FLIPS = re.compile(
     r"relu|threshold|dropout|where|select|max|min|sign|clamp|clip|floor|ceil|round|bernoulli|topk"
@@ -40,12 +42,24 @@ class Bar(NamedTuple):
     """What is allowed of one tensor.
 
     Attributes:
-        limit: the largest absolute difference.
-        share: of the elements may be beyond it.
+        rtol, atol: relative to its largest element, and besides.
+        share: of the elements may be beyond that.
+        scale: its largest element, without the sign.
     """
 
-    limit: float
-    share: float
+    rtol: float = 0.0
+    atol: float = 0.0
+    share: float = 0.0
+    scale: float = 0.0
+
+    @property
+    def limit(self) -> float:
+        """The largest absolute difference."""
+        return self.limit_of(self.scale)
+
+    def limit_of(self, scale: float) -> float:
+        """That of a tensor whose largest element is so large."""
+        return self.atol + self.rtol * scale
 
 
 @dataclass(frozen=True)
@@ -66,13 +80,10 @@ class Bars:
     cosine: float | None = None
     rules: Sequence[Rule] = ()
 
-    def bar(
-        self, gap: Gap, dtypes: Sequence[str], op_type: str, added: int, *, same_inputs: bool
-    ) -> Bar:
-        """That of one tensor.
+    def bar(self, dtypes: Sequence[str], op_type: str, added: int, *, same_inputs: bool) -> Bar:
+        """That of one tensor, whose scale isn't known yet.
 
         Args:
-            gap: how far it is apart.
             dtypes: of both; the coarser one counts.
             op_type: of its node.
             added: how many numbers make one element of it.
@@ -95,12 +106,13 @@ class Bars:
             same_dtype = len(set(dtypes)) == 1
             few = same_inputs and same_dtype
             rtol = step * (_ROUNDINGS_OF_EQUALS if few else _ROUNDINGS * math.sqrt(max(added, 1)))
+            rtol = min(rtol, max(_MOST, _MOST_STEPS * step))
         share = 0.0
         if rule is not None and rule.share is not None:
             share = rule.share
         elif not same_inputs and _FLIPS.search(op_type):
             share = _SHARE_OF_FLIPS
-        return Bar(atol + rtol * gap.scale, share)
+        return Bar(rtol, atol, share)
 
 
 def make_bars(rtol: float | None, atol: float | None, bar: str, rules: str) -> Bars:

@@ -17,6 +17,7 @@ from tfdbg_cli.comparing.gaps import Gap, beyond, difference, epsilon, gap
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
+from tfdbg_cli.tensors.numeric import dtype_kind
 
 __all__ = [
     "AT_START",
@@ -107,7 +108,8 @@ class Comparison:
         info = first.run_info()
         roles = op_roles(info.engine if info is not None else "")
         other_info = second.run_info()
-        self._is_across = info is None or other_info is None or info.engine != other_info.engine
+        # Of an engine that nobody has noted it is taken to be the same.
+        self._is_across = bool(info and other_info and info.engine != other_info.engine)
         self._coarsest = ""
         self._memory = roles.weights | roles.reading | roles.buffers
 
@@ -162,24 +164,24 @@ class Comparison:
                 found = row
         return found
 
+    def exact(self, row: Row) -> Row:
+        """A row with the gap and the scale of all elements, where some were enough to judge it."""
+        if not row.gap.is_partial:
+            return row
+        try:
+            found = gap(*self.values(row.pair))
+        except (DumpError, OSError) as error:  # it can't be read any more
+            return row._replace(gap=row.gap._replace(problem=one_line(error)))
+        return row._replace(gap=found, bar=row.bar._replace(scale=found.scale))
+
     def _judged(self, pair: Pair) -> Row:
         first, second = pair.first, pair.second
         if first is None or second is None:
             said = ONLY_FIRST if second is None else ONLY_SECOND
             # Another engine computes by other ops.
-            return Row(pair, Gap(), Bar(0.0, 0.0), not self._is_across, said)
+            return Row(pair, Gap(), Bar(), not self._is_across, said)
         node = self._nodes.get(first.node_name)
         given = self._given(node)
-        try:
-            one = other = None
-            known = self._by_digests(first, second)
-            if known is None:
-                one, other = self.values(pair)
-                known = gap(one, other)
-            found = known
-        except (DumpError, OSError, ValueError) as error:
-            one = other = None
-            found = Gap(problem=one_line(error))
         op_type = self.first.op_type(first.node_name)
         is_same_op = op_type == self.second.op_type(second.node_name)
         dtypes: tuple[str, ...] = _dtype(first), _dtype(second)
@@ -187,12 +189,24 @@ class Comparison:
             self._coarsest = max(*dtypes, self._coarsest, key=epsilon)
             dtypes += (self._coarsest,) * bool(epsilon(dtypes[0]))
         bar = self._bars.bar(
-            found,
             dtypes,
             op_type,
             self._added(first, node),
             same_inputs=given == _SAME and is_same_op,
         )
+        # What is judged by its share of elements, or by the angle, is to be known in full.
+        allowed = bar.limit_of if not bar.share and self._bars.cosine is None else None
+        try:
+            one = other = None
+            known = self._by_digests(first, second)
+            if known is None:
+                one, other = self.values(pair)
+                known = gap(one, other, allowed)
+            found = known
+        except (DumpError, OSError, ValueError) as error:
+            one = other = None
+            found = Gap(problem=one_line(error))
+        bar = bar._replace(scale=found.scale)
         is_beyond = self._is_beyond(pair, found, bar, one, other)
         self._note(first.node_name, _SAME if found.is_equal else _APART if is_beyond else _NEAR)
         said, others = "", tuple[str, ...]()
@@ -243,7 +257,7 @@ class Comparison:
             return far and not bar.share and self._bars.cosine is None
         least = self._bars.cosine
         if least is not None:
-            from_angle = _cosine(one, other)
+            from_angle = None if found.is_bad else _cosine(one, other)
             return from_angle is None or from_angle < least
         if not found.is_bad and found.max_abs <= bar.limit and found.max_abs:
             return False
@@ -296,7 +310,10 @@ class Comparison:
 
 
 def _cosine(one: Any, other: Any) -> float | None:
-    return difference(np.asarray(one), np.asarray(other)).cosine
+    arrays = np.asarray(one), np.asarray(other)
+    if {dtype_kind(each.dtype) for each in arrays} & {"string", "other"}:
+        return None
+    return difference(*arrays).cosine
 
 
 def _dtype(datum: Datum) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,13 +11,29 @@ import numpy as np
 from tfdbg_cli.dumps.dtypes import LAYOUTS, blocks, name_of
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
-__all__ = ["Difference", "Gap", "beyond", "difference", "epsilon", "gap", "largest", "ulps"]
+__all__ = [
+    "Allowed",
+    "Difference",
+    "Gap",
+    "beyond",
+    "difference",
+    "epsilon",
+    "gap",
+    "largest",
+    "ulps",
+]
 
 _Array = np.ndarray[Any, Any]
+
+#: How far two arrays may be apart, if the largest absolute value of the first one is so much.
+Allowed = Callable[[float], float]
 
 # Elements that are looked at together: they, and what is computed of them, stay in a core's cache.
 _PIECE = 1 << 16
 _GLANCE = 1 << 10  # bytes
+# By so much a difference is beyond what is allowed of the elements that were looked at, before the
+# others of one array are looked at alone, to know what is allowed of all.
+_SURELY = 2.0
 
 
 class Gap(NamedTuple):
@@ -34,6 +50,8 @@ class Gap(NamedTuple):
         problem: why they can't be compared element by element; empty: they can.
         note: what is known of them where the elements of one weren't kept, so that the numbers are
             the least that they can be; empty: they were.
+        is_partial: ``max_abs`` and ``scale`` are the least that they can be, ``differing`` is of
+            some elements: no more had to be looked at to tell whether that is too far.
     """
 
     total: int = 0
@@ -44,6 +62,7 @@ class Gap(NamedTuple):
     is_bad: bool = False
     problem: str = ""
     note: str = ""
+    is_partial: bool = False
 
 
 class Difference(NamedTuple):
@@ -55,7 +74,8 @@ class Difference(NamedTuple):
             of the first one, of finite elements.
         max_ulps: the largest number of floating point numbers between two elements, in the
             coarser of the two dtypes; ``None``: they are no such numbers.
-        cosine: of the angle between them; ``None``: one is 0 everywhere, or not finite.
+        cosine: of the angle between them, of the elements that are finite in both; ``None``: those
+            of one are 0 everywhere.
         flips: elements of which the sign differs, zeros aside.
     """
 
@@ -78,11 +98,12 @@ def epsilon(dtype: str) -> float:
     )
 
 
-def gap(first: Any, second: Any) -> Gap:
+def gap(first: Any, second: Any, allowed: Allowed | None = None) -> Gap:
     """How far two values of a dump are apart.
 
     Args:
         first, second: arrays, or what a dump has instead of one.
+        allowed: nobody wants to know more than whether they are farther apart than this.
     """
     if not isinstance(first, np.ndarray | np.generic) or not isinstance(
         second, np.ndarray | np.generic
@@ -101,7 +122,7 @@ def gap(first: Any, second: Any) -> Gap:
     with np.errstate(all="ignore"):
         if not kinds <= {"float", "complex"}:
             return _exact_gap(one, other)
-        return _float_gap(one, other)
+        return _float_gap(one, other, allowed)
 
 
 def _same_bytes(one: _Array, other: _Array) -> bool:
@@ -135,41 +156,70 @@ def _exact_gap(one: _Array, other: _Array) -> Gap:
         if is_number:
             scale = max(scale, float(np.abs(left.astype(np.float64)).max(initial=0)))
         if count and is_number:
-            apart = left[unequal].astype(np.float64) - right[unequal].astype(np.float64)
-            most = max(most, float(np.abs(apart).max()))
+            most = max(most, float(_apart(left[unequal], right[unequal]).max()))
     return Gap(one.size, not differing, most, scale, differing)
 
 
-def _float_gap(one: _Array, other: _Array) -> Gap:
+def _float_gap(one: _Array, other: _Array, allowed: Allowed | None) -> Gap:
     most, scale, differing, is_bad = 0.0, 0.0, 0, False
     room: _Array = np.empty(0)
+    pieces = 0
     for left, right in _pairs(one, other):
+        pieces += 1
         if room.size < left.size:
             room = np.empty(left.size, np.result_type(left, right))
         apart = np.subtract(left, right, out=room[: left.size])
-        if apart.dtype.kind == "f":
-            largest_gap = float(max(apart.max(), -apart.min()))
-            largest_here = float(max(left.max(), -left.min()))
+        here = _most(apart)
+        if math.isfinite(here):  # so all elements are
+            if allowed is None or pieces == 1:
+                scale = max(scale, _scale(left))
+            differing += left.size if here else 0
         else:
-            largest_gap, largest_here = float(np.abs(apart).max()), float(np.abs(left).max())
-        if math.isfinite(largest_gap) and math.isfinite(largest_here):  # so all elements are
-            differing += left.size if largest_gap else 0
-            most, scale = max(most, largest_gap), max(scale, largest_here)
-            continue
-        apart = np.abs(apart)
-        both = np.isfinite(left) & np.isfinite(right)
-        same = both | _same(left, right)
-        if not same.all():
-            is_bad = True
-            differing += int(np.count_nonzero(~same))
-        if both.any():
-            here = float(apart[both].max())
-            differing += int(np.count_nonzero(apart[both])) if here else 0
-            # The difference of two finite numbers may be beyond what the dtype can hold.
-            most = max(most, here)
-            scale = max(scale, float(np.abs(left[both]).max()))
+            here, scale_here, unequal, bad = _gap_of_some(left, right, np.abs(apart))
+            scale, differing = max(scale, scale_here), differing + unequal
+            is_bad |= bad
+        most = max(most, here)
+        if allowed is not None and (is_bad or most > _SURELY * allowed(scale)):
+            break
     is_equal = not most and not is_bad
-    return Gap(one.size, is_equal, most, scale, 0 if is_equal else differing, is_bad)
+    found = Gap(one.size, is_equal, most, scale, 0 if is_equal else differing, is_bad)
+    if allowed is None or pieces <= 1:
+        return found
+    found = found._replace(is_partial=True)
+    if is_bad or most <= allowed(scale):
+        return found
+    scale = max((_scale(piece) for piece in map(widened, blocks(one, _PIECE))), default=0.0)
+    if most > allowed(scale):
+        return found._replace(scale=scale)
+    return _float_gap(one, other, None)  # what came later is larger
+
+
+def _gap_of_some(left: _Array, right: _Array, apart: _Array) -> tuple[float, float, int, bool]:
+    """How far the finite elements are apart, their scale, how many differ, whether one is bad."""
+    both = np.isfinite(left) & np.isfinite(right)
+    differing = int(np.count_nonzero(~(both | _same(left, right))))
+    is_bad = differing > 0
+    if not both.any():
+        return 0.0, 0.0, differing, is_bad
+    # The difference of two finite numbers may be beyond what the dtype can hold.
+    most, scale = float(apart[both].max()), float(np.abs(left[both]).max())
+    differing += int(np.count_nonzero(apart[both])) if most else 0
+    return most, scale, differing, is_bad
+
+
+def _most(values: _Array) -> float:
+    """The largest absolute value; nan or infinite where an element is."""
+    if values.dtype.kind != "f":
+        return float(np.abs(values).max())
+    return max(float(np.maximum.reduce(values)), -float(np.minimum.reduce(values)))
+
+
+def _scale(values: _Array) -> float:
+    """The largest absolute value of the finite elements."""
+    most = _most(values)
+    if math.isfinite(most):
+        return most
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0))
 
 
 def _same(left: _Array, right: _Array) -> _Array:
@@ -178,11 +228,31 @@ def _same(left: _Array, right: _Array) -> _Array:
     return equal if equal.all() else equal | (np.isnan(left) & np.isnan(right))
 
 
+def _apart(left: _Array, right: _Array) -> _Array:
+    """How far elements are apart; of whole numbers exactly, if both are signed or both aren't."""
+    kinds = left.dtype.kind + right.dtype.kind
+    if kinds in ("ii", "uu"):
+        # As far as two int64 are ever apart is a uint64, if it is computed without a sign.
+        wide = np.int64 if kinds == "ii" else np.uint64
+        one, other = (np.asarray(each, wide).view(np.uint64) for each in (left, right))
+        return np.where(left > right, one - other, other - one)
+    if set(kinds) & set("biu"):
+        left = left.astype(np.float64)
+    return np.asarray(np.abs(left - right))
+
+
 def _pairs(one: _Array, other: _Array) -> Iterator[tuple[_Array, _Array]]:
     """Both in pieces, in dtypes that NumPy can compute with."""
+    for left, right in _blocks(one, other):
+        yield widened(left), widened(right)
+
+
+def _blocks(one: _Array, other: _Array) -> Iterator[tuple[_Array, _Array]]:
+    if one.flags.c_contiguous != other.flags.c_contiguous:
+        one, other = np.ascontiguousarray(one), np.ascontiguousarray(other)
     for left, right in zip(blocks(one, _PIECE), blocks(other, _PIECE), strict=True):
         if left.size:
-            yield widened(left), widened(right)
+            yield left, right
 
 
 def beyond(first: _Array, second: _Array, limit: float) -> int:
@@ -190,12 +260,7 @@ def beyond(first: _Array, second: _Array, limit: float) -> int:
     count = 0
     with np.errstate(all="ignore"):
         for left, right in _pairs(first, second):
-            near = (
-                np.abs(left.astype(np.float64) - right) <= limit
-                if left.dtype.kind in "bui"
-                else (np.abs(left - right) <= limit)
-            )
-            same = near | _same(left, right)
+            same = (_apart(left, right) <= limit) | _same(left, right)
             count += left.size - int(np.count_nonzero(same))
     return count
 
@@ -207,17 +272,21 @@ def difference(first: _Array, second: _Array) -> Difference:
     farthest: int | None = None
     products = lengths = others = 0.0
     with np.errstate(all="ignore"):
-        for raw, raw_other in zip(blocks(first, _PIECE), blocks(second, _PIECE), strict=True):
-            if not raw.size:
-                continue
+        for raw, raw_other in _blocks(first, second):
+            plain, other = widened(raw), widened(raw_other)
+            differing += plain.size - int(np.count_nonzero(_same(plain, other)))
             left, right = _wide(raw), _wide(raw_other)
-            same = _same(left, right)
-            differing += left.size - int(np.count_nonzero(same))
             both = np.isfinite(left) & np.isfinite(right)
-            apart = np.abs(left - right)
+            # What two elements of float32 are apart is no float32 always.
+            is_exact = (
+                "f" not in (kinds := plain.dtype.kind + other.dtype.kind) and "c" not in kinds
+            )
+            apart = _apart(plain, other) if is_exact else np.abs(left - right)
             most = max(most, float(apart.max(initial=0, where=both)))
+            if not both.all():
+                left, right = (np.where(both, each, 0) for each in (left, right))
             size = np.abs(left)
-            ratio = np.divide(apart, size, out=np.zeros_like(apart), where=both & (size > 0))
+            ratio = np.divide(apart, size, out=np.zeros_like(size), where=both & (size > 0))
             relative = max(relative, float(ratio.max()))
             products += float((left * right.conj()).real.sum())
             lengths += float((size * size).sum())
@@ -279,9 +348,8 @@ def largest(first: _Array, second: _Array, count: int) -> list[tuple[int, ...]]:
         apart = (first != second).astype(np.float64)
     else:
         with np.errstate(all="ignore"):
-            left, right = _wide(first), _wide(second)
-            same = _same(left, right)
-            apart = np.where(same, 0.0, np.abs(left - right))
+            left, right = widened(first), widened(second)
+            apart = np.where(_same(left, right), 0, _apart(left, right)).astype(np.float64)
             apart = np.where(np.isfinite(apart), apart, np.inf)
     flat = apart.reshape(-1)
     found = np.argsort(-flat, kind="stable")[:count] if flat.size <= 1 << 20 else _top(flat, count)

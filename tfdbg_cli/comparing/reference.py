@@ -7,8 +7,8 @@ import weakref
 from typing import Any
 
 from tfdbg_cli.comparing.alignment import align
-from tfdbg_cli.comparing.bars import Bars
 from tfdbg_cli.comparing.comparison import Comparison
+from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.open import list_runs, open_dump
@@ -29,18 +29,21 @@ class Reference:
 
     Args:
         folder: of the kept runs, which are told by the names of their folders.
+        terms: what they are compared by.
 
     Attributes:
         folder: as an absolute path: the program may change its folder.
         shown_by: the command whose screen a stop opens with; empty: the list of what passes.
 
     Raises:
-        UserError: there are no runs.
+        UserError: there are no runs, or the terms say something that they can't.
     """
 
     shown_by = ""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, terms: Terms | None = None) -> None:
+        terms = terms or Terms()
+        self._bars, self._renamed = terms.bars(), terms.renamed()
         self.folder = os.path.abspath(os.path.expanduser(folder))
         self._paths = {path.name: path for path in list_runs(self.folder)}
         # By identity: through a tensor its dump would stay alive.
@@ -59,7 +62,8 @@ class Reference:
             return None
         other = open_dump(path)
         try:
-            found = Comparison(dump, other, align(dump, other), Bars()).first_apart()
+            pairs = align(dump, other, self._renamed)
+            found = Comparison(dump, other, pairs, self._bars).first_apart()
         finally:
             other.close()
         return id(found.pair.first) if found is not None else None

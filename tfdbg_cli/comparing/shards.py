@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.joined import JoinedDatum, JoinedDump, part_of
 from tfdbg_cli.dumps.run_info import RunInfo
+from tfdbg_cli.dumps.shard_place import ShardPlace, is_complete, joined
 from tfdbg_cli.dumps.sources import Sources
 
 __all__ = ["WholeDump", "side_by_side"]
@@ -33,7 +35,8 @@ def side_by_side(first: Dump, second: Dump) -> tuple[Dump, Dump]:
 class WholeDump(Dump):
     """A run of several ranks as one of a single process.
 
-    A tensor goes by the name that it has on each rank. Where its parts have the shape of its
+    A tensor goes by the name that it has on each rank. Where its parts say where they belong
+    (`ShardPlace`), that decides. Else, where its parts have the shape of its
     counterpart in all dimensions but one, and add up to it in that one, they stand side by side
     there (tensor parallelism, FSDP's parameters, a batch that was shared out). Parts of its very
     shape are the tensor, or what has to be added up yet: they are, where the sum is nearer to
@@ -65,6 +68,9 @@ class WholeDump(Dump):
 
     def _whole(self, key: _Key, parts: Sequence[Datum], like: Datum | None) -> Datum:
         one = parts[0]
+        places = [ShardPlace.read(part.note) for part in parts]
+        if is_complete(places):
+            return self._placed(key, parts, [place for place in places if place is not None])
         shapes = [part.shape for part in parts]
         whole = like.shape if like is not None else one.shape
         axis = _axis(shapes, whole)
@@ -82,6 +88,23 @@ class WholeDump(Dump):
             nbytes=sum(part.nbytes for part in parts) if axis is not None else one.nbytes,
             is_view=one.is_view,
             note=note if axis is not None else "",
+        )
+
+    def _placed(self, key: _Key, parts: Sequence[Datum], places: Sequence[ShardPlace]) -> Datum:
+        one, place = parts[0], places[0]
+        by_place = dict(reversed([*zip((each.at for each in places), parts, strict=True)]))
+        size = prod(one.shape or ())
+        return Datum(
+            key[0],
+            key[1],
+            lambda: joined({at: part.get_tensor() for at, part in by_place.items()}, place),
+            debug_op=key[2],
+            timestamp=one.timestamp,
+            dtype=one.dtype,
+            shape=place.shape,
+            nbytes=one.nbytes * prod(place.shape) // size if size else 0,
+            is_view=one.is_view,
+            note=f"the parts of {len(parts)} ranks, placed {', '.join(place.ways)}",
         )
 
     def _joined(

@@ -6,8 +6,9 @@ import argparse
 from typing import NoReturn
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.comparing.options import TERMS
 
-__all__ = ["WRONG_USE", "OptionParser", "add_ui_options", "check_theme"]
+__all__ = ["WRONG_USE", "OptionParser", "add_terms", "add_ui_options", "check_theme"]
 
 #: Exit status after a wrong command line.
 WRONG_USE = 2
@@ -45,6 +46,16 @@ def add_ui_options(parser: argparse._ActionsContainer) -> list[argparse.Action]:
         add("--no-color", action="store_true", help="no colours; NO_COLOR does the same"),
         add("--no-mouse", action="store_true", help="leave the mouse to the terminal"),
         add("--theme", metavar="NAME", help="colours of the screen"),
+    ]
+
+
+def add_terms(parser: argparse._ActionsContainer) -> list[argparse.Action]:
+    """Add what may be said of how runs are compared."""
+    return [
+        parser.add_argument(
+            each.name, metavar=each.metavar, help=each.help, type=each.kind, default=each.default
+        )
+        for each in TERMS
     ]
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.common.streams import tell
-from tfdbg_cli.front.options import WRONG_USE, OptionParser
+from tfdbg_cli.front.options import WRONG_USE, OptionParser, add_terms
 
 if TYPE_CHECKING:
     from tfdbg_cli.scanning.scan import Do, Progress
@@ -76,27 +76,15 @@ def compare_main(argv: Sequence[str]) -> int:
     parser = OptionParser(
         prog="tfdbg compare",
         description="Compare each dump of a tree of folders with the one at the same path in "
-        "another tree, and say where the two part.",
+        "another tree, and say where the two part. Where one of the trees has rank_0, rank_1 ... "
+        "and the other one dump, the parts of the ranks are joined.",
         epilog="Exit status: 0 when all are within the bar, 1 when some aren't or couldn't be"
         " compared, 2 for a wrong command line.",
     )
     add = parser.add_argument
     add("tree", metavar="TREE_A", help=_TREE)
     add("other", metavar="TREE_B", help="another one")
-    add(
-        "--rtol",
-        type=float,
-        metavar="N",
-        help="allowed, relative to the largest element (default: by the dtype and the op)",
-    )
-    add("--atol", type=float, metavar="N", help="allowed besides")
-    add("--bar", default="", metavar="BAR", help="judge by the angle alone: cosine:0.999")
-    add(
-        "--rules",
-        default="",
-        metavar="FILE",
-        help="what is allowed of some ops: lines like MatMul float16 rtol=1e-2",
-    )
+    add_terms(parser)
     _add_shared(parser, "TREE_A/tfdbg-compare.jsonl")
     options = parser.parse_args(argv)
     return _reported(options, _compare)
@@ -135,7 +123,7 @@ def _scan(options: argparse.Namespace) -> int:
 
     files = [os.path.abspath(path) for path in options.filters]
     tree = _tree(options.tree)
-    do = functools.partial(scan_folders, tree, options.filter, files)
+    do = functools.partial(_work, scan_folders, tree, options.filter, files)
     do([])  # whether there is the filter, before anybody is sent to work
     about: dict[str, Any] = {"filter": options.filter}
     if files:
@@ -154,19 +142,18 @@ def _scan(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from tfdbg_cli.comparing.bars import make_bars
+    from tfdbg_cli.comparing.terms import Terms
+    from tfdbg_cli.scanning.tree import pairs_of
     from tfdbg_cli.scanning.work import compare_folders
 
-    bars = make_bars(options.rtol, options.atol, options.bar, options.rules)
+    terms = Terms.of(options)
+    bars, renamed = terms.bars(), terms.renamed()
     tree, other = _tree(options.tree), _tree(options.other)
-    do = functools.partial(compare_folders, tree, other, bars)
-    beside = {each.path: each for each in _folders(other, options.other)}
-    folders = []
-    for each in _folders(tree, options.tree):
-        counterpart = beside.pop(each.path, None)
-        state = counterpart.state if counterpart is not None else ""
-        folders.append(each._replace(state=f"{each.state} {state}"))
+    do = functools.partial(_work, compare_folders, tree, other, bars, renamed)
+    folders, beside = pairs_of(_folders(tree, options.tree), _folders(other, options.other))
     about = {"against": other, "bars": repr(bars)}
+    if renamed:
+        about["map"] = repr([(pattern.pattern, name) for pattern, name in renamed])
     found = _done(options, tree, about, folders, do, has_parts=False)
     if not options.json:
         _print(found, _compared_row)
@@ -175,10 +162,17 @@ def _compare(options: argparse.Namespace) -> int:
         if hits:
             print("tfdbg --dump-dir A --against B, with two dumps, shows where.")
     if beside:
-        names = ", ".join([*beside][:3]) + (", …" if len(beside) > 3 else "")
+        names = ", ".join(each.path for each in beside[:3]) + (", …" if len(beside) > 3 else "")
         tell(printable(f"{len(beside)} dump(s) are only in {options.other}: {names}"))
     is_apart = any(each.get("passed") or each.get("problems") for each in found)
     return _PROBLEMS if is_apart or beside else 0
+
+
+def _work(do: Callable[..., list[Finding]], *arguments: Any) -> list[Finding]:
+    """What a worker does, wherever it is: it has to know what the ops of engines are."""
+    from tfdbg_cli.engines import registry  # noqa: F401
+
+    return do(*arguments)
 
 
 def _tree(text: str) -> str:
@@ -256,7 +250,8 @@ def _scanned_row(found: Finding) -> str:
 
 
 def _compared_row(found: Finding) -> str:
-    return f"{found['said']:<13}  {_named(found)}  max abs {found['max_abs']:.3g}"
+    joined = f"  ({found['ranks']} ranks joined)" if found.get("ranks") else ""
+    return f"{found['said']:<13}  {_named(found)}  max abs {found['max_abs']:.3g}{joined}"
 
 
 def _named(found: Finding) -> str:

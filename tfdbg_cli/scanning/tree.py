@@ -7,16 +7,27 @@ import os
 import posixpath
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.joined import RANK_NAME, JoinedDump
 from tfdbg_cli.dumps.open import are_of_dump, is_dump, open_dump
 from tfdbg_cli.dumps.remote.shadow import Shadow
 from tfdbg_cli.dumps.remote.systems import RemoteFile, inside, is_remote, remote_files
 
-__all__ = ["INDEX_NAMES", "Folder", "batches", "find_folders", "joined", "opened", "state_of"]
+__all__ = [
+    "INDEX_NAMES",
+    "Folder",
+    "batches",
+    "find_folders",
+    "joined",
+    "opened",
+    "opened_pair",
+    "pairs_of",
+    "state_of",
+]
 
 #: Of the indexes beside the dumps.
 INDEX_NAMES = ("tfdbg-scan.jsonl", "tfdbg-compare.jsonl")
@@ -36,12 +47,15 @@ class Folder(NamedTuple):
         size: of all its files, in bytes.
         state: changes when a file of it is written.
         part: which part of its tensors, and of how many.
+        ranks: for each of two trees the parts of a run that are joined there, to be compared with a
+            run of one process; empty: it has the dump at this path.
     """
 
     path: str
     size: int
     state: str
     part: tuple[int, int] = (0, 1)
+    ranks: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
 
 def find_folders(tree: str) -> Iterator[Folder]:
@@ -85,6 +99,85 @@ def opened(tree: str, path: str) -> Iterator[Dump]:
             yield dump
         finally:
             dump.close()
+
+
+@contextlib.contextmanager
+def opened_pair(trees: tuple[str, str], folder: Folder) -> Iterator[tuple[Dump, Dump]]:
+    """A dump of each of two trees; the parts of several ranks as one dump.
+
+    Raises:
+        UserError: one can't be opened.
+    """
+    with contextlib.ExitStack() as stack:
+
+        def of(tree: str, ranks: Sequence[str]) -> Dump:
+            if not ranks:
+                return stack.enter_context(opened(tree, folder.path))
+            return JoinedDump(
+                {_rank(path): stack.enter_context(opened(tree, path)) for path in ranks}
+            )
+
+        yield of(trees[0], folder.ranks[0]), of(trees[1], folder.ranks[1])
+
+
+def pairs_of(
+    folders: Iterable[Folder], others: Iterable[Folder]
+) -> tuple[list[Folder], list[Folder]]:
+    """The dumps of a tree, each with the state of its counterpart in another one as well.
+
+    The counterpart has the same path; else, if one of the trees has ``rank_0``, ``rank_1`` … where
+    the other one has one dump, these are joined.
+
+    Returns:
+        The pairs, and what only the other tree has.
+    """
+    mine, there = ({each.path: each for each in side} for side in (folders, others))
+    left = {path: each for path, each in there.items() if path not in mine}
+    ranks = _by_run(each for path, each in mine.items() if path not in there)
+    other_ranks = _by_run(left.values())
+    found = []
+    for path, each in mine.items():
+        run = _common(path)
+        if path in there:
+            found.append(_pair(path, [each], [there[path]]))
+        elif path in other_ranks:
+            found.append(_pair(path, [each], other_ranks[path]))
+            left = {other: one for other, one in left.items() if one not in other_ranks[path]}
+        elif run in ranks and run in left and run not in mine:
+            found.append(_pair(run, ranks.pop(run), [left.pop(run)]))
+        elif run == path or run in ranks or run not in there:
+            found.append(each._replace(state=f"{each.state} "))  # nothing belongs to it
+    return found, list(left.values())
+
+
+def _by_run(folders: Iterable[Folder]) -> dict[str, list[Folder]]:
+    """The parts that ranks have of runs, by the path that such a run of one process has."""
+    runs: dict[str, list[Folder]] = {}
+    for each in folders:
+        if _common(each.path) != each.path:
+            runs.setdefault(_common(each.path), []).append(each)
+    return runs
+
+
+def _pair(path: str, mine: Sequence[Folder], other: Sequence[Folder]) -> Folder:
+    states = " ".join(each.state for each in (*mine, *other))
+    ranks = (
+        tuple(each.path for each in mine if each.path != path),
+        tuple(each.path for each in other if each.path != path),
+    )
+    return Folder(path, sum(each.size for each in mine), states, ranks=ranks)
+
+
+def _common(path: str) -> str:
+    """The path that a part of a run has in the other tree, where one process did it all."""
+    parts = path.split("/")
+    at = [number for number, part in enumerate(parts) if RANK_NAME.fullmatch(part)]
+    return "/".join(part for number, part in enumerate(parts) if number != at[-1]) if at else path
+
+
+def _rank(path: str) -> int:
+    ranks = [found for part in path.split("/") if (found := RANK_NAME.fullmatch(part))]
+    return int(ranks[-1][1])
 
 
 def batches(folders: Iterable[Folder], *, has_parts: bool) -> Iterator[list[Folder]]:

@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any
 
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.comparing.alignment import align
+from tfdbg_cli.comparing.alignment import Renamed, align
 from tfdbg_cli.comparing.bars import Bars
 from tfdbg_cli.comparing.comparison import Comparison
+from tfdbg_cli.comparing.shards import side_by_side
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
-from tfdbg_cli.scanning.tree import Folder, opened
+from tfdbg_cli.scanning.tree import Folder, opened, opened_pair
 
 __all__ = ["NAMED", "Finding", "compare_folders", "merged", "scan_folders"]
 
@@ -44,15 +45,18 @@ def scan_folders(
     return [_found(folder, look) for folder in folders]
 
 
-def compare_folders(tree: str, other: str, bars: Bars, folders: Sequence[Folder]) -> list[Finding]:
+def compare_folders(
+    tree: str, other: str, bars: Bars, renamed: Renamed, folders: Sequence[Folder]
+) -> list[Finding]:
     """Say where some dumps of a tree part from those of the same paths in another one.
 
     Args:
         tree, other: as the worker sees them.
         bars: how far two tensors may be apart.
+        renamed: as `align` takes it.
         folders: dumps in the first one.
     """
-    look = partial(_compared, tree, other, bars)
+    look = partial(_compared, tree, other, bars, renamed)
     return [_found(folder, look) for folder in folders]
 
 
@@ -98,16 +102,21 @@ def _scanned(tree: str, predicate: Any, folder: Folder, finding: Finding) -> Ite
         yield from (*dump.warnings, *failures)
 
 
-def _compared(tree: str, other: str, bars: Bars, folder: Folder, finding: Finding) -> Iterator[str]:
-    with opened(tree, folder.path) as first, opened(other, folder.path) as second:
-        pairs = align(first, second)
+def _compared(
+    tree: str, other: str, bars: Bars, renamed: Renamed, folder: Folder, finding: Finding
+) -> Iterator[str]:
+    with opened_pair((tree, other), folder) as both:
+        first, second = side_by_side(*both)
+        if any(folder.ranks):
+            finding["ranks"] = sum(map(len, folder.ranks))
+        pairs = align(first, second, renamed)
         finding["tensors"] = sum(one is not None and two is not None for one, two, *_ in pairs)
         comparison = Comparison(first, second, pairs, bars)
         row = comparison.first_apart()
         finding["passed"] = int(row is not None)
         if row is not None:
             finding["said"] = row.said
-            finding["max_abs"] = float(row.gap.max_abs)
+            finding["max_abs"] = float(comparison.exact(row).gap.max_abs)
             finding["first"] = [_named(first, row.datum)]
         elif not finding["tensors"]:
             yield "no tensor of one is one of the other."

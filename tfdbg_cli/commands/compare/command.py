@@ -6,21 +6,21 @@ import argparse
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tfdbg_cli.commands.compare.arguments import comparison as comparison_command
+from tfdbg_cli.commands.compare.arguments import terms_arguments
 from tfdbg_cli.commands.compare.screens import PairScreen, record, sentence, table
 from tfdbg_cli.commands.context import TENSOR_MODES, Context
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.registry import Argument, Command, Result
-from tfdbg_cli.commands.reply import Candidate
 from tfdbg_cli.commands.shell import completers
-from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.program_names import resolve_program_name
 from tfdbg_cli.common.documents import ChainDocument, Document, Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
-from tfdbg_cli.comparing.alignment import align, read_map
-from tfdbg_cli.comparing.bars import make_bars
+from tfdbg_cli.comparing.alignment import align
 from tfdbg_cli.comparing.comparison import Comparison, Row
 from tfdbg_cli.comparing.reference import run_name
 from tfdbg_cli.comparing.shards import side_by_side
+from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.open import find_ranks, list_runs, open_dump, open_ranks, rank_runs
 
@@ -44,7 +44,7 @@ class OtherRun(NamedTuple):
 def _compare(context: Context, arguments: argparse.Namespace, open_run: _Opener | None) -> Result:
     dump = context.need_dump()
     comparison, other = _comparison(context, dump, arguments, open_run)
-    again = _again(arguments)
+    again = comparison_command(Terms.of(arguments), arguments.folder, arguments.run)
     names = ("this run", other.name)
     if arguments.tensor is not None:
         return PairScreen(comparison, _row(context, comparison, arguments.tensor), names).document()
@@ -76,22 +76,13 @@ def _comparison(
     context: Context, dump: Dump, arguments: argparse.Namespace, open_run: _Opener | None
 ) -> tuple[Comparison, OtherRun]:
     """The comparison that was asked for, which is kept for as long as this stop shows this dump."""
-    asked = (
-        id(dump),
-        arguments.folder,
-        arguments.run,
-        arguments.map,
-        arguments.rules,
-        arguments.rtol,
-        arguments.atol,
-        arguments.bar,
-    )
+    terms = Terms.of(arguments)
+    asked = id(dump), arguments.folder, arguments.run, terms
     kept = context.extra.get(_KEPT)
     if kept is not None and kept[0] == asked:
         comparison, other = kept[1:]
         return comparison, other
-    bars = make_bars(arguments.rtol, arguments.atol, arguments.bar, arguments.rules)
-    renamed = read_map(arguments.map) if arguments.map else ()
+    bars, renamed = terms.bars(), terms.renamed()
     other = _other(dump, arguments, open_run)
     first, second = side_by_side(dump, other.dump)
     comparison = Comparison(first, second, align(first, second, renamed), bars)
@@ -128,11 +119,6 @@ def _other(dump: Dump, arguments: argparse.Namespace, open_run: _Opener | None) 
     return OtherRun(open_dump(path), str(path))
 
 
-def _bars_like(context: Context, typed: str) -> list[Candidate]:
-    bars = ("cosine:0.999", "cosine:0.99")
-    return [Candidate(bar) for bar in bars if bar.startswith(typed)]
-
-
 def _row(context: Context, comparison: Comparison, name: str) -> Row:
     name = resolve_program_name(context, name)
     names = [name] if ":" in name else [f"{name}:0", name]
@@ -145,22 +131,6 @@ def _row(context: Context, comparison: Comparison, name: str) -> Row:
         f'Neither run has dumped a tensor "{name}".',
         did_you_mean(names[0], known) or "lt lists those of this run.",
     )
-
-
-def _again(arguments: argparse.Namespace) -> str:
-    """The comparison as a command, to which the name of a tensor can be added."""
-    parts = ["compare"]
-    for flag, value in (
-        ("--map", arguments.map),
-        ("--rules", arguments.rules),
-        ("--rtol", arguments.rtol),
-        ("--atol", arguments.atol),
-        ("--bar", arguments.bar),
-        ("-r", arguments.run),
-    ):
-        if value is not None and value != "":
-            parts += [flag, quoted(str(value))]
-    return " ".join([*parts, quoted(arguments.folder)] if arguments.folder is not None else parts)
 
 
 def _head(
@@ -193,6 +163,7 @@ def _head(
     elif unequal is None:
         made.append(line(("All pairs are equal in every bit.", "success")))
     elif not apart or unequal is not apart[0]:
+        unequal = comparison.exact(unequal)
         made.append(
             line(
                 "The first that isn't equal in every bit: ",
@@ -244,34 +215,7 @@ def compare_command(
             Argument(("-r", "--run"), "another run of the open folder, as use takes it", "K"),
             Argument(("-a", "--all"), "also those that are within the bar"),
             Argument(("--selected",), "only those that select has chosen"),
-            Argument(
-                ("--rtol",),
-                "allowed, relative to the largest element; default: by the dtype and the op",
-                "N",
-                kind=float,
-            ),
-            Argument(("--atol",), "allowed besides", "N", kind=float),
-            Argument(
-                ("--bar",),
-                "judge by the cosine of the angle alone: cosine:0.999",
-                "BAR",
-                default="",
-                complete=_bars_like,
-            ),
-            Argument(
-                ("--rules",),
-                "what is allowed of some ops: lines like MatMul float16 rtol=1e-2",
-                "FILE",
-                default="",
-                complete=completers.files,
-            ),
-            Argument(
-                ("--map",),
-                r"names that differ: lines like layer(\d+)/(.*) -> block\1/\2",
-                "FILE",
-                default="",
-                complete=completers.files,
-            ),
+            *terms_arguments(),
             JSON_ARGUMENT,
         ),
         modes=modes,

@@ -25,9 +25,10 @@ from tfdbg_cli.comparing.comparison import (
     Comparison,
     Row,
 )
-from tfdbg_cli.comparing.gaps import Difference, difference, largest
+from tfdbg_cli.comparing.gaps import Difference, Gap, difference, largest
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.sources import own_frame
+from tfdbg_cli.tensors.numeric import dtype_kind
 from tfdbg_cli.tensors.statistics import Health
 
 __all__ = ["PairScreen", "record", "sentence", "table"]
@@ -83,7 +84,8 @@ def _read(comparison: Comparison, row: Row) -> Difference | None:
         return None
     try:
         one, other = map(np.asarray, comparison.values(row.pair))
-        return None if one.dtype.kind in "OSUTV" else difference(one, other)
+        kinds = {dtype_kind(each.dtype) for each in (one, other)}
+        return None if kinds & {"string", "other"} else difference(one, other)
     except (DumpError, OSError, ValueError, TypeError):
         return None
 
@@ -100,7 +102,7 @@ def _ulps(count: int | None) -> str:
     return str(count) if count < _MANY else f"{count:.2g}"
 
 
-def _share(found: Difference) -> str:
+def _share(found: Difference | Gap) -> str:
     if not found.differing or not found.total:
         return "0"
     share = found.differing / found.total
@@ -110,7 +112,10 @@ def _share(found: Difference) -> str:
 def _cosine(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:.6f}" if value < 1 - 1e-6 else "1" if value == 1 else f"1-{1 - value:.0e}"
+    if value < 1 - 1e-6:
+        return f"{value:.6f}"
+    # The last bits are those of the sums.
+    return "1" if value > 1 - 1e-14 else f"1-{1 - value:.0e}"
 
 
 def _health(dump: Dump, datum: Datum | None) -> Health | None:
@@ -159,6 +164,8 @@ def table(comparison: Comparison, rows: Sequence[Row], again: str, columns: int)
             numbers = _numbers(found)
         elif row.gap.note:
             numbers[0] = f">={row.gap.max_abs:.2g}"
+        elif row.gap.differing:  # of strings there is no more to tell
+            numbers[4] = _share(row.gap)
         texts = [Span(text) for text in numbers]
         name = row.datum.tensor_name
         cells = [
@@ -198,6 +205,7 @@ def _numbers(found: Difference) -> list[str]:
 
 def record(comparison: Comparison, row: Row) -> Mapping[str, Any]:
     """A row for ``--json``."""
+    row = comparison.exact(row)
     found = _read(comparison, row)
     numbers = found._asdict() if found is not None else dict.fromkeys(Difference._fields)
     first, second = row.pair.first, row.pair.second
@@ -231,7 +239,7 @@ class PairScreen:
     """
 
     def __init__(self, comparison: Comparison, row: Row, names: tuple[str, str]) -> None:
-        self._comparison, self._row, self._names = comparison, row, names
+        self._comparison, self._row, self._names = comparison, comparison.exact(row), names
 
     def document(self) -> TextDocument:
         """All of it."""
@@ -282,6 +290,9 @@ class PairScreen:
             return
         found = _read(self._comparison, row)
         if found is None:
+            gap = row.gap
+            count = f"  {gap.differing} of {gap.total} elements"
+            yield line("  differ  ", (_share(gap), "number"), (count, "dim"))
             return
         for name, value in zip(
             ("max abs", "max rel", "ULPs", "cosine", "differ", "flips"),
@@ -342,9 +353,12 @@ class PairScreen:
 def _element(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], place: Any) -> tuple[str, ...]:
     left, right = one[place], other[place]
     apart = ""
-    if one.dtype.kind not in "OSUT":
+    kinds = {dtype_kind(each.dtype) for each in (one, other)}
+    if kinds <= {"int", "bool"}:
+        apart = str(int(right) - int(left))
+    elif not kinds & {"string", "other"}:
         with np.errstate(all="ignore"):
-            wide: Callable[[Any], Any] = complex if one.dtype.kind == "c" else float
+            wide: Callable[[Any], Any] = complex if "complex" in kinds else float
             apart = f"{wide(right) - wide(left):.6g}"
     return str(list(place)), _text(left), _text(right), apart
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 from dataclasses import dataclass, field
 
+from tfdbg_cli.commands.compare.arguments import comparison, terms_arguments
 from tfdbg_cli.commands.context import (
     ALL_MODES,
     DUMP_MODES,
@@ -23,6 +24,7 @@ from tfdbg_cli.common.documents import Line, MenuItem, TextDocument, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.version import __version__
 from tfdbg_cli.comparing.reference import Reference
+from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.dump import RunInfo
 
 __all__ = ["COMMANDS", "ExitChoice", "RunChoice", "describe_run"]
@@ -104,8 +106,9 @@ def _await_difference(context: Context, arguments: argparse.Namespace) -> None:
     """Make a filter of the reference of `run -d`."""
     if arguments.no_debug or arguments.till_filter_pass:
         raise UserError("-d looks at the tensors of each run: leave -n and -f out.")
-    reference = Reference(arguments.till_differs)
-    reference.shown_by = f"compare {quoted(reference.folder)}"
+    terms = Terms.of(arguments).anywhere()
+    reference = Reference(arguments.till_differs, terms)
+    reference.shown_by = comparison(terms, reference.folder)
     context.filters.add(_DIFFERS, reference)
     arguments.till_filter_pass = _DIFFERS
 
@@ -350,6 +353,7 @@ RUN = Command(
             default="",
             complete=completers.files,
         ),
+        *terms_arguments("; of -d"),
         Argument(
             ("-k", "--keep"),
             "keep the dumps of all runs up to the N-th of -t, without it to the program's end",

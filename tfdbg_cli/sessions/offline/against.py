@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.compare.arguments import comparison
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.comparing.alignment import align
+from tfdbg_cli.comparing.alignment import Renamed, align
+from tfdbg_cli.comparing.bars import Bars
 from tfdbg_cli.comparing.comparison import Comparison
 from tfdbg_cli.comparing.shards import side_by_side
+from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.open import RankRun, find_ranks, find_runs, open_dump, open_ranks, rank_runs
+from tfdbg_cli.dumps.remote.shadow import shadowed
 from tfdbg_cli.sessions.offline.commands import Opened
 from tfdbg_cli.sessions.offline.survey import Survey
 
@@ -35,18 +38,22 @@ class Parting(NamedTuple):
     is_whole: bool
 
 
-def first_apart(survey: Survey, against: str) -> Parting:
+def first_apart(survey: Survey, against: str, terms: Terms) -> Parting:
     """Open the first run that is beyond the bar; the last one that has a counterpart, if none is.
 
     Runs that can't be opened, on either side, and those without a counterpart are noted.
 
     Args:
         survey: the runs.
-        against: a run, or a folder of runs, which are told by the names of their folders.
+        against: a run, or a folder of runs, which are told by the names of their folders; it may
+            be an address.
+        terms: what they are compared by.
 
     Raises:
-        UserError: there is nothing to compare.
+        UserError: there is nothing to compare, or the terms say something that they can't.
     """
+    against = shadowed(against)
+    how = terms.bars(), terms.renamed()
     others: list[Path | RankRun] = [*find_runs(against)] or [*rank_runs(find_ranks(against))]
     if not others:
         open_dump(against)  # says what is there instead
@@ -63,7 +70,7 @@ def first_apart(survey: Survey, against: str) -> Parting:
         dump: Dump | None = None
         try:
             dump = survey.open(run)
-            is_apart = _are_apart(dump, other)
+            is_apart = _are_apart(dump, other, *how)
         except UserError as error:
             lost.append(f"{run.path.name} can't be compared: {error.message}")
             if dump is not None:
@@ -74,7 +81,7 @@ def first_apart(survey: Survey, against: str) -> Parting:
             found.dump.close()
         # Of several ranks, compare finds the run of the same number itself.
         folder = against if isinstance(other, RankRun) else str(other)
-        found = Opened(run, dump, first=f"compare {quoted(folder)}")
+        found = Opened(run, dump, first=comparison(terms, folder))
         if is_apart:
             before = f"The {count - 1} run(s) before it are within the bar."
             return Parting(found, [*_short(lost), *[before] * (count > 1)], not lost)
@@ -90,10 +97,11 @@ def _short(lost: list[str]) -> list[str]:
     return [*lost[:_NAMED], *more]
 
 
-def _are_apart(dump: Dump, other: Path | RankRun) -> bool:
+def _are_apart(dump: Dump, other: Path | RankRun, bars: Bars, renamed: Renamed) -> bool:
     opened = open_ranks(other) if isinstance(other, RankRun) else open_dump(other)
     try:
         first, second = side_by_side(dump, opened)
-        return Comparison(first, second, align(first, second)).first_apart() is not None
+        pairs = align(first, second, renamed)
+        return Comparison(first, second, pairs, bars).first_apart() is not None
     finally:
         opened.close()

@@ -12,6 +12,7 @@ from tfdbg_cli.commands.registry import CommandRegistry
 from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.open import find_ranks, find_runs, open_dump, rank_runs
 from tfdbg_cli.dumps.profile import is_profile_only
@@ -35,6 +36,7 @@ def look(
     *,
     validate: bool = True,
     against: str | None = None,
+    terms: Terms | None = None,
 ) -> None:
     """Show the runs of a dump folder until the user leaves.
 
@@ -45,6 +47,7 @@ def look(
         validate: whether dumps in the original's format are compared with their graphs.
         against: a folder of runs: the first run that differs from the one of its name there is
             opened, and compared with it.
+        terms: what they are compared by.
 
     Raises:
         UserError: there is no dump.
@@ -55,7 +58,7 @@ def look(
     if against is None:
         opened = _open_last(survey, debugger)
     else:
-        opened, notes, is_whole = first_apart(survey, against)
+        opened, notes, is_whole = first_apart(survey, against, terms or Terms())
         for text in notes:
             debugger.note(text)
         if debugger.queue.batch:

@@ -15,6 +15,7 @@ from tfdbg_cli.engines.torch.names.optimizers import Updates
 from tfdbg_cli.engines.torch.names.scopes import Leaf, Names, legal
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import shard_of, storage_key
+from tfdbg_cli.engines.torch.values.notes import note
 
 __all__ = ["Leaves", "named_tensors"]
 
@@ -101,11 +102,17 @@ class Leaves:
         found: dict[int, tuple[torch.Tensor, Leaf]] = {}
         for tensor, leaf in self._names.tensors():
             part = shard_of(tensor)
+            if part is not tensor:
+                leaf.note = note(tensor)
             found[storage_key(part)] = (part, leaf)
             grad = tensor.grad if tensor.is_leaf else None
             if grad is not None:
-                grad = shard_of(grad)
-                found[storage_key(grad)] = (grad, Leaf(grad, f"input/{leaf.name}.grad", "Input"))
+                known = Leaf(grad, f"input/{leaf.name}.grad", "Input")
+                part = shard_of(grad)
+                if part is not grad:
+                    known = Leaf(part, known.name, known.op_type)
+                    known.note = note(grad)
+                found[storage_key(part)] = (part, known)
         found.pop(0, None)
         return found
 

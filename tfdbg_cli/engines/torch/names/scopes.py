@@ -76,9 +76,10 @@ class Leaf:
         op_type: ``Parameter``, ``Buffer``, ``State`` or ``Input``.
         parameter: the record of that parameter, or its name; ``None``: it belongs to none.
         rest: what comes after its name.
+        note: what its elements don't tell: which part it is of a tensor that several ranks share.
     """
 
-    __slots__ = ("name", "op_type", "parameter", "reference", "rest")
+    __slots__ = ("name", "note", "op_type", "parameter", "reference", "rest")
 
     def __init__(
         self, tensor: torch.Tensor, name: str, op_type: str, parameter: Any = None, rest: str = ""
@@ -88,6 +89,7 @@ class Leaf:
         self.name = name
         self.op_type = op_type
         self.rest = rest
+        self.note = ""
 
 
 class Names:

@@ -140,7 +140,7 @@ def _datum(record: OpRecord, output: OpOutput, held: Held, moment: int, is_view:
         dtype=dtype,
         shape=shape,
         nbytes=size,
-        note=held.said,
+        note=record.note or held.said,
         is_view=is_view,
     )
 

@@ -92,6 +92,7 @@ class Describer:
         leaf = record.leaf
         if leaf is not None:
             record.leaf = None
+            record.note = leaf.note
             owner = _text(leaf.parameter)
             record.base = f"{leaf.name}{owner}{leaf.rest}"
             record.owner = owner if record.owner_of is not None else ""

@@ -186,6 +186,7 @@ class OpRecord:
         frames: the places of the frames within that, as `Stack` has them.
         sequence: of the autograd node that it made; -1: it made none.
         leaf: what a leaf is called, until that is put into words.
+        note: of a leaf, what its elements don't tell.
         owner_of: the record of the parameter that an op of an optimizer is about, or its name.
         forward: for ops of a backward pass: the op whose gradient it computes.
         stack: where it was called.
@@ -228,6 +229,7 @@ class OpRecord:
     owner = ""
     result: Any = None
     leaf: Leaf | None = None
+    note = ""
     forward: OpRecord | None = None
     stack: Stack | None = None
     called_at: Stack | None = None

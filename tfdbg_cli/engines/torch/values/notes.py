@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from tfdbg_cli.dumps.dtypes import dtype_by_name
+from tfdbg_cli.dumps.shard_place import ShardPlace
 from tfdbg_cli.engines.torch.private import functions_seen, quiet
 from tfdbg_cli.engines.torch.values.arrays import NUMPY_HAS, fits_dense
 from tfdbg_cli.engines.torch.values.layouts import (
@@ -87,8 +90,12 @@ def wrapper_note(tensor: torch.Tensor) -> str:
     """What a tensor of a class of its own is besides what it holds."""
     placements = getattr(tensor, "placements", None)
     if placements is not None:  # DTensor
-        where = ", ".join(map(str, placements))
-        return f"this rank's shard of {list(tensor.shape)}, placed {where}"
+        mesh: Any = getattr(tensor, "device_mesh", None)
+        at = mesh.get_coordinate() if mesh is not None else None
+        if at is None:
+            return f"this rank's shard of {list(tensor.shape)}"
+        ways = tuple(map(str, placements))
+        return ShardPlace(tuple(tensor.shape), ways, tuple(at), tuple(mesh.shape)).note
     return f"what a {type(tensor).__name__} holds" if has_own_dispatch(tensor) else ""
 
 
