@@ -215,10 +215,15 @@ def _done(
 
     name = INDEX_NAMES["against" in about]
     make = functools.partial(make_executor, options.executor, options.jobs)
-    index = Index(options.index or joined(tree, name), about)
+    place = options.index or joined(tree, name)
+    index = Index(place, about)
     progress = _Bar()
     try:
         found = scan(folders, index, do, make, progress, has_parts=has_parts)
+    except KeyboardInterrupt:
+        progress.end()
+        tell(printable(f"interrupted; the same command goes on with what is in {place}."))
+        raise
     finally:
         progress.end()
         index.close()

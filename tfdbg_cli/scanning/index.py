@@ -113,7 +113,19 @@ class Index:
 
 
 def read_index(path: str) -> tuple[dict[str, Any], dict[str, Finding]] | None:
-    """What an index is about, and what was found; ``None``: it is none, or can't be read."""
+    """What an index is about, and what was found; ``None``: it is none, or can't be read.
+
+    Args:
+        path: of the file, or its address.
+    """
+    if is_remote(path):
+        with tempfile.TemporaryDirectory(prefix="tfdbg_") as folder:
+            here = os.path.join(folder, "index")
+            try:
+                remote_files(path).get(path, here)
+            except Exception:  # each file system has its own
+                return None
+            return read_index(here)
     known = _Known()
     try:
         with open(path, encoding="utf-8") as file:

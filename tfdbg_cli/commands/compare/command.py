@@ -23,6 +23,7 @@ from tfdbg_cli.comparing.shards import side_by_side
 from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.open import find_ranks, list_runs, open_dump, open_ranks, rank_runs
+from tfdbg_cli.dumps.remote.shadow import place_of, shadowed
 
 __all__ = ["COMMANDS", "OtherRun", "compare_command"]
 
@@ -106,7 +107,7 @@ def _other(dump: Dump, arguments: argparse.Namespace, open_run: _Opener | None) 
         raise UserError(
             "compare: with which run?", "compare DIR takes the folder of a run that was kept."
         )
-    path, info = arguments.folder, dump.run_info()
+    path, info = shadowed(arguments.folder), dump.run_info()
     if info is not None:
         # Of a folder of runs the one of the same number.
         alike = [each for each in list_runs(path) if each.name == run_name(info.call_count)]
@@ -114,9 +115,9 @@ def _other(dump: Dump, arguments: argparse.Namespace, open_run: _Opener | None) 
             ranks = rank_runs(find_ranks(path))
             found = [run for run in ranks if run.name == run_name(info.call_count)]
             if found:
-                return OtherRun(open_ranks(found[0]), f"{path}, {found[0].name}")
+                return OtherRun(open_ranks(found[0]), f"{place_of(path)}, {found[0].name}")
         path = alike[0] if alike else path
-    return OtherRun(open_dump(path), str(path))
+    return OtherRun(open_dump(path), place_of(path))
 
 
 def _row(context: Context, comparison: Comparison, name: str) -> Row:

@@ -16,6 +16,7 @@ from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.common.documents import ChainDocument, MenuItem, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.remote.shadow import place_of
 from tfdbg_cli.sessions.offline.search import RunFilter, Search
 from tfdbg_cli.sessions.offline.survey import Survey, SurveyedRun
 from tfdbg_cli.sessions.offline.table import RUN_COLUMNS, RunTable, run_record, sorted_runs
@@ -69,7 +70,7 @@ class _Folder:
         runs = sorted_runs(self._survey, self._survey.runs, arguments)
         if arguments.json:
             return json_document(len(runs), lambda at: run_record(self._survey, runs[at]))
-        root = self._survey.root
+        root = place_of(self._survey.root)
         # A long list opens where the open run is.
         head = TextDocument([line((f"{len(runs)} run(s) in {root}:", "bold")), line()])
         start = max([run.number for run in runs].index(self._survey.current) - 5, 0)
