@@ -82,16 +82,13 @@ class Comparison:
         first, second: the runs.
         pairs: their tensors.
         bars: how far two may be apart.
-
-    Attributes:
-        first_unequal: the first row whose tensors aren't the same in every bit, if one was seen.
     """
 
     def __init__(
         self, first: Dump, second: Dump, pairs: Sequence[Pair], bars: Bars | None = None
     ) -> None:
         self.first, self.second, self.pairs = first, second, pairs
-        self._bars = bars or Bars()
+        self.bars = bars or Bars()
         self._nodes, self._second_nodes = (
             graph.nodes if graph is not None else {} for graph in (first.graph(), second.graph())
         )
@@ -103,7 +100,6 @@ class Comparison:
             pair.second.tensor_name for pair in pairs if pair.second and pair.first is None
         }
         self._states: dict[str, int] = {}
-        self.first_unequal: Row | None = None
         self._rows: list[Row] = []
         info = first.run_info()
         roles = op_roles(info.engine if info is not None else "")
@@ -136,6 +132,11 @@ class Comparison:
         if self._is_across and are_arrays and one.size == other.size:
             other = other.reshape(one.shape)
         return one, other
+
+    def op_type(self, row: Row) -> str:
+        """That of the first run's tensor, or of the one that there is."""
+        dump = self.first if row.pair.first is not None else self.second
+        return dump.op_type(row.datum.node_name)
 
     def beyond(self) -> list[Row]:
         """Those that are too far apart, and those that are alone."""
@@ -188,14 +189,14 @@ class Comparison:
         if self._is_across:  # one may have computed what it got in a coarser dtype, and cast it
             self._coarsest = max(*dtypes, self._coarsest, key=epsilon)
             dtypes += (self._coarsest,) * bool(epsilon(dtypes[0]))
-        bar = self._bars.bar(
+        bar = self.bars.bar(
             dtypes,
             op_type,
             self._added(first, node),
             same_inputs=given == _SAME and is_same_op,
         )
         # What is judged by its share of elements, or by the angle, is to be known in full.
-        allowed = bar.limit_of if not bar.share and self._bars.cosine is None else None
+        allowed = bar.limit_of if not bar.share and self.bars.cosine is None else None
         try:
             one = other = None
             known = self._by_digests(first, second)
@@ -217,10 +218,7 @@ class Comparison:
             made = INPUTS_DIFFER if given == _APART else made
             given_so = AT_START if op_type in self._memory else GIVEN
             said = given_so if given is None else made
-        row = Row(pair, found, bar, is_beyond, said, others)
-        if not found.is_equal and self.first_unequal is None:
-            self.first_unequal = row
-        return row
+        return Row(pair, found, bar, is_beyond, said, others)
 
     def _by_digests(self, first: Datum, second: Datum) -> Gap | None:
         """What their digests tell of two tensors; ``None``: they are to be read."""
@@ -254,8 +252,8 @@ class Comparison:
         if found.note:  # what can't be told isn't claimed
             is_exact = not epsilon(_dtype(pair.first)) if pair.first is not None else False
             far = found.is_bad or is_exact or found.max_abs > bar.limit
-            return far and not bar.share and self._bars.cosine is None
-        least = self._bars.cosine
+            return far and not bar.share and self.bars.cosine is None
+        least = self.bars.cosine
         if least is not None:
             from_angle = None if found.is_bad else _cosine(one, other)
             return from_angle is None or from_angle < least

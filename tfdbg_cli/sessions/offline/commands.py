@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tfdbg_cli.commands.compare.command import OtherRun, compare_command
 from tfdbg_cli.commands.context import Context
@@ -174,6 +175,13 @@ class _Folder:
         assert run is not None
         return OtherRun(self._survey.open(run), f"run {run.label}")
 
+    def earlier(self) -> Sequence[tuple[int, Path]]:
+        """The runs before the one that is open, the latest first."""
+        runs = self._survey.like_current()
+        current = self._survey.current
+        found = [(run.number, run.path) for run in runs if run.number < current and not run.joined]
+        return found[::-1]
+
     @staticmethod
     def _wanted(arguments: argparse.Namespace) -> RunFilter | None:
         if not arguments.tensor_filter:
@@ -228,7 +236,7 @@ def run_commands(survey: Survey, search: Search) -> tuple[Command, ...]:
         )
 
     return (
-        compare_command(folder.other, frozenset({"offline"})),
+        compare_command(folder.other, frozenset({"offline"}), folder.earlier),
         Command(
             "runs",
             (),
