@@ -13,7 +13,7 @@ from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.comparing.alignment import Pair
 from tfdbg_cli.comparing.bars import Bar, Bars
 from tfdbg_cli.comparing.digests import digest_gap, digest_in
-from tfdbg_cli.comparing.gaps import Gap, beyond, difference, epsilon, gap
+from tfdbg_cli.comparing.gaps import SHAPES, Gap, beyond, difference, epsilon, gap
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
@@ -38,6 +38,9 @@ OTHER_INPUTS = "other inputs"
 AT_START = "at the start"
 GIVEN = "given"
 ONLY_FIRST, ONLY_SECOND = "only in A", "only in B"
+
+# So many views of views are followed.
+_DEEPEST = 20
 
 # How far the tensors of a node are apart: all the same, bit for bit; within the bar; beyond it.
 _SAME, _NEAR, _APART = range(3)
@@ -101,6 +104,7 @@ class Comparison:
         }
         self._states: dict[str, int] = {}
         self._rows: list[Row] = []
+        self._next = 0
         info = first.run_info()
         roles = op_roles(info.engine if info is not None else "")
         other_info = second.run_info()
@@ -112,9 +116,11 @@ class Comparison:
     def rows(self) -> Iterator[Row]:
         """All pairs in order, judged one by one."""
         at = 0
-        while at < len(self.pairs):
+        while at < len(self._rows) or self._next < len(self.pairs):
             if at == len(self._rows):
-                self._rows.append(self._judged(self.pairs[at]))
+                pair = self.pairs[self._next]
+                self._next += 1
+                self._rows += self._with_view(self._judged(pair))
             yield self._rows[at]
             at += 1
 
@@ -164,6 +170,11 @@ class Comparison:
                     return row
                 found = row
         return found
+
+    def view(self, tensor_name: str) -> Row | None:
+        """A row about a view that both runs have; ``None``: there is none of that name."""
+        pair = self._views(tensor_name, tensor_name, 0)
+        return self._judged_view(pair) if pair is not None else None
 
     def exact(self, row: Row) -> Row:
         """A row with the gap and the scale of all elements, where some were enough to judge it."""
@@ -219,6 +230,54 @@ class Comparison:
             given_so = AT_START if op_type in self._memory else GIVEN
             said = given_so if given is None else made
         return Row(pair, found, bar, is_beyond, said, others)
+
+    def _with_view(self, row: Row) -> list[Row]:
+        """A row; before it the view by which its inputs differ, though what they show agrees."""
+        first, second = row.pair.first, row.pair.second
+        if row.said != MADE_HERE or self._is_across or first is None or second is None:
+            return [row]
+        node, other = self._nodes.get(first.node_name), self._second_nodes.get(second.node_name)
+        inputs = zip(node.inputs if node else (), other.inputs if other else (), strict=False)
+        for names in inputs:
+            for pair in reversed(self._chain(names, first.execution)):
+                found = self._judged_view(pair)
+                if found.is_beyond:
+                    self._note(found.datum.node_name, _APART)
+                    return [found, row._replace(said=INPUTS_DIFFER)]
+        return [row]
+
+    def _chain(self, names: tuple[str, str], execution: int) -> list[Pair]:
+        """The views that lead to what both runs compute with, the last one first."""
+        chain: list[Pair] = []
+        while len(chain) < _DEEPEST and (pair := self._views(*names, execution)) is not None:
+            chain.append(pair)
+            node = self._nodes.get(node_name_of(names[0]))
+            other = self._second_nodes.get(node_name_of(names[1]))
+            if node is None or other is None or not node.inputs or not other.inputs:
+                break
+            names = node.inputs[0], other.inputs[0]
+        return chain
+
+    def _views(self, name: str, other_name: str, execution: int) -> Pair | None:
+        data, others = self.first.by_tensor(name), self.second.by_tensor(other_name)
+        if not data or not others:
+            return None
+        one, other = (each[min(execution, len(each) - 1)] for each in (data, others))
+        return Pair(one, other, "name") if one.is_view and other.is_view else None
+
+    def _judged_view(self, pair: Pair) -> Row:
+        assert pair.first is not None
+        assert pair.second is not None
+        bar = self.bars.bar((_dtype(pair.first), _dtype(pair.second)), "", 1, same_inputs=False)
+        try:
+            found = gap(*self.values(pair))
+        except (DumpError, OSError, ValueError) as error:
+            found = Gap(problem=one_line(error))
+        bar = bar._replace(scale=found.scale)
+        # What can't be read any more isn't claimed to differ.
+        is_far = not found.is_equal and (found.is_bad or not found.max_abs <= bar.limit)
+        is_beyond = is_far or found.problem.startswith(SHAPES)
+        return Row(pair, found, bar, is_beyond, MADE_HERE if is_beyond else "")
 
     def _by_digests(self, first: Datum, second: Datum) -> Gap | None:
         """What their digests tell of two tensors; ``None``: they are to be read."""

@@ -167,7 +167,7 @@ def _row(context: Context, comparison: Comparison, name: str) -> Row:
     name = resolve_program_name(context, name)
     names = [name] if ":" in name else [f"{name}:0", name]
     for each in names:
-        found = comparison.row_of(each)
+        found = comparison.row_of(each) or comparison.view(each)
         if found is not None:
             return found
     known = [row.datum.tensor_name for row in comparison.rows()]
