@@ -162,6 +162,25 @@ def test_a_tree_in_an_object_store_is_scanned_by_its_indexes(store: Store) -> No
     assert opened == {"step1"}
 
 
+def test_the_prompt_answers_from_the_index_in_the_store(store: Store) -> None:
+    asked = ("-c", "runs -f origin_of_nonfinite", "-c", "use -f origin_of_nonfinite")
+    look = ("--batch", "--dump-dir", "s3://job/tree/rank_0", *asked)
+    done = store.tfdbg(*look)
+    assert "1 of 3 run(s)" in done.stdout, done.stderr
+    assert "1 +inf   y:0" in done.stdout
+    store.tfdbg("scan", "s3://job/tree", "-f", "origin_of_nonfinite", "--executor", "threads")
+    store.asked()
+    again = store.tfdbg(*look)
+    assert again.stdout == done.stdout
+    assert "s3://job/tree/rank_0/step2 - " in done.stdout
+    assert not store.bodies()
+    # What was written since is looked at.
+    write(store.folder / "new", is_bad=False)
+    place = "job/tree/rank_0/step2"
+    store.fs(f"fs.rm('{place}', recursive=True)\nfs.put('new', '{place}', recursive=True)")
+    assert "0 of 3 run(s)" in store.tfdbg(*look[:5]).stdout
+
+
 def test_a_filter_reads_the_values_by_range(store: Store) -> None:
     own = store.folder / "own.py"
     own.write_text(
@@ -192,6 +211,9 @@ def test_a_tree_is_compared_with_one_in_an_object_store(
     done = store.tfdbg("compare", *trees, "--executor", "threads")
     assert done.returncode == 1
     assert "rank_1/step1  given          y:0  max abs 0\n" in done.stdout
+    pair = [f"{tree}/rank_1/step1" for tree in trees]
+    shown = store.tfdbg("--batch", "--dump-dir", pair[0], "--against", pair[1])
+    assert f"B is {pair[1]}: 3 pair(s)" in shown.stdout, shown.stderr
     assert f"1 of 6 dumps part from those in {trees[1]}.\n" in done.stdout
     assert not done.stderr
 

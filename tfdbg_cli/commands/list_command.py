@@ -11,11 +11,13 @@ from typing import NamedTuple
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import Argument
 from tfdbg_cli.commands.reply import Candidate
+from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.documents import Link, Span
 from tfdbg_cli.common.errors import UserError, did_you_mean
 
 __all__ = [
+    "NODE_ARGUMENTS",
     "ListCommand",
     "Shown",
     "chosen_columns",
@@ -23,6 +25,24 @@ __all__ = [
     "order_arguments",
     "read_shown",
 ]
+
+#: Of which nodes tensors are listed.
+NODE_ARGUMENTS = (
+    Argument(
+        ("-n", "--node_name_filter"),
+        "only nodes whose name matches",
+        "REGEX",
+        default="",
+        complete=completers.node_patterns,
+    ),
+    Argument(
+        ("-t", "--op_type_filter"),
+        "only ops whose type matches",
+        "REGEX",
+        default="",
+        complete=completers.op_types,
+    ),
+)
 
 _SHOWN = re.compile(r"(?P<name>[^:!]*)(?P<before>!?)(:(?P<width>\d+))?(?P<frozen>!?)")
 _BEHIND = re.compile("[:!]")

@@ -13,7 +13,7 @@ from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.comparing.alignment import Pair
 from tfdbg_cli.comparing.bars import Bar, Bars
 from tfdbg_cli.comparing.digests import digest_gap, digest_in
-from tfdbg_cli.comparing.gaps import Gap, beyond, difference, epsilon, gap
+from tfdbg_cli.comparing.gaps import SHAPES, Gap, beyond, difference, epsilon, gap
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
@@ -38,6 +38,9 @@ OTHER_INPUTS = "other inputs"
 AT_START = "at the start"
 GIVEN = "given"
 ONLY_FIRST, ONLY_SECOND = "only in A", "only in B"
+
+# So many views of views are followed.
+_DEEPEST = 20
 
 # How far the tensors of a node are apart: all the same, bit for bit; within the bar; beyond it.
 _SAME, _NEAR, _APART = range(3)
@@ -82,16 +85,13 @@ class Comparison:
         first, second: the runs.
         pairs: their tensors.
         bars: how far two may be apart.
-
-    Attributes:
-        first_unequal: the first row whose tensors aren't the same in every bit, if one was seen.
     """
 
     def __init__(
         self, first: Dump, second: Dump, pairs: Sequence[Pair], bars: Bars | None = None
     ) -> None:
         self.first, self.second, self.pairs = first, second, pairs
-        self._bars = bars or Bars()
+        self.bars = bars or Bars()
         self._nodes, self._second_nodes = (
             graph.nodes if graph is not None else {} for graph in (first.graph(), second.graph())
         )
@@ -103,8 +103,8 @@ class Comparison:
             pair.second.tensor_name for pair in pairs if pair.second and pair.first is None
         }
         self._states: dict[str, int] = {}
-        self.first_unequal: Row | None = None
         self._rows: list[Row] = []
+        self._next = 0
         info = first.run_info()
         roles = op_roles(info.engine if info is not None else "")
         other_info = second.run_info()
@@ -116,9 +116,11 @@ class Comparison:
     def rows(self) -> Iterator[Row]:
         """All pairs in order, judged one by one."""
         at = 0
-        while at < len(self.pairs):
+        while at < len(self._rows) or self._next < len(self.pairs):
             if at == len(self._rows):
-                self._rows.append(self._judged(self.pairs[at]))
+                pair = self.pairs[self._next]
+                self._next += 1
+                self._rows += self._with_view(self._judged(pair))
             yield self._rows[at]
             at += 1
 
@@ -136,6 +138,11 @@ class Comparison:
         if self._is_across and are_arrays and one.size == other.size:
             other = other.reshape(one.shape)
         return one, other
+
+    def op_type(self, row: Row) -> str:
+        """That of the first run's tensor, or of the one that there is."""
+        dump = self.first if row.pair.first is not None else self.second
+        return dump.op_type(row.datum.node_name)
 
     def beyond(self) -> list[Row]:
         """Those that are too far apart, and those that are alone."""
@@ -164,6 +171,11 @@ class Comparison:
                 found = row
         return found
 
+    def view(self, tensor_name: str) -> Row | None:
+        """A row about a view that both runs have; ``None``: there is none of that name."""
+        pair = self._views(tensor_name, tensor_name, 0)
+        return self._judged_view(pair) if pair is not None else None
+
     def exact(self, row: Row) -> Row:
         """A row with the gap and the scale of all elements, where some were enough to judge it."""
         if not row.gap.is_partial:
@@ -188,14 +200,14 @@ class Comparison:
         if self._is_across:  # one may have computed what it got in a coarser dtype, and cast it
             self._coarsest = max(*dtypes, self._coarsest, key=epsilon)
             dtypes += (self._coarsest,) * bool(epsilon(dtypes[0]))
-        bar = self._bars.bar(
+        bar = self.bars.bar(
             dtypes,
             op_type,
             self._added(first, node),
             same_inputs=given == _SAME and is_same_op,
         )
         # What is judged by its share of elements, or by the angle, is to be known in full.
-        allowed = bar.limit_of if not bar.share and self._bars.cosine is None else None
+        allowed = bar.limit_of if not bar.share and self.bars.cosine is None else None
         try:
             one = other = None
             known = self._by_digests(first, second)
@@ -217,10 +229,55 @@ class Comparison:
             made = INPUTS_DIFFER if given == _APART else made
             given_so = AT_START if op_type in self._memory else GIVEN
             said = given_so if given is None else made
-        row = Row(pair, found, bar, is_beyond, said, others)
-        if not found.is_equal and self.first_unequal is None:
-            self.first_unequal = row
-        return row
+        return Row(pair, found, bar, is_beyond, said, others)
+
+    def _with_view(self, row: Row) -> list[Row]:
+        """A row; before it the view by which its inputs differ, though what they show agrees."""
+        first, second = row.pair.first, row.pair.second
+        if row.said != MADE_HERE or self._is_across or first is None or second is None:
+            return [row]
+        node, other = self._nodes.get(first.node_name), self._second_nodes.get(second.node_name)
+        inputs = zip(node.inputs if node else (), other.inputs if other else (), strict=False)
+        for names in inputs:
+            for pair in reversed(self._chain(names, first.execution)):
+                found = self._judged_view(pair)
+                if found.is_beyond:
+                    self._note(found.datum.node_name, _APART)
+                    return [found, row._replace(said=INPUTS_DIFFER)]
+        return [row]
+
+    def _chain(self, names: tuple[str, str], execution: int) -> list[Pair]:
+        """The views that lead to what both runs compute with, the last one first."""
+        chain: list[Pair] = []
+        while len(chain) < _DEEPEST and (pair := self._views(*names, execution)) is not None:
+            chain.append(pair)
+            node = self._nodes.get(node_name_of(names[0]))
+            other = self._second_nodes.get(node_name_of(names[1]))
+            if node is None or other is None or not node.inputs or not other.inputs:
+                break
+            names = node.inputs[0], other.inputs[0]
+        return chain
+
+    def _views(self, name: str, other_name: str, execution: int) -> Pair | None:
+        data, others = self.first.by_tensor(name), self.second.by_tensor(other_name)
+        if not data or not others:
+            return None
+        one, other = (each[min(execution, len(each) - 1)] for each in (data, others))
+        return Pair(one, other, "name") if one.is_view and other.is_view else None
+
+    def _judged_view(self, pair: Pair) -> Row:
+        assert pair.first is not None
+        assert pair.second is not None
+        bar = self.bars.bar((_dtype(pair.first), _dtype(pair.second)), "", 1, same_inputs=False)
+        try:
+            found = gap(*self.values(pair))
+        except (DumpError, OSError, ValueError) as error:
+            found = Gap(problem=one_line(error))
+        bar = bar._replace(scale=found.scale)
+        # What can't be read any more isn't claimed to differ.
+        is_far = not found.is_equal and (found.is_bad or not found.max_abs <= bar.limit)
+        is_beyond = is_far or found.problem.startswith(SHAPES)
+        return Row(pair, found, bar, is_beyond, MADE_HERE if is_beyond else "")
 
     def _by_digests(self, first: Datum, second: Datum) -> Gap | None:
         """What their digests tell of two tensors; ``None``: they are to be read."""
@@ -254,8 +311,8 @@ class Comparison:
         if found.note:  # what can't be told isn't claimed
             is_exact = not epsilon(_dtype(pair.first)) if pair.first is not None else False
             far = found.is_bad or is_exact or found.max_abs > bar.limit
-            return far and not bar.share and self._bars.cosine is None
-        least = self._bars.cosine
+            return far and not bar.share and self.bars.cosine is None
+        least = self.bars.cosine
         if least is not None:
             from_angle = None if found.is_bad else _cosine(one, other)
             return from_angle is None or from_angle < least

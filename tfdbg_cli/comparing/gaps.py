@@ -12,6 +12,7 @@ from tfdbg_cli.dumps.dtypes import LAYOUTS, blocks, name_of
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
 __all__ = [
+    "SHAPES",
     "Allowed",
     "Difference",
     "Gap",
@@ -27,6 +28,9 @@ _Array = np.ndarray[Any, Any]
 
 #: How far two arrays may be apart, if the largest absolute value of the first one is so much.
 Allowed = Callable[[float], float]
+
+#: How the problem of two arrays begins whose elements don't belong together.
+SHAPES = "the shapes differ"
 
 # Elements that are looked at together: they, and what is computed of them, stay in a core's cache.
 _PIECE = 1 << 16
@@ -113,7 +117,7 @@ def gap(first: Any, second: Any, allowed: Allowed | None = None) -> Gap:
     one, other = np.asarray(first), np.asarray(second)
     if one.shape != other.shape:
         shapes = f"{list(one.shape)} and {list(other.shape)}"
-        return Gap(one.size, problem=f"the shapes differ: {shapes}")
+        return Gap(one.size, problem=f"{SHAPES}: {shapes}")
     kinds = {dtype_kind(one.dtype), dtype_kind(other.dtype)}
     if len(kinds) > 1 and kinds & {"string", "other"}:
         return Gap(one.size, problem=f"{name_of(one.dtype)} and {name_of(other.dtype)}")

@@ -217,13 +217,17 @@ def _done(
 
     name = INDEX_NAMES["against" in about]
     make = functools.partial(make_executor, options.executor, options.jobs)
-    place = joined(tree, name)
+    place = options.index or joined(tree, name)
     if not options.index and not is_remote(tree) and not is_inside(place, tree):
         raise UserError(f"{place} leads out of the tree.", "Name another file with --index.")
-    index = Index(options.index or place, about)
+    index = Index(place, about)
     progress = _Bar()
     try:
         found = scan(folders, index, do, make, progress, has_parts=has_parts)
+    except KeyboardInterrupt:
+        progress.end()
+        tell(printable(f"interrupted; the same command goes on with what is in {place}."))
+        raise
     finally:
         progress.end()
         index.close()

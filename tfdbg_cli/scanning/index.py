@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import IO, Any
 
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.common.temporary import make_folder, remove_folder
+from tfdbg_cli.common.temporary import make_folder, passing_folder, remove_folder
 from tfdbg_cli.dumps.files import is_inside, open_at_once, write_error
 from tfdbg_cli.dumps.remote.systems import is_remote, remote_files
 from tfdbg_cli.dumps.run_folder.json_fields import is_whole, parse_json, sealed
@@ -115,7 +115,19 @@ class Index:
 
 
 def read_index(path: str) -> tuple[dict[str, Any], dict[str, Finding]] | None:
-    """What an index is about, and what was found; ``None``: it is none, or can't be read."""
+    """What an index is about, and what was found; ``None``: it is none, or can't be read.
+
+    Args:
+        path: of the file, or its address.
+    """
+    if is_remote(path):
+        with passing_folder() as folder:
+            here = os.path.join(folder, "index")
+            try:
+                remote_files(path).get(path, here)
+            except Exception:  # each file system has its own
+                return None
+            return read_index(here)
     if not is_inside(path, os.path.dirname(path)):
         return None
     try:

@@ -23,6 +23,7 @@ __all__ = [
     "batches",
     "find_folders",
     "joined",
+    "listed",
     "opened",
     "opened_pair",
     "pairs_of",
@@ -260,14 +261,20 @@ class _Listed:
             yield from self.inner[name].dumps(f"{path}/{name}" if path else name)
 
 
+def listed(files: Iterable[RemoteFile]) -> Iterator[Folder]:
+    """As `find_folders`, of a listing."""
+    root = _Listed()
+    for file in files:
+        root.add(file)
+    yield from root.dumps("")
+
+
 def _find_listed(tree: str) -> Iterator[Folder]:
     """As `find_folders`, by one listing."""
-    root = _Listed()
     try:
-        for file in inside(remote_files(tree).files(tree)):
-            root.add(file)
+        files = [*inside(remote_files(tree).files(tree))]
     except UserError:
         raise
     except Exception as error:  # each file system has its own
         raise UserError(f"{tree} can't be listed: {one_line(error)}") from error
-    yield from root.dumps("")
+    yield from listed(files)

@@ -37,7 +37,9 @@ class Net(nn.Module):
         self.head = nn.Linear(size, 8)
 
     def forward(self, x):
-        return self.head(self.blocks(self.embed(x)))
+        found = self.blocks(self.embed(x)).view(4, 4, -1)
+        found = found.transpose(1, 0 if variant == "view" else 1)
+        return self.head((found * 1.0).reshape(16, -1))
 
 
 class Renamed(nn.Module):
@@ -48,7 +50,8 @@ class Renamed(nn.Module):
         self.head = nn.Linear(size, 8)
 
     def forward(self, x):
-        return self.head(self.layers(self.embed(x)))
+        found = self.layers(self.embed(x)).view(4, 4, -1).transpose(1, 1)
+        return self.head((found * 1.0).reshape(16, -1))
 
 
 model = Renamed() if variant == "renamed" else Net()
@@ -95,6 +98,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory, programs: Programs) -> Pla
             "blocks.0.down/addmm:0: made here: only one of the runs computes it from "
             "blocks.0/_to_copy_1:0.",
         ),
+        ("view", "transpose:0: made here: its inputs agree."),
         ("transposed", "head.weight:0: it was different at the start of this run."),
         ("stale", "head.bias:0: it was different at the start of this run."),
         (
@@ -109,6 +113,14 @@ def test_runs_part_where_they_were_made_to(planted: Planted, variant: str, where
     assert planted.parted(variant) == where
 
 
+def test_a_view_of_both_runs_side_by_side(planted: Planted) -> None:
+    words = "-c", "use 0", "-c", f"compare {planted.kept('view')} transpose"
+    _, out, err = planted.run("--batch", "--dump-dir", str(planted.kept("none")), *words)
+    assert "[transpose] transpose:0  float32 [4, 4, 32]" in out, err
+    assert "made here: its inputs agree; matched by name" in out
+    assert 'found = found.transpose(1, 0 if variant == "view" else 1)' in out
+
+
 def test_lists_begin_where_the_runs_part(planted: Planted) -> None:
     first = planted.compared("factor")[0]
     # By the last run the parameters have long been different.
@@ -117,9 +129,18 @@ def test_lists_begin_where_the_runs_part(planted: Planted) -> None:
     assert planted.compared("renamed") == []
 
 
-def test_a_training_stops_at_the_first_run_that_differs(planted: Planted) -> None:
-    words = ["--batch", "-c", f"run -d {planted.kept('none')}", str(planted.program), "stale"]
+@pytest.mark.parametrize(
+    ("variant", "run", "says"),
+    [
+        ("stale", 2, "head.bias:0: it was different at the start of this run."),
+        ("view", 1, "transpose:0: made here: its inputs agree."),
+    ],
+)
+def test_a_training_stops_at_the_first_run_that_differs(
+    planted: Planted, variant: str, run: int, says: str
+) -> None:
+    words = ["--batch", "-c", f"run -d {planted.kept('none')}", str(planted.program), variant]
     status, out, err = planted.run(*words)
     assert status == 1, err
-    assert "--- run-end: training run #2:" in out
-    assert "They part at head.bias:0: it was different at the start of this run." in out
+    assert f"--- run-end: training run #{run}:" in out
+    assert f"They part at {says}" in out

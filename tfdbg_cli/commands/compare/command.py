@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from tfdbg_cli.commands.compare.arguments import comparison as comparison_command
 from tfdbg_cli.commands.compare.arguments import terms_arguments
 from tfdbg_cli.commands.compare.screens import PairScreen, record, sentence, table
-from tfdbg_cli.commands.context import TENSOR_MODES, Context
+from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
+from tfdbg_cli.commands.list_command import NODE_ARGUMENTS
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.tensors.program_names import resolve_program_name
-from tfdbg_cli.common.documents import ChainDocument, Document, Line, TextDocument, line
+from tfdbg_cli.common.documents import ChainDocument, Document, Line, Link, Span, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.comparing.alignment import align
-from tfdbg_cli.comparing.comparison import Comparison, Row
+from tfdbg_cli.comparing.comparison import AT_START, Comparison, Row
+from tfdbg_cli.comparing.history import different_since
 from tfdbg_cli.comparing.reference import run_name
 from tfdbg_cli.comparing.shards import side_by_side
 from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.open import find_ranks, list_runs, open_dump, open_ranks, rank_runs
+from tfdbg_cli.dumps.remote.shadow import place_of, shadowed
 
 __all__ = ["COMMANDS", "OtherRun", "compare_command"]
 
@@ -41,14 +45,19 @@ class OtherRun(NamedTuple):
     name: str
 
 
-def _compare(context: Context, arguments: argparse.Namespace, open_run: _Opener | None) -> Result:
+def _compare(
+    context: Context,
+    arguments: argparse.Namespace,
+    open_run: _Opener | None,
+    earlier: _Earlier | None,
+) -> Result:
     dump = context.need_dump()
     comparison, other = _comparison(context, dump, arguments, open_run)
     again = comparison_command(Terms.of(arguments), arguments.folder, arguments.run)
     names = ("this run", other.name)
     if arguments.tensor is not None:
         return PairScreen(comparison, _row(context, comparison, arguments.tensor), names).document()
-    rows = list(comparison.rows())
+    rows = _chosen(comparison, arguments)
     beyond = [row for row in rows if row.is_beyond]
     shown = rows if arguments.all else beyond
     if arguments.selected:
@@ -57,10 +66,45 @@ def _compare(context: Context, arguments: argparse.Namespace, open_run: _Opener 
         return _marked(
             json_document(len(shown), lambda at: record(comparison, shown[at])), rows, ""
         )
-    head = TextDocument([*context.take_notes(), *_head(comparison, rows, beyond, other), line()])
+    lines = [*context.take_notes(), *_head(comparison, rows, beyond, other)]
+    first = next((row for row in beyond if row.is_pair), None)
+    if first is not None and first.said == AT_START and earlier and arguments.folder is not None:
+        lines += _history(comparison, first, arguments.folder, earlier)
+    head = TextDocument([*lines, line()])
     columns = 1000 if context.is_printed else context.width
     parts: list[Document] = [head, table(comparison, shown, again, columns)] if shown else [head]
     return _marked(ChainDocument(parts), rows, other.name)
+
+
+def _chosen(comparison: Comparison, arguments: argparse.Namespace) -> list[Row]:
+    """The rows that are asked for; each is judged by all that it was computed from."""
+    rows = list(comparison.rows())
+    if arguments.node_name_filter:
+        name = compile_regex(arguments.node_name_filter, "-n")
+        rows = [row for row in rows if name.search(row.datum.node_name)]
+    if arguments.op_type_filter:
+        kind = compile_regex(arguments.op_type_filter, "-t")
+        rows = [row for row in rows if kind.search(comparison.op_type(row))]
+    return rows
+
+
+def _history(comparison: Comparison, row: Row, folder: str, earlier: _Earlier) -> Iterator[Line]:
+    """Which run is the first in which a parameter is different."""
+    there = {path.name: path for path in list_runs(shadowed(folder))}
+    before = [(number, path) for number, path in earlier() if path.name in there]
+    pairs = ((number, path, there[path.name]) for number, path in before)
+    found = different_since(comparison, row, pairs)
+    if found is not None:
+        number, is_sure = found
+        is_so = "is the first that differs in it" if is_sure else "differs in it, too"
+        yield line("Of the runs before, ", _link(number, dict(before)), f" {is_so}.")
+    elif before:
+        number = before[0][0]
+        yield line("No run before differs in it: ", _link(number, dict(before)), " has left it so.")
+
+
+def _link(number: int, paths: Mapping[int, Path]) -> Span:
+    return Span(paths[number].name, "link", Link(f"use {number}"))
 
 
 def _marked(document: Document, rows: list[Row], name: str) -> Document:
@@ -106,7 +150,7 @@ def _other(dump: Dump, arguments: argparse.Namespace, open_run: _Opener | None) 
         raise UserError(
             "compare: with which run?", "compare DIR takes the folder of a run that was kept."
         )
-    path, info = arguments.folder, dump.run_info()
+    path, info = shadowed(arguments.folder), dump.run_info()
     if info is not None:
         # Of a folder of runs the one of the same number.
         alike = [each for each in list_runs(path) if each.name == run_name(info.call_count)]
@@ -114,16 +158,16 @@ def _other(dump: Dump, arguments: argparse.Namespace, open_run: _Opener | None) 
             ranks = rank_runs(find_ranks(path))
             found = [run for run in ranks if run.name == run_name(info.call_count)]
             if found:
-                return OtherRun(open_ranks(found[0]), f"{path}, {found[0].name}")
+                return OtherRun(open_ranks(found[0]), f"{place_of(path)}, {found[0].name}")
         path = alike[0] if alike else path
-    return OtherRun(open_dump(path), str(path))
+    return OtherRun(open_dump(path), place_of(path))
 
 
 def _row(context: Context, comparison: Comparison, name: str) -> Row:
     name = resolve_program_name(context, name)
     names = [name] if ":" in name else [f"{name}:0", name]
     for each in names:
-        found = comparison.row_of(each)
+        found = comparison.row_of(each) or comparison.view(each)
         if found is not None:
             return found
     known = [row.datum.tensor_name for row in comparison.rows()]
@@ -157,7 +201,7 @@ def _head(
         texts = ", ".join(f"{count} by {how}" for how, count in matched.items())
         made.append(line((f"Matched: {texts}.", "dim")))
     made += [line((f"Warning: {text}", "warning")) for text in other.dump.warnings[:3]]
-    unequal = comparison.first_unequal
+    unequal = next((row for row in pairs if not row.gap.is_equal), None)
     if not pairs:
         made.append(line(("No tensor of one run is one of the other.", "warning")))
     elif unequal is None:
@@ -172,17 +216,22 @@ def _head(
             )
         )
     if apart:
-        first = comparison.first_apart() or apart[0]
+        first = comparison.first_apart()
+        first = first if first in apart else apart[0]
         name, said = first.datum.tensor_name, sentence(first)
         made.append(line(("They part at ", "bold"), (name, "bold"), f": {said}."))
     return made
 
 
 _Opener = Callable[[str], OtherRun]
+#: The runs of the open folder before the one that is open, the latest first: number and folder.
+_Earlier = Callable[[], Sequence[tuple[int, Path]]]
 
 
 def compare_command(
-    open_run: _Opener | None = None, modes: frozenset[str] = TENSOR_MODES
+    open_run: _Opener | None = None,
+    modes: frozenset[str] = TENSOR_MODES,
+    earlier: _Earlier | None = None,
 ) -> Command:
     """``compare``.
 
@@ -190,10 +239,11 @@ def compare_command(
         open_run: opens another run of the folder that is open, by what `use` calls it; ``None``:
             there is no such folder.
         modes: in which it exists.
+        earlier: tells the runs before the one that is open, where there is such a folder.
     """
 
     def run(context: Context, arguments: argparse.Namespace) -> Result:
-        return _compare(context, arguments, open_run)
+        return _compare(context, arguments, open_run, earlier)
 
     return Command(
         "compare",
@@ -215,6 +265,7 @@ def compare_command(
             Argument(("-r", "--run"), "another run of the open folder, as use takes it", "K"),
             Argument(("-a", "--all"), "also those that are within the bar"),
             Argument(("--selected",), "only those that select has chosen"),
+            *NODE_ARGUMENTS,
             *terms_arguments(),
             JSON_ARGUMENT,
         ),
@@ -222,6 +273,7 @@ def compare_command(
         examples=(
             ("compare /tmp/good/run_000001", "where this run parts from that one"),
             ("compare /tmp/good/run_000001 loss:0", "one tensor in both, side by side"),
+            ("compare ../rank_1 -t Parameter", "replicas whose parameters should be equal"),
             ("compare -r 3", "with run 3 of the folder that is open"),
             ("compare DIR --rtol 1e-2", "fp32 beside bf16: what is far apart even so"),
         ),

@@ -158,7 +158,6 @@ def table(comparison: Comparison, rows: Sequence[Row], again: str, columns: int)
         health, role = _health_words(
             _health(comparison.first, row.pair.first), _health(comparison.second, row.pair.second)
         )
-        dump = comparison.first if row.pair.first is not None else comparison.second
         numbers = [""] * 6
         if found is not None:
             numbers = _numbers(found)
@@ -172,7 +171,7 @@ def table(comparison: Comparison, rows: Sequence[Row], again: str, columns: int)
             [Span(row.said or "within", _ROLES.get(row.said, "dim"))],
             *([span] if span.text else [] for span in texts),
             [Span(health, role)] if not row.gap.problem else [],
-            [Span(dump.op_type(row.datum.node_name), "op_type")],
+            [Span(comparison.op_type(row), "op_type")],
             [Span(_how(row), "dim")] if _how(row) else [],
             [Span(name, "link", Link(f"{again} {quoted(name)}")), *_problem(row)],
         ]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
-from tfdbg_cli.commands.list_command import ListCommand
+from tfdbg_cli.commands.list_command import NODE_ARGUMENTS, ListCommand
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
@@ -317,20 +317,7 @@ LIST_TENSORS = Command(
             default="",
             complete=completers.node_patterns,
         ),
-        Argument(
-            ("-n", "--node_name_filter"),
-            "only nodes whose name matches",
-            "REGEX",
-            default="",
-            complete=completers.node_patterns,
-        ),
-        Argument(
-            ("-t", "--op_type_filter"),
-            "only ops whose type matches",
-            "REGEX",
-            default="",
-            complete=completers.op_types,
-        ),
+        *NODE_ARGUMENTS,
         Argument(
             ("--dtype",),
             "only tensors whose element type matches",

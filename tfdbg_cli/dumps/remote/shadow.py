@@ -13,14 +13,38 @@ import posixpath
 import shutil
 import tempfile
 import threading
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from tfdbg_cli.common.errors import DumpError, UserError, one_line
 from tfdbg_cli.common.temporary import make_folder, remove_folder
 from tfdbg_cli.dumps.files import readers
-from tfdbg_cli.dumps.remote.systems import RemoteFiles, inside, is_remote, remote_files
+from tfdbg_cli.dumps.remote.systems import (
+    RemoteFile,
+    RemoteFiles,
+    inside,
+    is_remote,
+    remote_files,
+)
 
-__all__ = ["Shadow", "fetched", "shadowed"]
+__all__ = ["Origin", "Shadow", "fetched", "origin_of", "place_of", "shadowed"]
+
+
+class Origin(NamedTuple):
+    """What a folder here stands for.
+
+    Attributes:
+        address: of the folder there.
+        files: in it, as they were listed.
+        folder: here.
+    """
+
+    address: str
+    files: Sequence[RemoteFile]
+    folder: str
+
+
+_origins: dict[str, Origin] = {}
 
 
 class Shadow:
@@ -49,7 +73,10 @@ class Shadow:
             if not found and not files.is_folder(address):
                 raise UserError(f"There is no dump at {address}: the folder doesn't exist.")
             os.makedirs(self.folder)
-            for each in inside(found):  # nothing is written outside of the folder
+            # Nothing is written outside of the folder.
+            listed = [*inside(found)]
+            _origins[self.folder] = Origin(address.rstrip("/"), listed, self.folder)
+            for each in listed:
                 path = os.path.join(self.folder, *each.name.split("/"))
                 try:
                     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -78,6 +105,7 @@ class Shadow:
 
     def close(self) -> None:
         """Forget it, and what was kept; in a forked child it is still its parent's."""
+        _origins.pop(self.folder, None)
         for path in self._paths:
             readers.pop(path, None)
         if os.getpid() == self._process:
@@ -88,6 +116,25 @@ class Shadow:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def origin_of(path: str) -> Origin | None:
+    """What the folder that a path is in stands for; ``None``: it is of this machine alone."""
+    while path not in _origins:
+        above = os.path.dirname(path)
+        if above == path:
+            return None
+        path = above
+    return _origins[path]
+
+
+def place_of(path: str | os.PathLike[str]) -> str:
+    """What to call a path to people: the address that it stands for, if there is one."""
+    origin = origin_of(os.fspath(path))
+    if origin is None:
+        return str(path)
+    inside = os.path.relpath(path, origin.folder).replace(os.sep, "/")
+    return origin.address if inside == "." else f"{origin.address}/{inside}"
 
 
 def shadowed(path: Any) -> Any:

@@ -1,8 +1,8 @@
 """Dump roots that are addresses (``gs://bucket/runs``) and no folders of this machine.
 
-What is written goes there file by file as it is finished; for what is read see `shadow`. A
-framework's own file systems do it where one is installed that has some (`EngineTraits.files`),
-else ``fsspec``.
+What is written goes there file by file as it is finished; for what is read see `shadow`. The file
+systems of a framework that the program uses do it, where it has some (`EngineTraits.files`); else
+``fsspec``; else those of one that is installed.
 """
 
 from __future__ import annotations
@@ -139,10 +139,14 @@ def remote_files(address: str) -> RemoteFiles:
         UserError: no framework that is installed knows it, nor does fsspec.
     """
     problems = []
-    known = [(traits.package, traits.files) for traits in all_traits() if traits.files]
+    known = list(
+        {
+            traits.files: (traits.package, traits.files) for traits in all_traits() if traits.files
+        }.values()
+    )
     # A framework that the program doesn't use is imported for it last: that takes seconds.
     known.append(("fsspec", f"{__name__}:_Fsspec"))
-    known.sort(key=lambda each: each[0] not in sys.modules)
+    known.sort(key=lambda each: (each[0] not in sys.modules, each[0] != "fsspec"))
     for package, target in known:
         if importlib.util.find_spec(package) is None:
             problems.append(f"{package} is not installed")

@@ -14,7 +14,7 @@ from tfdbg_cli.comparing.shards import side_by_side
 from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.open import RankRun, find_ranks, find_runs, open_dump, open_ranks, rank_runs
-from tfdbg_cli.dumps.remote.shadow import shadowed
+from tfdbg_cli.dumps.remote.shadow import place_of, shadowed
 from tfdbg_cli.sessions.offline.commands import Opened
 from tfdbg_cli.sessions.offline.survey import Survey
 
@@ -52,7 +52,7 @@ def first_apart(survey: Survey, against: str, terms: Terms) -> Parting:
     Raises:
         UserError: there is nothing to compare, or the terms say something that they can't.
     """
-    against = shadowed(against)
+    shown, against = against, shadowed(against)
     how = terms.bars(), terms.renamed()
     others: list[Path | RankRun] = [*find_runs(against)] or [*rank_runs(find_ranks(against))]
     if not others:
@@ -65,7 +65,7 @@ def first_apart(survey: Survey, against: str, terms: Terms) -> Parting:
     for run in survey.like_current():
         other = others[0] if is_one else by_name.get(run.path.name)
         if other is None:
-            lost.append(f"{against} has no {run.path.name}.")
+            lost.append(f"{shown} has no {run.path.name}.")
             continue
         dump: Dump | None = None
         try:
@@ -87,7 +87,7 @@ def first_apart(survey: Survey, against: str, terms: Terms) -> Parting:
             return Parting(found, [*_short(lost), *[before] * (count > 1)], not lost)
     if found is None:
         hint = "compare DIR compares two runs, whatever they are called."
-        raise UserError(f"No run of {survey.root} can be compared: {lost[0]}", hint)
+        raise UserError(f"No run of {place_of(survey.root)} can be compared: {lost[0]}", hint)
     within = f"None of {count} runs is beyond the bar."
     return Parting(found, [*_short(lost), *[within] * (count > 1)], not lost)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tfdbg_cli.commands.compare.command import OtherRun, compare_command
 from tfdbg_cli.commands.context import Context
@@ -16,6 +17,7 @@ from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.common.documents import ChainDocument, MenuItem, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.remote.shadow import place_of
 from tfdbg_cli.sessions.offline.search import RunFilter, Search
 from tfdbg_cli.sessions.offline.survey import Survey, SurveyedRun
 from tfdbg_cli.sessions.offline.table import RUN_COLUMNS, RunTable, run_record, sorted_runs
@@ -69,7 +71,7 @@ class _Folder:
         runs = sorted_runs(self._survey, self._survey.runs, arguments)
         if arguments.json:
             return json_document(len(runs), lambda at: run_record(self._survey, runs[at]))
-        root = self._survey.root
+        root = place_of(self._survey.root)
         # A long list opens where the open run is.
         head = TextDocument([line((f"{len(runs)} run(s) in {root}:", "bold")), line()])
         start = max([run.number for run in runs].index(self._survey.current) - 5, 0)
@@ -173,6 +175,13 @@ class _Folder:
         assert run is not None
         return OtherRun(self._survey.open(run), f"run {run.label}")
 
+    def earlier(self) -> Sequence[tuple[int, Path]]:
+        """The runs before the one that is open, the latest first."""
+        runs = self._survey.like_current()
+        current = self._survey.current
+        found = [(run.number, run.path) for run in runs if run.number < current and not run.joined]
+        return found[::-1]
+
     @staticmethod
     def _wanted(arguments: argparse.Namespace) -> RunFilter | None:
         if not arguments.tensor_filter:
@@ -227,7 +236,7 @@ def run_commands(survey: Survey, search: Search) -> tuple[Command, ...]:
         )
 
     return (
-        compare_command(folder.other, frozenset({"offline"})),
+        compare_command(folder.other, frozenset({"offline"}), folder.earlier),
         Command(
             "runs",
             (),

@@ -16,7 +16,7 @@ from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.open import find_ranks, find_runs, open_dump, rank_runs
 from tfdbg_cli.dumps.profile import is_profile_only
-from tfdbg_cli.dumps.remote.shadow import shadowed
+from tfdbg_cli.dumps.remote.shadow import place_of, shadowed
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.offline.against import first_apart
 from tfdbg_cli.sessions.offline.commands import Opened, run_commands
@@ -144,7 +144,7 @@ def _stop(
     what = f"{'profile of ' * is_profile}{describe_run(context)}"
     return debugger.stop(
         context,
-        title=f"offline: {which}{opened.run.path} - {what}",
+        title=f"offline: {which}{place_of(opened.run.path)} - {what}",
         title_role=role,
         initial_command=initial,
     )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.remote.shadow import Origin, origin_of
 from tfdbg_cli.filters.builtin import BUILTIN, FOLLOWS
 from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.scanning.index import read_index
-from tfdbg_cli.scanning.tree import INDEX_NAMES, state_of
+from tfdbg_cli.scanning.tree import INDEX_NAMES, joined, listed, state_of
 from tfdbg_cli.scanning.work import Finding
 from tfdbg_cli.sessions.offline.survey import SurveyedRun
 
@@ -31,7 +32,7 @@ class Scanned:
 
     def __init__(self, filters: FilterRegistry) -> None:
         self._filters = filters
-        self._indexes: dict[Path, tuple[dict[str, Any], dict[str, Finding]] | None] = {}
+        self._indexes: dict[str, tuple[dict[str, Any], dict[str, Finding]] | None] = {}
 
     def finding(self, run: SurveyedRun, name: str) -> Finding | None:
         """What was found in a run; ``None``: nobody has looked, or not at what is there now."""
@@ -40,12 +41,13 @@ class Scanned:
         if run.joined is not None:
             return None
         path = run.path.absolute()
-        for tree in (path, *path.parents)[:_LEVELS]:
+        origin = origin_of(str(path))
+        for tree, inside in _trees(path) if origin is None else _trees_there(path, origin):
             about, findings = self._index(tree) or ({}, {})
-            found = findings.get(path.relative_to(tree).as_posix())
+            found = findings.get(inside)
             if found is None or about.get("filter") != name or "files" in about:
                 continue
-            if _is_whole(found) and found.get("state") == state_of(str(path))[1]:
+            if _is_whole(found) and found.get("state") == _state(path, inside, origin):
                 return found
         return None
 
@@ -63,10 +65,42 @@ class Scanned:
             data.append(dumps[number])
         return data
 
-    def _index(self, tree: Path) -> tuple[dict[str, Any], dict[str, Finding]] | None:
+    def _index(self, tree: str) -> tuple[dict[str, Any], dict[str, Finding]] | None:
         if tree not in self._indexes:
-            self._indexes[tree] = read_index(str(tree / INDEX_NAMES[0]))
+            self._indexes[tree] = read_index(joined(tree, INDEX_NAMES[0]))
         return self._indexes[tree]
+
+
+def _trees(path: Path) -> Iterator[tuple[str, str]]:
+    """The folders that may have been scanned, and the path of a dump in each."""
+    for tree in (path, *path.parents)[:_LEVELS]:
+        yield str(tree), path.relative_to(tree).as_posix()
+
+
+def _trees_there(path: Path, origin: Origin) -> Iterator[tuple[str, str]]:
+    """As `_trees`, of a dump whose folder stands for one at an address."""
+    scheme, _, place = origin.address.partition("://")
+    there = PurePosixPath(place, path.relative_to(origin.folder).as_posix())
+    for tree in (there, *there.parents)[:_LEVELS]:
+        if tree.name:
+            yield f"{scheme}://{tree}", there.relative_to(tree).as_posix()
+
+
+def _state(path: Path, inside: str, origin: Origin | None) -> str:
+    """What the state of a dump is by now, as a scan of a tree tells it.
+
+    Args:
+        path: of the dump.
+        inside: its path in the tree.
+        origin: what its folder stands for.
+    """
+    if origin is None:
+        return state_of(str(path))[1]
+    own = path.relative_to(origin.folder).as_posix()
+    above = PurePosixPath(inside).parts
+    above = above[: len(above) - len(PurePosixPath(own).parts)]
+    files = (each._replace(name="/".join((*above, each.name))) for each in origin.files)
+    return next((each.state for each in listed(files) if each.path == inside), "")
 
 
 def _is_whole(found: Finding) -> bool:
