@@ -245,7 +245,7 @@ _MISSING = re.compile(
     rb"(?m)^(AttributeError: module '(tfdbg_cli|tensorflow|torch|jax)|NameError).*"
 )
 _CHECKED = re.compile(rb"(?m)^tfdbg: check.*(failed|nothing)")
-_CHECKED_STORY = re.compile(rb"(?ms)^It began in .*?(?=^tfdbg: )")
+_CHECKED_STORY = re.compile(rb"(?ms)^(It began in|First: ).*?(?=^tfdbg: )")
 
 
 def _steady(stderr: bytes) -> bytes:

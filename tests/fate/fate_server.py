@@ -38,8 +38,10 @@ def _next_request() -> dict[str, Any] | None:
 def _settle(request: dict[str, Any]) -> None:
     """Be in the place of the program: its session, folder, environment and streams."""
     os.setsid()
-    # Whatever has started us may ignore it, as a shell does for what it starts in the background.
+    # Whatever has started us may ignore them, as a shell does for what it starts in the background,
+    # and nohup.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.chdir(request["folder"])
     # Through its own methods, so that C's getenv sees it as well.
     for name in set(os.environ) - set(request["environment"]):

@@ -43,6 +43,8 @@ TESTS = (
     "filters",
     "stepping",
     "commands",
+    "comparing",
+    "scanning",
     "engines/kit",
     "engines/numpy",
     "sessions",

@@ -3,17 +3,20 @@
 import _thread
 import errno
 import json
+import socket
 import threading
 import time
 
 import pytest
 
 from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.joined import JoinedDump
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Meeting
+from tfdbg_cli.net.wire import introduce
 from tfdbg_cli.sessions.debugger.storage import DumpStore
 from tfdbg_cli.sessions.ranks import follower as rank_follower
 from tfdbg_cli.sessions.ranks import group as rank_group
@@ -52,7 +55,7 @@ class Ranks:
     """Rank 0 leads, rank 1 follows; both in this process."""
 
     def __init__(self, tmp_path):
-        shared = {}
+        self.shared = shared = {}
         self.notes = []
         self.hurries = False
         self.teams = []
@@ -193,6 +196,19 @@ def test_the_leader_sees_the_tensors_of_all(ranks, tmp_path):
     assert kept is theirs
     # The parts of one run have the number that the leader gives it.
     assert (tmp_path / "root" / "rank_1" / "run_000007" / "run.json").exists()
+
+
+def test_nobody_without_the_token_is_a_rank(ranks):
+    ranks.agree("training run 1", Verdict(False), Verdict(False))
+    place = json.loads(ranks.shared[rank_leader.ADDRESS])
+    where = "127.0.0.1", place["port"]
+    for data in (b"", b"GET / HTTP/1.0\r\n\r\n", b"{}\n" * 99):
+        with socket.create_connection(where) as stranger:
+            stranger.sendall(data)
+    with socket.create_connection(where) as stranger, pytest.raises(UserError, match="token"):
+        introduce(stranger, "0" * len(place["token"]))
+    calm, excited = Verdict(False), Verdict(True, passes=True)
+    assert all(each.stops for each in ranks.agree("training run 2", calm, excited))
 
 
 def test_a_rank_without_tensors_is_told_of(ranks):

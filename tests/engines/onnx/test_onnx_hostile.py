@@ -88,7 +88,7 @@ def damaged():
     yield head + b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }".ljust(117) + b"\nx"
 
 
-@pytest.mark.parametrize("content", damaged(), ids=range(5))
+@pytest.mark.parametrize("content", [*damaged()], ids=range(5))
 def test_damaged_inputs_are_refused_in_a_line(tmp_path, capsys, content):
     saved(tmp_path / "m.onnx", [helper.make_node("Abs", ["x"], ["y"])])
     (tmp_path / "inputs").write_bytes(content)

@@ -150,9 +150,9 @@ for given in (1.0, 0.0, 2.0, -1.0, 3.0):
     show(session.run(w), session.run(step))
 
 #%% failing_in_a_loop
-v = variable(0.0, False)
+v = variable(0.0, True)
 def body(i):
-    with tf.control_dependencies([tf.assign_add(v, 1.0), tf.debugging.Assert(i < 3, [i])]):
+    with tf.control_dependencies([v.assign_add(1.0), tf.debugging.Assert(i < 3, [i])]):
         return i + 1
 n = tf.placeholder(tf.int32, [])
 loop = tf.while_loop(lambda i: i < n, body, [0], parallel_iterations=1)

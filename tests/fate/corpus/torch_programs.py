@@ -185,7 +185,7 @@ with FlopCounterMode(display=False) as counter:
     model(torch.ones(4, 3)).sum().backward()
 print(counter.get_total_flops(), {str(k): v for k, v in counter.get_flop_counts()["Global"].items()})
 
-#%% profiler # differs in never nonfinite keep pty track listen: under any dispatch mode PyTorch's profiler counts ops twice
+#%% profiler # differs in never nonfinite keep digest check mortem pty track listen: under any dispatch mode PyTorch's profiler counts ops twice
 import os
 os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # it says when it begins
 from torch.profiler import ProfilerActivity, profile
@@ -441,7 +441,7 @@ def helper(m):
     return m(torch.ones(1))
 show(helper(nn.Sequential(Look(), Look())))
 
-#%% traceback_of_the_program # differs in batch never nonfinite detach keep pty track listen: a traceback that the program prints has frames of the debugger
+#%% traceback_of_the_program # differs in batch never nonfinite detach keep digest check mortem pty track listen: a traceback that the program prints has frames of the debugger
 import traceback
 class Bad(nn.Module):
     def forward(self, x):
@@ -452,7 +452,7 @@ try:
 except RuntimeError:
     print(traceback.format_exc())
 
-#%% warnings_once # differs in never nonfinite keep: a warning that points at its caller points at a mode of ours
+#%% warnings_once # differs in never nonfinite keep mortem: a warning that points at its caller points at a mode of ours
 import warnings
 for _ in range(3):
     torch.ones(2).to_sparse().to_sparse_csr() if False else None
@@ -464,7 +464,7 @@ for _ in range(3):
 optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=0.1)
 torch.optim.lr_scheduler.StepLR(optimizer, 1).step()
 
-#%% warnings_are_errors # differs in never nonfinite keep pty: a warning that points at its caller points at a mode of ours
+#%% warnings_are_errors # differs in never nonfinite keep digest check mortem pty: a warning that points at its caller points at a mode of ours
 import warnings
 warnings.simplefilter("error")
 train(Net(), count=2)
