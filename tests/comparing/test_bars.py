@@ -7,37 +7,39 @@ import pytest
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.comparing.alignment import align, read_map
-from tfdbg_cli.comparing.bars import Bar, Bars, make_bars, read_rules
+from tfdbg_cli.comparing.bars import Bars, make_bars, read_rules
 from tfdbg_cli.comparing.comparison import Comparison
-from tfdbg_cli.comparing.gaps import Gap, beyond, difference, gap
+from tfdbg_cli.comparing.gaps import beyond, difference, gap
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 
 EPSILON = 2.0**-23
-GAP = Gap(10, False, 1.0, 3.0, 10)
+SCALE = 3.0
 
 
 def bar(bars, *dtypes, op="Add", added=1, same_inputs=False):
-    return bars.bar(GAP, dtypes or ("float32", "float32"), op, added, same_inputs=same_inputs)
+    """What may differ of a tensor whose largest element is `SCALE`: by how much, and how many."""
+    found = bars.bar(dtypes or ("float32", "float32"), op, added, same_inputs=same_inputs)
+    return found.limit_of(SCALE), found.share
 
 
 def test_without_rules_the_dtype_and_what_was_added_up_count():
-    assert bar(Bars()) == Bar(16 * EPSILON * 3, 0.0)
-    assert bar(Bars(), added=25) == Bar(16 * 5 * EPSILON * 3, 0.0)
-    assert bar(Bars(), added=25, same_inputs=True) == Bar(4 * EPSILON * 3, 0.0)
+    assert bar(Bars()) == (16 * EPSILON * 3, 0.0)
+    assert bar(Bars(), added=25) == (16 * 5 * EPSILON * 3, 0.0)
+    assert bar(Bars(), added=25, same_inputs=True) == (4 * EPSILON * 3, 0.0)
     # The coarser dtype counts, and another one is another kernel.
     mixed = bar(Bars(), "float32", "float16", same_inputs=True)
-    assert mixed == Bar(16 * 2.0**-10 * 3, 0.0)
-    assert bar(Bars(0.5, 0.25)) == Bar(0.25 + 1.5, 0.0)
-    assert bar(Bars(0.5, 0.25), "int32", "int32") == Bar(0.0, 0.0)
+    assert mixed == (16 * 2.0**-10 * 3, 0.0)
+    assert bar(Bars(0.5, 0.25)) == (0.25 + 1.5, 0.0)
+    assert bar(Bars(0.5, 0.25), "int32", "int32") == (0.0, 0.0)
 
 
 def test_elements_flip_where_a_last_bit_decides():
     for op in ("Relu", "aten::where", "select", "ArgMax", "Greater", "ge_", "ne"):
-        assert bar(Bars(), op=op).share == 0.01
-        assert bar(Bars(), op=op, same_inputs=True).share == 0.0
-    assert bar(Bars(), op="MatMul").share == 0.0
+        assert bar(Bars(), op=op)[1] == 0.01
+        assert bar(Bars(), op=op, same_inputs=True)[1] == 0.0
+    assert bar(Bars(), op="MatMul")[1] == 0.0
 
 
 def test_the_first_rule_that_fits_counts(tmp_path):
@@ -46,11 +48,11 @@ def test_the_first_rule_that_fits_counts(tmp_path):
         "Add float32 atol=2 share=0.5\nAdd .* rtol=9\n"
     )
     bars = make_bars(0.5, None, "", str(tmp_path / "rules"))
-    assert bar(bars) == Bar(2 + 0.5 * 3, 0.5)
-    assert bar(bars, "float64", "float64") == Bar(9 * 3, 0.0)
-    assert bar(bars, "int64", "int64") == Bar(9 * 3, 0.0)
-    assert bar(bars, op="MatMul") == Bar(0.5 * 3, 0.0)
-    assert bar(bars, "float32", "float16", op="MatMul") == Bar(1e-2 * 3, 0.0)
+    assert bar(bars) == (2 + 0.5 * 3, 0.5)
+    assert bar(bars, "float64", "float64") == (9 * 3, 0.0)
+    assert bar(bars, "int64", "int64") == (9 * 3, 0.0)
+    assert bar(bars, op="MatMul") == (0.5 * 3, 0.0)
+    assert bar(bars, "float32", "float16", op="MatMul") == (1e-2 * 3, 0.0)
 
 
 @pytest.mark.parametrize(

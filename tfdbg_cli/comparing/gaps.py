@@ -280,6 +280,8 @@ def difference(first: _Array, second: _Array) -> Difference:
             plain, other = widened(raw), widened(raw_other)
             differing += plain.size - int(np.count_nonzero(_same(plain, other)))
             left, right = _wide(raw), _wide(raw_other)
+            if left.dtype.kind != "c":
+                flips += int(np.count_nonzero((left < 0) & (right > 0) | (left > 0) & (right < 0)))
             both = np.isfinite(left) & np.isfinite(right)
             # What two elements of float32 are apart is no float32 always.
             is_exact = (
@@ -295,8 +297,6 @@ def difference(first: _Array, second: _Array) -> Difference:
             products += float((left * right.conj()).real.sum())
             lengths += float((size * size).sum())
             others += float((np.abs(right) ** 2).sum())
-            if left.dtype.kind != "c":
-                flips += int(np.count_nonzero((left < 0) & (right > 0) | (left > 0) & (right < 0)))
             found = ulps(raw, raw_other)
             if found is not None:
                 at = int(np.where(both, found, 0).max())

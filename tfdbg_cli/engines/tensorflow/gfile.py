@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import sys
 from collections.abc import Iterable, Sequence
 
 from tfdbg_cli.dumps.remote.systems import RemoteFile, RemoteFiles
@@ -10,10 +11,16 @@ from tfdbg_cli.dumps.remote.systems import RemoteFile, RemoteFiles
 __all__ = ["files_at"]
 
 
+# A program that has imported it may have added others.
+_KNOWN = ("gs://", "hdfs://", "viewfs://", "har://", "ram://")
+
+
 class _GFiles:
     """What TensorFlow knows: ``gs://``, ``hdfs://``, ``ram://``."""
 
     def __init__(self, address: str) -> None:
+        if "tensorflow" not in sys.modules and not address.startswith(_KNOWN):
+            raise ValueError("it has no such file system")  # to ask it, it takes seconds to import
         from tensorflow.python.lib.io import file_io
 
         self._io = file_io
