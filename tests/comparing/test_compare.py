@@ -147,6 +147,17 @@ def test_one_tensor_in_both_runs(planted):
     assert "The elements that are farthest apart:" in out
     assert "Line in A: " in out
     assert 'hidden = tf.multiply(hidden, 1.001, name="scaled")' in out
+    assert "The elements that are farthest apart:   heat map of B - A" in out
+    _, out, err = planted.run(
+        *("--batch", "--dump-dir", str(planted.kept("none"))),
+        *("-c", f"compare {planted.kept('factor')} net/scaled --delta"),
+        *("-c", f"compare {planted.kept('factor')} net/loss --delta"),
+        *("-c", f"compare {planted.kept('factor')} --delta"),
+    )
+    assert "B - A of net/scaled:0\n" in out
+    assert "symmetric about 0" in out
+    assert "A single element makes no picture.\n" in err
+    assert "--delta draws one tensor." in err
 
 
 def test_only_what_is_selected(planted):
