@@ -89,6 +89,7 @@ def test_a_folder_is_equal_to_itself(planted):
         *("-c", f"compare {planted.kept('none')} -a"),
     )
     assert "All pairs are equal in every bit." in out
+    assert "Program: " not in out
 
 
 def test_renamed_tensors_are_matched_by_what_they_are_computed_from(planted):
@@ -130,6 +131,8 @@ def test_a_wider_bar_for_all_runs_of_a_folder(planted, tmp_path):
     names = tmp_path / "na mes"
     names.write_text("x -> labels\n")
     status, out, err = planted.run(*look, "--map", str(names), "--bar", "cosine:0.9")
+    program = f"{planted.program} "
+    assert f"\nProgram: A {program}none  B {program}factor\n" in out
     assert "1 by order" in out  # the screen is on the same terms
     for options in (("--bar", "sine"), ("--map", "/no/such"), ("--rules", "/no/such")):
         status, out, err = planted.run(*look, *options)

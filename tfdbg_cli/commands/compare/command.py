@@ -31,6 +31,8 @@ from tfdbg_cli.dumps.remote.shadow import place_of, shadowed
 __all__ = ["COMMANDS", "OtherRun", "compare_command"]
 
 _KEPT = "comparison"
+# Of `program_facts`: it has the options of the debugger, too.
+_WHOLE_COMMAND = "Started as"
 
 
 class OtherRun(NamedTuple):
@@ -198,6 +200,7 @@ def _head(
             ".",
         )
     ]
+    made += _unlike(comparison.first, comparison.second)
     matched: dict[str, int] = {}
     for row in pairs:
         matched[row.pair.matched_by] = matched.get(row.pair.matched_by, 0) + 1
@@ -229,6 +232,16 @@ def _head(
         else:  # a narrow screen would cut off the reason
             made += [line(*where, ":"), line(f"  {said}.")]
     return made
+
+
+def _unlike(first: Dump, second: Dump) -> Iterator[Line]:
+    """What the programs were started as, and ran on, as far as that isn't the same."""
+    infos = first.run_info(), second.run_info()
+    facts, others = (dict(info.program) if info is not None else {} for info in infos)
+    for label, text in facts.items():
+        other = others.get(label, text)
+        if other != text and label != _WHOLE_COMMAND:
+            yield line((f"{label}: ", "dim"), ("A ", "bold"), f"{text}  ", ("B ", "bold"), other)
 
 
 _Opener = Callable[[str], OtherRun]
