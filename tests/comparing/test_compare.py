@@ -89,6 +89,7 @@ def test_a_folder_is_equal_to_itself(planted):
         *("-c", f"compare {planted.kept('none')} -a"),
     )
     assert "All pairs are equal in every bit." in out
+    assert "Program: " not in out
 
 
 def test_renamed_tensors_are_matched_by_what_they_are_computed_from(planted):
@@ -130,6 +131,8 @@ def test_a_wider_bar_for_all_runs_of_a_folder(planted, tmp_path):
     names = tmp_path / "na mes"
     names.write_text("x -> labels\n")
     status, out, err = planted.run(*look, "--map", str(names), "--bar", "cosine:0.9")
+    program = f"{planted.program} "
+    assert f"\nProgram: A {program}none  B {program}factor\n" in out
     assert "1 by order" in out  # the screen is on the same terms
     for options in (("--bar", "sine"), ("--map", "/no/such"), ("--rules", "/no/such")):
         status, out, err = planted.run(*look, *options)
@@ -147,6 +150,17 @@ def test_one_tensor_in_both_runs(planted):
     assert "The elements that are farthest apart:" in out
     assert "Line in A: " in out
     assert 'hidden = tf.multiply(hidden, 1.001, name="scaled")' in out
+    assert "The elements that are farthest apart:   heat map of B - A" in out
+    _, out, err = planted.run(
+        *("--batch", "--dump-dir", str(planted.kept("none"))),
+        *("-c", f"compare {planted.kept('factor')} net/scaled --delta"),
+        *("-c", f"compare {planted.kept('factor')} net/loss --delta"),
+        *("-c", f"compare {planted.kept('factor')} --delta"),
+    )
+    assert "B - A of net/scaled:0\n" in out
+    assert "symmetric about 0" in out
+    assert "A single element makes no picture.\n" in err
+    assert "--delta draws one tensor." in err
 
 
 def test_only_what_is_selected(planted):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from tfdbg_cli.comparing.gaps import beyond, difference, gap, largest, ulps
+from tfdbg_cli.comparing.gaps import beyond, delta, difference, gap, largest, ulps
 
 _FLOATS = st.sampled_from([np.float16, np.float32, np.float64])
 
@@ -158,6 +158,8 @@ def test_whole_numbers_are_as_far_apart_as_they_are(one, other, apart):
         assert not found.is_equal
         assert difference(first, second).differing == len(largest(first, second, 9))
         assert beyond(first, second, apart / 2)
+        assert abs(delta(first, second)).max() == float(apart)
+        assert (delta(first, second) == -delta(second, first)).all()
         assert not beyond(first, second, apart)
 
 

@@ -13,7 +13,7 @@ from tfdbg_cli.comparing.shards import WholeDump, side_by_side
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.joined import JoinedDump
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.shard_place import ShardPlace
+from tfdbg_cli.dumps.shard_place import ShardPlace, is_complete
 
 
 def dump_of(**tensors):
@@ -123,6 +123,25 @@ def test_parts_that_say_where_they_belong_are_joined_so(name):
     np.testing.assert_array_equal(found.value(datum), FULL)
     assert f"placed {', '.join(ways)}" in datum.note
     assert not Comparison(whole, found, align(whole, found)).beyond()
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "",
+        "this rank's shard of [4], placed S(0)",
+        "this rank's shard of [4], placed S(0), at [0] of a mesh of [2, 2]",
+        f"this rank's shard of [{'9' * 5000}], placed S(0), at [0] of a mesh of [2]",
+    ],
+)
+def test_notes_that_tell_no_place(note):
+    assert ShardPlace.read(note) is None
+
+
+def test_a_mesh_that_is_larger_than_what_is_there_is_not_complete():
+    place = ShardPlace((4,), ("S(0)", "S(0)"), (0, 0), (10**9, 10**9))
+    assert not is_complete([place])
+    assert not is_complete([])
 
 
 def test_places_that_are_not_known_leave_it_to_the_shapes():

@@ -17,6 +17,7 @@ __all__ = [
     "Difference",
     "Gap",
     "beyond",
+    "delta",
     "difference",
     "epsilon",
     "gap",
@@ -339,6 +340,16 @@ def ulps(one: _Array, other: _Array) -> _Array | None:
     far = np.abs(places[0].astype(np.float64)) + np.abs(places[1].astype(np.float64))
     most = np.iinfo(np.int64).max
     return np.where(is_beyond & (far >= 2.0**63), most, np.abs(apart))
+
+
+def delta(first: _Array, second: _Array) -> _Array:
+    """The second array minus the first; 0 where both are infinite or not a number alike."""
+    left, right = widened(first), widened(second)
+    with np.errstate(all="ignore"):
+        if not {left.dtype.kind, right.dtype.kind} & set("fc"):
+            apart = _apart(left, right).astype(np.float64)
+            return np.where(right < left, -apart, apart)
+        return np.where(_same(left, right), 0, np.asarray(right - left))
 
 
 def largest(first: _Array, second: _Array, count: int) -> list[tuple[int, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,8 @@ import numpy as np
 __all__ = ["ShardPlace", "is_complete", "joined"]
 
 _NOTE = re.compile(
-    r"this rank's shard of \[([\d, ]*)\], placed (.+?), at \[([\d, ]*)\] of a mesh of \[([\d, ]*)\]"
+    r"this rank's shard of \[([\d, ]{0,200})\], placed (.+?), "
+    r"at \[([\d, ]{0,200})\] of a mesh of \[([\d, ]{0,200})\]"
 )
 #: Split along this dimension; with another number: after the mesh's later dimensions have split it.
 _SPLIT = re.compile(r"(_?)S\((\d+)(?:, \d+)?\)")
@@ -68,7 +70,9 @@ def is_complete(places: Sequence[ShardPlace | None]) -> bool:
     if not all(_SPLIT.fullmatch(way) or way == _REPLICA or way in _ADDED for way in ways):
         return False
     # Of replicas one is enough.
-    counts = (1 if way == _REPLICA else count for way, count in zip(ways, mesh, strict=True))
+    counts = [1 if way == _REPLICA else count for way, count in zip(ways, mesh, strict=True)]
+    if prod(counts) > len(known):
+        return False
     needed = set(itertools.product(*map(range, counts)))
     return needed <= {place.at for place in known}
 

@@ -31,6 +31,8 @@ from tfdbg_cli.dumps.remote.shadow import place_of, shadowed
 __all__ = ["COMMANDS", "OtherRun", "compare_command"]
 
 _KEPT = "comparison"
+# Of `program_facts`: it has the options of the debugger, too.
+_WHOLE_COMMAND = "Started as"
 
 
 class OtherRun(NamedTuple):
@@ -56,7 +58,11 @@ def _compare(
     again = comparison_command(Terms.of(arguments), arguments.folder, arguments.run)
     names = ("this run", other.name)
     if arguments.tensor is not None:
-        return PairScreen(comparison, _row(context, comparison, arguments.tensor), names).document()
+        row = _row(context, comparison, arguments.tensor)
+        screen = PairScreen(comparison, row, names, again)
+        return screen.picture(context.width) if arguments.delta else screen.document()
+    if arguments.delta:
+        raise UserError("--delta draws one tensor.", "compare DIR TENSOR --delta")
     rows = _chosen(comparison, arguments)
     beyond = [row for row in rows if row.is_beyond]
     shown = rows if arguments.all else beyond
@@ -66,12 +72,12 @@ def _compare(
         return _marked(
             json_document(len(shown), lambda at: record(comparison, shown[at])), rows, ""
         )
-    lines = [*context.take_notes(), *_head(comparison, rows, beyond, other)]
+    columns = 1000 if context.is_printed else context.width
+    lines = [*context.take_notes(), *_head(comparison, rows, beyond, other, columns)]
     first = next((row for row in beyond if row.is_pair), None)
     if first is not None and first.said == AT_START and earlier and arguments.folder is not None:
         lines += _history(comparison, first, arguments.folder, earlier)
     head = TextDocument([*lines, line()])
-    columns = 1000 if context.is_printed else context.width
     parts: list[Document] = [head, table(comparison, shown, again, columns)] if shown else [head]
     return _marked(ChainDocument(parts), rows, other.name)
 
@@ -178,7 +184,7 @@ def _row(context: Context, comparison: Comparison, name: str) -> Row:
 
 
 def _head(
-    comparison: Comparison, rows: list[Row], beyond: list[Row], other: OtherRun
+    comparison: Comparison, rows: list[Row], beyond: list[Row], other: OtherRun, columns: int
 ) -> list[Line]:
     pairs = [row for row in rows if row.is_pair]
     apart = [row for row in beyond if row.is_pair]
@@ -194,6 +200,7 @@ def _head(
             ".",
         )
     ]
+    made += _unlike(comparison.first, comparison.second)
     matched: dict[str, int] = {}
     for row in pairs:
         matched[row.pair.matched_by] = matched.get(row.pair.matched_by, 0) + 1
@@ -219,8 +226,22 @@ def _head(
         first = comparison.first_apart()
         first = first if first in apart else apart[0]
         name, said = first.datum.tensor_name, sentence(first)
-        made.append(line(("They part at ", "bold"), (name, "bold"), f": {said}."))
+        where = ("They part at ", "bold"), (name, "bold")
+        if len(f"They part at {name}: {said}.") < columns:
+            made.append(line(*where, f": {said}."))
+        else:  # a narrow screen would cut off the reason
+            made += [line(*where, ":"), line(f"  {said}.")]
     return made
+
+
+def _unlike(first: Dump, second: Dump) -> Iterator[Line]:
+    """What the programs were started as, and ran on, as far as that isn't the same."""
+    infos = first.run_info(), second.run_info()
+    facts, others = (dict(info.program) if info is not None else {} for info in infos)
+    for label, text in facts.items():
+        other = others.get(label, text)
+        if other != text and label != _WHOLE_COMMAND:
+            yield line((f"{label}: ", "dim"), ("A ", "bold"), f"{text}  ", ("B ", "bold"), other)
 
 
 _Opener = Callable[[str], OtherRun]
@@ -265,6 +286,7 @@ def compare_command(
             Argument(("-r", "--run"), "another run of the open folder, as use takes it", "K"),
             Argument(("-a", "--all"), "also those that are within the bar"),
             Argument(("--selected",), "only those that select has chosen"),
+            Argument(("--delta",), "of a tensor: what B is larger by, as a heat map"),
             *NODE_ARGUMENTS,
             *terms_arguments(),
             JSON_ARGUMENT,
@@ -274,6 +296,7 @@ def compare_command(
             ("compare /tmp/good/run_000001", "where this run parts from that one"),
             ("compare /tmp/good/run_000001 loss:0", "one tensor in both, side by side"),
             ("compare ../rank_1 -t Parameter", "replicas whose parameters should be equal"),
+            ("compare DIR loss:0 --delta", "what the other run's is larger by, as a heat map"),
             ("compare -r 3", "with run 3 of the folder that is open"),
             ("compare DIR --rtol 1e-2", "fp32 beside bf16: what is far apart even so"),
         ),

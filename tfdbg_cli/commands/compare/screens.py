@@ -13,7 +13,7 @@ from tfdbg_cli.commands.table import LazyTable, aligned
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.common.documents import Line, Link, Span, TextDocument, line
-from tfdbg_cli.common.errors import DumpError, one_line
+from tfdbg_cli.common.errors import DumpError, UserError, one_line
 from tfdbg_cli.comparing.comparison import (
     AT_START,
     GIVEN,
@@ -25,10 +25,13 @@ from tfdbg_cli.comparing.comparison import (
     Comparison,
     Row,
 )
-from tfdbg_cli.comparing.gaps import Difference, Gap, difference, largest
+from tfdbg_cli.comparing.gaps import Difference, Gap, delta, difference, largest
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.tensors.numeric import dtype_kind
+from tfdbg_cli.tensors.pictures.document import Look, PictureDocument
+from tfdbg_cli.tensors.pictures.reduction import check_drawable
+from tfdbg_cli.tensors.pictures.source import Source
 from tfdbg_cli.tensors.statistics import Health
 
 __all__ = ["PairScreen", "record", "sentence", "table"]
@@ -235,14 +238,41 @@ class PairScreen:
         comparison: of the two runs.
         row: the pair.
         names: what the runs are called.
+        again: the command of the comparison, to which the name of the tensor is added.
     """
 
-    def __init__(self, comparison: Comparison, row: Row, names: tuple[str, str]) -> None:
+    def __init__(
+        self, comparison: Comparison, row: Row, names: tuple[str, str], again: str
+    ) -> None:
+        self._again = f"{again} {quoted(row.datum.tensor_name)}"
         self._comparison, self._row, self._names = comparison, comparison.exact(row), names
 
     def document(self) -> TextDocument:
         """All of it."""
         return TextDocument([*self._sides(), *self._verdict(), *self._elements(), *self._places()])
+
+    def picture(self, width: int) -> PictureDocument:
+        """What the second one is larger by, as a heat map.
+
+        Raises:
+            UserError: no picture can be made of it.
+        """
+        row = self._row
+        if not row.is_pair or row.gap.problem or row.gap.note:
+            raise UserError(f"There is no difference to draw: {row.gap.problem or sentence(row)}.")
+        name = [Span(f"B - A of {row.datum.tensor_name}", "bold")]
+        look = Look(scale="symmetric", how="extreme")
+        return PictureDocument(
+            Source(self._delta()), name, look, width, numbers=lambda at: self.document()
+        )
+
+    def _delta(self) -> np.ndarray[Any, Any]:
+        one, other = map(np.asarray, self._comparison.values(self._row.pair))
+        try:
+            check_drawable(one)
+        except UserError as error:  # its hint is about another command
+            raise UserError(error.message) from None
+        return delta(one, other)
 
     def _each(self) -> Iterator[tuple[str, str, Dump, Datum | None]]:
         dumps = self._comparison.first, self._comparison.second
@@ -318,7 +348,10 @@ class PairScreen:
         if not places:
             return
         yield line()
-        yield line(("The elements that are farthest apart:", "heading"))
+        drawn = Span("heat map", "link", Link(f"{self._again} --delta"))
+        is_drawn = one.ndim and dtype_kind(one.dtype) not in ("string", "other")
+        more = [Span("   "), drawn, Span(" of B - A")] if is_drawn else []
+        yield line(("The elements that are farthest apart:", "heading"), *more)
         rows = [_element(one, other, place) for place in places]
         widths = [
             max(map(len, column)) for column in zip(*rows, ("", "A", "B", "B - A"), strict=True)
