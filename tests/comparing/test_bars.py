@@ -101,6 +101,14 @@ def test_gaps_of_whole_numbers_and_texts():
     assert beyond(np.array([1.0, np.nan, 3]), np.array([1.5, np.nan, np.inf]), 0.5) == 1
 
 
+def test_gaps_of_floats_in_several_dtypes():
+    one = np.float32([1, 2, np.nan])
+    assert gap(one, one.astype(np.float64)) == Gap(3, True, 0.0, 2.0, 0)
+    assert gap(one, np.float64([1, 4, np.nan]))._replace(differing=0) == Gap(3, False, 2.0, 2.0)
+    assert gap(one, np.float64([1, 4, np.nan])).differing >= 1
+    assert gap(one, one.copy()) == Gap(3, True)
+
+
 def test_a_difference_is_relative_to_the_first():
     found = difference(np.array([0.0, 2.0, -4.0, 1.0]), np.array([1.0, 3.0, 4.0, -1.0]))
     assert (found.max_abs, found.max_rel, found.flips) == (8.0, 2.0, 2)
@@ -127,6 +135,7 @@ def run(engine="numpy", alone="", **values):
 
 def said(first, second, **bars):
     comparison = Comparison(first, second, align(first, second), Bars(**bars))
+    assert not any(row.said or row.others for row in comparison.rows() if not row.is_beyond)
     rows = {row.datum.node_name: row.said for row in comparison.rows() if row.is_beyond}
     apart = comparison.first_apart()
     return rows, apart.datum.node_name if apart is not None else None
@@ -156,6 +165,20 @@ def test_tensors_that_are_alone():
     assert rows == {"b": "other inputs", "c": "only in A"}
     assert first == "b"
     assert said(run(**ONE), run(**ONE, alone="c", c=[1, 1]))[0] == {"c": "only in B"}
+
+
+def pairs_with(other_b):
+    graph = Graph([Node("x", "Placeholder"), Node("p", "Add", ["x:0"]), Node("q", "Mul", ["p:0"])])
+    second = MemoryDump(graph, run_info=RunInfo(engine="numpy"))
+    for at, (name, value) in enumerate({"x": [1, 2], "p": [2, 3], "q": other_b}.items()):
+        second.add(name, 0, np.float32(value), timestamp=at)
+    found = [[each and each.node_name for each in pair[:2]] for pair in align(run(**ONE), second)]
+    return sorted(found, key=str)
+
+
+def test_nodes_of_other_names_are_told_by_op_and_shape():
+    assert pairs_with([4, 6]) == [["a", "p"], ["b", "q"], ["x", "x"]]
+    assert pairs_with([4, 6, 8]) == [["a", "p"], ["b", None], ["x", "x"], [None, "q"]]
 
 
 def test_an_angle_alone_counts():

@@ -38,7 +38,6 @@ def hit():  # elsewhere, nobody knows when it is handled
     if threading.current_thread() is threading.main_thread():
         os.kill(os.getpid(), signal.SIGUSR1)
 def show(*values):
-    values = [v.numpy() if hasattr(v, "numpy") else v for v in values]
     print(*[v.tolist() if hasattr(v, "tolist") else v for v in values])
 """
 # The texts of their errors have the stack, or an address, in them.
@@ -123,6 +122,9 @@ _TENSORFLOW2 = f"""\
 {COMMON}{_TYPES_ONLY}{_CALLED}
 import tensorflow as tf
 tf.random.set_seed(3)
+def show(*values):
+    values = [v.numpy() if hasattr(v, "numpy") else v for v in values]
+    print(*[v.tolist() if hasattr(v, "tolist") else v for v in values])
 # It would compute the last bit in another way where more is fetched.
 tf.config.optimizer.set_experimental_options({{"disable_meta_optimizer": True}})
 a, b, c = tf.range(3.0), tf.ones(3), tf.constant([-1.0, 0.0, 2.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from pathlib import Path
 
 import ml_dtypes
@@ -18,6 +19,7 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import CodeLine, Profile, ProfileEntry
 from tfdbg_cli.dumps.run_folder.dump import RunFolderWriter
+from tfdbg_cli.dumps.series.tracks import Mark, Series, Tracks
 from tfdbg_cli.dumps.sources import Frame, Sources
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 from tfdbg_cli.filters.registry import FilterRegistry
@@ -49,6 +51,8 @@ def small_dump() -> MemoryDump:
         details=[("step", "3")],
         outputs={"loss": "h/Log:0"},
         results={"h/Log:0": True},
+        program=[("Program", "train.py --lr 1"), ("Commit", "1f" * 20)],
+        tracks=small_tracks(),
     )
     sources = Sources({SOURCE: "x = 1\nh = f(x)\n"}, live=False)
     dump = MemoryDump(graph, sources, info)
@@ -70,6 +74,15 @@ def small_dump() -> MemoryDump:
     return dump
 
 
+def small_tracks() -> Tracks:
+    """A loss and an expression, and a stop."""
+    loss, asked = Series("loss"), Series("`a`.max()", "`a`.max()")
+    for run, value in enumerate((0.5, 0.25, math.inf), 1):
+        loss.add(run, value, 1795188947.5 + run)
+    asked.add(3, math.nan, 1795188949.25)
+    return Tracks([loss, asked], [Mark(3, True)])
+
+
 def small_profile() -> Profile:
     """Two timings."""
     place = CodeLine(SOURCE, 2, "f")
@@ -81,7 +94,7 @@ def small_profile() -> Profile:
 
 
 def write_small_folder(path: str | Path) -> None:
-    """The run folder of `small_dump`, with a profile."""
+    """The run folder of `small_dump`, with a profile and numbers over runs."""
     dump = small_dump()
     writer = RunFolderWriter(path)
     writer.begin(dump.run_info())
@@ -89,6 +102,7 @@ def write_small_folder(path: str | Path) -> None:
     for datum in dump.data():
         writer.add(datum, op_type=dump.op_type(datum.node_name))
     writer.add_profile(small_profile())
+    writer.add_tracks(small_tracks())
     writer.finish(dump.run_info(), ["a warning"])
 
 

@@ -1,8 +1,8 @@
 """A small run folder cut at every byte and with every byte flipped: whole, or marked, never wrong.
 
-The folder holds several types, text, bytes, an object, frames, sources, a graph and timings. Each
-case changes one file and reads everything: what differs from the truth must be refused, be missing,
-or be named by a warning.
+The folder holds several types, text, bytes, an object, frames, sources, a graph, timings, facts of
+the program and numbers over runs. Each case changes one file and reads everything: what differs
+from the truth must be refused, be missing, or be named by a warning.
 """
 
 from __future__ import annotations
@@ -68,7 +68,11 @@ def facts_of(folder: Path) -> tuple[dict[Any, Any], list[str]]:
             found["feed", name] = value_of(lambda name=name: info.feeds[name])
         for name in ("call_count", "fetches", "engine", "runner", "kind", "unit", "filter_name"):
             found["run", name] = getattr(info, name)
-        for name in ("details", "outputs", "results", "number", "error"):
+        for series in (info.tracks or {}).values():
+            points = [str(each.tolist()) for each in series.points()]
+            found["series", series.name] = (series.expression, *points)
+        found["run", "marks"] = [*info.tracks.marks] if info.tracks else []
+        for name in ("details", "outputs", "results", "number", "error", "program"):
             found["run", name] = getattr(info, name)
     profile = dump.profile()
     for device in profile.devices if profile is not None else ():
@@ -110,6 +114,7 @@ FILES = (
     "graph.pb",
     "profile.jsonl",
     "run.json",
+    "series.json",
     "sources/000-train.py",
     "sources/index.json",
     "strings-00000.jsonl",

@@ -238,7 +238,7 @@ def test_what_comparisons_say_is_looked_at_as_well(
 
 
 @pytest.mark.parametrize(
-    "content", [b"\xff\xfe\0", b"", b"[" * 10_000, b'{"format": 1}', b"9" * 5000]
+    "content", [b"\xff\xfe\0", b"\n", b"[" * 10_000, b'{"format": 1}', b"9" * 5000]
 )
 def test_what_is_no_index_is_refused_in_a_line(
     tree: Path, capsys: pytest.CaptureFixture[str], content: bytes
@@ -271,3 +271,23 @@ def test_an_index_that_is_a_fifo_is_waited_for_by_nobody(tree: Path) -> None:
     with pytest.raises(UserError, match="no plain file"):
         Index(str(tree / "tfdbg-scan.jsonl"), ABOUT)
     assert len(open_dump(tree / "d").data()) == 2
+
+
+@pytest.mark.parametrize("room", [0, 20, 60, 120])
+def test_an_index_that_a_full_disk_does_not_take_is_one_line(
+    tree: Path, capsys: pytest.CaptureFixture[str], room: int
+) -> None:
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        status = scanned(tree)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    shown = capsys.readouterr().err
+    place = tree / "tfdbg-scan.jsonl"
+    assert (status, shown.count("\n")) == (2, 1)
+    assert shown.startswith(f"tfdbg: Can't write {place}: File too large."), shown
+    # What was cut is done again.
+    assert scanned(tree) == 3
+    assert read_index(str(place)) is not None

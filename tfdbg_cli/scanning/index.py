@@ -48,11 +48,14 @@ class Index:
         self._known = _Known(head)
         try:
             with contextlib.suppress(FileNotFoundError), _opened(here) as file:
-                first = _head_of(file)
-                if first is None:
+                text = file.readline()
+                first = _head_of(text)
+                if first is None and _is_cut(text):
+                    os.truncate(here, 0)
+                elif first is None:
                     hint = "Name another file with --index."
                     raise UserError(f"{path} is no index of a scan.", hint)
-                if first == head:
+                elif first == head:
                     self._known.read(file)
                 else:
                     os.replace(here, f"{here}.before")
@@ -132,7 +135,7 @@ def read_index(path: str) -> tuple[dict[str, Any], dict[str, Finding]] | None:
         return None
     try:
         with _opened(path) as file:
-            about = _head_of(file)
+            about = _head_of(file.readline())
             if about is None or about.get("version") != _FORMAT["version"]:
                 return None
             known = _Known(about)
@@ -274,8 +277,14 @@ def _is_finding(found: Mapping[str, Any], compares: bool) -> bool:
     )
 
 
-def _head_of(file: IO[str]) -> dict[str, Any] | None:
-    first = _parsed(file.readline())
+def _is_cut(text: str) -> bool:
+    """Whether a file is what was left where not even its first line could be written."""
+    whole = json.dumps(_FORMAT)[:-1]
+    return not text.endswith("\n") and text[: len(whole)] == whole[: len(text)]
+
+
+def _head_of(text: str) -> dict[str, Any] | None:
+    first = _parsed(text)
     return first if first is not None and first.get("format") == _FORMAT["format"] else None
 
 
